@@ -1,0 +1,295 @@
+"""The nouns of retrace: what a miss of JAX's caches is, and what is said of it.
+
+Everything here is plain data. The recording wing writes it, the store keeps it,
+the reading wing explains it; nothing here imports jax or does I/O.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Literal, NamedTuple, TypeAlias
+
+from retrace.causes import Cause
+
+JSON: TypeAlias = object
+"""Whatever `json.loads` returns."""
+
+
+class Stage(StrEnum):
+    """A stage that JAX ran because a cache had no entry."""
+
+    TRACE = "trace"
+    LOWER = "lower"
+    COMPILE = "compile"
+
+
+class Kind(StrEnum):
+    """What the user wrote, or what was made of it, when it reached `jax.jit`."""
+
+    DEF = "def"
+    LAMBDA = "lambda"
+    PARTIAL = "partial"
+    TRANSFORM = "transform"
+    METHOD = "method"
+    CALLABLE = "callable"
+    OP = "op"
+
+
+class Value(NamedTuple):
+    """A bounded snapshot of a Python value that takes part in a cache key.
+
+    `token` stands for JAX's own comparison: two values of one site have equal
+    tokens if and only if JAX takes them as equal; None where neither plain data
+    nor a weak reference can tell.
+    """
+
+    type: str
+    text: str
+    """Its repr, cut to a bounded length, without memory addresses."""
+    token: str | None
+    exact: bool
+    """Whether `data` (or `text`, where there is no data) is the whole value."""
+    data: JSON = None
+    """Plain content for a comparison field by field; None where there is none."""
+
+
+class Leaf(NamedTuple):
+    """One array argument, as JAX's cache keys see it."""
+
+    path: str
+    shape: tuple[int, ...]
+    dtype: str
+    weak_type: bool
+    sharding: str | None
+    """Canonical text; None where JAX leaves the placement open (uncommitted, numpy, traced)."""
+    committed: bool
+    memory_kind: str | None
+    layout: str | None = None
+
+
+class Node(NamedTuple):
+    """One container in the pytree of the dynamic arguments."""
+
+    path: str
+    type: str
+    children: tuple[str, ...]
+    """What to append to `path` for each child: "['x']", "[0]", ".count"."""
+    meta: tuple[tuple[str, Value], ...] = ()
+    """Static metadata by field name (`tx`, `apply_fn`)."""
+
+
+class Passing(StrEnum):
+    """How a parameter got its value in a call."""
+
+    POSITIONAL = "positional"
+    KEYWORD = "keyword"
+    OMITTED = "omitted"
+
+
+@dataclass(frozen=True, slots=True)
+class Receiver:
+    """The object behind a bound method or a callable instance."""
+
+    type: str
+    object: int | None
+    """Number of the object in its process; None where it takes no weak reference."""
+    equal: str | None
+    """Equality token among the receivers of the site, as `Value.token`."""
+    value: Value | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A function object that was given to JAX, and the place its user wrote it."""
+
+    name: str
+    jax_name: str
+    qualname: str
+    kind: Kind
+    file: str | None
+    line: int | None
+    site: str
+    """Definition site: all function objects of one site share one history."""
+    object: int
+    """Number of this function object in its process; never reused, unlike `id()`."""
+    code: str | None = None
+    """Content hash of the user's code object."""
+    closure: tuple[tuple[str, Value], ...] = ()
+    defaults: tuple[tuple[str, Value], ...] = ()
+    bound: tuple[tuple[str, Value], ...] = ()
+    """What `functools.partial` bound, by parameter name."""
+    wrappers: tuple[str, ...] = ()
+    """What stands between `jax.jit` and the user's function, outermost first."""
+    receiver: Receiver | None = None
+    source: str | None = None
+    """The user's source text, bounded; None where there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """JAX's cache key of one call, with the user's names in place of positions."""
+
+    leaves: tuple[Leaf, ...] = ()
+    tree: tuple[Node, ...] = ()
+    static: tuple[tuple[str, Value], ...] = ()
+    signature: tuple[tuple[str, str], ...] = ()
+    options: tuple[tuple[str, Value], ...] = ()
+    config: tuple[tuple[str, Value], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CallSite:
+    """The line that asked for the call."""
+
+    file: str
+    line: int
+    function: str
+    source: str | None
+    library: bool
+    """True where no frame of the user's own code was found."""
+
+
+@dataclass(frozen=True, slots=True)
+class PersistentCache:
+    """What JAX's on-disk compilation cache did for one compilation."""
+
+    outcome: Literal["hit", "miss", "not-stored", "off"]
+    key: str | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A jaxpr, by its content."""
+
+    hash: str
+    equations: int
+
+
+@dataclass(slots=True)
+class Miss:
+    """One call that JAX could not serve from its caches, as it was observed."""
+
+    id: str
+    run: str
+    number: int
+    """Position in its process, from 0: the order in which misses began."""
+    time: float
+    """Seconds since the epoch, when the first stage began."""
+    thread: str
+    function: Function
+    key: Key
+    call_site: CallSite | None = None
+    parent: str | None = None
+    derived: str | None = None
+    inner: int = 0
+    nested: bool = False
+    """Inside the trace of another function, where JAX's key has no placement."""
+    ahead: bool = False
+    """Asked for ahead of time (`lower`, `trace`, `eval_shape`), not by a call."""
+    new_object: bool = True
+    """Whether the function object was seen here for the first time."""
+    bodies: tuple[Function, ...] = ()
+    """The functions that an eager control-flow operation was given."""
+    new_bodies: tuple[bool, ...] = ()
+    epoch: int = 0
+    """How often `jax.clear_caches()` had run."""
+    function_epoch: int = 0
+    """How often `f.clear_cache()` had run for this function object."""
+    stages: dict[Stage, float] = field(default_factory=dict[Stage, float])
+    """Seconds of each stage that ran to its end or raised, nested ones included."""
+    in_flight: Stage | None = None
+    """The stage that had begun and not ended when the recording stopped."""
+    raised: str | None = None
+    persistent_cache: PersistentCache | None = None
+    program: Program | None = None
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of all its stages together."""
+        return sum(self.stages.values())
+
+
+@dataclass(slots=True)
+class Run:
+    """One process that recorded."""
+
+    id: str
+    host: str
+    pid: int
+    process_index: int | None
+    started: float
+    argv: list[str]
+    python: str
+    jax: str
+    jaxlib: str
+    backend: str | None = None
+    complete: bool = False
+    losses: dict[str, int] = field(default_factory=dict[str, int])
+    """What could not be recorded or read, by reason."""
+
+
+@dataclass(slots=True)
+class Recording:
+    """What was read from one or several processes."""
+
+    runs: list[Run]
+    misses: list[Miss]
+
+
+class Component(StrEnum):
+    """The part of a key, of a function or of its program in which a change lies."""
+
+    SHAPE = "shape"
+    DTYPE = "dtype"
+    WEAK_TYPE = "weak_type"
+    TREE = "tree"
+    STATIC = "static"
+    SIGNATURE = "signature"
+    SHARDING = "sharding"
+    CONFIG = "config"
+    OPTIONS = "options"
+    FUNCTION = "function"
+    CLOSURE = "closure"
+    DEFAULTS = "defaults"
+    CODE = "code"
+    PROGRAM = "program"
+
+
+class Change(NamedTuple):
+    """One difference between a miss and the nearest earlier key."""
+
+    component: Component
+    path: str | None
+    detail: str
+    """In words, for people: "axis 0: 32 -> 17", "equal field by field, unequal by `==`"."""
+    old: JSON
+    new: JSON
+    exact: bool
+    """False where `old` and `new` were compared by a token, not by their content."""
+
+
+class Fix(NamedTuple):
+    """Advice that was seen to remove the miss on the installed JAX."""
+
+    code: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What is concluded of one miss. The wording is left to `present`."""
+
+    miss: Miss
+    cause: Cause
+    nearest: Miss | None
+    changes: tuple[Change, ...]
+    program_change: str | None
+    """How its program differs from the nearest's (INTERFACE: `program.change`)."""
+    avoidable: Literal["yes", "no", "maybe"]
+    fix: Fix | None
+    detail: str | None = None
+    """What the cause alone does not say: "an equal Filter that has died"."""
+    pattern: str | None = None
+    """The name of a pattern over the misses of one function: "compiles-twice"."""

@@ -1,0 +1,1 @@
+"""The file between the recording wing and the reading wing."""

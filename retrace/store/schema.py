@@ -1,0 +1,273 @@
+"""The lines of a recording: one JSON object each, written as misses happen.
+
+    {"retrace": 1, "run": {...}}                 the first line of every file
+    {"part": 7, "kind": "leaves", "value": ...}  a long or repeated part, once a file
+    {"miss": 3, "at": ..., "function": 2, "leaves": 7, ...}   a miss began; parts by number
+    {"amend": 3, "stages": {"trace": 0.1}, ...}  what became known of it later
+    {"loss": "unreadable static value"}          something could not be recorded
+    {"end": true}                                the process closed its recording
+
+Format 1: the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from retrace.model import (
+    JSON,
+    CallSite,
+    Function,
+    Key,
+    Kind,
+    Leaf,
+    Miss,
+    Node,
+    PersistentCache,
+    Program,
+    Receiver,
+    Run,
+    Stage,
+    Value,
+)
+
+FORMAT = 1
+
+PARTS = ("function", "leaves", "tree", "static", "signature", "options", "config", "call_site")
+"""The kinds of parts; a miss names one of each by its number, or null."""
+
+
+# Named tuples and string enums are JSON already: `json.dumps` writes them as
+# arrays and strings. Only the dataclasses need a shape of their own.
+
+
+def encode_function(function: Function) -> dict[str, JSON]:
+    """A function part, without the fields that hold their defaults."""
+    receiver = function.receiver
+    fields: dict[str, JSON] = {
+        "name": function.name,
+        "jax_name": function.jax_name,
+        "qualname": function.qualname,
+        "kind": function.kind,
+        "file": function.file,
+        "line": function.line,
+        "site": function.site,
+        "object": function.object,
+    }
+    if function.code is not None:
+        fields["code"] = function.code
+    for name in ("closure", "defaults", "bound", "wrappers"):
+        if value := getattr(function, name):
+            fields[name] = value
+    if receiver is not None:
+        fields["receiver"] = [receiver.type, receiver.object, receiver.equal, receiver.value]
+    if function.source is not None:
+        fields["source"] = function.source
+    return fields
+
+
+def encode_call_site(site: CallSite) -> list[JSON]:
+    """A call site part."""
+    return [site.file, site.line, site.function, site.source, site.library]
+
+
+def encode_run(run: Run) -> dict[str, JSON]:
+    """The run in the first line of a file; the rest of it follows from later lines."""
+    return {
+        "id": run.id,
+        "host": run.host,
+        "pid": run.pid,
+        "process_index": run.process_index,
+        "started": run.started,
+        "argv": run.argv,
+        "python": run.python,
+        "jax": run.jax,
+        "jaxlib": run.jaxlib,
+        "backend": run.backend,
+    }
+
+
+def _value(row: Any) -> Value:
+    type_, text, token, exact, data = row
+    return Value(_text(type_), _text(text), _text_or_none(token), bool(exact), data)
+
+
+def _values(rows: Any) -> tuple[tuple[str, Value], ...]:
+    return tuple((_text(name), _value(row)) for name, row in rows)
+
+
+def _leaf(row: Any) -> Leaf:
+    path, shape, dtype, weak, sharding, committed, memory, layout = row
+    return Leaf(
+        _text(path),
+        tuple(shape),
+        _text(dtype),
+        bool(weak),
+        _text_or_none(sharding),
+        bool(committed),
+        _text_or_none(memory),
+        _text_or_none(layout),
+    )
+
+
+def _node(row: Any) -> Node:
+    path, type_, children, meta = row
+    return Node(_text(path), _text(type_), tuple(map(_text, children)), _values(meta))
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"text expected, not {type(value).__name__}")
+    return value
+
+
+def _text_or_none(value: Any) -> str | None:
+    return None if value is None else _text(value)
+
+
+def _number(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"a whole number expected, not {type(value).__name__}")
+    return value
+
+
+def _seconds(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"seconds expected, not {type(value).__name__}")
+    return float(value)
+
+
+def _receiver(row: Any) -> Receiver | None:
+    if row is None:
+        return None
+    type_, number, equal, value = row
+    return Receiver(
+        _text(type_),
+        None if number is None else _number(number),
+        _text_or_none(equal),
+        None if value is None else _value(value),
+    )
+
+
+def decode_function(fields: Any) -> Function:
+    """The function of a part; raises TypeError, ValueError or LookupError on nonsense."""
+    line = fields["line"]
+    return Function(
+        name=_text(fields["name"]),
+        jax_name=_text(fields["jax_name"]),
+        qualname=_text(fields["qualname"]),
+        kind=Kind(fields["kind"]),
+        file=_text_or_none(fields["file"]),
+        line=None if line is None else _number(line),
+        site=_text(fields["site"]),
+        object=_number(fields["object"]),
+        code=_text_or_none(fields.get("code")),
+        closure=_values(fields.get("closure", ())),
+        defaults=_values(fields.get("defaults", ())),
+        bound=_values(fields.get("bound", ())),
+        wrappers=tuple(map(_text, fields.get("wrappers", ()))),
+        receiver=_receiver(fields.get("receiver")),
+        source=_text_or_none(fields.get("source")),
+    )
+
+
+def decode_call_site(row: Any) -> CallSite:
+    """The call site of a part."""
+    file, line, function, source, library = row
+    return CallSite(
+        _text(file), _number(line), _text(function), _text_or_none(source), bool(library)
+    )
+
+
+def decode_part(kind: str, value: Any) -> Any:
+    """A part by its kind; raises TypeError, ValueError or LookupError on nonsense."""
+    match kind:
+        case "function":
+            return decode_function(value)
+        case "leaves":
+            return tuple(map(_leaf, value))
+        case "tree":
+            return tuple(map(_node, value))
+        case "signature":
+            return tuple((_text(name), _text(passing)) for name, passing in value)
+        case "static" | "options" | "config":
+            return _values(value)
+        case "call_site":
+            return decode_call_site(value)
+        case _:
+            raise ValueError(f"no such part: {kind!r}")
+
+
+def decode_run(fields: Any) -> Run:
+    """The run of a header."""
+    index = fields["process_index"]
+    return Run(
+        id=_text(fields["id"]),
+        host=_text(fields["host"]),
+        pid=_number(fields["pid"]),
+        process_index=None if index is None else _number(index),
+        started=_seconds(fields["started"]),
+        argv=list(map(_text, fields["argv"])),
+        python=_text(fields["python"]),
+        jax=_text(fields["jax"]),
+        jaxlib=_text(fields["jaxlib"]),
+        backend=_text_or_none(fields["backend"]),
+    )
+
+
+def decode_miss(line: Mapping[str, Any], parts: Mapping[int, Any], run: str) -> Miss:
+    """The miss that a line began; raises TypeError, ValueError or LookupError on nonsense."""
+    number = _number(line["miss"])
+    parent = line.get("parent")
+
+    def part(kind: str) -> Any:
+        index = line.get(kind)
+        return () if index is None else parts[index]
+
+    return Miss(
+        id=f"{run}-{number}",
+        run=run,
+        number=number,
+        time=_seconds(line["at"]),
+        thread=_text(line["thread"]),
+        function=cast(Function, parts[line["function"]]),
+        key=Key(*(part(kind) for kind in PARTS[1:7])),
+        call_site=part("call_site") or None,
+        parent=None if parent is None else f"{run}-{_number(parent)}",
+        derived=_text_or_none(line.get("derived")),
+        nested=bool(line.get("nested", False)),
+        ahead=bool(line.get("ahead", False)),
+        new_object=bool(line.get("new", False)),
+        bodies=tuple(cast(Function, parts[index]) for index in line.get("bodies", ())),
+        new_bodies=tuple(map(bool, line.get("new_bodies", ()))),
+        epoch=_number(line.get("epoch", 0)),
+        function_epoch=_number(line.get("function_epoch", 0)),
+        in_flight=Stage(stage) if (stage := line.get("stage")) else None,
+    )
+
+
+def amend(miss: Miss, line: Mapping[str, Any]) -> None:
+    """Add to a miss what a later line says; raises as `decode_miss` does."""
+    for stage, seconds in line.get("stages", {}).items():
+        stage = Stage(stage)
+        miss.stages[stage] = miss.stages.get(stage, 0.0) + _seconds(seconds)
+        if miss.in_flight is stage:
+            miss.in_flight = None
+    if (stage := line.get("stage")) is not None:
+        miss.in_flight = Stage(stage)
+    if (raised := line.get("raised")) is not None:
+        miss.raised = _text(raised)
+        miss.in_flight = None
+    if "inner" in line:
+        miss.inner += _number(line["inner"])
+    if (cache := line.get("persistent_cache")) is not None:
+        outcome, key, reason = cache
+        if outcome not in ("hit", "miss", "not-stored", "off"):
+            raise ValueError(f"no such outcome: {outcome!r}")
+        miss.persistent_cache = PersistentCache(
+            outcome, _text_or_none(key), _text_or_none(reason)
+        )
+    if (program := line.get("program")) is not None:
+        hash_, equations = program
+        miss.program = Program(_text(hash_), _number(equations))
