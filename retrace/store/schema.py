@@ -4,7 +4,8 @@
     {"part": 7, "kind": "leaves", "value": ...}  a long or repeated part, once a file
     {"miss": 3, "at": ..., "function": 2, "leaves": 7, ...}   a miss began; parts by number
     {"amend": 3, "stages": {"trace": 0.1}, ...}  what became known of it later
-    {"loss": "unreadable static value"}          something could not be recorded
+    {"run": {"backend": "cpu"}}                  what became known of the run later
+    {"loss": "unreadable static value"}          something could not be recorded; "count": 3
     {"end": true}                                the process closed its recording
 
 Format 1: the first.
@@ -33,6 +34,9 @@ from retrace.model import (
 )
 
 FORMAT = 1
+
+LONGEST_LINE = 1 << 26
+"""Bytes; no line is longer, and a reader takes no longer one."""
 
 PARTS = ("function", "leaves", "tree", "static", "signature", "options", "config", "call_site")
 """The kinds of parts; a miss names one of each by its number, or null."""

@@ -1,0 +1,78 @@
+"""Where the lines of a recording go: a file, or memory."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_CLOEXEC", 0)
+_CLOSED = -1
+
+
+class Memory:
+    """Keeps the lines in a list."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def open(self) -> bool:
+        """True before the first line."""
+        return not self.lines
+
+    def write(self, line: str) -> None:
+        """Keep a line."""
+        self.lines.append(line)
+
+    def close(self) -> None:
+        """Nothing: the lines stay."""
+
+
+class File:
+    """Appends each line to a file with one system call, so that a kill loses one at most."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path.absolute()
+        self._descriptor = _CLOSED
+        self._identity = (0, 0)
+        self._torn = False
+
+    def open(self) -> bool:
+        """True where the file is new or empty. Raises OSError."""
+        self.close()
+        descriptor = os.open(self.path, _FLAGS, 0o666)
+        status = os.fstat(descriptor)
+        self._identity = (status.st_dev, status.st_ino)
+        # What is there may end in half a line of an earlier attempt.
+        self._torn = status.st_size > 0
+        self._descriptor = descriptor
+        return status.st_size == 0
+
+    def write(self, line: str) -> None:
+        """Append one line. Raises OSError, also where the file was removed."""
+        descriptor = self._descriptor
+        # A program that closes all descriptors (a daemon does) may have been given
+        # this number again, for a file or a socket of its own.
+        if not self._is_ours(descriptor):
+            raise FileNotFoundError(errno.ENOENT, "the recording was removed", str(self.path))
+        data = f"\n{line}\n".encode() if self._torn else f"{line}\n".encode()
+        self._torn = True
+        written = os.write(descriptor, data)
+        while written < len(data):  # a full disk: the next attempt tells why
+            written += os.write(descriptor, data[written:])
+        self._torn = False
+
+    def close(self) -> None:
+        """Close the descriptor if it is still this file's."""
+        descriptor, self._descriptor = self._descriptor, _CLOSED
+        try:
+            if self._is_ours(descriptor, removed=True):
+                os.close(descriptor)
+        except OSError:
+            pass
+
+    def _is_ours(self, descriptor: int, removed: bool = False) -> bool:
+        status = os.fstat(descriptor)
+        return (status.st_dev, status.st_ino) == self._identity and (
+            removed or status.st_nlink > 0
+        )
