@@ -1,0 +1,1 @@
+"""What differs between two misses, and which earlier miss to hold a new one against."""

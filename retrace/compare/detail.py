@@ -1,0 +1,95 @@
+"""The difference between two sides of a change, in a few words for people."""
+
+from __future__ import annotations
+
+from retrace.compare.equality import same_content
+from retrace.model import Leaf, Node, Value
+
+EQUAL_FIELDS = "equal field by field, unequal by `==`"
+"""What is said of two values that only an equality of their own tells apart."""
+
+_LONGEST = 60
+
+
+def array(leaf: Leaf) -> str:
+    """An array as JAX writes its type: `float32[3,4]`, `weak int32[]`."""
+    axes = ",".join(map(str, leaf.shape))
+    return f"{'weak ' if leaf.weak_type else ''}{leaf.dtype}[{axes}]"
+
+
+def shape(old: tuple[int, ...], new: tuple[int, ...]) -> str:
+    """Which axes changed, or the rank where that changed."""
+    if len(old) != len(new):
+        return f"rank {len(old)} -> {len(new)}"
+    pairs = enumerate(zip(old, new, strict=True))
+    return ", ".join(f"axis {axis}: {a} -> {b}" for axis, (a, b) in pairs if a != b)
+
+
+def placed(old: Leaf, new: Leaf) -> str:
+    """What of an array's placement changed."""
+    said: list[str] = []
+    if old.committed != new.committed:
+        said.append("uncommitted -> committed" if new.committed else "committed -> uncommitted")
+    for name in ("sharding", "memory_kind", "layout"):
+        a, b = getattr(old, name), getattr(new, name)
+        if a != b:
+            said.append(f"{name.replace('_', ' ')}: {a or 'open'} -> {b or 'open'}")
+    return ", ".join(said)
+
+
+def short(text: str) -> str:
+    """A repr cut to what fits into a sentence."""
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
+
+
+def value(old: Value | None, new: Value | None, absent: str = "absent") -> str:
+    """From what to what a value changed, or why two that look the same count as two."""
+    if old is None or new is None:
+        sides = (absent if side is None else short(side.text) for side in (old, new))
+        return " -> ".join(sides)
+    if same_content(old, new):
+        if old.token is None or new.token is None:
+            return (
+                f"looks the same; whether this {new.type} equals the earlier one cannot be told"
+            )
+        if new.exact:
+            return f"a new {new.type}, {EQUAL_FIELDS}"
+        return f"a new {new.type} that looks the same, unequal by `==`"
+    if old.text == new.text:
+        if old.type != new.type:
+            return f"{old.type} {short(old.text)} -> {new.type} {short(new.text)}"
+        return f"another {new.type}, printed alike: {short(new.text)}"
+    if old.type != new.type and old.text.lstrip("-").replace(".", "").isalnum():
+        return f"{old.type} {short(old.text)} -> {new.type} {short(new.text)}"
+    return f"{short(old.text)} -> {short(new.text)}"
+
+
+def is_none(node: Node) -> bool:
+    """Whether the node is JAX's empty container for None."""
+    return node.type in ("None", "NoneType")
+
+
+def subtree(part: Node | Leaf | None) -> str:
+    """A part of the arguments in a word or two."""
+    if part is None:
+        return "absent"
+    if isinstance(part, Leaf):
+        return array(part)
+    return "None" if is_none(part) else f"{part.type} of {len(part.children)}"
+
+
+def structure(old: Node | Leaf | None, new: Node | Leaf | None) -> str:
+    """How the topmost differing node differs."""
+    if isinstance(old, Node) and isinstance(new, Node) and old.type == new.type:
+        if sorted(old.children) == sorted(new.children):
+            return "the same children in another order"
+        if all(label.startswith("['") for label in (*old.children, *new.children)):
+            added = [label[1:-1] for label in new.children if label not in set(old.children)]
+            removed = [label[1:-1] for label in old.children if label not in set(new.children)]
+            said = [
+                f"keys {verb}: {short(', '.join(keys))}"
+                for verb, keys in (("added", added), ("removed", removed))
+                if keys
+            ]
+            return "; ".join(said)
+    return f"{subtree(old)} -> {subtree(new)}"

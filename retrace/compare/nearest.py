@@ -1,0 +1,298 @@
+"""Which earlier key to hold a new one against.
+
+It is the one that differs in the fewest (component, path) pairs; a changed tree
+counts more than anything else. Among equally near ones it is one of the same
+function object, and of those the latest. Functions are otherwise not compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator
+from typing import NamedTuple, TypeAlias
+
+from retrace.compare.columns import Column, Counts
+from retrace.compare.equality import identity, placement
+from retrace.compare.keys import NOT_IN_KEY
+from retrace.compare.tree import Arguments, field_path, walk
+from retrace.model import Change, Component, Key, Kind, Leaf, Miss, Node, Passing, Stage, Value
+
+Place: TypeAlias = tuple[Component, str]
+Skeleton: TypeAlias = tuple[tuple[tuple[str, str, tuple[str, ...]], ...], tuple[str, ...]]
+
+_TRACED = frozenset(
+    {
+        Component.SHAPE,
+        Component.DTYPE,
+        Component.WEAK_TYPE,
+        Component.TREE,
+        Component.STATIC,
+        Component.SIGNATURE,
+    }
+)
+"""Where keys may differ only if the function was traced again."""
+
+_ABSENT = object()
+
+
+class Distance(NamedTuple):
+    """How far two keys are apart: changes of the tree weigh more than all others."""
+
+    tree: int
+    others: int
+
+
+class Nearest(NamedTuple):
+    """The earlier miss to compare with."""
+
+    miss: Miss
+    distance: Distance
+
+
+def distance(changes: Iterable[Change]) -> Distance:
+    """The distance between the keys that differ by these changes."""
+    pairs = {(c.component, c.path) for c in changes if c.component not in NOT_IN_KEY}
+    tree = sum(component is Component.TREE for component, _ in pairs)
+    return Distance(tree, len(pairs) - tree)
+
+
+def was_lowered(miss: Miss) -> bool:
+    """Whether the call got as far as lowering, so that JAX has an entry for its placement."""
+    lowered = (Stage.LOWER, Stage.COMPILE)
+    return miss.in_flight in lowered or any(stage in miss.stages for stage in lowered)
+
+
+class Index:
+    """The earlier keys of one site, arranged so that thousands do not slow the next one."""
+
+    def __init__(self) -> None:
+        self._groups: dict[Skeleton, _Group] = {}
+        self._skeletons: dict[tuple[int, int], tuple[Skeleton, Key]] = {}
+        self._size = 0
+
+    def __len__(self) -> int:
+        return self._size
+
+    def add(self, miss: Miss) -> None:
+        """Make a miss a candidate; the caller leaves out those that raised."""
+        skeleton = self._skeleton(miss.key)
+        group = self._groups.pop(skeleton, None) or _Group(miss)
+        # The group of the latest miss stands last: it is asked first.
+        self._groups[skeleton] = group
+        group.add(miss, self._size)
+        self._size += 1
+
+    def nearest(self, miss: Miss, *, lowered: bool = False) -> Nearest | None:
+        """The nearest earlier miss; with `lowered`, among those that were lowered alone."""
+        skeleton = self._skeleton(miss.key)
+        best: _Found | None = None
+        own = self._groups.get(skeleton)
+        if own is not None:
+            best = own.search(miss, lowered)
+        if best is None or best.distance.tree:
+            arguments = Arguments(miss.key)
+            for group in reversed(self._groups.values()):
+                if group is own or (best is not None and not group.may_beat(best, miss)):
+                    continue
+                found = group.search_across(miss, arguments, lowered)
+                if found is not None and (best is None or found.rank > best.rank):
+                    best = found
+        return None if best is None else Nearest(best.miss, best.distance)
+
+    def _skeleton(self, key: Key) -> Skeleton:
+        # Parts read from a file are shared between misses: their identity is enough.
+        # The key is kept beside it, so that its id is not given to another part.
+        known = self._skeletons.get((id(key.tree), id(key.leaves)))
+        if known is not None:
+            return known[0]
+        skeleton = (
+            tuple(sorted((node.path, node.type, node.children) for node in key.tree)),
+            tuple(sorted(leaf.path for leaf in key.leaves)),
+        )
+        self._skeletons[(id(key.tree), id(key.leaves))] = skeleton, key
+        return skeleton
+
+
+class _Found(NamedTuple):
+    miss: Miss
+    distance: Distance
+    rank: tuple[int, int, bool, bool, int]
+    """Greater is nearer: fewer changes, the same function object, later."""
+
+
+class _Group:
+    """The earlier keys of one tree structure; their static fields may still differ."""
+
+    def __init__(self, first: Miss) -> None:
+        self._arguments = Arguments(first.key)
+        self._leaves = self._arguments.leaves
+        self._first = first.key
+        self._names = dict(_named_places(first.key))
+        self._fields = dict(_field_places(first.key.tree))
+        self._holders = {
+            field_path(node, name): node.path for node in first.key.tree for name, _ in node.meta
+        }
+        self._columns: dict[Place, Column] = {}
+        self._misses: list[Miss] = []
+        self._orders: list[int] = []
+        self._objects: dict[int, int] = {}
+        self._codes: dict[str | None, int] = {}
+        self._lowered = 0
+        self._nested = 0
+
+    def add(self, miss: Miss, order: int) -> None:
+        row = len(self._misses)
+        bit = 1 << row
+        self._misses.append(miss)
+        self._orders.append(order)
+        for place, value in self._different(miss.key, not miss.nested):
+            column = self._columns.get(place)
+            if column is None:
+                column = self._columns[place] = Column()
+            column.add(value, row)
+        function = miss.function
+        self._objects[function.object] = self._objects.get(function.object, 0) | bit
+        self._codes[function.code] = self._codes.get(function.code, 0) | bit
+        if was_lowered(miss):
+            self._lowered |= bit
+        if miss.nested:
+            self._nested |= bit
+
+    def may_beat(self, best: _Found, miss: Miss) -> bool:
+        """Whether a key of another structure than `miss` can be nearer than the best so far."""
+        same_function = miss.function.object in self._objects
+        return (-1, 0, same_function, True, self._orders[-1]) > best.rank
+
+    def search(self, miss: Miss, lowered: bool) -> _Found | None:
+        """The nearest of these keys to one of the same structure."""
+        different = dict(self._different(miss.key, not miss.nested))
+        return self._search(miss, different, 0, frozenset(), lowered)
+
+    def search_across(self, miss: Miss, arguments: Arguments, lowered: bool) -> _Found | None:
+        """The nearest of these keys to one of another structure."""
+        found = walk(self._arguments, arguments)
+        different: dict[Place, Hashable] = dict(self._different_names(miss.key))
+        for first, leaf in found.pairs:
+            different.update(_leaf_places(first, leaf, not miss.nested))
+        for field in found.meta:
+            value = _ABSENT if field.new is None else identity(field.new)
+            different[Component.TREE, field.path] = value
+        return self._search(miss, different, len(found.parts), frozenset(found.covered), lowered)
+
+    def _search(
+        self,
+        miss: Miss,
+        different: dict[Place, Hashable],
+        parts: int,
+        covered: frozenset[str],
+        lowered: bool,
+    ) -> _Found | None:
+        everyone = (1 << len(self._misses)) - 1
+        among = self._lowered if lowered else everyone
+        if not among:
+            return None
+        trees, others, traced = Counts(), Counts(), 0
+        for place in {*self._columns, *different} if different else self._columns:
+            component = place[0]
+            if covered and self._owner(place) in covered:
+                continue
+            column = self._columns.get(place)
+            if place in different:
+                rows = everyone ^ (column.holding(different[place]) if column else 0)
+            else:
+                rows = column.others if column else 0
+            if component is Component.SHARDING:
+                rows = 0 if miss.nested else rows & ~self._nested
+            if component in _TRACED:
+                traced |= rows
+            (trees if component is Component.TREE else others).add(rows)
+        if lowered and not parts and (served := among & ~traced):
+            among = served
+        tree, among = trees.least(among)
+        other, among = others.least(among)
+        function = miss.function
+        same = among & self._objects.get(function.object, 0)
+        alike = 0
+        if not same and function.kind is Kind.LAMBDA:
+            # Lambdas of one notebook share a site: one with other code is another lambda.
+            alike = among & self._codes.get(function.code, 0)
+        row = (same or alike or among).bit_length() - 1
+        tree += parts
+        rank = (-tree, -other, bool(same), bool(same or alike), self._orders[row])
+        return _Found(self._misses[row], Distance(tree, other), rank)
+
+    def _owner(self, place: Place) -> str | None:
+        component, path = place
+        if component is Component.TREE:
+            return self._holders.get(path, path)
+        return path if component in _OF_LEAVES else None
+
+    def _different(self, key: Key, placed: bool) -> Iterator[tuple[Place, Hashable]]:
+        if key.leaves is not self._first.leaves:
+            for first, leaf in zip(self._first.leaves, key.leaves, strict=True):
+                if first is leaf or first == leaf:
+                    continue
+                # Passed by keyword, the same leaves can stand in another order.
+                if first.path != leaf.path:
+                    first = self._leaves[leaf.path]
+                yield from _leaf_places(first, leaf, placed)
+        if key.tree is not self._first.tree and key.tree != self._first.tree:
+            yield from _different(self._fields, dict(_field_places(key.tree)))
+        yield from self._different_names(key)
+
+    def _different_names(self, key: Key) -> Iterator[tuple[Place, Hashable]]:
+        first = self._first
+        if (key.static, key.signature, key.options, key.config) != (
+            first.static,
+            first.signature,
+            first.options,
+            first.config,
+        ):
+            yield from _different(self._names, dict(_named_places(key)))
+
+
+_OF_LEAVES = frozenset(
+    {Component.SHAPE, Component.DTYPE, Component.WEAK_TYPE, Component.SHARDING}
+)
+
+
+def _different(
+    first: dict[Place, Hashable], new: dict[Place, Hashable]
+) -> Iterator[tuple[Place, Hashable]]:
+    for place, value in new.items():
+        if first.get(place, _ABSENT) != value:
+            yield place, value
+    for place in first:
+        if place not in new:
+            yield place, _ABSENT
+
+
+def _leaf_places(first: Leaf, new: Leaf, placed: bool) -> Iterator[tuple[Place, Hashable]]:
+    path = new.path
+    if first.shape != new.shape:
+        yield (Component.SHAPE, path), new.shape
+    if first.dtype != new.dtype:
+        yield (Component.DTYPE, path), new.dtype
+    if first.weak_type != new.weak_type:
+        yield (Component.WEAK_TYPE, path), new.weak_type
+    if placed and (where := placement(new)) != placement(first):
+        yield (Component.SHARDING, path), where
+
+
+def _field_places(tree: tuple[Node, ...]) -> Iterator[tuple[Place, Hashable]]:
+    for node in tree:
+        for name, value in node.meta:
+            yield (Component.TREE, field_path(node, name)), identity(value)
+
+
+def _named_places(key: Key) -> Iterator[tuple[Place, Hashable]]:
+    named: tuple[tuple[Component, tuple[tuple[str, Value], ...]], ...] = (
+        (Component.STATIC, key.static),
+        (Component.OPTIONS, key.options),
+        (Component.CONFIG, key.config),
+    )
+    for component, values in named:
+        for name, value in values:
+            yield (component, name), identity(value)
+    for name, passing in key.signature:
+        if passing != Passing.OMITTED:
+            yield (Component.SIGNATURE, name), str(passing)

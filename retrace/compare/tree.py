@@ -1,0 +1,145 @@
+"""The pytrees of two calls, walked side by side down to the first difference."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeAlias
+
+from retrace.compare.equality import described, identity, placement
+from retrace.model import JSON, Key, Leaf, Node, Value
+
+Part: TypeAlias = Node | Leaf | None
+"""What stands at a path: a container, an array, or nothing."""
+
+
+class Arguments:
+    """The dynamic arguments of a call, by path."""
+
+    __slots__ = ("leaves", "nodes", "roots")
+
+    def __init__(self, key: Key) -> None:
+        self.nodes = {node.path: node for node in key.tree}
+        self.leaves = {leaf.path: leaf for leaf in key.leaves}
+        inner = {node.path + label for node in key.tree for label in node.children}
+        outermost = [path for path in (*self.nodes, *self.leaves) if path not in inner]
+        self.roots: tuple[str, ...] = tuple(dict.fromkeys(outermost))
+
+    def at(self, path: str) -> Part:
+        return self.nodes.get(path) or self.leaves.get(path)
+
+    def below(self, path: str) -> set[str]:
+        """All paths of the subtree at `path`, itself included."""
+        found: set[str] = set()
+        waiting = [path]
+        while waiting:
+            path = waiting.pop()
+            # A recording that was tampered with can hold a node that is its own child.
+            if path in found:
+                continue
+            found.add(path)
+            if (node := self.nodes.get(path)) is not None:
+                waiting += [path + label for label in node.children]
+        return found
+
+    def content(self, path: str) -> JSON:
+        """The whole subtree as JSON: enough to put it into another tree."""
+        return self._content(path, frozenset())
+
+    def _content(self, path: str, above: frozenset[str]) -> JSON:
+        node = self.nodes.get(path)
+        if node is None or path in above:
+            leaf = self.leaves.get(path)
+            return None if leaf is None else leaf_content(leaf)
+        above |= {path}
+        children = {label: self._content(path + label, above) for label in node.children}
+        meta = {name: described(value) for name, value in node.meta}
+        content: dict[str, JSON] = {"type": node.type, "children": children}
+        return content | {"meta": meta} if meta else content
+
+
+def leaf_content(leaf: Leaf) -> JSON:
+    """An array's type and placement as JSON."""
+    sharding, committed, memory_kind, layout = placement(leaf)
+    return {
+        "shape": list(leaf.shape),
+        "dtype": leaf.dtype,
+        "weak_type": leaf.weak_type,
+        "sharding": sharding,
+        "committed": committed,
+        "memory_kind": memory_kind,
+        "layout": layout,
+    }
+
+
+class FieldDifference(NamedTuple):
+    """A static field of a node whose values differ; None where the field is absent."""
+
+    path: str
+    name: str
+    old: Value | None
+    new: Value | None
+
+
+@dataclass(slots=True)
+class Differences:
+    """What a walk over two trees found."""
+
+    parts: list[tuple[str, Part, Part]] = field(default_factory=list[tuple[str, Part, Part]])
+    """The topmost nodes that differ, by path."""
+    meta: list[FieldDifference] = field(default_factory=list["FieldDifference"])
+    """Static fields that differ on nodes that are otherwise alike."""
+    pairs: list[tuple[Leaf, Leaf]] = field(default_factory=list[tuple[Leaf, Leaf]])
+    """The leaves that both have, outside the differing nodes."""
+    covered: set[str] = field(default_factory=set[str])
+    """The paths of the differing nodes and of everything below them."""
+
+
+def field_path(node: Node, name: str) -> str:
+    """The path of a static field of a node."""
+    return f"{node.path}.{name}" if name else node.path
+
+
+def meta_differences(old: Node, new: Node) -> Iterable[FieldDifference]:
+    """The static fields in which two nodes differ."""
+    if old.meta is new.meta:
+        return
+    before, after = dict(old.meta), dict(new.meta)
+    for name in dict.fromkeys((*before, *after)):
+        a, b = before.get(name), after.get(name)
+        if a is None or b is None or identity(a) != identity(b):
+            yield FieldDifference(field_path(new, name), name, a, b)
+
+
+def same_skeleton(old: Node, new: Node) -> bool:
+    """Whether two nodes are of one type with the same children, static fields aside."""
+    return old.type == new.type and old.children == new.children
+
+
+def walk(old: Arguments, new: Arguments) -> Differences:
+    """Compare two trees from their roots; what lies below a differing node is its part."""
+    found = Differences()
+    seen: set[str] = set()
+    waiting = list(reversed(dict.fromkeys((*new.roots, *old.roots))))
+    while waiting:
+        path = waiting.pop()
+        if path in seen:
+            continue
+        seen.add(path)
+        before, after = old.at(path), new.at(path)
+        if isinstance(before, Leaf) and isinstance(after, Leaf):
+            found.pairs.append((before, after))
+        elif (
+            isinstance(before, Node) and isinstance(after, Node) and same_skeleton(before, after)
+        ):
+            found.meta += meta_differences(before, after)
+            # A custom node may give its only child no name, and so its own path.
+            if path in old.leaves and path in new.leaves:
+                found.pairs.append((old.leaves[path], new.leaves[path]))
+            waiting += [path + label for label in reversed(after.children)]
+        elif before is not None or after is not None:
+            found.parts.append((path, before, after))
+            below = old.below(path) | new.below(path)
+            found.covered |= below
+            seen |= below
+    return found

@@ -1,0 +1,1 @@
+"""What caused each miss, whether it could have been avoided, and how."""
