@@ -293,3 +293,6 @@ class Verdict:
     """What the cause alone does not say: "an equal Filter that has died"."""
     pattern: str | None = None
     """The name of a pattern over the misses of one function: "compiles-twice"."""
+    repeat: bool = False
+    """Of one cause with an earlier miss, and not counted as a further first trace: the
+    same call again after it raised, or another stage of what was traced before."""

@@ -17,43 +17,36 @@ from retrace.model import JSON, Change, Component, Function, Leaf, Miss, Node, P
 Named: TypeAlias = tuple[tuple[str, Value], ...]
 
 
-def _function(old: Miss, new: Miss) -> Iterator[Change]:
-    a, b = old.function, new.function
+def function_changes(a: Function, b: Function) -> Iterator[Change]:
+    """What differs between two function objects of one site, their code included."""
+    if a is b:
+        return
     if a.object != b.object:
         text = f"a new {b.kind.value} object"
         if a.wrappers != b.wrappers:
             text += f", made by {' of '.join(b.wrappers) or 'nothing'}"
         yield Change(Component.FUNCTION, None, text, _object(a), _object(b), False)
+    if a.code != b.code:
+        known = a.code is not None and b.code is not None
+        text = "the source was edited" if known else "the code object is not known on one side"
+        yield Change(Component.CODE, None, text, a.code, b.code, known)
+    yield from _values(Component.CLOSURE, a.closure, b.closure)
+    for change in _values(Component.CLOSURE, a.bound, b.bound):
+        yield change._replace(old=_marked(change.old), new=_marked(change.new))
+    yield from _values(Component.DEFAULTS, a.defaults, b.defaults)
+
+
+def _function(old: Miss, new: Miss) -> Iterator[Change]:
+    yield from function_changes(old.function, new.function)
 
 
 def _object(function: Function) -> JSON:
     return {"name": function.qualname, "kind": function.kind.value, "object": function.object}
 
 
-def _code(old: Miss, new: Miss) -> Iterator[Change]:
-    a, b = old.function, new.function
-    if a.code != b.code:
-        known = a.code is not None and b.code is not None
-        text = "the source was edited" if known else "the code object is not known on one side"
-        yield Change(Component.CODE, None, text, a.code, b.code, known)
-
-
-def _closure(old: Miss, new: Miss) -> Iterator[Change]:
-    yield from _values(Component.CLOSURE, old.function.closure, new.function.closure)
-
-
-def _bound(old: Miss, new: Miss) -> Iterator[Change]:
-    for change in _values(Component.CLOSURE, old.function.bound, new.function.bound):
-        yield change._replace(old=_marked(change.old), new=_marked(change.new))
-
-
 def _marked(side: JSON) -> JSON:
     # A bound value and a closure cell may have one name; the mark tells them apart.
-    return None if side is None else {**cast("dict[str, JSON]", side), "bound": True}
-
-
-def _defaults(old: Miss, new: Miss) -> Iterator[Change]:
-    yield from _values(Component.DEFAULTS, old.function.defaults, new.function.defaults)
+    return None if side is None else {**cast(dict[str, JSON], side), "bound": True}
 
 
 def _options(old: Miss, new: Miss) -> Iterator[Change]:
@@ -181,10 +174,6 @@ Dimension: TypeAlias = Callable[[Miss, Miss], Iterator[Change]]
 
 DIMENSIONS: tuple[Dimension, ...] = (
     _function,
-    _code,
-    _closure,
-    _bound,
-    _defaults,
     _options,
     _config,
     _static,

@@ -19,7 +19,7 @@ from retrace.model import Change, Component, Key, Kind, Leaf, Miss, Node, Passin
 Place: TypeAlias = tuple[Component, str]
 Skeleton: TypeAlias = tuple[tuple[tuple[str, str, tuple[str, ...]], ...], tuple[str, ...]]
 
-_TRACED = frozenset(
+TRACED = frozenset(
     {
         Component.SHAPE,
         Component.DTYPE,
@@ -202,7 +202,7 @@ class _Group:
                 rows = column.others if column else 0
             if component is Component.SHARDING:
                 rows = 0 if miss.nested else rows & ~self._nested
-            if component in _TRACED:
+            if component in TRACED:
                 traced |= rows
             (trees if component is Component.TREE else others).add(rows)
         if lowered and not parts and (served := among & ~traced):

@@ -1,0 +1,77 @@
+"""Whether a miss need not have been."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from retrace.causes import Cause
+from retrace.compare.detail import EQUAL_FIELDS
+from retrace.explain import rules
+from retrace.model import Change, Component, Miss
+
+Avoidable: TypeAlias = Literal["yes", "no", "maybe"]
+
+_ALWAYS = frozenset(
+    {
+        Cause.WEAK_TYPE_CHANGED,
+        Cause.CALL_SIGNATURE_CHANGED,
+        Cause.CACHE_CLEARED,
+        Cause.CONTROL_FLOW_RECREATED,
+    }
+)
+"""Causes whose fix applies wherever they occur."""
+
+
+def avoidable(
+    cause: Cause,
+    miss: Miss,
+    nearest: Miss | None,
+    changes: tuple[Change, ...],
+    program: str | None,
+) -> Avoidable:
+    """Whether the fix of the cause was seen to work and applies to this miss."""
+    if cause is Cause.FIRST_TRACE:
+        return "no"
+    if program == "identical" or cause in _ALWAYS:
+        return "yes"
+    if cause is Cause.SOURCE_CHANGED:
+        return "no"
+    if cause in rules.OF_FUNCTION:
+        # The same function made again is wasted; one made over other values needs
+        # them as arguments, which is not always possible.
+        differing = (Component.CLOSURE, Component.DEFAULTS)
+        return "maybe" if any(change.component in differing for change in changes) else "yes"
+    if cause is Cause.SHAPE_CHANGED:
+        return "yes" if partial_batch(changes) else "maybe"
+    if cause in (Cause.STATIC_ARGUMENT_CHANGED, Cause.TREE_STRUCTURE_CHANGED):
+        own = [c for c in rules.in_key(changes) if c.component is not Component.SIGNATURE]
+        return "yes" if own and all(map(looks_equal, own)) else "maybe"
+    return "maybe"
+
+
+def partial_batch(changes: tuple[Change, ...]) -> bool:
+    """Whether nothing but one leading axis became shorter: the rest of a data set."""
+    sizes: set[tuple[int, int]] = set()
+    for change in rules.in_key(changes):
+        old, new = change.old, change.new
+        if change.component is not Component.SHAPE:
+            return False
+        if not isinstance(old, list) or not isinstance(new, list) or not old or not new:
+            return False
+        if len(old) != len(new) or old[1:] != new[1:]:
+            return False
+        sizes.add((old[0], new[0]))
+    return len(sizes) == 1 and all(new < old for old, new in sizes)
+
+
+def looks_equal(change: Change) -> bool:
+    """Whether the two sides have one content, and only their own `==` tells them apart."""
+    return EQUAL_FIELDS in change.detail or (
+        not change.exact and _content(change.old) == _content(change.new) is not None
+    )
+
+
+def _content(side: object) -> object:
+    if not isinstance(side, dict) or "text" not in side:
+        return None
+    return (side["type"], side["text"], repr(side.get("data")))

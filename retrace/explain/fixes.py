@@ -1,0 +1,210 @@
+"""What to do about a miss: one sentence, with the user's own names.
+
+Only advice that was seen to remove the miss is given. A partial made afresh, or
+`jax.jit(self.method)` in a loop, misses again on every release: nobody is sent there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from retrace.causes import Cause
+from retrace.explain.avoidable import looks_equal, partial_batch
+from retrace.model import Change, Component, Fix, Kind, Leaf, Miss
+
+Evidence: TypeAlias = tuple[Miss, Miss | None, tuple[Change, ...]]
+
+
+def fix(
+    cause: Cause, miss: Miss, nearest: Miss | None, changes: tuple[Change, ...]
+) -> Fix | None:
+    """The advice for a miss; None where there is nothing to do or nothing known to work."""
+    advise = _ADVICE.get(cause)
+    return None if advise is None else advise((miss, nearest, changes))
+
+
+def _again(evidence: Evidence) -> Fix:
+    miss, _, changes = evidence
+    function = miss.function
+    what = {
+        Kind.LAMBDA: "the lambda",
+        Kind.PARTIAL: f"`{function.name}` itself",
+        Kind.TRANSFORM: f"the transformed `{function.name}`",
+    }.get(function.kind, f"`{function.name}`")
+    cells = _paths(changes, Component.CLOSURE, Component.DEFAULTS)
+    held = [name for name, _ in (*function.bound, *function.closure)]
+    if function.kind is Kind.PARTIAL:
+        names = _listed(held or cells) or "what the partial binds"
+        text = f"jit {what} once, at module level, and pass {names} at each call; a new partial is traced again."
+        return Fix("jit-once-pass-arguments", text)
+    if cells:
+        text = f"jit {what} once, outside the loop, and pass {_listed(cells)} as an argument."
+        return Fix("jit-once-pass-arguments", text)
+    text = f"jit {what} once, outside the loop or at module level, and call the result."
+    if held and function.kind is Kind.LAMBDA:
+        text = text[:-1] + f"; pass {_listed(held)} as an argument."
+    return Fix("jit-once", text)
+
+
+def _rebound(evidence: Evidence) -> Fix:
+    name = evidence[0].function.name
+    if evidence[0].function.kind is Kind.CALLABLE:
+        text = f"keep one `{name}` instance and one jitted function made of it, and call that."
+        return Fix("jit-once", text)
+    return Fix(
+        "jit-once", f"keep `jax.jit(...{name})` in a variable or attribute, and call that."
+    )
+
+
+def _options(evidence: Evidence) -> Fix:
+    names = _listed(_paths(evidence[2], Component.OPTIONS)) or "its options"
+    return Fix(
+        "jit-once", f"jit `{evidence[0].function.name}` once, with one setting of {names}."
+    )
+
+
+def _config(evidence: Evidence) -> Fix:
+    names = _listed(_paths(evidence[2], Component.CONFIG))
+    text = f"set {names} once, before the first call, or make every call in the same context."
+    return Fix("one-config", text)
+
+
+def _static(evidence: Evidence) -> Fix:
+    _, _, changes = evidence
+    own = [change for change in changes if change.component is Component.STATIC]
+    name = _listed([own[0].path] if own else [])
+    if own and looks_equal(own[0]):
+        type_ = _side(own[0].new, "type")
+        text = f"give `{type_}` an `__eq__` and `__hash__` by value, as a frozen dataclass has, or pass one object of it as {name}."
+        return Fix("compare-by-value", text)
+    if own and _side(own[0].old, "type") != _side(own[0].new, "type"):
+        old = _side(own[0].old, "type")
+        return Fix("one-static-type", f"pass {name} as the same type each time, say `{old}`.")
+    text = f"pass {name} as an array if the program's shapes do not depend on it; else keep to few values."
+    return Fix("static-to-dynamic", text)
+
+
+def _signature(evidence: Evidence) -> Fix:
+    names = _listed(_paths(evidence[2], Component.SIGNATURE))
+    return Fix("one-call-style", f"pass {names} the same way at every call.")
+
+
+def _tree(evidence: Evidence) -> Fix:
+    own = [change for change in evidence[2] if change.component is Component.TREE]
+    first = own[0]
+    name = _listed([first.path])
+    if "static field" in first.detail:
+        if looks_equal(first):
+            return Fix("reuse-object", f"make {name} once and put the same object in each time.")
+        return Fix("one-structure", f"keep {name} the same between calls.")
+    if "None" in first.detail:
+        return Fix("one-structure", f"give {name} an array at every call, in place of None.")
+    return Fix("one-structure", f"give {name} the same structure at every call.")
+
+
+def _shape(evidence: Evidence) -> Fix:
+    changes = evidence[2]
+    own = [change for change in changes if change.component is Component.SHAPE]
+    name = _listed([own[0].path] if own else [])
+    if partial_batch(changes):
+        text = (
+            "drop or pad the last batch (drop_remainder=True), or round axis 0 up to a few sizes."
+        )
+        return Fix("pad-batch", text)
+    return Fix("pad-shape", f"pad {name} to one shape, or to a few, and mask what was added.")
+
+
+def _dtype(evidence: Evidence) -> Fix | None:
+    for change in evidence[2]:
+        if change.component is Component.DTYPE:
+            text = f"convert {_listed([change.path])} to {change.old} before every call."
+            return Fix("cast-argument", text)
+    return None
+
+
+def _weak(evidence: Evidence) -> Fix | None:
+    miss, _, changes = evidence
+    for change in changes:
+        if change.component is Component.WEAK_TYPE:
+            leaf = _leaf(miss, change.path)
+            if leaf is None:
+                return None
+            where = _listed([change.path])
+            if change.old:
+                text = f"start {where} as `jnp.asarray(value, jnp.{leaf.dtype})`, not as a Python number."
+                return Fix("cast-carry", text)
+            text = f"pass {where} as `jnp.asarray(value, jnp.{leaf.dtype})`, never as a Python number."
+            return Fix("cast-argument", text)
+    return None
+
+
+def _sharding(evidence: Evidence) -> Fix:
+    name = _listed(_paths(evidence[2], Component.SHARDING)[:1])
+    return Fix(
+        "place-first",
+        f"put {name} where it will live before the first call as well (`jax.device_put`).",
+    )
+
+
+def _cleared(evidence: Evidence) -> Fix:
+    return Fix("keep-caches", "do not clear the caches between calls of one function.")
+
+
+def _hidden(evidence: Evidence) -> Fix:
+    name = evidence[0].function.name
+    return Fix("pass-state", f"pass to `{name}` as an argument what it reads from outside.")
+
+
+def _eager(evidence: Evidence) -> Fix | None:
+    if evidence[1] is None:
+        return None
+    return Fix("jit-block", "put the operations of this line into one jitted function.")
+
+
+def _body(evidence: Evidence) -> Fix:
+    names = _listed([body.name for body in evidence[0].bodies])
+    text = f"define {names} once, at module level, and carry what it closes over; or jit the function around it."
+    return Fix("define-body-once", text)
+
+
+_ADVICE: dict[Cause, Callable[[Evidence], Fix | None]] = {
+    Cause.FUNCTION_REDEFINED: _again,
+    Cause.LAMBDA_RECREATED: _again,
+    Cause.PARTIAL_RECREATED: _again,
+    Cause.TRANSFORM_RECREATED: _again,
+    Cause.METHOD_REBOUND: _rebound,
+    Cause.JIT_OPTIONS_CHANGED: _options,
+    Cause.CONFIG_CHANGED: _config,
+    Cause.STATIC_ARGUMENT_CHANGED: _static,
+    Cause.CALL_SIGNATURE_CHANGED: _signature,
+    Cause.TREE_STRUCTURE_CHANGED: _tree,
+    Cause.SHAPE_CHANGED: _shape,
+    Cause.DTYPE_CHANGED: _dtype,
+    Cause.WEAK_TYPE_CHANGED: _weak,
+    Cause.SHARDING_CHANGED: _sharding,
+    Cause.CACHE_CLEARED: _cleared,
+    Cause.JAXPR_CHANGED: _hidden,
+    Cause.EAGER_OP: _eager,
+    Cause.CONTROL_FLOW_RECREATED: _body,
+}
+
+
+def _paths(changes: tuple[Change, ...], *components: Component) -> list[str]:
+    found = [c.path for c in changes if c.component in components and c.path is not None]
+    return list(dict.fromkeys(found))
+
+
+def _listed(names: list[str | None] | list[str]) -> str:
+    quoted = [f"`{name}`" for name in names if name is not None]
+    if len(quoted) > 3:
+        return f"{', '.join(quoted[:3])} and {len(quoted) - 3} more"
+    return " and ".join([", ".join(quoted[:-1]), quoted[-1]] if len(quoted) > 1 else quoted)
+
+
+def _side(side: object, name: str) -> object:
+    return side.get(name) if isinstance(side, dict) else None
+
+
+def _leaf(miss: Miss, path: str | None) -> Leaf | None:
+    return next((leaf for leaf in miss.key.leaves if leaf.path == path), None)

@@ -1,0 +1,129 @@
+"""Patterns over the misses of one function that deserve a name of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TypeAlias
+
+from retrace.causes import Cause
+from retrace.explain import rules
+from retrace.explain.avoidable import looks_equal, partial_batch
+from retrace.model import Component, Miss, Verdict
+
+Verdicts: TypeAlias = list[Verdict]
+
+_MANY = 4
+"""From so many misses of one kind on, a pattern is one."""
+
+
+def recognise(verdicts: Iterable[Verdict]) -> dict[str, str]:
+    """The pattern of each miss that belongs to one, by the id of the miss."""
+    functions: dict[tuple[str, str], Verdicts] = {}
+    for verdict in verdicts:
+        if verdict.cause is not Cause.FIRST_TRACE:
+            key = (verdict.miss.run, verdict.miss.function.site)
+            functions.setdefault(key, []).append(verdict)
+    found: dict[str, str] = {}
+    for group in functions.values():
+        for name, members in _PATTERNS:
+            for verdict in members(group):
+                found.setdefault(verdict.miss.id, name)
+    return found
+
+
+def _compiles_twice(group: Verdicts) -> Verdicts:
+    # Weak on the first call, strong ever after: the program's own result came back.
+    return [
+        verdict
+        for verdict in group
+        if verdict.cause is Cause.WEAK_TYPE_CHANGED
+        and all(c.old for c in verdict.changes if c.component is Component.WEAK_TYPE)
+    ]
+
+
+def _placed_later(group: Verdicts) -> Verdicts:
+    return [
+        verdict
+        for verdict in group
+        if verdict.cause is Cause.SHARDING_CHANGED
+        and all(
+            "uncommitted ->" in c.detail or "open ->" in c.detail
+            for c in verdict.changes
+            if c.component is Component.SHARDING
+        )
+    ]
+
+
+def _equal_but_not_the_same(group: Verdicts) -> Verdicts:
+    causes = (Cause.STATIC_ARGUMENT_CHANGED, Cause.TREE_STRUCTURE_CHANGED)
+    return [
+        verdict
+        for verdict in group
+        if verdict.cause in causes and any(map(looks_equal, rules.in_key(verdict.changes)))
+    ]
+
+
+def _grows_by_one(group: Verdicts) -> Verdicts:
+    grown = [verdict for verdict in group if 1 in _growth(verdict)]
+    return grown if len(grown) >= _MANY - 1 else []
+
+
+def _last_partial_batch(group: Verdicts) -> Verdicts:
+    shapes = _of_shape(group)
+    return (
+        [verdict for verdict in shapes if partial_batch(verdict.changes)]
+        if len(shapes) < _MANY
+        else []
+    )
+
+
+def _many_sizes(group: Verdicts) -> Verdicts:
+    shapes = _of_shape(group)
+    return shapes if len(shapes) >= _MANY else []
+
+
+def _ping_pong(group: Verdicts) -> Verdicts:
+    # Each side of an alternation is cached, so a repeated one shows only where
+    # something dropped the entry or made its value anew.
+    configs = [v for v in group if v.cause in (Cause.CONFIG_CHANGED, Cause.JIT_OPTIONS_CHANGED)]
+    sides = [frozenset((repr(c.old), repr(c.new)) for c in v.changes) for v in configs]
+    turned = [frozenset((new, old) for old, new in side) for side in sides]
+    return [v for v, side in zip(configs, sides, strict=True) if side in turned]
+
+
+_PATTERNS: tuple[tuple[str, Callable[[Verdicts], Verdicts]], ...] = (
+    ("compiles-twice", _compiles_twice),
+    ("placed-later", _placed_later),
+    ("equal-but-not-the-same", _equal_but_not_the_same),
+    ("grows-by-one", _grows_by_one),
+    ("many-sizes", _many_sizes),
+    ("last-partial-batch", _last_partial_batch),
+    ("ping-pong", _ping_pong),
+)
+
+
+def _of_shape(group: Verdicts) -> Verdicts:
+    return [verdict for verdict in group if verdict.cause is Cause.SHAPE_CHANGED]
+
+
+def _growth(verdict: Verdict) -> set[int]:
+    """By how much the axes of this miss are longer than those of the nearest key."""
+    found: set[int] = set()
+    if verdict.nearest is None or not _counts(verdict):
+        return found
+    before = {leaf.path: leaf.shape for leaf in verdict.nearest.key.leaves}
+    for change in verdict.changes:
+        if change.component is Component.SHAPE and change.path is not None:
+            new = _shape(verdict.miss, change.path)
+            for a, b in zip(before[change.path], new, strict=False):
+                if a != b:
+                    found.add(b - a)
+    return found
+
+
+def _counts(verdict: Verdict) -> bool:
+    return verdict.cause in (Cause.SHAPE_CHANGED, Cause.EAGER_OP)
+
+
+def _shape(miss: Miss, path: str) -> tuple[int, ...]:
+    return next((leaf.shape for leaf in miss.key.leaves if leaf.path == path), ())

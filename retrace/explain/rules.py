@@ -1,0 +1,96 @@
+"""Which cause a set of changes has. The order of `Cause` decides between several."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from retrace.causes import Cause
+from retrace.compare.keys import NOT_IN_KEY
+from retrace.model import Change, Component, Function, Kind
+
+RANK = {cause: rank for rank, cause in enumerate(Cause)}
+
+_OF_COMPONENT = {
+    Component.OPTIONS: Cause.JIT_OPTIONS_CHANGED,
+    Component.CONFIG: Cause.CONFIG_CHANGED,
+    Component.STATIC: Cause.STATIC_ARGUMENT_CHANGED,
+    Component.SIGNATURE: Cause.CALL_SIGNATURE_CHANGED,
+    Component.TREE: Cause.TREE_STRUCTURE_CHANGED,
+    Component.SHAPE: Cause.SHAPE_CHANGED,
+    Component.DTYPE: Cause.DTYPE_CHANGED,
+    Component.WEAK_TYPE: Cause.WEAK_TYPE_CHANGED,
+    Component.SHARDING: Cause.SHARDING_CHANGED,
+}
+
+_OF_KIND = {
+    Kind.DEF: Cause.FUNCTION_REDEFINED,
+    Kind.LAMBDA: Cause.LAMBDA_RECREATED,
+    Kind.PARTIAL: Cause.PARTIAL_RECREATED,
+    Kind.TRANSFORM: Cause.TRANSFORM_RECREATED,
+    Kind.METHOD: Cause.METHOD_REBOUND,
+    Kind.CALLABLE: Cause.METHOD_REBOUND,
+    Kind.OP: Cause.EAGER_OP,
+}
+
+OF_FUNCTION = frozenset({*_OF_KIND.values(), Cause.SOURCE_CHANGED}) - {Cause.EAGER_OP}
+"""The causes that lie in the function object, not in what it was called with."""
+
+
+def in_key(changes: Iterable[Change]) -> tuple[Change, ...]:
+    """The changes that would have missed with a stable function as well."""
+    return tuple(change for change in changes if change.component not in NOT_IN_KEY)
+
+
+def cause_of(changes: Iterable[Change]) -> Cause:
+    """The cause among the changes of a key, by precedence; `unknown` where there is none."""
+    changes = in_key(changes)
+    passed = {change.path for change in changes if change.component is Component.SIGNATURE}
+    causes = (_cause_of_one(change, passed) for change in changes)
+    return min(causes, key=RANK.__getitem__, default=Cause.UNKNOWN)
+
+
+def _cause_of_one(change: Change, passed: set[str | None]) -> Cause:
+    # An omitted static parameter has no value of its own: what changed is the passing.
+    if (
+        change.component is Component.STATIC
+        and change.path in passed
+        and (change.old is None or change.new is None)
+    ):
+        return Cause.CALL_SIGNATURE_CHANGED
+    return _OF_COMPONENT[change.component]
+
+
+def by_precedence(changes: tuple[Change, ...]) -> tuple[Change, ...]:
+    """The changes with that of the cause first, those outside the key last."""
+    if len(changes) < 2:
+        return changes
+    passed = {change.path for change in changes if change.component is Component.SIGNATURE}
+
+    def rank(change: Change) -> int:
+        if change.component in NOT_IN_KEY:
+            return RANK[Cause.UNKNOWN]
+        return RANK[_cause_of_one(change, passed)]
+
+    return tuple(sorted(changes, key=rank))
+
+
+def cause_of_function(old: Function, new: Function) -> Cause:
+    """Why a function object is another one, when nothing else differs."""
+    if old.code is not None and new.code is not None and old.code != new.code:
+        return Cause.SOURCE_CHANGED
+    return _OF_KIND[new.kind]
+
+
+def detail_of_function(old: Function, new: Function) -> str | None:
+    """What the cause alone does not say of the receiver of a method."""
+    before, after = old.receiver, new.receiver
+    if before is None or after is None or new.kind not in (Kind.METHOD, Kind.CALLABLE):
+        return None
+    what = f"`{after.type}` object"
+    if before.object is not None and before.object == after.object:
+        return f"a new bound method of the same {what}; the method before it has died"
+    if before.equal is None or after.equal is None:
+        return f"of another {what}"
+    if before.equal == after.equal:
+        return f"of an equal {what}; the one before it has died"
+    return f"of a new {what}, unequal to the one before"

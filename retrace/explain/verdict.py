@@ -1,0 +1,246 @@
+"""Judge misses one by one, in the order in which they began."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Literal, NamedTuple, TypeAlias
+
+from retrace.causes import Cause
+from retrace.compare.keys import changes as compare
+from retrace.compare.keys import doubts, function_changes
+from retrace.compare.nearest import TRACED, Index, Nearest, was_lowered
+from retrace.explain import rules
+from retrace.explain.avoidable import avoidable
+from retrace.explain.fixes import fix
+from retrace.explain.patterns import recognise
+from retrace.model import Change, Component, Function, Kind, Miss, Recording, Stage, Verdict
+
+Site: TypeAlias = tuple[str, str | None, tuple[str, ...]]
+"""A history of its own: the definition site, how the program was derived from it,
+and the transforms between. `grad(f)` is not `f` made again."""
+
+_SMALLEST_CACHE = 2048
+"""Entries in the smallest cache that JAX bounds (`jax/_src/interpreters/pxla.py`)."""
+
+
+def judge(recording: Recording) -> list[Verdict]:
+    """A verdict for each miss, in the order of the recording."""
+    judges: dict[str, Judge] = {}
+    found: dict[int, Verdict] = {}
+    for miss in sorted(recording.misses, key=lambda miss: miss.number):
+        found[id(miss)] = judges.setdefault(miss.run, Judge()).judge(miss)
+    verdicts = [found[id(miss)] for miss in recording.misses]
+    named = recognise(verdicts)
+    return [
+        replace(verdict, pattern=named[verdict.miss.id]) if verdict.miss.id in named else verdict
+        for verdict in verdicts
+    ]
+
+
+@dataclass(slots=True)
+class _History:
+    """What one site has missed so far."""
+
+    keys: Index = field(default_factory=Index)
+    """The misses that left an entry in JAX's caches."""
+    raised: Index = field(default_factory=Index)
+    verdicts: dict[str, Verdict] = field(default_factory=dict[str, Verdict])
+    """Of the misses that raised, by id."""
+    programs: set[str] = field(default_factory=set[str])
+    bodies: dict[str, Function] = field(default_factory=dict[str, Function])
+    begun: bool = False
+
+
+class _Conclusion(NamedTuple):
+    cause: Cause
+    detail: str | None = None
+    repeat: bool = False
+    changes: tuple[Change, ...] | None = None
+
+
+class Judge:
+    """Explains the misses of one process as they come."""
+
+    def __init__(self) -> None:
+        self._histories: dict[Site, _History] = {}
+        self._causes: dict[str, Cause] = {}
+        self._lines: set[tuple[str, str, int]] = set()
+
+    def judge(self, miss: Miss) -> Verdict:
+        """The verdict on a miss, given all that were judged before.
+
+        Args:
+            miss: The next miss of the process, its stages finished.
+
+        Returns:
+            The verdict; never raises on a miss that could be recorded.
+        """
+        history = self._histories.setdefault(_site(miss), _History())
+        if miss.function.kind is Kind.OP:
+            verdict = self._operation(miss, history)
+        else:
+            verdict = self._call(miss, history)
+        history.begun = True
+        if miss.raised is None:
+            history.keys.add(miss)
+            if miss.program is not None:
+                history.programs.add(miss.program.hash)
+        elif miss.id not in history.verdicts and not verdict.repeat:
+            history.raised.add(miss)
+            history.verdicts[miss.id] = verdict
+        self._causes[miss.id] = verdict.cause
+        return verdict
+
+    def _call(self, miss: Miss, history: _History) -> Verdict:
+        # Without a trace, JAX knew the traced part of the key: only an earlier call
+        # that was lowered can tell why this one was lowered or compiled.
+        near = history.keys.nearest(miss, lowered=not _traced(miss) and was_lowered(miss))
+        if not _same_entry(near, miss) and (first := _exact(history.raised, miss)) is not None:
+            return replace(history.verdicts[first.id], miss=miss, repeat=True)
+        if near is None:
+            return _verdict(miss, None, (), _Conclusion(Cause.FIRST_TRACE, repeat=history.begun))
+        found = rules.by_precedence(compare(near.miss, miss))
+        if rules.in_key(found):
+            conclusion = _Conclusion(rules.cause_of(found))
+        elif near.miss.function.object != miss.function.object:
+            a, b = near.miss.function, miss.function
+            conclusion = _Conclusion(
+                rules.cause_of_function(a, b), rules.detail_of_function(a, b)
+            )
+        else:
+            conclusion = self._same_again(miss, near.miss, history)
+        if conclusion.cause is Cause.FIRST_TRACE:
+            return _verdict(miss, None, (), conclusion)
+        return _verdict(miss, near.miss, conclusion.changes or found, conclusion)
+
+    def _same_again(self, miss: Miss, near: Miss, history: _History) -> _Conclusion:
+        """Why an equal key of the same function object was not served."""
+        if near.thread != miss.thread and near.time + near.seconds > miss.time:
+            # There was no entry yet when this call came.
+            said = "another thread was still at it"
+            return _Conclusion(self._causes[near.id], said, repeat=True)
+        if (miss.epoch, miss.function_epoch) != (near.epoch, near.function_epoch):
+            how = "jax.clear_caches()" if miss.epoch != near.epoch else "clear_cache()"
+            return _Conclusion(Cause.CACHE_CLEARED, f"by `{how}`")
+        if _is_derived(miss, near, history):
+            return _Conclusion(Cause.FIRST_TRACE, "another program derived from it", repeat=True)
+        if miss.derived is not None and miss.parent in self._causes:
+            return _Conclusion(self._causes[miss.parent], repeat=True)
+        if unsure := doubts(near, miss):
+            return _Conclusion(rules.cause_of(unsure), changes=unsure)
+        if (
+            miss.program is not None
+            and near.program is not None
+            and miss.program.hash != near.program.hash
+        ):
+            return _Conclusion(Cause.JAXPR_CHANGED)
+        between = miss.number - near.number - 1
+        said = f"it ran again without any clear, {between:,} misses after the equal one"
+        return _Conclusion(Cause.CACHE_EVICTED, said)
+
+    def _operation(self, miss: Miss, history: _History) -> Verdict:
+        near = history.keys.nearest(miss)
+        found: tuple[Change, ...] = ()
+        cause = Cause.EAGER_OP
+        if near is not None:
+            found = rules.by_precedence(rules.in_key(compare(near.miss, miss)))
+            bodies = tuple(_recreated_bodies(miss, history))
+            if bodies and not found:
+                cause = Cause.CONTROL_FLOW_RECREATED
+            found += bodies
+        for body in miss.bodies:
+            history.bodies[body.site] = body
+        line = (miss.function.site, *_line(miss))
+        first = line not in self._lines
+        self._lines.add(line)
+        nearest = None if near is None else near.miss
+        return _verdict(miss, nearest, found, _Conclusion(cause), first_of_line=first)
+
+
+def _site(miss: Miss) -> Site:
+    function = miss.function
+    if function.kind is Kind.OP:
+        return (function.site, None, ())
+    # A partial is the function with arguments filled in; it shares its history.
+    transforms = tuple(name for name in function.wrappers if "partial" not in name)
+    return (function.site, miss.derived, transforms)
+
+
+def _traced(miss: Miss) -> bool:
+    return Stage.TRACE in miss.stages or miss.in_flight is Stage.TRACE
+
+
+def _same_entry(near: Nearest | None, miss: Miss) -> bool:
+    return (
+        near is not None
+        and near.distance == (0, 0)
+        and near.miss.function.object == miss.function.object
+    )
+
+
+def _exact(index: Index, miss: Miss) -> Miss | None:
+    near = index.nearest(miss) if len(index) else None
+    return near.miss if near is not None and _same_entry(near, miss) else None
+
+
+def _is_derived(miss: Miss, near: Miss, history: _History) -> bool:
+    """Whether JAX made another program of a trace that it still had: under an eager
+    gradient or `vmap`, ahead of time, or of several backward programs one more."""
+    if _traced(miss) and miss.derived is None:
+        return False
+    if miss.program is not None and history.programs:
+        return miss.program.hash not in history.programs or miss.ahead != near.ahead
+    return miss.number - near.number <= _SMALLEST_CACHE
+
+
+def _recreated_bodies(miss: Miss, history: _History) -> Iterator[Change]:
+    for body, new in zip(miss.bodies, miss.new_bodies, strict=False):
+        before = history.bodies.get(body.site)
+        if not new or before is None:
+            continue
+        for change in function_changes(before, body):
+            if change.component is Component.FUNCTION:
+                yield change._replace(detail=f"the body `{body.name}`: {change.detail}")
+            else:
+                yield change
+
+
+def _line(miss: Miss) -> tuple[str, int]:
+    return ("", 0) if miss.call_site is None else (miss.call_site.file, miss.call_site.line)
+
+
+def _program_change(
+    miss: Miss, nearest: Miss | None, found: tuple[Change, ...]
+) -> Literal["identical", "different"] | None:
+    if nearest is None:
+        return None
+    if not _traced(miss) and miss.derived is None and miss.function.kind is not Kind.OP:
+        retraced = any(change.component in TRACED for change in found)
+        return None if retraced else "identical"
+    if miss.program is None or nearest.program is None:
+        return None
+    return "identical" if miss.program.hash == nearest.program.hash else "different"
+
+
+def _verdict(
+    miss: Miss,
+    nearest: Miss | None,
+    found: tuple[Change, ...],
+    conclusion: _Conclusion,
+    *,
+    first_of_line: bool = False,
+) -> Verdict:
+    cause = conclusion.cause
+    program = _program_change(miss, nearest, found)
+    return Verdict(
+        miss=miss,
+        cause=cause,
+        nearest=nearest,
+        changes=found,
+        program_change=program,
+        avoidable="no" if first_of_line else avoidable(cause, miss, nearest, found, program),
+        fix=fix(cause, miss, nearest, found),
+        detail=conclusion.detail,
+        repeat=conclusion.repeat,
+    )
