@@ -14,7 +14,8 @@ Format 1: the first.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
+from itertools import product
+from typing import Any, TypeAlias, cast
 
 from retrace.model import (
     JSON,
@@ -92,27 +93,42 @@ def encode_run(run: Run) -> dict[str, JSON]:
     }
 
 
+_DEEPEST = 64
+"""Levels of nesting that a reader takes in a value's data."""
+
+
 def _value(row: Any) -> Value:
     type_, text, token, exact, data = row
+    _check_depth(data, _DEEPEST)
     return Value(_text(type_), _text(text), _text_or_none(token), bool(exact), data)
+
+
+def _check_depth(data: Any, levels: int) -> None:
+    if isinstance(data, list | dict):
+        if not levels:
+            raise ValueError("nested too deep")
+        node = cast(list[Any] | dict[str, Any], data)
+        for child in node.values() if isinstance(node, dict) else node:
+            _check_depth(child, levels - 1)
 
 
 def _values(rows: Any) -> tuple[tuple[str, Value], ...]:
     return tuple((_text(name), _value(row)) for name, row in rows)
 
 
+_LEAF_TYPES = {
+    (str, list, str, bool, sharding, bool, memory, layout)
+    for sharding, memory, layout in product((str, type(None)), repeat=3)
+}
+_SIZES = {int}
+
+
 def _leaf(row: Any) -> Leaf:
+    # The one decoder that counts: a recording has thousands of leaves.
     path, shape, dtype, weak, sharding, committed, memory, layout = row
-    return Leaf(
-        _text(path),
-        tuple(shape),
-        _text(dtype),
-        bool(weak),
-        _text_or_none(sharding),
-        bool(committed),
-        _text_or_none(memory),
-        _text_or_none(layout),
-    )
+    if tuple(map(type, row)) not in _LEAF_TYPES or not _SIZES.issuperset(map(type, shape)):
+        raise TypeError("not a leaf")
+    return Leaf(path, tuple(shape), dtype, weak, sharding, committed, memory, layout)
 
 
 def _node(row: Any) -> Node:
@@ -133,12 +149,17 @@ def _text_or_none(value: Any) -> str | None:
 def _number(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"a whole number expected, not {type(value).__name__}")
+    if not -(1 << 63) <= value < 1 << 63:
+        raise ValueError("a number out of range")
     return value
 
 
 def _seconds(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError(f"seconds expected, not {type(value).__name__}")
+    # Neither NaN nor a time that has no date.
+    if not -6e10 < value < 2.5e11:
+        raise ValueError("seconds out of range")
     return float(value)
 
 
@@ -220,30 +241,44 @@ def decode_run(fields: Any) -> Run:
     )
 
 
-def decode_miss(line: Mapping[str, Any], parts: Mapping[int, Any], run: str) -> Miss:
+def amend_run(run: Run, fields: Any) -> None:
+    """Put into a run what became known of it later; raises as `decode_run` does."""
+    if (backend := fields.get("backend")) is not None:
+        run.backend = _text(backend)
+    if (index := fields.get("process_index")) is not None:
+        run.process_index = _number(index)
+
+
+Parts: TypeAlias = Mapping[tuple[str, int], Any]
+"""Decoded parts by kind and number."""
+
+
+def _part(line: Mapping[str, Any], kind: str, parts: Parts) -> Any:
+    number = line.get(kind)
+    return () if number is None else parts[kind, number]
+
+
+def decode_miss(line: Mapping[str, Any], parts: Parts, run: str) -> Miss:
     """The miss that a line began; raises TypeError, ValueError or LookupError on nonsense."""
     number = _number(line["miss"])
     parent = line.get("parent")
-
-    def part(kind: str) -> Any:
-        index = line.get(kind)
-        return () if index is None else parts[index]
-
     return Miss(
         id=f"{run}-{number}",
         run=run,
         number=number,
         time=_seconds(line["at"]),
         thread=_text(line["thread"]),
-        function=cast(Function, parts[line["function"]]),
-        key=Key(*(part(kind) for kind in PARTS[1:7])),
-        call_site=part("call_site") or None,
+        function=cast(Function, parts["function", line["function"]]),
+        key=Key(*(_part(line, kind, parts) for kind in PARTS[1:7])),
+        call_site=_part(line, "call_site", parts) or None,
         parent=None if parent is None else f"{run}-{_number(parent)}",
         derived=_text_or_none(line.get("derived")),
         nested=bool(line.get("nested", False)),
         ahead=bool(line.get("ahead", False)),
         new_object=bool(line.get("new", False)),
-        bodies=tuple(cast(Function, parts[index]) for index in line.get("bodies", ())),
+        bodies=tuple(
+            cast(Function, parts["function", index]) for index in line.get("bodies", ())
+        ),
         new_bodies=tuple(map(bool, line.get("new_bodies", ()))),
         epoch=_number(line.get("epoch", 0)),
         function_epoch=_number(line.get("function_epoch", 0)),
@@ -251,8 +286,21 @@ def decode_miss(line: Mapping[str, Any], parts: Mapping[int, Any], run: str) -> 
     )
 
 
-def amend(miss: Miss, line: Mapping[str, Any]) -> None:
+def amend(miss: Miss, line: Mapping[str, Any], parts: Parts) -> None:
     """Add to a miss what a later line says; raises as `decode_miss` does."""
+    if not line.keys().isdisjoint(PARTS):
+        if "function" in line:
+            miss.function = cast(Function, parts["function", line["function"]])
+        if "call_site" in line:
+            miss.call_site = _part(line, "call_site", parts) or None
+        miss.key = Key(
+            *(
+                _part(line, kind, parts) if kind in line else getattr(miss.key, kind)
+                for kind in PARTS[1:7]
+            )
+        )
+    if (derived := line.get("derived")) is not None:
+        miss.derived = _text(derived)
     for stage, seconds in line.get("stages", {}).items():
         stage = Stage(stage)
         miss.stages[stage] = miss.stages.get(stage, 0.0) + _seconds(seconds)

@@ -1,0 +1,66 @@
+"""retrace tells why JAX traced and compiled a function again, what it cost, what to change.
+
+    jit                 `jax.jit`, with the misses of its functions recorded
+    recording           record everything inside a `with` block or a decorated function
+    install, uninstall  record everything in this process
+    misses, explain     what was recorded up to now, as data and in words
+
+Importing this package costs nothing: each name is fetched when it is first touched.
+"""
+
+from __future__ import annotations
+
+import os
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from retrace.causes import Cause as Cause
+    from retrace.errors import RetraceError as RetraceError
+    from retrace.live import explain as explain
+    from retrace.live import install as install
+    from retrace.live import jit as jit
+    from retrace.live import misses as misses
+    from retrace.live import recording as recording
+    from retrace.live import uninstall as uninstall
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "Cause": "retrace.causes",
+    "RetraceError": "retrace.errors",
+    "explain": "retrace.live",
+    "install": "retrace.live",
+    "jit": "retrace.live",
+    "misses": "retrace.live",
+    "recording": "retrace.live",
+    "uninstall": "retrace.live",
+}
+
+__all__ = [
+    "Cause",
+    "RetraceError",
+    "explain",
+    "install",
+    "jit",
+    "misses",
+    "recording",
+    "uninstall",
+]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'retrace' has no attribute {name!r}")
+    value = getattr(import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]
+
+
+if os.environ.get("RETRACE") == "1":
+    import_module("retrace.live").install()

@@ -1,0 +1,1 @@
+"""The recording wing: from what JAX shows to lines of a recording."""

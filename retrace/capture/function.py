@@ -1,0 +1,370 @@
+"""Which function of the user's stands behind the object that was given to JAX."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import linecache
+import re
+import weakref
+from collections.abc import Iterator
+from types import CodeType, FrameType, FunctionType, MethodType
+from typing import Any, NamedTuple
+
+from retrace.capture.place import Owner, call_site, is_cell, owner
+from retrace.capture.snapshot import snapshot
+from retrace.capture.tokens import Tokens
+from retrace.model import Function, Kind, Receiver, Value
+
+_MOST_CELLS = 32
+_MOST_WRAPPERS = 32
+_DEEPEST_SEARCH = 4
+_LONGEST_SOURCE = 4000
+_SOURCE = re.compile(r"(.+) at (.+):(\d+)")
+"""As JAX names the source of a function: "step at train.py:41"."""
+
+
+class Definition(NamedTuple):
+    """What a code object says of the place where the user wrote it."""
+
+    site: str
+    file: str
+    line: int
+    code: str
+    source: str | None
+
+
+class _Unwrapped:
+    """A function object taken apart, down to the user's own function."""
+
+    def __init__(self) -> None:
+        self.kind: Kind | None = None
+        self.wrappers: list[str] = []
+        self.bound: list[tuple[str, Any]] = []
+        self.receiver: Any = None
+        self.has_receiver = False
+        self.base: FunctionType | None = None
+
+    def through(self, kind: Kind | None, wrapper: str) -> None:
+        # The outermost wrapper is what is new at each call, so it names the kind.
+        if self.kind is None:
+            self.kind = kind
+        self.wrappers.append(wrapper)
+
+
+class Functions:
+    """Names the function objects of one recording."""
+
+    def __init__(self, tokens: Tokens) -> None:
+        self._tokens = tokens
+        # By identity: equal code objects of two files are two definitions.
+        self._definitions: dict[int, tuple[weakref.ref[CodeType], Definition]] = {}
+        self._jit_lines: dict[int, str] = {}
+
+    def describe(self, function: Any, jax_name: str | None = None) -> Function:
+        """The function as it is recorded; `function` is what `jax.jit` was given."""
+        number = self._tokens.number(function)
+        found = unwrap(function)
+        base = found.base
+        if base is None or is_internal(function, found):
+            return self._operation(function, found, number or 0, jax_name)
+        definition = self.definition(base.__code__)
+        name = base.__name__
+        kind = found.kind or (Kind.LAMBDA if base.__code__.co_name == "<lambda>" else Kind.DEF)
+        receiver = None
+        site = definition.site
+        if found.has_receiver:
+            receiver = self._receiver(found.receiver)
+            site = f"{site} of {receiver.type}"
+            if kind is Kind.CALLABLE:
+                name = type(found.receiver).__name__
+        if owner(definition.file) is Owner.LIBRARY and base.__closure__:
+            site = f"{site} at {self._jit_lines.get(number or 0, '?')}"
+        return Function(
+            name=name,
+            jax_name=jax_name or jax_name_of(function),
+            qualname=base.__qualname__,
+            kind=kind,
+            file=definition.file,
+            line=definition.line,
+            site=site,
+            object=number or 0,
+            code=definition.code,
+            closure=tuple(self._closure(base)),
+            defaults=tuple(self._defaults(base)),
+            bound=tuple((name, self.value(value)) for name, value in found.bound),
+            wrappers=tuple(found.wrappers),
+            receiver=receiver,
+            source=definition.source,
+        )
+
+    def value(self, value: Any) -> Value:
+        """A snapshot of something that is compared as Python compares."""
+        return snapshot(value, self._tokens.metadata)
+
+    def jitted(self, function: Any, frame: FrameType) -> None:
+        """Remember the line that called `jit`, for a closure of a library's."""
+        base = unwrap_plain(function)
+        if base is None or not base.__closure__:
+            return
+        if owner(base.__code__.co_filename) is Owner.LIBRARY:
+            site = call_site(frame)
+            number = self._tokens.number(function)
+            if site is not None and number is not None:
+                self._jit_lines[number] = f"{site.file}:{site.line}"
+
+    def from_source(self, source: str | None, name: str) -> Function:
+        """A function of which JAX shows no object: its name, at best with its place."""
+        match = _SOURCE.fullmatch(source or "")
+        file, line = (match[2], int(match[3])) if match else (None, None)
+        operation = file is None or owner(file) is Owner.JAX
+        return Function(
+            name=match[1] if match else name,
+            jax_name=name,
+            qualname=match[1] if match else name,
+            kind=Kind.OP if operation else Kind.DEF,
+            file=None if operation else file,
+            line=None if operation else line,
+            site=f"op:{name}" if operation else f"{file}:{line} {name}",
+            object=0,
+        )
+
+    def definition(self, code: CodeType) -> Definition:
+        """The definition site of a code object."""
+        key = id(code)
+        if (known := self._definitions.get(key)) is not None:
+            return known[1]
+        found = _definition(code)
+        definitions = self._definitions
+
+        def forget(_: object) -> None:
+            definitions.pop(key, None)
+
+        definitions[key] = (weakref.ref(code, forget), found)
+        return found
+
+    def _operation(
+        self, function: Any, found: _Unwrapped, number: int, jax_name: str | None
+    ) -> Function:
+        name = jax_name or jax_name_of(function)
+        return Function(
+            name=name,
+            jax_name=name,
+            qualname=name,
+            kind=Kind.OP,
+            file=None,
+            line=None,
+            site=f"op:{name}",
+            object=number,
+            wrappers=tuple(found.wrappers),
+        )
+
+    def _receiver(self, receiver: Any) -> Receiver:
+        kind = type(receiver)
+        return Receiver(
+            type=f"{kind.__module__}.{kind.__qualname__}",
+            object=self._tokens.number(receiver),
+            equal=self._tokens.metadata(receiver),
+            value=snapshot(receiver, self._tokens.metadata),
+        )
+
+    def _closure(self, base: FunctionType) -> Iterator[tuple[str, Value]]:
+        cells = base.__closure__ or ()
+        for name, cell in zip(base.__code__.co_freevars[:_MOST_CELLS], cells, strict=False):
+            try:
+                content = cell.cell_contents
+            except ValueError:
+                continue
+            yield name, self.value(content)
+
+    def _defaults(self, base: FunctionType) -> Iterator[tuple[str, Value]]:
+        defaults = base.__defaults__ or ()
+        code = base.__code__
+        names = code.co_varnames[: code.co_argcount][-len(defaults) :] if defaults else ()
+        for name, value in zip(names, defaults, strict=False):
+            yield name, self.value(value)
+        for name, value in (base.__kwdefaults__ or {}).items():
+            yield name, self.value(value)
+
+
+def unwrap(function: Any) -> _Unwrapped:
+    """Look through partials, methods, wrappers and transforms to the user's function."""
+    found = _Unwrapped()
+    current: Any = function
+    for _ in range(_MOST_WRAPPERS):
+        if isinstance(current, functools.partial):
+            found.through(Kind.PARTIAL, "functools.partial")
+            found.bound += _bound(current)
+            current = current.func
+        elif isinstance(current, MethodType) and (inner := held(current.__self__)) is not None:
+            found.through(Kind.TRANSFORM, "pmap")
+            current = inner
+        elif isinstance(current, MethodType):
+            if not found.has_receiver:
+                found.receiver, found.has_receiver = current.__self__, True
+            found.through(Kind.METHOD, "method")
+            current = current.__func__
+        elif (inner := _inner(current)) is not None:
+            kind, wrapper, current = inner
+            if wrapper:
+                found.through(kind, wrapper)
+        elif isinstance(current, FunctionType):
+            found.base = current
+            break
+        elif (inner := held(current)) is not None:
+            found.through(Kind.TRANSFORM, type(current).__name__)
+            current = inner
+        else:
+            method = getattr(type(current), "__call__", None)
+            if not isinstance(method, FunctionType) and not hasattr(method, "__wrapped__"):
+                break
+            found.receiver, found.has_receiver = current, True
+            found.through(Kind.CALLABLE, "callable")
+            current = method
+    return found
+
+
+def held(thing: Any) -> Any:
+    """The function that one of JAX's own objects around functions holds, or None."""
+    kind = type(thing)
+    if not kind.__module__.startswith(("jax.", "jaxlib")) or isinstance(thing, functools.partial):
+        return None
+    for name in ("__wrapped__", "f", "fun", "_fun"):
+        inner = getattr(thing, name, None)
+        if callable(inner):
+            return inner
+    return None
+
+
+def _inner(current: Any) -> tuple[Kind | None, str, Any] | None:
+    """One layer further in: the kind and name of the wrapper, and what it wraps."""
+    wrapped = getattr(current, "__wrapped__", None)
+    code = getattr(current, "__code__", None)
+    file = code.co_filename if isinstance(code, CodeType) else None
+    if callable(wrapped):
+        if file is None:
+            of_jax = type(current).__module__.partition(".")[0] in ("jax", "jaxlib")
+            name = type(current).__name__.lower()
+            return (Kind.TRANSFORM, name, wrapped) if of_jax else (None, "", wrapped)
+        if owner(file) is Owner.JAX:
+            return Kind.TRANSFORM, code.co_qualname.split(".")[0], wrapped
+        return None, "", wrapped
+    if isinstance(current, FunctionType) and current.__closure__ and file is not None:
+        match owner(file):
+            case Owner.JAX:
+                if (user := _users_function(current, _DEEPEST_SEARCH)) is not None:
+                    return Kind.TRANSFORM, current.__qualname__.split(".")[0], user
+            case Owner.LIBRARY:
+                if (user := _users_function(current, _DEEPEST_SEARCH)) is not None:
+                    return None, current.__qualname__, user
+            case _:
+                pass
+    return None
+
+
+def _users_function(function: FunctionType, depth: int) -> Any:
+    """The user's function that a closure of a library's closes over, or None."""
+    for cell in function.__closure__ or ():
+        try:
+            content = cell.cell_contents
+        except ValueError:
+            continue
+        if isinstance(content, functools.partial):
+            content = content.func
+        content = held(content) or content
+        base = unwrap_plain(content)
+        if base is None:
+            continue
+        match owner(base.__code__.co_filename):
+            case Owner.USER:
+                return content
+            case Owner.LIBRARY | Owner.JAX if depth > 1 and base.__closure__:
+                if (found := _users_function(base, depth - 1)) is not None:
+                    return found
+            case _:
+                pass
+    return None
+
+
+def unwrap_plain(content: Any) -> FunctionType | None:
+    """The plain function behind methods and `functools.wraps`, or None."""
+    for _ in range(_MOST_WRAPPERS):
+        if isinstance(content, MethodType):
+            content = content.__func__
+        elif isinstance(content, FunctionType) and "__wrapped__" not in content.__dict__:
+            return content
+        elif isinstance(content, FunctionType):
+            content = content.__dict__["__wrapped__"]
+        else:
+            return None
+    return None
+
+
+def is_internal(function: Any, found: _Unwrapped | None = None) -> bool:
+    """Whether a function is defined inside the jax package, not made from a user's."""
+    if isinstance(function, FunctionType) and "__wrapped__" not in function.__dict__:
+        if owner(function.__code__.co_filename) is not Owner.JAX:
+            return False
+        if not function.__closure__ or getattr(function, "_apply_primitive", False):
+            return True
+    found = found or unwrap(function)
+    return found.base is None or owner(found.base.__code__.co_filename) is Owner.JAX
+
+
+def jax_name_of(function: Any) -> str:
+    """What JAX calls a function."""
+    if isinstance(function, functools.partial):
+        return jax_name_of(function.func)
+    name = getattr(function, "__name__", None)
+    return name if isinstance(name, str) else "<unnamed function>"
+
+
+def _bound(partial: functools.partial[Any]) -> Iterator[tuple[str, Any]]:
+    inner = unwrap_plain(partial.func) or getattr(partial.func, "__wrapped__", None)
+    code = getattr(inner, "__code__", None)
+    names = code.co_varnames[: code.co_argcount] if isinstance(code, CodeType) else ()
+    if isinstance(partial.func, MethodType):
+        names = names[1:]
+    for index, value in enumerate(partial.args):
+        yield (names[index] if index < len(names) else f"args[{index}]"), value
+    yield from partial.keywords.items()
+
+
+def _definition(code: CodeType) -> Definition:
+    file, line = code.co_filename, code.co_firstlineno
+    where = "<cell>" if is_cell(file) else f"{file}:{line}"
+    site = f"{where} {code.co_qualname}"
+    if code.co_name == "<lambda>":
+        # Several lambdas may share a line and a qualified name.
+        columns = [start for _, _, start, _ in code.co_positions() if start]
+        site = f"{site}:{min(columns, default=0)}"
+    return Definition(site, file, line, _digest(code), _source(code))
+
+
+def _digest(code: CodeType) -> str:
+    digest = hashlib.sha1(usedforsecurity=False)
+
+    def add(code: CodeType) -> None:
+        digest.update(code.co_code)
+        digest.update(repr((code.co_names, code.co_varnames, code.co_freevars)).encode())
+        for constant in code.co_consts:
+            if isinstance(constant, CodeType):
+                add(constant)
+            elif isinstance(constant, frozenset):
+                # The order of a set of strings is another in each process.
+                digest.update(repr(sorted(map(repr, constant))).encode())
+            else:
+                digest.update(f"{type(constant).__name__} {constant!r}".encode())
+
+    add(code)
+    return digest.hexdigest()[:16]
+
+
+def _source(code: CodeType) -> str | None:
+    lines = [line for _, _, line in code.co_lines() if line]
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            lines += [line for _, _, line in constant.co_lines() if line]
+    first, last = code.co_firstlineno, max(lines, default=code.co_firstlineno)
+    text = linecache.getlines(code.co_filename)[first - 1 : last]
+    return "".join(text)[:_LONGEST_SOURCE] or None

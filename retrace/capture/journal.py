@@ -1,0 +1,83 @@
+"""Writes misses to everybody who listens: the recording on disk, windows in memory."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from retrace.model import JSON, CallSite, Function, Key
+from retrace.store.schema import PARTS, encode_call_site, encode_function
+from retrace.store.writer import Writer
+
+_MOST_OPEN = 100_000
+"""So many misses can be amended; older ones have long been complete."""
+
+
+class Journal:
+    """Who gets which miss, and what was written of it."""
+
+    def __init__(self) -> None:
+        self.writers: tuple[Writer, ...] = ()
+        """Who gets every miss."""
+        self.own: Callable[[Any], tuple[Writer, ...]] = lambda info: ()
+        """Who gets the misses of functions with these options alone (`retrace.jit`)."""
+        self._writers: dict[int, tuple[Writer, ...]] = {}
+
+    def readers_of(self, info: Any) -> tuple[Writer, ...]:
+        """Who is to get the misses of a function that was jitted with `info`."""
+        return self.writers or self.own(info)
+
+    def begin(
+        self,
+        number: int,
+        function: Function,
+        key: Key,
+        site: CallSite | None,
+        fields: dict[str, JSON],
+        writers: tuple[Writer, ...],
+        bodies: Iterable[Function] = (),
+    ) -> None:
+        """A miss began."""
+        if len(self._writers) >= _MOST_OPEN:
+            for old in list(self._writers)[: _MOST_OPEN // 2]:
+                del self._writers[old]
+        self._writers[number] = writers
+        line = {**fields, "at": time.time(), "thread": threading.current_thread().name}
+        encoded = _encode(function, key, site)
+        for writer in writers:
+            parts: dict[str, JSON] = {
+                kind: writer.part(kind, value) for kind, value in encoded.items()
+            }
+            if bodies:
+                parts["bodies"] = [
+                    writer.part("function", encode_function(body)) for body in bodies
+                ]
+            writer.miss(number, {**line, **parts})
+
+    def amend(self, number: int, fields: dict[str, JSON]) -> None:
+        """Something became known of a miss; parts are given by their content."""
+        kinds = [kind for kind in PARTS if kind in fields]
+        for writer in self._writers.get(number, ()):
+            parts = {kind: writer.part(kind, fields[kind]) for kind in kinds}
+            writer.amend(number, {**fields, **parts})
+
+    def replace(self, number: int, function: Function, key: Key, fields: dict[str, JSON]) -> None:
+        """An operation that began with its body is known now."""
+        self.amend(number, {**fields, **_encode(function, key, None)})
+
+    def lose(self, reason: str) -> None:
+        """Something could not be recorded."""
+        for writer in self.writers:
+            writer.loss(reason)
+
+
+def _encode(function: Function, key: Key, site: CallSite | None) -> dict[str, JSON]:
+    encoded: dict[str, JSON] = {"function": encode_function(function)}
+    for kind in PARTS[1:7]:
+        if value := getattr(key, kind):
+            encoded[kind] = value
+    if site is not None:
+        encoded["call_site"] = encode_call_site(site)
+    return encoded

@@ -1,0 +1,139 @@
+"""The cache key of one call, in the user's own names."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from retrace.capture.snapshot import snapshot
+from retrace.capture.tokens import Tokens
+from retrace.capture.tree import Tree
+from retrace.jax_internals.config import context
+from retrace.model import Key, Passing, Value
+
+_OPTIONS = (
+    "static_argnums",
+    "static_argnames",
+    "donate_argnums",
+    "donate_argnames",
+    "in_shardings_leaves",
+    "out_shardings_leaves",
+    "in_layouts_leaves",
+    "out_layouts_leaves",
+    "device",
+    "backend",
+    "keep_unused",
+    "inline",
+    "compiler_options_kvs",
+    "abstracted_axes",
+)
+_POSITIONS = frozenset(("static_argnums", "static_argnames", "donate_argnums", "donate_argnames"))
+_PUBLIC = {
+    "in_shardings_leaves": "in_shardings",
+    "out_shardings_leaves": "out_shardings",
+    "in_layouts_leaves": "in_layouts",
+    "out_layouts_leaves": "out_layouts",
+    "compiler_options_kvs": "compiler_options",
+}
+
+
+class Keys:
+    """Makes keys, with the equality tokens of one recording."""
+
+    def __init__(self, tokens: Tokens, lost: Callable[[str], None]) -> None:
+        self._tokens = tokens
+        self._lost = lost
+
+    def of_call(
+        self,
+        signature: inspect.Signature | None,
+        info: Any,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        is_array: Callable[[Any], bool] | None = None,
+    ) -> Key:
+        """The key of a call with these arguments, under these options of `jit`.
+
+        Where a wrapper keeps what is no array out of the dynamic arguments, `is_array`
+        is its own test, and the static arguments are its, not `jit`'s.
+        """
+        tree = Tree(self._tokens, is_array)
+        static: list[tuple[str, Value]] = []
+        passing: list[tuple[str, str]] = []
+        static_numbers = {
+            number % len(args) if args else number
+            for number in (() if is_array else getattr(info, "static_argnums", ()))
+            if -len(args) <= number < len(args)
+        }
+        static_names = frozenset(() if is_array else getattr(info, "static_argnames", ()))
+        parameters = parameter_names(signature, len(args))
+        for index, (name, value) in enumerate(zip(parameters, args, strict=True)):
+            passing.append((name, Passing.POSITIONAL))
+            if index in static_numbers:
+                static.append((name, self.static(value)))
+            else:
+                tree.add(name, value)
+        known = signature.parameters if signature is not None else {}
+        rest = next((p.name for p in known.values() if p.kind is p.VAR_KEYWORD), None)
+        for keyword in sorted(kwargs):
+            value = kwargs[keyword]
+            named = keyword in known and known[keyword].kind is not inspect.Parameter.VAR_KEYWORD
+            name = keyword if named or not (known and rest) else f"{rest}[{keyword!r}]"
+            passing.append((name, Passing.KEYWORD))
+            if keyword in static_names:
+                static.append((name, self.static(value)))
+            else:
+                tree.add(name, value)
+        given = set(parameters) | set(kwargs)
+        passing += [
+            (parameter.name, Passing.OMITTED)
+            for parameter in known.values()
+            if parameter.default is not inspect.Parameter.empty and parameter.name not in given
+        ]
+        return Key(
+            tuple(tree.leaves),
+            tuple(tree.nodes),
+            (*static, *tree.static),
+            tuple(passing),
+            tuple(self.options(info, packed=is_array is not None)),
+            self.config(),
+        )
+
+    def static(self, value: Any) -> Value:
+        """A static argument: JAX compares its type too."""
+        return snapshot(value, self._tokens.static)
+
+    def options(self, info: Any, packed: bool = False) -> Iterator[tuple[str, Value]]:
+        """The options of `jit` that are not at their default."""
+        for name in _OPTIONS:
+            if packed and name in _POSITIONS:
+                continue  # they count the wrapper's parameters, not the user's
+            value = getattr(info, name, None)
+            if value is None or value is False or value == ():
+                continue
+            if isinstance(value, tuple) and all(
+                type(item).__name__ == "UnspecifiedValue" or item is None for item in value
+            ):
+                continue
+            yield _PUBLIC.get(name, name), snapshot(value, self._tokens.metadata)
+
+    def config(self) -> tuple[tuple[str, Value], ...]:
+        """The configuration that takes part in the key, by its public names."""
+        return context(self._lost)
+
+
+def parameter_names(signature: inspect.Signature | None, count: int) -> list[str]:
+    """A name for each of `count` positional arguments, as the user wrote them."""
+    if signature is None:
+        return [f"args[{index}]" for index in range(count)]
+    names: list[str] = []
+    for parameter in signature.parameters.values():
+        if len(names) == count:
+            break
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            first = len(names)
+            names += [f"{parameter.name}[{index - first}]" for index in range(first, count)]
+        elif parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
+            names.append(parameter.name)
+    return names + [f"args[{index}]" for index in range(len(names), count)]

@@ -1,0 +1,240 @@
+"""Where misses begin: the function, the key and the call site, read off the live call."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import count
+from types import FrameType
+from typing import Any
+
+from retrace.capture.function import Functions, is_internal
+from retrace.capture.journal import Journal
+from retrace.capture.key import Keys
+from retrace.capture.operation import body_functions, has_body, interface_frame, parameters
+from retrace.capture.packed import unpack
+from retrace.capture.place import call_site
+from retrace.capture.snapshot import snapshot
+from retrace.capture.tokens import Tokens
+from retrace.jax_internals.calls import Call, Site, mark, marked
+from retrace.jax_internals.clears import Clears
+from retrace.jax_internals.shardings import leaf
+from retrace.model import JSON, CallSite, Function, Key, Kind, Leaf, Stage
+from retrace.store.writer import Writer
+
+_MOST_SOURCES = 10_000
+
+
+class Misses:
+    """Begins misses, each under the next number of this process."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._tokens = Tokens()
+        self._functions = Functions(self._tokens)
+        self._keys = Keys(self._tokens, journal.lose)
+        self._clears = Clears()
+        self._numbers = count()
+        self._seen: set[int] = set()
+        self._sources: dict[str, Function] = {}
+        self._epochs: dict[int, int] = {}
+
+    def of_call(self, call: Call, given: Any, stage: Stage, fields: dict[str, JSON]) -> int | None:
+        """A call of a jitted function, or of an eager operation's."""
+        writers = self._journal.readers_of(call.info)
+        if not writers or given is None:
+            return None
+        site = call_site(call.frame)
+        if is_internal(given):
+            return self._of_operation(call, given, site, fields, writers)
+        packed = unpack(call)
+        if packed is not None:
+            function = self._functions.describe(packed.function)
+            key = self._keys.of_call(
+                packed.signature, call.info, packed.args, packed.kwargs, packed.is_array
+            )
+        else:
+            function = self._functions.describe(given)
+            signature = getattr(call.info, "fun_signature", None) or _signature(given)
+            key = self._keys.of_call(signature, call.info, call.args, call.kwargs)
+        number = next(self._numbers)
+        mark(call.frame, number)
+        if call.ahead:
+            fields["ahead"] = True
+        self._begin(number, function, key, site, fields, writers)
+        if source := source_of_call(call):
+            if len(self._sources) >= _MOST_SOURCES:
+                self._sources.clear()
+            self._sources[source] = function
+        return number
+
+    def _of_operation(
+        self,
+        call: Call,
+        given: Any,
+        site: CallSite | None,
+        fields: dict[str, JSON],
+        writers: tuple[Writer, ...],
+    ) -> int:
+        function = self._functions.describe(given)
+        signature = getattr(call.info, "fun_signature", None)
+        key = self._keys.of_call(signature, call.info, call.args, call.kwargs)
+        static = [
+            (name, snapshot(value, self._tokens.metadata)) for name, value in parameters(given)
+        ]
+        key = replace(key, static=(*key.static, *static))
+        interface = interface_frame(call.frame) if has_body(given) else None
+        if interface is None:
+            number = next(self._numbers)
+            mark(call.frame, number)
+            self._begin(number, _operation(function, site), key, site, fields, writers)
+            return number
+        bodies = [self._functions.describe(body) for body in body_functions(interface)]
+        function = _operation(function, site, bodies)
+        number = marked(interface)
+        if number is not None:
+            # It began when its body was traced.
+            mark(call.frame, number)
+            self._journal.replace(number, function, key, fields)
+            return number
+        number = next(self._numbers)
+        mark(call.frame, number)
+        self._begin(number, function, key, site, fields, writers, bodies)
+        return number
+
+    def of_body(self, traced: Any, caller: FrameType | None, fields: dict[str, JSON]) -> int | None:
+        """The body of an eager operation, which JAX traces before the operation itself."""
+        writers = self._journal.writers
+        interface = interface_frame(caller)
+        if not writers or interface is None or is_internal(traced):
+            return None
+        number = marked(interface)
+        if number is not None:
+            return number
+        site = call_site(interface)
+        bodies = [
+            self._functions.describe(body) for body in body_functions(interface) or (traced,)
+        ]
+        name = interface.f_code.co_qualname.split(".")[0]
+        function = _operation(self._functions.describe(None, name), site, bodies)
+        number = next(self._numbers)
+        mark(interface, number)
+        key = Key(config=self._keys.config())
+        self._begin(number, function, key, site, fields, writers, bodies)
+        return number
+
+    def of_derived(
+        self, site: Site, name: str, source: str | None, fields: dict[str, JSON]
+    ) -> int | None:
+        """A program that JAX made from a call's own, outside the call: its backward program."""
+        writers = self._journal.writers
+        if not writers or site.program is None:
+            return None
+        function = self._sources.get(source or "") or self._functions.from_source(source, name)
+        place = call_site(site.program)
+        if function.kind is Kind.OP:
+            function = _operation(function, place)
+        key = Key(leaves=program_leaves(site), config=self._keys.config())
+        number = next(self._numbers)
+        mark(site.program, number)
+        self._begin(number, function, key, place, fields, writers)
+        return number
+
+    def of_name(self, name: str, frame: FrameType, fields: dict[str, JSON]) -> int | None:
+        """A stage of which JAX shows no more than the name."""
+        if not self._journal.writers:
+            return None
+        self._journal.lose("a stage without its call")
+        bare = name.removeprefix("jit(").removesuffix(")") or "<unknown>"
+        number = next(self._numbers)
+        function = self._functions.from_source(None, bare)
+        key = Key(config=self._keys.config())
+        self._begin(number, function, key, call_site(frame), fields, self._journal.writers)
+        return number
+
+    def _begin(
+        self,
+        number: int,
+        function: Function,
+        key: Key,
+        site: CallSite | None,
+        fields: dict[str, JSON],
+        writers: tuple[Writer, ...],
+        bodies: Sequence[Function] = (),
+    ) -> None:
+        fields["new"] = self._is_new(function.object)
+        fields["epoch"] = self._clears.epoch()
+        if epoch := self._epochs.get(function.object):
+            fields["function_epoch"] = epoch
+        if bodies:
+            fields["new_bodies"] = [self._is_new(body.object) for body in bodies]
+        self._journal.begin(number, function, key, site, fields, writers, bodies)
+
+    def _is_new(self, number: int) -> bool:
+        if number in self._seen:
+            return False
+        self._seen.add(number)
+        return True
+
+    def jitted(self, function: Any, frame: FrameType) -> None:
+        """`jit` was called: its line tells closures of a library's apart."""
+        self._functions.jitted(function, frame)
+
+    def evicted(self, function: Any) -> None:
+        """`f.clear_cache()` dropped the entries of one function."""
+        if (number := self._tokens.number(function)) is not None:
+            self._epochs[number] = self._epochs.get(number, 0) + 1
+
+    def site_of(self, function: Any) -> str:
+        """The definition site of a function, jitted or not."""
+        return self._functions.describe(getattr(function, "_fun", function)).site
+
+
+def _operation(
+    function: Function, site: CallSite | None, bodies: Iterable[Function] = ()
+) -> Function:
+    """An operation at the line that ran it, under the name of its body where it has one."""
+    where = "?" if site is None else f"{site.file}:{site.line}"
+    function = replace(function, site=f"{function.site} at {where}")
+    for body in bodies:
+        return replace(
+            function, name=body.name, qualname=body.qualname, file=body.file, line=body.line
+        )
+    return function
+
+
+def _signature(function: Any) -> inspect.Signature | None:
+    try:
+        return inspect.signature(function)
+    except (TypeError, ValueError):
+        return None
+
+
+def source_of_call(call: Call) -> str | None:
+    """How JAX names the source of the function that is called."""
+    source = getattr(call.info, "fun_sourceinfo", None)
+    return source if isinstance(source, str) else None
+
+
+def source_of_program(jaxpr: Any) -> str | None:
+    """How JAX names the source of the function that a jaxpr was made from."""
+    info = getattr(getattr(jaxpr, "jaxpr", jaxpr), "debug_info", None)
+    source = getattr(info, "func_src_info", None)
+    return source if isinstance(source, str) else None
+
+
+def program_leaves(site: Site) -> tuple[Leaf, ...]:
+    """What a derived program is given, under the user's names where JAX kept them."""
+    assert site.program is not None
+    local = site.program.f_locals
+    args = local.get("args", ())
+    jaxpr = local.get("jaxpr", site.jaxpr)
+    info = getattr(getattr(jaxpr, "jaxpr", jaxpr), "debug_info", None)
+    names: Sequence[str] = getattr(info, "arg_names", None) or ()
+    if len(names) != len(args):
+        names = [""] * len(args)
+    return tuple(
+        leaf(value, name or f"args[{index}]")
+        for index, (name, value) in enumerate(zip(names, args, strict=True))
+    )

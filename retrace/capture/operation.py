@@ -1,0 +1,75 @@
+"""What an eager operation was given: its parameters, and the functions of its body."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import FrameType
+from typing import Any
+
+from retrace.capture.function import is_internal, unwrap_plain
+from retrace.capture.place import Owner, owner
+
+_JAXPRS = ("ClosedJaxpr", "Jaxpr")
+
+
+def parameters(function: Any) -> Iterator[tuple[str, Any]]:
+    """The parameters of a primitive, which are part of what it compiles; no jaxprs."""
+    found = _cell(function, "params")
+    if not isinstance(found, dict) or not getattr(function, "_apply_primitive", False):
+        return
+    for name, value in sorted(found.items()):
+        if not _holds_jaxpr(value):
+            yield name, value
+
+
+def has_body(function: Any) -> bool:
+    """Whether the operation runs jaxprs of its own, as `scan` and `cond` do."""
+    found = _cell(function, "params")
+    return isinstance(found, dict) and any(_holds_jaxpr(value) for value in found.values())
+
+
+def interface_frame(frame: FrameType | None) -> FrameType | None:
+    """The frame of JAX's own function that the user called, around `frame`."""
+    outermost: FrameType | None = None
+    while frame is not None:
+        if owner(frame.f_code.co_filename) not in (Owner.JAX, Owner.OURS):
+            break
+        if frame.f_code.co_name != "reraise_with_filtered_traceback":
+            outermost = frame
+        frame = frame.f_back
+    return outermost
+
+
+def body_functions(interface: FrameType) -> tuple[Any, ...]:
+    """The user's functions among the arguments of JAX's function."""
+    code = interface.f_code
+    count = code.co_argcount + code.co_kwonlyargcount
+    local = interface.f_locals
+    found: list[Any] = []
+    names = list(code.co_varnames[:count])
+    if code.co_flags & 0x04:  # *args
+        names.append(code.co_varnames[count])
+    for name in names:
+        value = local.get(name)
+        # `switch` takes a sequence of branches, `cond` takes `*args`.
+        for item in value if isinstance(value, list | tuple) else (value,):
+            if callable(item) and unwrap_plain(item) is not None and not is_internal(item):
+                found.append(item)
+    return tuple(found)
+
+
+def _cell(function: Any, name: str) -> Any:
+    code = getattr(function, "__code__", None)
+    cells = getattr(function, "__closure__", None)
+    if code is None or not cells or name not in code.co_freevars:
+        return None
+    try:
+        return cells[code.co_freevars.index(name)].cell_contents
+    except ValueError:
+        return None
+
+
+def _holds_jaxpr(value: Any) -> bool:
+    if isinstance(value, tuple | list):
+        return any(_holds_jaxpr(item) for item in value)
+    return type(value).__name__ in _JAXPRS

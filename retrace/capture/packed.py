@@ -1,0 +1,54 @@
+"""Wrappers that pack the user's arguments before they call `jax.jit`.
+
+`equinox.filter_jit` splits them into arrays and the rest, and jits one function
+of its own for all. What the user called stands in a frame of the wrapper's.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import Any, NamedTuple
+
+from retrace.jax_internals.calls import Call
+
+_NEAR = 4
+"""The wrapper's frame is so few frames outside JAX's at most."""
+
+
+class Packed(NamedTuple):
+    """A call as the user made it, before a wrapper packed its arguments."""
+
+    function: Any
+    signature: Any
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    is_array: Callable[[Any], bool]
+    """The wrapper's test of what stays a dynamic argument."""
+
+
+def unpack(call: Call) -> Packed | None:
+    """The user's own call, where a wrapper is known to have packed it."""
+    equinox = sys.modules.get("equinox")
+    if equinox is None:
+        return None
+    frame: FrameType | None = call.frame.f_back
+    for _ in range(_NEAR):
+        if frame is None:
+            return None
+        if frame.f_code.co_name == "_call" and frame.f_globals.get("__name__") == "equinox._jit":
+            return _equinox(frame, equinox)
+        frame = frame.f_back
+    return None
+
+
+def _equinox(frame: FrameType, equinox: Any) -> Packed | None:
+    local = frame.f_locals
+    wrapper = local["jit_wrapper"]
+    signature = wrapper._signature
+    # Equinox binds first: positional or by keyword is the same to it.
+    bound = signature.bind(*local["args"], **local["kwargs"])
+    return Packed(
+        wrapper.__wrapped__, signature, bound.args, bound.kwargs, equinox.is_array
+    )

@@ -1,0 +1,285 @@
+"""Puts what JAX's hooks tell in order: one miss a call, its stages as they end."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import weakref
+from types import FrameType
+from typing import Any
+
+from retrace.capture.function import is_internal
+from retrace.capture.journal import Journal
+from retrace.capture.misses import Misses, program_leaves, source_of_call, source_of_program
+from retrace.capture.programs import Programs
+from retrace.jax_internals.calls import Site, find, is_clean, is_staging, marked
+from retrace.jax_internals.disk_cache import Lookup
+from retrace.jax_internals.hooks import Trace
+from retrace.model import JSON, Program, Stage
+
+
+class _Running:
+    """A stage that is under way in a thread."""
+
+    __slots__ = ("handled", "inner", "lookup", "number", "stage")
+
+    def __init__(self, number: int, stage: Stage) -> None:
+        self.number = number
+        self.stage = stage
+        self.inner = 0
+        self.handled = sys.exc_info()[1]
+        """What the program was handling when the stage began: it did not raise that."""
+        self.lookup = Lookup() if stage is Stage.COMPILE else None
+
+
+class _Thread(threading.local):
+    def __init__(self) -> None:
+        self.running: list[_Running] = []
+        self.lookup: Lookup | None = None
+        """The look-up of a compilation whose beginning this JAX does not tell."""
+        self.lowered: int | None = None
+        self.forward: dict[str, int] = {}
+        """Calls under an eager transform whose backward program may follow, by function."""
+
+
+class _Numbers:
+    """Numbers of misses by objects of JAX's, held weakly."""
+
+    def __init__(self) -> None:
+        self._entries: dict[int, tuple[weakref.ref[Any], int]] = {}
+
+    def put(self, thing: Any, number: int) -> None:
+        key = id(thing)
+        entries = self._entries
+        try:
+            entries[key] = (weakref.ref(thing, lambda _: entries.pop(key, None)), number)
+        except TypeError:
+            return
+
+    def get(self, thing: Any) -> int | None:
+        entry = self._entries.get(id(thing))
+        return entry[1] if entry is not None and entry[0]() is thing else None
+
+
+class Recorder:
+    """The observer behind JAX's hooks, for all threads of a process."""
+
+    def __init__(self) -> None:
+        self.journal = Journal()
+        self.misses = Misses(self.journal)
+        self._programs = Programs(self._program_known)
+        self._thread = _Thread()
+        self._by_jaxpr = _Numbers()
+        self._by_lowering = _Numbers()
+
+    def trace_started(self, trace: Trace) -> None:
+        """JAX runs a Python function to trace it."""
+        running = self._thread.running
+        site = find(trace.caller)
+        if (running or is_staging()) and (site.call is None or is_internal(trace.function)):
+            # With nothing running it belongs to an eager operation that is still to come.
+            self.inner_trace()
+            return
+        if site.call is not None:
+            number = marked(site.call.frame)
+            if number is None:
+                number = self._begin_call(site, Stage.TRACE, trace.function)
+        else:
+            number = self.misses.of_body(trace.function, trace.caller, self._fields(Stage.TRACE))
+        if number is not None:
+            trace.number = number
+            running.append(_Running(number, Stage.TRACE))
+
+    def trace_ended(self, trace: Trace, seconds: float) -> None:
+        """The trace returned or raised."""
+        if trace.number is None:
+            return
+        fields = self._ended(self._pop(trace.number, Stage.TRACE), Stage.TRACE, seconds)
+        if trace.raised is not None:
+            fields["raised"] = type(trace.raised).__name__
+        self.journal.amend(trace.number, fields)
+        if trace.result is not None:
+            jaxpr = trace.result[0]
+            self._by_jaxpr.put(jaxpr, trace.number)
+            self._programs.add(trace.number, jaxpr)
+
+    def inner_trace(self) -> None:
+        """A trace of JAX's own, inside whatever runs."""
+        if running := self._thread.running:
+            running[-1].inner += 1
+
+    def stage_started(self, stage: Stage, name: str, frame: FrameType) -> None:
+        """JAX begins to lower or to compile."""
+        # A trace is told by JAX's trace function: the event fires on hits too.
+        if stage is Stage.TRACE:
+            return
+        number = self._number(stage, name, frame)
+        if number is not None:
+            self.journal.amend(number, {"stage": stage})
+            self._thread.running.append(_Running(number, stage))
+            if stage is Stage.COMPILE:
+                self._programs.work()
+
+    def stage_ended(self, stage: Stage, name: str, seconds: float, frame: FrameType) -> None:
+        """JAX has lowered or compiled, or raised in doing so."""
+        if stage is Stage.TRACE:
+            self._parallel_trace_ended(seconds, frame)
+            return
+        running = self._thread.running
+        top = running[-1] if running and running[-1].stage is stage else None
+        # jax 0.6.0 does not tell when a stage begins.
+        number = top.number if top is not None else self._number(stage, name, frame)
+        if number is None:
+            return
+        fields = self._ended(top, stage, seconds)
+        if top is not None:
+            running.pop()
+            raised = sys.exc_info()[1]
+            if raised is not None and raised is not top.handled:
+                fields["raised"] = type(raised).__name__
+        if stage is Stage.COMPILE:
+            lookup = (top.lookup if top is not None else self._thread.lookup) or Lookup()
+            self._thread.lookup = None
+            cache = lookup.outcome(seconds)
+            fields["persistent_cache"] = [cache.outcome, cache.key, cache.reason]
+        else:
+            self._thread.lowered = number
+        self.journal.amend(number, fields)
+
+    def cache_event(self, event: str, frame: FrameType) -> None:
+        """JAX looked into its on-disk cache."""
+        running = self._thread.running
+        lookup = running[-1].lookup if running else None
+        if lookup is None:
+            lookup = self._thread.lookup = self._thread.lookup or Lookup()
+        lookup.event(event, frame)
+
+    def _parallel_trace_ended(self, seconds: float, frame: FrameType) -> None:
+        # pmap traces outside JAX's cached trace function until 0.7.
+        if not _is_parallel(frame):
+            return
+        site = find(frame)
+        if site.call is not None:
+            number = marked(site.call.frame)
+            if number is None:
+                number = self._begin_call(site, Stage.TRACE)
+            if number is not None:
+                self.journal.amend(number, {"stages": {Stage.TRACE: seconds}})
+
+    def _number(self, stage: Stage, name: str, frame: FrameType) -> int | None:
+        """The miss that a stage belongs to; it begins here where nothing was traced."""
+        site = find(frame)
+        if site.lowered is not None:
+            number = self._by_lowering.get(getattr(site.lowered, "_lowering", None))
+            if number is not None:
+                return number
+        elif site.call is not None:
+            number = marked(site.call.frame)
+            if number is None:
+                number = self._begin_call(site, stage)
+            if number is not None and site.program is not None and stage is Stage.LOWER:
+                self._derive(number, site)
+            return number
+        elif site.program is not None:
+            number = marked(site.program)
+            return number if number is not None else self._begin_derived(site, name, stage)
+        elif site.jaxpr is not None:
+            number = self._by_jaxpr.get(site.jaxpr)
+            if number is not None:
+                return number
+        return self.misses.of_name(name, frame, self._fields(stage))
+
+    def _begin_call(self, site: Site, stage: Stage, traced: Any = None) -> int | None:
+        call = site.call
+        assert call is not None
+        given = call.function if call.function is not None else traced
+        number = self.misses.of_call(call, given, stage, self._fields(stage))
+        if number is None:
+            return None
+        source = source_of_call(call)
+        if source is not None and not is_clean():
+            self._thread.forward[source] = number
+        if site.jaxpr is not None:
+            self._programs.add(number, site.jaxpr)
+        return number
+
+    def _begin_derived(self, site: Site, name: str, stage: Stage) -> int | None:
+        source = source_of_program(site.jaxpr)
+        fields = self._fields(stage)
+        fields["derived"] = site.derived or "backward"
+        parent = self._thread.forward.pop(source, None) if source is not None else None
+        if parent is not None:
+            fields["parent"] = parent
+        bare = name.removeprefix("jit(").removesuffix(")")
+        number = self.misses.of_derived(site, bare, source, fields)
+        if number is not None and site.jaxpr is not None:
+            self._programs.add(number, site.jaxpr)
+        return number
+
+    def _derive(self, number: int, site: Site) -> None:
+        """What is lowered is not the call's own program but a transform's of it."""
+        assert site.call is not None
+        if not is_internal(site.call.function):
+            self.journal.amend(
+                number, {"derived": site.derived or "forward", "leaves": program_leaves(site)}
+            )
+
+    def _fields(self, stage: Stage) -> dict[str, JSON]:
+        fields: dict[str, JSON] = {"stage": stage}
+        if running := self._thread.running:
+            fields["parent"] = running[-1].number
+        if is_staging():
+            fields["nested"] = True
+        return fields
+
+    def _ended(self, running: _Running | None, stage: Stage, seconds: float) -> dict[str, JSON]:
+        fields: dict[str, JSON] = {"stages": {stage: seconds}}
+        if running is not None and running.inner:
+            fields["inner"] = running.inner
+        return fields
+
+    def _pop(self, number: int, stage: Stage) -> _Running | None:
+        running = self._thread.running
+        for index in range(len(running) - 1, -1, -1):
+            if running[index].number == number and running[index].stage is stage:
+                found = running[index]
+                del running[index:]
+                return found
+        return None
+
+    def _program_known(self, number: int, program: Program) -> None:
+        self.journal.amend(number, {"program": [program.hash, program.equations]})
+
+    def jitted(self, function: object, frame: FrameType) -> None:
+        """`jit` was called."""
+        self.misses.jitted(function, frame)
+
+    def evicted(self, function: object) -> None:
+        """`f.clear_cache()` was called."""
+        self.misses.evicted(function)
+
+    def lowered(self, lowered: object) -> None:
+        """`Traced.lower` returned: its `compile` belongs to the same miss."""
+        number, self._thread.lowered = self._thread.lowered, None
+        lowering = getattr(lowered, "_lowering", None)
+        if number is not None and self._by_lowering.get(lowering) is None:
+            self._by_lowering.put(lowering, number)
+
+    def failed(self, reason: str) -> None:
+        """A failure of ours was kept away from the program."""
+        self.journal.lose(reason)
+
+    def flush(self) -> None:
+        """Wait for the programs that are still being walked."""
+        self._programs.flush()
+
+
+def _is_parallel(frame: FrameType) -> bool:
+    current: FrameType | None = frame
+    for _ in range(6):
+        if current is None:
+            return False
+        if current.f_code.co_name == "stage_parallel_callable":
+            return True
+        current = current.f_back
+    return False

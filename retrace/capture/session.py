@@ -1,0 +1,169 @@
+"""Recording switched on and off in this process."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import platform
+import socket
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import jaxlib
+
+from retrace.capture import place
+from retrace.capture.recorder import Recorder
+from retrace.jax_internals.calls import MISSING
+from retrace.jax_internals.hooks import Hooks
+from retrace.model import Run
+from retrace.store.place import new_run_id
+from retrace.store.sinks import File, Memory
+from retrace.store.writer import Writer
+
+
+class Session:
+    """The recording of this process: its hooks, and who is listening."""
+
+    def __init__(self) -> None:
+        self.recorder = Recorder()
+        self._hooks = Hooks(self.recorder)
+        self._lock = threading.RLock()
+        self.own_directory: Path | None = None
+        """Where the misses of functions made with `retrace.jit` are kept."""
+        self._own_writer: Writer | None = None
+        self._own_place: Callable[[], Path] | None = None
+        self._own_info: dict[int, weakref.ref[Any]] = {}
+
+    def attach(self, writer: Writer) -> None:
+        """Give every miss from now on to `writer`, however its function was jitted."""
+        with self._lock:
+            self._listen()
+            for name in MISSING:
+                writer.loss(f"this JAX has no {name}")
+            self.recorder.journal.writers = (*self.recorder.journal.writers, writer)
+
+    def detach(self, writer: Writer) -> None:
+        """Give nothing more to `writer`."""
+        with self._lock:
+            self.recorder.flush()
+            self.recorder.journal.writers = tuple(
+                other for other in self.recorder.journal.writers if other is not writer
+            )
+            writer.end()
+            if not self.recorder.journal.writers and not self._own_info:
+                self._hooks.remove()
+
+    def own(self, jitted: Any, place: Callable[[], Path]) -> None:
+        """Record the misses of one jitted function, even where nothing else is.
+
+        The first of them begins a recording in the directory that `place` gives.
+        """
+        info = getattr(jitted, "_jit_info", None)
+        key = id(info)
+        with self._lock:
+            self._listen()
+            known = self._own_info
+            known[key] = weakref.ref(jitted, lambda _: known.pop(key, None))
+            self._own_place = place
+            self.recorder.journal.own = self._owners
+
+    @property
+    def owns_any(self) -> bool:
+        """Whether any function that lives was made with `retrace.jit`."""
+        return bool(self._own_info)
+
+    def _owners(self, info: Any) -> tuple[Writer, ...]:
+        if id(info) not in self._own_info:
+            return ()
+        if self._own_writer is None:
+            assert self._own_place is not None
+            self.own_directory = self._own_place()
+            self._own_writer = _file_writer(self.own_directory)
+        return (self._own_writer,)
+
+    def _listen(self) -> None:
+        if not self._hooks.installed:
+            self._hooks.install()
+
+
+_session: Session | None = None
+_files: dict[Path, Writer] = {}
+
+
+def session() -> Session:
+    """The session of this process, made when it is first needed."""
+    global _session
+    if _session is None:
+        _session = Session()
+    return _session
+
+
+def describe_run() -> Run:
+    """This process, for the header of its recording. Touches no device."""
+    return Run(
+        id=new_run_id(),
+        host=socket.gethostname(),
+        pid=os.getpid(),
+        process_index=None,
+        started=time.time(),
+        argv=list(sys.argv),
+        python=platform.python_version(),
+        jax=jax.__version__,
+        jaxlib=jaxlib.__version__,
+    )
+
+
+def _file_writer(directory: Path) -> Writer:
+    run = describe_run()
+    return Writer(File(directory / f"{run.id}.jsonl"), run)
+
+
+def start(directory: Path) -> None:
+    """Record everything of this process into a directory, from here on."""
+    if package := place.main_package():
+        place.adopt(package)
+    _files[directory] = writer = _file_writer(directory)
+    session().attach(writer)
+
+
+def stop(directory: Path | None = None) -> None:
+    """End the recording into a directory, or all of them."""
+    for path in [directory] if directory is not None else list(_files):
+        writer = _files.pop(path, None)
+        if writer is not None:
+            session().detach(writer)
+
+
+atexit.register(stop)
+
+
+def begin_file(directory: Path) -> Writer:
+    """A window that is written to a directory of its own."""
+    writer = _file_writer(directory)
+    session().attach(writer)
+    return writer
+
+
+def begin_memory() -> tuple[Writer, Memory]:
+    """A window that is kept in memory."""
+    sink = Memory()
+    writer = Writer(sink, describe_run())
+    session().attach(writer)
+    return writer, sink
+
+
+def flush() -> None:
+    """Wait for what is still being worked out of the misses recorded up to now."""
+    if _session is not None:
+        _session.recorder.flush()
+
+
+def site_of(function: Any) -> str:
+    """The definition site of a function, jitted or not."""
+    return session().recorder.misses.site_of(function)

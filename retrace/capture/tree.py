@@ -1,0 +1,151 @@
+"""The pytree of an argument: its leaves and containers, by the user's paths."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+
+from retrace.capture.snapshot import snapshot
+from retrace.capture.tokens import Tokens
+from retrace.jax_internals.shardings import leaf
+from retrace.model import Leaf, Node, Value
+
+_registry = jax.tree_util.default_registry
+_LEAVES = (jax.Array, np.ndarray, np.generic, bool, int, float, complex)
+
+
+class Tree:
+    """What has been flattened up to now, in the order of the tree."""
+
+    def __init__(self, tokens: Tokens, is_array: Callable[[Any], bool] | None = None) -> None:
+        self.leaves: list[Leaf] = []
+        self.nodes: list[Node] = []
+        self.static: list[tuple[str, Value]] = []
+        """Leaves that a wrapper keeps out of the dynamic arguments, by path."""
+        self._tokens = tokens
+        self._is_array = is_array
+
+    def add(self, path: str, value: Any) -> None:
+        """Append the leaves and nodes of `value`."""
+        kind = type(value)
+        if kind is dict:
+            self._add_dict(path, value)
+        elif kind is tuple or kind is list:
+            labels = tuple([f"[{index}]" for index in range(len(value))])
+            self.nodes.append(Node(path, kind.__name__, labels))
+            for label, child in zip(labels, value, strict=True):
+                self.add(path + label, child)
+        elif value is None:
+            self.nodes.append(Node(path, "None", ()))
+        elif isinstance(value, _LEAVES) or (row := _registry.flatten_one_level(value)) is None:
+            self._add_leaf(path, value)
+        else:
+            self._add_custom(path, value, list(row[0]), row[1])
+
+    def _add_leaf(self, path: str, value: Any) -> None:
+        if self._is_array is not None and not self._is_array(value):
+            self.static.append((path, snapshot(value, self._tokens.metadata)))
+        else:
+            self.leaves.append(leaf(value, path))
+
+    def _add_dict(self, path: str, value: dict[Any, Any]) -> None:
+        try:
+            keys = sorted(value)
+        except TypeError:
+            # JAX refuses such a dict too, with an error of its own.
+            keys = list(value)
+        labels = tuple([f"[{key!r}]" for key in keys])
+        self.nodes.append(Node(path, "dict", labels))
+        for label, key in zip(labels, keys, strict=True):
+            self.add(path + label, value[key])
+
+    def _add_custom(self, path: str, value: Any, children: list[Any], aux: Any) -> None:
+        labels = _labels(value, children)
+        # A named tuple's metadata is its type.
+        metadata = [] if isinstance(value, tuple) else self._metadata(value, aux, labels)
+        self.nodes.append(Node(path, type(value).__name__, labels, tuple(metadata)))
+        for label, child in zip(labels, children, strict=True):
+            self.add(path + label, child)
+
+    def _metadata(
+        self, value: Any, aux: Any, labels: tuple[str, ...]
+    ) -> list[tuple[str, Value]]:
+        """The static metadata of a node, field by field where the fields can be told."""
+        if aux is None or aux == ():
+            return []
+        dynamic = {label.removeprefix(".") for label in labels}
+        fields = {
+            name: content
+            for name, content in attributes(value).items()
+            if name not in dynamic
+        }
+        if dataclasses.is_dataclass(value):
+            order = [field.name for field in dataclasses.fields(value)]
+            fields = {name: fields[name] for name in order if name in fields}
+        items = _items(aux)
+        named = {
+            name: content
+            for name, content in fields.items()
+            if any(content is item for item in items)
+        }
+        if named and all(
+            isinstance(item, str) or any(item is content for content in named.values())
+            for item in items
+        ):
+            return [
+                (name, snapshot(content, self._tokens.metadata))
+                for name, content in named.items()
+            ]
+        return [("", snapshot(aux, self._tokens.metadata))]
+
+
+def _labels(value: Any, children: list[Any]) -> tuple[str, ...]:
+    fields = getattr(type(value), "_fields", None)
+    if isinstance(value, tuple) and fields is not None:
+        return tuple([f".{field}" for field in fields])
+    with_keys = getattr(_registry, "flatten_one_level_with_keys", None)
+    row = with_keys(value) if with_keys is not None else None
+    if row is not None:
+        keys = [key for key, _ in row[0]]
+        if len(keys) == len(children) and not any(map(_is_position, keys)):
+            return tuple([str(key) for key in keys])
+    # Registered without keys: JAX counts the children; their attributes say more.
+    names = {id(content): name for name, content in attributes(value).items()}
+    return tuple(
+        [
+            f".{names[id(child)]}" if id(child) in names else f"[<flat index {index}>]"
+            for index, child in enumerate(children)
+        ]
+    )
+
+
+def _is_position(key: object) -> bool:
+    return key is None or type(key).__name__ == "FlattenedIndexKey"
+
+
+def attributes(value: Any) -> dict[str, Any]:
+    """What an object holds, without running code of its class."""
+    found: dict[str, Any] = {}
+    for kind in type(value).__mro__:
+        slots = kind.__dict__.get("__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else slots:
+            if name not in ("__dict__", "__weakref__"):
+                try:
+                    found[name] = object.__getattribute__(value, name)
+                except AttributeError:
+                    continue
+    try:
+        found.update(object.__getattribute__(value, "__dict__"))
+    except AttributeError:
+        pass
+    return found
+
+
+def _items(aux: Any, depth: int = 3) -> list[Any]:
+    if depth and isinstance(aux, tuple | list) and not hasattr(aux, "_fields"):
+        return [item for element in aux for item in _items(element, depth - 1)]
+    return [aux]

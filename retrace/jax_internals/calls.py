@@ -1,0 +1,213 @@
+"""Which call of the user's a stage of JAX belongs to, read off the Python stack.
+
+A call that misses runs in a frame of JAX whose locals are the function, the
+options of `jit` and the arguments. The call is told from the next one by a mark
+left among that frame's locals: frames take no weak reference, and their `id()`
+is used again at once. The mark dies with the frame, and holds nothing.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from enum import Enum, auto
+from types import CodeType, FrameType
+from typing import Any, NamedTuple
+
+import jax
+from jax._src import api, core, pjit, stages
+
+from retrace.jax_internals.hooks import TraceProxy
+
+JAX_FOLDER = os.path.dirname(jax.__file__) + os.sep
+_MARK = "__retrace_miss__"
+
+
+class Role(Enum):
+    """What a frame of JAX's does for the call it serves."""
+
+    CALL = auto()
+    AHEAD = auto()
+    PROGRAM = auto()
+    LOWERED = auto()
+    TRACED = auto()
+    BOUNDARY = auto()
+    LOWERING = auto()
+
+
+class Call(NamedTuple):
+    """A call that is being served, as its frame shows it."""
+
+    frame: FrameType
+    function: Any
+    info: Any
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    ahead: bool
+
+
+class Site(NamedTuple):
+    """What the stack says around one stage."""
+
+    call: Call | None
+    derived: str | None
+    """How JAX derived the program that is lowered from the call's own."""
+    program: FrameType | None
+    """The frame that runs a derived program: `jaxpr`, `name`, `args`."""
+    lowered: Any
+    """The `Lowered` whose `compile` was called."""
+    jaxpr: Any
+
+
+def _nested(function: Callable[..., Any], name: str) -> CodeType | None:
+    for constant in getattr(function, "__code__", _nothing.__code__).co_consts:
+        if isinstance(constant, CodeType) and constant.co_name == name:
+            return constant
+    return None
+
+
+def _nothing() -> None: ...
+
+
+def _code(function: Any) -> CodeType | None:
+    while hasattr(function, "__wrapped__"):
+        function = function.__wrapped__
+    return getattr(function, "__code__", None)
+
+
+_ROLES: dict[int, Role] = {}
+_CODES: list[CodeType] = []
+"""Keeps the codes alive whose ids stand in `_ROLES`."""
+
+
+def _learn() -> list[str]:
+    missing: list[str] = []
+
+    def know(role: Role, name: str, code: CodeType | None, *, needed: bool = True) -> None:
+        if code is not None:
+            _ROLES[id(code)] = role
+            _CODES.append(code)
+        elif needed:
+            missing.append(name)
+
+    know(Role.CALL, "cache_miss", _nested(pjit._cpp_pjit, "cache_miss"))
+    # pmap has a path of its own until 0.8.
+    if pmap := getattr(api, "_cpp_pmap", None):
+        know(Role.CALL, "pmap", _nested(pmap, "cache_miss"), needed=False)
+    for name in ("jit_trace", "jit_lower", "jit_eval_shape"):
+        know(Role.AHEAD, name, _code(getattr(pjit, name, None)))
+    know(
+        Role.PROGRAM,
+        "call_impl_cache_miss",
+        _nested(pjit._pjit_call_impl, "call_impl_cache_miss"),
+    )
+    know(Role.LOWERED, "Lowered.compile", _code(stages.Lowered.compile))
+    know(Role.TRACED, "Traced.lower", _code(stages.Traced.lower))
+    know(Role.BOUNDARY, "trace", TraceProxy.__call__.__code__)
+    know(Role.LOWERING, "_pjit_lower", _code(getattr(pjit, "_resolve_and_lower", None)))
+    return missing
+
+
+MISSING = _learn()
+"""The frames that this JAX does not have: what they would tell is a loss."""
+
+
+_DERIVED = (
+    ("transpose", "backward"),
+    ("backward", "backward"),
+    ("linearize", "forward"),
+    ("partial_eval", "forward"),
+    ("jvp", "jvp"),
+    ("batch", "batched"),
+)
+
+
+def find(frame: FrameType | None) -> Site:
+    """The call that the stage in `frame` belongs to, up to the trace that runs around it."""
+    derived: str | None = None
+    program: FrameType | None = None
+    jaxpr: Any = None
+    lowered: Any = None
+    while frame is not None:
+        code = frame.f_code
+        role = _ROLES.get(id(code))
+        if role is None:
+            if program is not None:
+                if not code.co_filename.startswith(JAX_FOLDER):
+                    break
+                if derived is None:
+                    derived = _derivation(code.co_name)
+        elif role is Role.CALL or role is Role.AHEAD:
+            return Site(_call(frame, role), derived, program, lowered, jaxpr)
+        elif role is Role.BOUNDARY:
+            break
+        elif role is Role.LOWERING:
+            jaxpr = frame.f_locals.get("jaxpr")
+        elif role is Role.PROGRAM:
+            program = program or frame
+        elif role is Role.LOWERED:
+            lowered = frame.f_locals.get("self")
+            break
+        frame = frame.f_back
+    return Site(None, derived, program, lowered, jaxpr)
+
+
+def _derivation(name: str) -> str | None:
+    if name.startswith("_pjit") or "backward" in name:
+        for part, derived in _DERIVED:
+            if part in name:
+                return derived
+    return None
+
+
+def _call(frame: FrameType, role: Role) -> Call | None:
+    local = frame.f_locals
+    if role is Role.CALL:
+        info = local.get("jit_info")
+        function = local.get("fun")
+        if function is None and (prepare := local.get("prepare_pmap_fn")) is not None:
+            function = prepare.args[0]
+        return Call(frame, function, info, local.get("args", ()), local.get("kwargs", {}), False)
+    # `f.lower(...)` runs `jit_trace` inside: one call, known by its outer frame.
+    outer = frame.f_back
+    for _ in range(2):
+        if outer is None:
+            break
+        if _ROLES.get(id(outer.f_code)) is Role.AHEAD:
+            frame, local = outer, outer.f_locals
+            break
+        outer = outer.f_back
+    jitted = local.get("jit_func", local.get("self"))
+    return Call(
+        frame,
+        getattr(jitted, "_fun", None),
+        getattr(jitted, "_jit_info", None),
+        local.get("args", ()),
+        local.get("kwargs", {}),
+        True,
+    )
+
+
+def mark(frame: FrameType, number: int) -> None:
+    """Leave the number of its miss with a call that is being served."""
+    frame.f_locals[_MARK] = number
+
+
+def marked(frame: FrameType) -> int | None:
+    """The number that `mark` left, or None."""
+    return frame.f_locals.get(_MARK)
+
+
+def is_clean() -> bool:
+    """Whether no trace or transformation of JAX is under way in this thread."""
+    return bool(core.trace_state_clean())
+
+
+def is_staging() -> bool:
+    """Whether what runs now is being traced into a program, rather than executed."""
+    trace: Any = core.trace_ctx.trace
+    while trace is not None:
+        if type(trace).__name__ == "DynamicJaxprTrace":
+            return True
+        trace = getattr(trace, "parent_trace", None)
+    return False

@@ -1,0 +1,275 @@
+"""Our listeners inside JAX: set, taken out again, and guarded.
+
+Everything here runs only where JAX missed a cache. `jax.monitoring` (public)
+tells when lowering and compilation begin and end. Its trace event also fires
+when the tracing cache hits, and from 0.9 on not at all for nested traces, so
+real traces are told by JAX's own trace function: a proxy stands in front of its
+cache, and a test slot inside it is called once for each trace that really runs.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import traceback
+import warnings
+from collections.abc import Callable
+from time import perf_counter
+from types import FrameType
+from typing import Any, Protocol
+
+import jax
+from jax._src import pjit, source_info_util, stages, traceback_util, util
+from jax._src import monitoring as private_monitoring
+
+from retrace.model import Stage
+
+_STAGES = {
+    "/jax/core/compile/jaxpr_trace_duration": Stage.TRACE,
+    "/jax/core/compile/jaxpr_to_mlir_module_duration": Stage.LOWER,
+    "/jax/core/compile/backend_compile_duration": Stage.COMPILE,
+}
+_CACHE_EVENTS = "/jax/compilation_cache/"
+_REAL_TRACE = ("trace_to_jaxpr", "create_pjit_jaxpr")
+
+# A frame of ours between JAX's would otherwise be taken for the user's line.
+source_info_util.register_exclusion(__file__)
+traceback_util.register_exclusion(__file__)
+
+
+class Trace:
+    """One look into JAX's tracing cache, and what came of it."""
+
+    __slots__ = ("caller", "function", "number", "raised", "result", "started")
+
+    def __init__(self, function: object, caller: FrameType) -> None:
+        self.function = function
+        self.caller: FrameType | None = caller
+        self.started: float | None = None
+        self.number: int | None = None
+        """What the observer makes of it; None where it is no miss of its own."""
+        self.result: Any = None
+        self.raised: BaseException | None = None
+
+
+class Observer(Protocol):
+    """Who is told. Its failures are kept away from the program."""
+
+    def trace_started(self, trace: Trace) -> None: ...
+    def trace_ended(self, trace: Trace, seconds: float) -> None: ...
+    def inner_trace(self) -> None: ...
+    def stage_started(self, stage: Stage, name: str, frame: FrameType) -> None: ...
+    def stage_ended(self, stage: Stage, name: str, seconds: float, frame: FrameType) -> None: ...
+    def cache_event(self, event: str, frame: FrameType) -> None: ...
+    def jitted(self, function: object, frame: FrameType) -> None: ...
+    def evicted(self, function: object) -> None: ...
+    def lowered(self, lowered: object) -> None: ...
+    def failed(self, reason: str) -> None: ...
+
+
+class _Thread(threading.local):
+    def __init__(self) -> None:
+        self.traces: list[Trace] = []
+
+
+class Hooks:
+    """One set of listeners; at most one is installed in a process."""
+
+    def __init__(self, observer: Observer) -> None:
+        self._observer = observer
+        self._thread = _Thread()
+        self._reported = False
+        self._undo: list[Callable[[], None]] = []
+
+    @property
+    def installed(self) -> bool:
+        """Whether these hooks listen."""
+        return bool(self._undo)
+
+    def install(self) -> None:
+        """Begin to listen."""
+        jax.monitoring.register_event_listener(self._on_event)
+        jax.monitoring.register_event_duration_secs_listener(self._on_duration)
+        self._undo += [
+            lambda: _discard(private_monitoring, "event_listener", self._on_event),
+            lambda: _discard(private_monitoring, "event_duration_listener", self._on_duration),
+        ]
+        # jax 0.6.0 has no scalar events: stages are then known when they end.
+        if register := getattr(jax.monitoring, "register_scalar_listener", None):
+            register(self._on_scalar)
+            self._undo.append(
+                lambda: _discard(private_monitoring, "scalar_listener", self._on_scalar)
+            )
+        self._install_trace_proxy()
+        self._replace(pjit, "_cpp_pjit", self._observe_jit)
+        self._replace(stages.Traced, "lower", self._observe_lower)
+
+    def remove(self) -> None:
+        """Leave JAX as it was; others' listeners stay."""
+        for undo in reversed(self._undo):
+            undo()
+        self._undo.clear()
+
+    def _guarded(self, call: Callable[..., None], *args: Any) -> None:
+        # The one guard around everything that runs inside JAX: a bug of ours, a
+        # full disk or a strange object of the user's must not reach the program.
+        try:
+            call(*args)
+        except Exception as error:
+            self._fail(error)
+
+    def _fail(self, error: Exception) -> None:
+        try:
+            self._observer.failed(f"{type(error).__name__} while recording")
+            if not self._reported:
+                self._reported = True
+                text = "".join(traceback.format_exception(error)).rstrip()
+                with warnings.catch_warnings():
+                    # Under `-W error` a warning would be an exception of the program.
+                    warnings.simplefilter("always")
+                    sys.stderr.write(
+                        "retrace: something went wrong while recording; the program goes on, "
+                        f"this is reported once:\n{text}\n"
+                    )
+        except Exception:
+            return
+
+    def _on_scalar(self, event: str, value: float, **metadata: Any) -> None:
+        if (stage := _STAGES.get(event)) is not None:
+            name = str(metadata.get("fun_name", ""))
+            self._guarded(self._observer.stage_started, stage, name, sys._getframe(1))
+
+    def _on_duration(self, event: str, seconds: float, **metadata: Any) -> None:
+        if (stage := _STAGES.get(event)) is not None:
+            name = str(metadata.get("fun_name", ""))
+            self._guarded(self._observer.stage_ended, stage, name, seconds, sys._getframe(1))
+
+    def _on_event(self, event: str, **metadata: Any) -> None:
+        if event.startswith(_CACHE_EVENTS):
+            self._guarded(self._observer.cache_event, event, sys._getframe(1))
+
+    def _install_trace_proxy(self) -> None:
+        from jax._src.interpreters import partial_eval
+
+        for module, name in ((partial_eval, "trace_to_jaxpr"), (pjit, "_create_pjit_jaxpr")):
+            cached = getattr(module, name, None)
+            # In 0.6 to 0.8 `trace_to_jaxpr` is another function, and not cached.
+            if cached is not None and (
+                hasattr(cached, "evict_weakref") or hasattr(cached, "evict_function")
+            ):
+                self._replace(module, name, self._observe_traces)
+        earlier = util.test_event_listener
+
+        def on_test_event(name: str, *args: Any) -> None:
+            if name in _REAL_TRACE:
+                self._guarded(self._on_real_trace)
+            if earlier is not None:
+                earlier(name, *args)
+
+        util.test_event_listener = on_test_event
+
+        def undo() -> None:
+            if util.test_event_listener is on_test_event:
+                util.test_event_listener = earlier
+
+        self._undo.append(undo)
+
+    def _replace(self, owner: Any, name: str, wrap: Callable[[Any], Any]) -> None:
+        original = getattr(owner, name)
+        ours = wrap(original)
+        setattr(owner, name, ours)
+
+        def undo() -> None:
+            if getattr(owner, name) is ours:
+                setattr(owner, name, original)
+
+        self._undo.append(undo)
+
+    def _on_real_trace(self) -> None:
+        traces = self._thread.traces
+        if not traces or traces[-1].started is not None:
+            # A trace that did not come through the cache: part of what runs around it.
+            self._observer.inner_trace()
+            return
+        trace = traces[-1]
+        trace.started = perf_counter()
+        self._observer.trace_started(trace)
+        trace.caller = None
+        trace.started = perf_counter()
+
+    def _observe_traces(self, cached: Any) -> TraceProxy:
+        return TraceProxy(cached, self)
+
+    def enter_trace(self, function: object, caller: FrameType) -> Trace:
+        trace = Trace(getattr(function, "f", function) if _is_wrapped(function) else function, caller)
+        self._thread.traces.append(trace)
+        return trace
+
+    def exit_trace(self, trace: Trace) -> None:
+        traces = self._thread.traces
+        while traces and traces.pop() is not trace:
+            pass
+        if trace.started is not None:
+            self._guarded(self._observer.trace_ended, trace, perf_counter() - trace.started)
+        trace.result = trace.raised = trace.caller = trace.function = None
+
+    def evicted(self, function: object) -> None:
+        self._guarded(self._observer.evicted, function)
+
+    def _observe_jit(self, make: Any) -> Any:
+        def _cpp_pjit(fun: Any, *args: Any, **kwargs: Any) -> Any:
+            self._guarded(self._observer.jitted, fun, sys._getframe(1))
+            return make(fun, *args, **kwargs)
+
+        return _cpp_pjit
+
+    def _observe_lower(self, original: Any) -> Any:
+        def lower(traced: Any, *args: Any, **kwargs: Any) -> Any:
+            lowered = original(traced, *args, **kwargs)
+            self._guarded(self._observer.lowered, lowered)
+            return lowered
+
+        lower.__doc__ = original.__doc__
+        return lower
+
+
+class TraceProxy:
+    """Stands in front of JAX's cached trace function, and is it in all else."""
+
+    def __init__(self, cached: Any, hooks: Hooks) -> None:
+        self.__wrapped__ = cached
+        self._hooks = hooks
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        trace = self._hooks.enter_trace(args[0] if args else None, sys._getframe(1))
+        try:
+            trace.result = result = self.__wrapped__(*args, **kwargs)
+            return result
+        except BaseException as error:
+            trace.raised = error
+            raise
+        finally:
+            self._hooks.exit_trace(trace)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.__wrapped__, name)
+
+    def evict_weakref(self, function: object) -> Any:
+        self._hooks.evicted(function)
+        return self.__wrapped__.evict_weakref(function)
+
+    def evict_function(self, function: object) -> Any:
+        self._hooks.evicted(function)
+        return self.__wrapped__.evict_function(function)
+
+
+def _is_wrapped(function: object) -> bool:
+    return type(function).__name__ == "WrappedFun"
+
+
+def _discard(monitoring: Any, kind: str, callback: object) -> None:
+    # Others may have cleared all listeners meanwhile; unregistering then asserts.
+    for name in (f"_{kind}s", f"_{kind.replace('duration', 'duration_secs')}s"):
+        listeners = getattr(monitoring, name, None)
+        if listeners is not None and callback in listeners:
+            listeners.remove(callback)

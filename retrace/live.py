@@ -1,0 +1,280 @@
+"""Recording inside a running program: what a debugging session touches."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ContextDecorator
+from pathlib import Path
+from types import SimpleNamespace, TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+import jax
+
+from retrace.errors import UsageError
+
+if TYPE_CHECKING:
+    from retrace.model import Recording as Recorded
+    from retrace.store.sinks import Memory
+    from retrace.store.writer import Writer
+
+
+def _is_off() -> bool:
+    return os.environ.get("RETRACE") == "0"
+
+
+class ExplainedMiss(Mapping[str, Any]):
+    """One miss with its explanation: the fields of the JSON report, and its text.
+
+    Every field is an attribute (`miss.cause`, `miss.function.name`) and an item
+    (`miss["cause"]`); `str(miss)` is the message that the report prints.
+    """
+
+    def __init__(self, fields: dict[str, Any], text: str) -> None:
+        self._fields = fields
+        self._text = text
+
+    def __getitem__(self, name: str) -> Any:
+        return self._fields[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._fields)
+
+    def __len__(self) -> int:
+        return len(self._fields)
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return _namespace(self._fields[name])
+        except KeyError:
+            raise AttributeError(f"a miss has no field {name!r}") from None
+
+    def __str__(self) -> str:
+        return self._text
+
+    def __repr__(self) -> str:
+        return f"<miss {self._fields['id']}: {self._fields['function']['name']}, {self._fields['cause']}>"
+
+
+def _namespace(value: Any) -> Any:
+    if isinstance(value, dict):
+        return SimpleNamespace(**{str(name): _namespace(item) for name, item in value.items()})
+    if isinstance(value, list):
+        return [_namespace(item) for item in value]
+    return value
+
+
+def _explained(recorded: Recorded, keep: Callable[[Any], bool] | None = None) -> list[ExplainedMiss]:
+    from retrace.explain.verdict import judge
+    from retrace.present.machine import miss_report
+    from retrace.present.terminal import message
+
+    verdicts = judge(recorded)
+    return [
+        ExplainedMiss(miss_report(recorded, verdict, verdicts), message(recorded, verdict, verdicts))
+        for verdict in verdicts
+        if keep is None or keep(verdict.miss)
+    ]
+
+
+class recording(ContextDecorator):  # noqa: N801 - used like a function
+    """Record everything that JAX traces, lowers and compiles inside a block.
+
+    Args:
+        dir: where to write the recording; without it, it is kept in memory alone.
+
+    Process-wide: misses of all threads are seen. Windows nest. As a decorator,
+    each call of the function is a window of its own.
+
+    Raises:
+        UsageError: `dir` holds a recording already.
+
+    Example:
+        >>> import jax, retrace
+        >>> with retrace.recording() as recorded:
+        ...     for n in (2, 3):
+        ...         _ = jax.jit(lambda x: x)(jax.ShapeDtypeStruct((n,), "float32").shape[0])
+        >>> {miss.function.name for miss in recorded.misses} >= {"<lambda>"}
+        True
+    """
+
+    def __init__(self, dir: str | os.PathLike[str] | None = None) -> None:
+        self._directory = None if dir is None else Path(dir)
+        self._writer: Writer | None = None
+        self._lines: Memory | None = None
+
+    def __enter__(self) -> Self:
+        if _is_off():
+            return self
+        from retrace.capture.session import begin_file, begin_memory
+
+        if self._directory is None:
+            self._writer, self._lines = begin_memory()
+        else:
+            from retrace.store.place import create
+
+            self._writer = begin_file(create(self._directory))
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._writer is not None:
+            from retrace.capture.session import session
+
+            session().detach(self._writer)
+
+    def _recreate_cm(self) -> Self:
+        return type(self)(self._directory)
+
+    @property
+    def misses(self) -> list[ExplainedMiss]:
+        """What was recorded up to now, in order, each with its explanation."""
+        return _explained(self._read()) if self._writer is not None else []
+
+    def _read(self) -> Recorded:
+        from retrace.store.reader import read, read_lines
+
+        if self._lines is not None:
+            return read_lines(list(self._lines.lines))
+        assert self._directory is not None
+        return read([self._directory])
+
+
+_installed: Path | None = None
+
+
+def install(dir: str | os.PathLike[str] | None = None) -> None:
+    """Record everything in this process from here on, however it was jitted.
+
+    Args:
+        dir: the directory of the recording; otherwise `RETRACE_DIR`, or a new one
+            under `.retrace/`. Installing twice changes nothing.
+
+    Example:
+        >>> import retrace
+        >>> retrace.install()
+        >>> retrace.uninstall()
+    """
+    global _installed
+    if _is_off() or _installed is not None:
+        return
+    from retrace.capture.session import start
+
+    _installed = _place(dir)
+    start(_installed)
+
+
+def uninstall() -> None:
+    """End what `install` began; what was recorded stays readable with `misses`."""
+    global _installed
+    if _installed is not None:
+        from retrace.capture.session import stop
+
+        stop(_installed)
+        _ended.append(_installed)
+        _installed = None
+
+
+_ended: list[Path] = []
+
+
+def _place(dir: str | os.PathLike[str] | None = None) -> Path:
+    from retrace.store.place import create
+
+    named = dir if dir is not None else os.environ.get("RETRACE_DIR")
+    return create(None if named is None else Path(named), append=dir is None)
+
+
+_jax_jit = jax.jit
+
+
+def _jit(fun: Callable[..., Any] | None = None, /, **options: Any) -> Any:
+    """`jax.jit`, with the misses of the function recorded.
+
+    Takes every parameter of the installed `jax.jit` and returns what it returns:
+    a real `jax.jit` object, with nothing of ours on the path of a call that hits.
+    Misses are kept from the first one on in a new recording under `.retrace/`.
+
+    Example:
+        >>> import jax, retrace
+        >>> double = retrace.jit(lambda x: 2 * x)
+        >>> int(double(3))
+        6
+        >>> [miss.cause for miss in retrace.misses(double)]
+        ['first-trace']
+    """
+    if fun is None:
+        return functools.partial(_jit, **options)
+    jitted = _jax_jit(fun, **options)
+    from retrace.capture.session import session
+
+    session().own(jitted, _place)
+    return jitted
+
+
+functools.update_wrapper(_jit, _jax_jit, assigned=("__name__", "__qualname__", "__type_params__"))
+jit = _jax_jit if _is_off() else _jit
+
+
+def misses(f: Callable[..., Any] | str | None = None) -> list[ExplainedMiss]:
+    """The misses recorded in this process up to now, in order, each explained.
+
+    Args:
+        f: a function (jitted or not), or its name; without it, all functions.
+
+    Returns:
+        One `ExplainedMiss` for each: the fields of the JSON report as attributes.
+    """
+    from retrace.capture.session import flush
+    from retrace.store.reader import read
+
+    flush()
+    found = _recorded()
+    return _explained(read(found), _selects(f)) if found else []
+
+
+def _recorded() -> list[Path]:
+    from retrace.capture.session import session
+
+    places = (session().own_directory, _installed, *_ended)
+    return list(dict.fromkeys(path for path in places if path is not None))
+
+
+def _selects(f: Callable[..., Any] | str | None) -> Callable[[Any], bool] | None:
+    if f is None:
+        return None
+    if isinstance(f, str):
+        return lambda miss: f in (miss.function.name, miss.function.qualname, miss.function.jax_name)
+    from retrace.capture.session import site_of
+
+    site = site_of(f)
+    return lambda miss: miss.function.site == site
+
+
+def explain(f: Callable[..., Any] | str | None = None) -> None:
+    """Print why `f` was traced, lowered and compiled, the latest miss first.
+
+    Args:
+        f: a function (jitted or not), or its name; without it, all functions.
+
+    Raises:
+        UsageError: nothing is being recorded.
+    """
+    from retrace.capture.session import session
+
+    if not _recorded() and not session().owns_any:
+        raise UsageError(
+            "nothing is recorded: use retrace.jit in place of jax.jit, or call "
+            "retrace.install() before the functions run"
+        )
+    found = misses(f)
+    if not found:
+        sys.stdout.write("retrace: no misses: JAX served every call from its caches\n")
+    for miss in reversed(found):
+        sys.stdout.write(f"{miss}\n")
