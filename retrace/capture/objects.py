@@ -1,0 +1,130 @@
+"""Reads objects of the user's without running code of theirs.
+
+A `__repr__`, `__getattr__` or property may be slow, raise, or change the object: a
+Flax module runs its `setup` when an attribute is asked of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping
+from types import FunctionType, MemberDescriptorType
+from typing import Any, cast
+
+import numpy as np
+
+_NO_ARRAYS = frozenset((tuple, list, dict, set, frozenset, FunctionType))
+CONTENT = 64 * 1024
+"""Bytes of a numpy array up to which its content is hashed."""
+
+
+def kind_of(value: object) -> type:
+    """As `type`, without a type parameter for the type checker to miss."""
+    return type(value)
+
+
+def derives(kind: type, *bases: type) -> bool:
+    """As `issubclass`, without narrowing the type for the type checker."""
+    return issubclass(kind, bases)
+
+
+def own(kind: type, name: str) -> Any:
+    """An attribute of a class, past whatever its metaclass does."""
+    return type.__getattribute__(kind, name)
+
+
+def mro_attributes(kind: type) -> list[Mapping[str, Any]]:
+    """What each class of a type's order of resolution defines, the type's own first."""
+    return [own(base, "__dict__") for base in own(kind, "__mro__")]
+
+
+def type_name(kind: type) -> str:
+    """The qualified name of a type, bare for builtins: `int`, `numpy.int64`, `mymod.Config`."""
+    # A class body may put anything at `__module__`.
+    module, name = own(kind, "__module__"), str(own(kind, "__qualname__"))
+    return f"{module}.{name}" if type(module) is str and module != "builtins" else name
+
+
+def package(kind: type) -> str:
+    """The package that a type was defined in: `numpy`."""
+    module = own(kind, "__module__")
+    return module.partition(".")[0] if type(module) is str else ""
+
+
+def tuple_fields(kind: type) -> tuple[str, ...] | None:
+    """The field names of a named tuple's type; None for any other type."""
+    if kind is tuple or not derives(kind, tuple):
+        return None
+    for attributes in mro_attributes(kind):
+        names = attributes.get("_fields")
+        if type(names) is tuple:
+            return tuple(map(str, cast(tuple[object, ...], names)))
+    return None
+
+
+def fields(value: object) -> dict[str, object] | None:
+    """The attributes that an object holds; None where none can be read."""
+    kind = kind_of(value)
+    slots = _slots(kind)
+    found: dict[str, object] = {}
+    for name, member in slots:
+        try:
+            found[name] = member.__get__(value, kind)
+        except AttributeError:
+            continue  # a slot that was never filled
+    try:
+        attributes: object = object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        return found if slots else None
+    if type(attributes) is dict:
+        items = cast(dict[object, object], attributes).items()
+        found |= {name: item for name, item in items if type(name) is str and name[:2] != "__"}
+    return found
+
+
+def _slots(kind: type) -> list[tuple[str, MemberDescriptorType]]:
+    found: list[tuple[str, MemberDescriptorType]] = []
+    for attributes in reversed(mro_attributes(kind)):
+        names: Any = attributes.get("__slots__")
+        if type(names) is tuple:
+            # As written: the members themselves are sorted by name.
+            members = [(str(name), attributes.get(name)) for name in cast(tuple[Any, ...], names)]
+        elif names is not None:
+            members = list(attributes.items())
+        else:
+            continue
+        found += [(name, item) for name, item in members if type(item) is MemberDescriptorType]
+    return found
+
+
+def array_type(value: object) -> str | None:
+    """`float32[3,4]` of whatever has a shape and a dtype; its data are never touched."""
+    kind = kind_of(value)
+    if kind in _NO_ARRAYS or derives(kind, np.generic):
+        return None
+    defined = mro_attributes(kind)
+    if not (
+        any("dtype" in names for names in defined) and any("shape" in names for names in defined)
+    ):
+        return None
+    array = cast(Any, value)
+    try:
+        return f"{array.dtype}[{','.join(str(int(size)) for size in array.shape)}]"
+    # The properties may be the user's own, and then raise anything.
+    except Exception:  # noqa: BLE001
+        return None
+
+
+def content_hash(array: np.ndarray[Any, Any]) -> str | None:
+    """A hash of a numpy array's content; None where it is large or holds objects."""
+    if array.nbytes > CONTENT or array.dtype.hasobject:
+        return None
+    return hashlib.blake2b(array.tobytes(), digest_size=8).hexdigest()
+
+
+def function_place(function: FunctionType) -> str:
+    """The name of a function and where it was written: `f at file.py:12`."""
+    code = function.__code__
+    file = os.path.basename(code.co_filename)
+    return f"{function.__name__} at {file}:{code.co_firstlineno}"

@@ -1,0 +1,345 @@
+"""A live value -> Value: bounded, without user code, device access or references kept."""
+
+from __future__ import annotations
+
+import enum
+import functools
+import itertools
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from retrace.capture.objects import (
+    array_type,
+    content_hash,
+    derives,
+    fields,
+    function_place,
+    kind_of,
+    own,
+    package,
+    tuple_fields,
+    type_name,
+)
+from retrace.model import JSON, Value
+
+_MOST_TEXT = 200
+_MOST_DATA = 2000
+_DEEPEST = 5
+_MOST_SORTED = 200
+
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+_PRINTS_ITSELF = frozenset(
+    ("datetime", "decimal", "fractions", "ipaddress", "pathlib", "re", "uuid", "zoneinfo")
+)
+"""Modules of the standard library whose reprs are short and run nothing of the user's."""
+_JAX_PRINTS_ITSELF = frozenset(
+    (
+        "AbstractMesh",
+        "Device",
+        "GSPMDSharding",
+        "Mesh",
+        "NamedSharding",
+        "P",
+        "PRNGImpl",
+        "PartitionSpec",
+        "ShapeDtypeStruct",
+        "ShapedArray",
+        "SingleDeviceSharding",
+    )
+)
+_SCALARS = (int, float, complex, str, bytes)
+_AS_REPR = frozenset((bool, float, complex, type(None), type(...), type(NotImplemented), range))
+
+
+class _Cut(Exception):  # noqa: N818 - not an error: the bound was met
+    """What is there is not the whole value."""
+
+
+def snapshot(value: object, token: Callable[[object], str | None]) -> Value:
+    """What a record says of a static argument, closure cell, default or option.
+
+    In plain content, tuples and lists are arrays, and named tuples and objects are
+    objects whose entry `$type` names their type where they lie inside another value.
+
+    Args:
+        value: the live object; nothing of it is kept.
+        token: gives its equality token (`Tokens.static`, `Tokens.metadata`).
+    """
+    text = _Text()
+    try:
+        text.write(value, 0)
+    except _Cut:
+        text.whole = False
+    printed = "".join(text.parts)
+    if len(printed) > _MOST_TEXT:
+        printed = printed[: _MOST_TEXT - 3] + "..."
+    content = _Content()
+    try:
+        data = content.plain(value, 0)
+        exact = content.whole
+    except _Cut:
+        data = None
+        exact = text.whole
+    return Value(type_name(type(value)), printed, token(value), exact, data)
+
+
+class _Text:
+    """Writes the text of a value until its bound is met."""
+
+    def __init__(self) -> None:
+        self.parts: list[str] = []
+        self.whole = True
+        """Whether the text tells all of the value."""
+        self._room = _MOST_TEXT
+        self._open: list[int] = []
+
+    def _put(self, text: str) -> None:
+        self.parts.append(text)
+        self._room -= len(text)
+        if self._room < 0:
+            raise _Cut
+
+    def write(self, value: Any, depth: int) -> None:
+        kind = kind_of(value)
+        if kind in _AS_REPR:
+            self._put(repr(value))
+        elif derives(kind, enum.Enum):
+            self._put(f"{own(kind, '__name__')}.{(fields(value) or {}).get('_name_')}")
+        elif derives(kind, np.generic):
+            self._put(f"np.{own(kind, '__name__')}({self._numpy_scalar(value, kind)})")
+        elif (base := scalar_base(kind)) is not None:
+            text = self._scalar(value, base)
+            self._put(text if kind is base else f"{own(kind, '__name__')}({text})")
+        elif (named := named_text(value)) is not None:
+            self.whole = False
+            self._put(named)
+        elif depth >= _DEEPEST or id(value) in self._open:
+            self.whole = False
+            self._put("...")
+        else:
+            self._open.append(id(value))
+            self._container(value, kind, depth)
+            self._open.pop()
+
+    def _numpy_scalar(self, value: Any, kind: type) -> str:
+        if derives(kind, np.void, np.object_):
+            self.whole = False
+            return "..."
+        return str(value)[:_MOST_TEXT]
+
+    def _scalar(self, value: Any, base: Any) -> str:
+        if base is int:
+            # Decimal digits of a huge int take quadratic time, and Python refuses them.
+            return (
+                int.__repr__(value)
+                if int.bit_length(value) < 600
+                else int.__format__(value, "#x")
+            )
+        if base is not float and base is not complex:
+            if base.__len__(value) > _MOST_TEXT:
+                self.whole = False
+            return base.__repr__(base.__getitem__(value, slice(_MOST_TEXT)))
+        return base.__repr__(value)
+
+    def _container(self, value: Any, kind: type, depth: int) -> None:
+        name = str(own(kind, "__name__"))
+        if (pairs := _pairs(value, kind)) is not None:
+            self._put(f"{name}(")
+            for number, (field, item) in enumerate(pairs):
+                self._put(", " if number else "")
+                self._put(f"{field}=" if field else "")
+                self.write(item, depth + 1)
+            self._put(")")
+        elif derives(kind, tuple):
+            self._sequence("(" if kind is tuple else f"{name}((", _items(value, tuple), depth)
+            self._put(",)" if len(value) == 1 else ")")
+            self._put("" if kind is tuple else ")")
+        elif derives(kind, list):
+            self._sequence("[" if kind is list else f"{name}([", _items(value, list), depth)
+            self._put("]" if kind is list else "])")
+        elif derives(kind, dict):
+            self._put("{" if kind is dict else f"{name}({{")
+            for number, (key, item) in enumerate(_entries(value)):
+                self._put(", " if number else "")
+                self.write(key, depth + 1)
+                self._put(": ")
+                self.write(item, depth + 1)
+            self._put("}" if kind is dict else "})")
+        elif derives(kind, set, frozenset):
+            self._sequence(f"{name}({{", iter(_sorted(value)), depth)
+            self._put("})")
+        else:
+            self.whole = False
+            self._put(f"<{type_name(kind)}>")
+
+    def _sequence(self, opening: str, items: Iterator[object], depth: int) -> None:
+        self._put(opening)
+        for number, item in enumerate(items):
+            self._put(", " if number else "")
+            self.write(item, depth + 1)
+
+
+class _Content:
+    """Makes the plain content of a value until its bound is met."""
+
+    def __init__(self) -> None:
+        self.whole = True
+        """Whether the content tells all of the value."""
+        self._room = _MOST_DATA
+
+    def _take(self, size: int) -> None:
+        self._room -= size
+        if self._room < 0:
+            raise _Cut
+
+    def plain(self, value: Any, depth: int) -> JSON:
+        kind = kind_of(value)
+        if depth > _DEEPEST:
+            raise _Cut
+        self._take(4)
+        if derives(kind, np.number, np.bool):
+            value = value.item()
+            kind = kind_of(value)
+        if kind is bool or value is None:
+            return value
+        if kind is int:
+            self._take(int.bit_length(value) // 3)
+            return value
+        if kind is float:
+            return value if math.isfinite(value) else repr(value)
+        if kind is str:
+            self._take(len(value))
+            return value
+        if derives(kind, np.ndarray):
+            self.whole = False
+            return {"array": array_type(value), "content": content_hash(value)}
+        if derives(kind, enum.Enum) or scalar_base(kind) is not None:
+            return self._text(value)
+        if derives(kind, dict):
+            return self._mapping(_entries(value), depth)
+        if named_text(value) is not None:
+            return self._text(value)
+        return self._container(value, kind, depth)
+
+    def _mapping(self, entries: Iterable[tuple[object, object]], depth: int) -> dict[str, JSON]:
+        found: dict[str, JSON] = {}
+        for key, item in entries:
+            name = key if type(key) is str else self._text(key)
+            self._take(len(name))
+            found[name] = self.plain(item, depth + 1)
+        return found
+
+    def _container(self, value: Any, kind: type, depth: int) -> JSON:
+        if (pairs := _pairs(value, kind)) is not None:
+            found: dict[str, JSON] = {"$type": type_name(kind)} if depth else {}
+            for number, (name, item) in enumerate(pairs):
+                name = name or f"[{number}]"
+                self._take(len(name))
+                found[name] = self.plain(item, depth + 1)
+            return found
+        if derives(kind, tuple):
+            return [self.plain(item, depth + 1) for item in _items(value, tuple)]
+        if derives(kind, list):
+            self.whole = False  # told from a tuple by its text alone
+            return [self.plain(item, depth + 1) for item in _items(value, list)]
+        if derives(kind, set, frozenset):
+            return [self.plain(item, depth + 1) for item in _sorted(value)]
+        return self._text(value)
+
+    def _text(self, value: object) -> str:
+        text = _Text()
+        text.write(value, 1)
+        self.whole = self.whole and text.whole
+        written = "".join(text.parts)
+        self._take(len(written))
+        return written
+
+
+def scalar_base(kind: type) -> Any:
+    """Which of Python's scalar types a type is, or is derived from."""
+    return next((base for base in _SCALARS if derives(kind, base)), None)
+
+
+def named_text(value: Any) -> str | None:
+    """The text of what is told by its name, type or place rather than by its content."""
+    kind = kind_of(value)
+    if kind is FunctionType:
+        return f"<function {function_place(value)}>"
+    if kind is MethodType:
+        function, owner = value.__func__, type_name(kind_of(value.__self__))
+        if type(function) is FunctionType:
+            return f"<bound method {owner}.{function_place(function)}>"
+        return f"<bound method of {owner}>"
+    if kind is BuiltinFunctionType or kind is np.ufunc:
+        return f"<built-in function {value.__name__}>"
+    if kind is ModuleType:
+        return f"<module {value.__name__!r}>"
+    if derives(kind, type):
+        return f"<class {type_name(value)!r}>"
+    if (array := array_type(value)) is not None:
+        return array
+    root, name = package(kind), str(own(kind, "__name__"))
+    if root in ("jax", "jaxlib"):
+        if name == "PyTreeDef":
+            # Its own text prints the metadata of the user's nodes.
+            return f"PyTreeDef({value.num_leaves} leaves)"
+        attributes = _attributes(value)
+        wrapped = attributes.get("__wrapped__") or attributes.get("fun")
+        if type(wrapped) is FunctionType:
+            return f"<{name} of {function_place(wrapped)}>"
+        if type(public := attributes.get("__name__")) is str:
+            return f"<{name} {public}>"
+    if (
+        root in _PRINTS_ITSELF
+        or derives(kind, np.dtype)
+        or (root in ("jax", "jaxlib") and name in _JAX_PRINTS_ITSELF)
+    ):
+        return _ADDRESS.sub("", repr(value))
+    return None
+
+
+def _attributes(value: object) -> dict[str, Any]:
+    has_any = own(type(value), "__dictoffset__")
+    return object.__getattribute__(value, "__dict__") if has_any else {}
+
+
+def _entries(value: dict[object, object]) -> Iterable[tuple[object, object]]:
+    return dict.items(value)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+
+
+def _items(value: object, base: Any) -> Iterator[object]:
+    """The items of a tuple or list, whatever a class derived from it does."""
+    return base.__iter__(value)
+
+
+def _pairs(value: Any, kind: type) -> Iterable[tuple[str, object]] | None:
+    """The fields of a named tuple, a partial or an object; None where there are none."""
+    if derives(kind, functools.partial):
+        arguments = [("", item) for item in (value.func, *value.args)]
+        return [*arguments, *value.keywords.items()]
+    if (names := tuple_fields(kind)) is not None:
+        return zip(names, _items(value, tuple), strict=False)
+    if derives(kind, tuple, list, dict, set, frozenset):
+        return None
+    if kind is slice:
+        return [("", value.start), ("", value.stop), ("", value.step)]
+    found = fields(value)
+    return None if found is None else found.items()
+
+
+def _sorted(value: Iterable[object]) -> list[object]:
+    """A set in an order that does not hang on the process's string hashes."""
+    texts: list[tuple[str, object]] = []
+    for item in itertools.islice(value, _MOST_SORTED):
+        text = _Text()
+        try:
+            text.write(item, 1)
+        except _Cut:
+            pass
+        texts.append(("".join(text.parts), item))
+    return [item for _, item in sorted(texts, key=lambda pair: pair[0])]

@@ -1,0 +1,213 @@
+"""A live value in, a bounded snapshot out; nothing of the user's runs on the way."""
+
+# JAX's own annotations are partial.
+# pyright: reportUnknownMemberType=false
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import functools
+import gc
+import json
+import weakref
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from retrace.capture.snapshot import snapshot
+from retrace.model import Value
+
+
+class Colour(enum.Enum):
+    RED = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Model:
+    width: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Config:
+    rate: float
+    model: Model
+
+
+class Point(NamedTuple):
+    x: object
+    y: object
+
+
+class Raising(type):
+    def __getattribute__(cls, name: str) -> Any:
+        raise RuntimeError(name)
+
+
+class Hostile(metaclass=Raising):
+    def __init__(self) -> None:
+        object.__setattr__(self, "size", 3)
+
+    def __repr__(self) -> str:
+        raise SystemError
+
+    def __getattribute__(self, name: str) -> Any:
+        raise KeyError(name)
+
+    __len__ = __iter__ = __eq__ = __hash__ = __repr__  # type: ignore[assignment]
+
+
+class Shaped:
+    dtype = "float32"
+
+    @property
+    def shape(self) -> Any:
+        raise SystemError
+
+
+def area(width: int) -> int:
+    return width
+
+
+def take(value: object) -> Value:
+    return snapshot(value, lambda value: None)
+
+
+@pytest.mark.parametrize(
+    ("value", "text", "data"),
+    [
+        (3, "3", 3),
+        (True, "True", True),
+        (np.int64(3), "np.int64(3)", 3),
+        (float("nan"), "nan", "nan"),
+        (None, "None", None),
+        ((1,), "(1,)", [1]),
+        (Point(1, (2,)), "Point(x=1, y=(2,))", {"x": 1, "y": [2]}),
+        (Colour.RED, "Colour.RED", "Colour.RED"),
+        ({"b": 1, 3: None}, "{'b': 1, 3: None}", {"b": 1, "3": None}),
+        (frozenset("ba"), "frozenset({'a', 'b'})", ["a", "b"]),
+        (
+            Config(0.5, Model(8)),
+            "Config(rate=0.5, model=Model(width=8))",
+            {"rate": 0.5, "model": {"$type": f"{__name__}.Model", "width": 8}},
+        ),
+    ],
+)
+def test_whole_values(value: object, text: str, data: object) -> None:
+    found = take(value)
+    assert (found.text, found.data, found.exact) == (text, data, True)
+
+
+def test_methods_that_raise_are_not_called() -> None:
+    hostile = [Hostile(), Shaped()]
+    assert take(hostile).text == "[Hostile(size=3), Shaped()]"
+    assert take(hostile[0]).data == {"size": 3}
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (area, f"<function area at test_snapshot.py:{area.__code__.co_firstlineno}>"),
+        (
+            jax.jit(area),
+            f"<PjitFunction of area at test_snapshot.py:{area.__code__.co_firstlineno}>",
+        ),
+        (functools.partial(max, 1, default=2), "partial(<built-in function max>, 1, default=2)"),
+        (json, "<module 'json'>"),
+        (Colour, f"<class '{__name__}.Colour'>"),
+        (jnp.zeros((3, 4)), "float32[3,4]"),
+        (np.zeros((3, 4), "int8"), "int8[3,4]"),
+        (np.dtype("float32"), "dtype('float32')"),
+        (object(), "<object>"),
+    ],
+)
+def test_what_is_known_by_name_is_not_exact(value: object, text: str) -> None:
+    found = take(value)
+    assert (found.text, found.exact) == (text, False)
+
+
+def test_types_are_qualified() -> None:
+    assert [take(value).type for value in (1, np.int64(1), Model(1))] == [
+        "int",
+        "numpy.int64",
+        f"{__name__}.Model",
+    ]
+
+
+def test_small_numpy_arrays_show_their_content_by_hash() -> None:
+    one, same, other = np.arange(4), np.arange(4), np.arange(4) + 1
+    assert take(one).data == take(same).data != take(other).data
+    assert take(np.zeros(2**20)).data == {"array": "float64[1048576]", "content": None}
+
+
+def test_an_array_on_a_device_is_never_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
+    array = jnp.ones(3)
+
+    def refuse(*_: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(type(array), "__array__", refuse)
+    monkeypatch.setattr(type(array), "_value", property(refuse))
+    assert take({"w": array}).text == "{'w': float32[3]}"
+
+
+class Unlimited(str):
+    __slots__ = ()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: list(range(10**6)),
+        lambda: "x" * 10**6,
+        lambda: Unlimited("x" * 10**6),
+        lambda: 10**100_000,
+        lambda: {str(index): index for index in range(10**5)},
+        lambda: functools.reduce(lambda inner, _: (inner,), range(500), ()),
+    ],
+    ids=["list", "str", "derived str", "int", "dict", "depth"],
+)
+def test_the_bound(make: Callable[[], object]) -> None:
+    found = take(make())
+    assert len(found.text) <= 200
+    assert not found.exact
+    assert found.data is None
+
+
+def test_a_value_that_holds_itself() -> None:
+    ring: list[object] = []
+    ring.append(ring)
+    assert take(ring).text == "[[...]]" or take(ring).text == "[...]"
+    assert not take(ring).exact
+
+
+def test_nothing_is_kept_alive() -> None:
+    config = Model(8)
+    reference = weakref.ref(config)
+    found = take((config, [config]))
+    del config
+    gc.collect()
+    assert reference() is None
+    assert "Model(width=8)" in found.text
+
+
+plain = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary(),
+    lambda inner: st.lists(inner).map(tuple) | st.dictionaries(st.text(), inner),
+    max_leaves=10,
+)
+
+
+@given(plain, plain)
+def test_equal_exact_snapshots_are_of_equal_values(one: object, other: object) -> None:
+    first, second = take(one), take(other)
+    assert len(first.text) <= 200
+    json.dumps(first.data)
+    if first.exact and second.exact and first[:2] == second[:2] and first.data == second.data:
+        assert repr(one) == repr(other) or one == other
