@@ -19,6 +19,10 @@ def identity(value: Value) -> Hashable:
     return (value.type, value.text, repr(value.data))
 
 
+PLACEMENT = ("sharding", "committed", "memory_kind", "layout")
+"""The fields of a leaf that say where it lives."""
+
+
 def placement(leaf: Leaf) -> tuple[str | None, bool, str | None, str | None]:
     """Everything about where an array lives that JAX's jit key looks at."""
     return (leaf.sharding, leaf.committed, leaf.memory_kind, leaf.layout)

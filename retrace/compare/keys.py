@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TypeAlias, cast
 
 from retrace.compare import detail
-from retrace.compare.equality import described, identity, placement, same_content
+from retrace.compare.equality import PLACEMENT, described, identity, placement, same_content
 from retrace.compare.tree import Arguments, field_path, walk
 from retrace.model import JSON, Change, Component, Function, Leaf, Miss, Node, Passing, Value
 
@@ -93,8 +93,6 @@ def _arguments(old: Miss, new: Miss) -> Iterator[Change]:
         yield from sorted(changed, key=lambda change: _LEAF_ORDER[change.component])
 
 
-_PLACEMENT = ("sharding", "committed", "memory_kind", "layout")
-
 _LEAF_ORDER = {
     Component.SHAPE: 0,
     Component.DTYPE: 1,
@@ -116,23 +114,13 @@ def leaf_changes(old: Leaf, new: Leaf, placed: bool) -> Iterator[Change]:
         said = "weak -> strong" if old.weak_type else "strong -> weak"
         yield Change(Component.WEAK_TYPE, path, said, old.weak_type, new.weak_type, True)
     if placed and placement(old) != placement(new):
-        before, after = (
-            dict(
-                zip(
-                    ("sharding", "committed", "memory_kind", "layout"),
-                    placement(leaf),
-                    strict=True,
-                )
-            )
-            for leaf in (old, new)
-        )
-        differing = [name for name in before if before[name] != after[name]]
+        differing = [name for name in PLACEMENT if getattr(old, name) != getattr(new, name)]
         yield Change(
             Component.SHARDING,
             path,
             detail.placed(old, new),
-            {name: before[name] for name in differing},
-            {name: after[name] for name in differing},
+            {name: getattr(old, name) for name in differing},
+            {name: getattr(new, name) for name in differing},
             True,
         )
 
@@ -143,8 +131,8 @@ def _program(old: Miss, new: Miss) -> Iterator[Change]:
         said = f"{a.equations:,} -> {b.equations:,} equations"
         if a.equations == b.equations:
             said = f"another program of {b.equations:,} equations"
-        sides = ({"hash": side.hash, "equations": side.equations} for side in (a, b))
-        yield Change(Component.PROGRAM, None, said, *sides, True)
+        before, after = ({"hash": side.hash, "equations": side.equations} for side in (a, b))
+        yield Change(Component.PROGRAM, None, said, before, after, True)
 
 
 def _values(

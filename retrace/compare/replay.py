@@ -111,7 +111,7 @@ class _Arguments(Arguments):
         if content is None:
             return
         if "dtype" in content:
-            self.leaves[path] = Leaf(path=path, **{**content, "shape": tuple(content["shape"])})
+            self.leaves[path] = Leaf(path=path, **content | {"shape": tuple(content["shape"])})
             return
         meta = tuple((name, _value(value)) for name, value in content.get("meta", {}).items())
         node = Node(path, content["type"], tuple(content["children"]), meta)

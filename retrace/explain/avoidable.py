@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, cast
 
 from retrace.causes import Cause
 from retrace.compare.detail import EQUAL_FIELDS
 from retrace.explain import rules
-from retrace.model import Change, Component, Miss
+from retrace.model import Change, Component
 
 Avoidable: TypeAlias = Literal["yes", "no", "maybe"]
 
@@ -22,13 +22,7 @@ _ALWAYS = frozenset(
 """Causes whose fix applies wherever they occur."""
 
 
-def avoidable(
-    cause: Cause,
-    miss: Miss,
-    nearest: Miss | None,
-    changes: tuple[Change, ...],
-    program: str | None,
-) -> Avoidable:
+def avoidable(cause: Cause, changes: tuple[Change, ...], program: str | None) -> Avoidable:
     """Whether the fix of the cause was seen to work and applies to this miss."""
     if cause is Cause.FIRST_TRACE:
         return "no"
@@ -53,12 +47,10 @@ def partial_batch(changes: tuple[Change, ...]) -> bool:
     """Whether nothing but one leading axis became shorter: the rest of a data set."""
     sizes: set[tuple[int, int]] = set()
     for change in rules.in_key(changes):
-        old, new = change.old, change.new
         if change.component is not Component.SHAPE:
             return False
-        if not isinstance(old, list) or not isinstance(new, list) or not old or not new:
-            return False
-        if len(old) != len(new) or old[1:] != new[1:]:
+        old, new = cast(list[int], change.old), cast(list[int], change.new)
+        if not old or len(old) != len(new) or old[1:] != new[1:]:
             return False
         sizes.add((old[0], new[0]))
     return len(sizes) == 1 and all(new < old for old, new in sizes)
@@ -74,4 +66,5 @@ def looks_equal(change: Change) -> bool:
 def _content(side: object) -> object:
     if not isinstance(side, dict) or "text" not in side:
         return None
-    return (side["type"], side["text"], repr(side.get("data")))
+    value = cast(dict[str, Any], side)
+    return (value["type"], value["text"], repr(value.get("data")))

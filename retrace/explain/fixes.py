@@ -7,7 +7,7 @@ Only advice that was seen to remove the miss is given. A partial made afresh, or
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Any, TypeAlias, cast
 
 from retrace.causes import Cause
 from retrace.explain.avoidable import looks_equal, partial_batch
@@ -36,7 +36,7 @@ def _again(evidence: Evidence) -> Fix:
     held = [name for name, _ in (*function.bound, *function.closure)]
     if function.kind is Kind.PARTIAL:
         names = _listed(held or cells) or "what the partial binds"
-        text = f"jit {what} once, at module level, and pass {names} at each call; a new partial is traced again."
+        text = f"jit {what} once, at module level, and pass {names} at each call."
         return Fix("jit-once-pass-arguments", text)
     if cells:
         text = f"jit {what} once, outside the loop, and pass {_listed(cells)} as an argument."
@@ -76,12 +76,15 @@ def _static(evidence: Evidence) -> Fix:
     name = _listed([own[0].path] if own else [])
     if own and looks_equal(own[0]):
         type_ = _side(own[0].new, "type")
-        text = f"give `{type_}` an `__eq__` and `__hash__` by value, as a frozen dataclass has, or pass one object of it as {name}."
+        text = (
+            f"pass one and the same `{type_}` as {name}, or give the class an `__eq__` and a "
+            "`__hash__` by value, as a frozen dataclass has."
+        )
         return Fix("compare-by-value", text)
     if own and _side(own[0].old, "type") != _side(own[0].new, "type"):
         old = _side(own[0].old, "type")
         return Fix("one-static-type", f"pass {name} as the same type each time, say `{old}`.")
-    text = f"pass {name} as an array if the program's shapes do not depend on it; else keep to few values."
+    text = f"pass {name} as an array if no shape depends on it; else keep to a few values."
     return Fix("static-to-dynamic", text)
 
 
@@ -130,11 +133,11 @@ def _weak(evidence: Evidence) -> Fix | None:
             leaf = _leaf(miss, change.path)
             if leaf is None:
                 return None
-            where = _listed([change.path])
+            where, array = _listed([change.path]), f"jnp.asarray(value, jnp.{leaf.dtype})"
             if change.old:
-                text = f"start {where} as `jnp.asarray(value, jnp.{leaf.dtype})`, not as a Python number."
+                text = f"start {where} as `{array}`, not as a Python number."
                 return Fix("cast-carry", text)
-            text = f"pass {where} as `jnp.asarray(value, jnp.{leaf.dtype})`, never as a Python number."
+            text = f"pass {where} as `{array}`, never as a Python number."
             return Fix("cast-argument", text)
     return None
 
@@ -147,7 +150,7 @@ def _sharding(evidence: Evidence) -> Fix:
     )
 
 
-def _cleared(evidence: Evidence) -> Fix:
+def _cleared(_: Evidence) -> Fix:
     return Fix("keep-caches", "do not clear the caches between calls of one function.")
 
 
@@ -164,7 +167,7 @@ def _eager(evidence: Evidence) -> Fix | None:
 
 def _body(evidence: Evidence) -> Fix:
     names = _listed([body.name for body in evidence[0].bodies])
-    text = f"define {names} once, at module level, and carry what it closes over; or jit the function around it."
+    text = f"define {names} once, at module level, or jit the function around the loop."
     return Fix("define-body-once", text)
 
 
@@ -203,7 +206,7 @@ def _listed(names: list[str | None] | list[str]) -> str:
 
 
 def _side(side: object, name: str) -> object:
-    return side.get(name) if isinstance(side, dict) else None
+    return cast(dict[str, Any], side).get(name) if isinstance(side, dict) else None
 
 
 def _leaf(miss: Miss, path: str | None) -> Leaf | None:

@@ -185,8 +185,11 @@ def _exact(index: Index, miss: Miss) -> Miss | None:
 
 
 def _is_derived(miss: Miss, near: Miss, history: _History) -> bool:
-    """Whether JAX made another program of a trace that it still had: under an eager
-    gradient or `vmap`, ahead of time, or of several backward programs one more."""
+    """Whether JAX made another program of a trace that it still had.
+
+    It does so under an eager gradient or `vmap`, ahead of time, and where one gradient
+    takes several backward programs.
+    """
     if _traced(miss) and miss.derived is None:
         return False
     if miss.program is not None and history.programs:
@@ -239,7 +242,7 @@ def _verdict(
         nearest=nearest,
         changes=found,
         program_change=program,
-        avoidable="no" if first_of_line else avoidable(cause, miss, nearest, found, program),
+        avoidable="no" if first_of_line else avoidable(cause, found, program),
         fix=fix(cause, miss, nearest, found),
         detail=conclusion.detail,
         repeat=conclusion.repeat,
