@@ -124,6 +124,8 @@ class Function:
     receiver: Receiver | None = None
     source: str | None = None
     """The user's source text, bounded; None where there is none."""
+    library: bool = False
+    """Written in an installed package: nothing there is the user's to change."""
 
 
 @dataclass(frozen=True, slots=True)

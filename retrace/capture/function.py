@@ -96,6 +96,7 @@ class Functions:
             wrappers=tuple(found.wrappers),
             receiver=receiver,
             source=definition.source,
+            library=owner(definition.file) is Owner.LIBRARY,
         )
 
     def value(self, value: Any) -> Value:

@@ -69,6 +69,8 @@ def encode_function(function: Function) -> dict[str, JSON]:
         fields["receiver"] = [receiver.type, receiver.object, receiver.equal, receiver.value]
     if function.source is not None:
         fields["source"] = function.source
+    if function.library:
+        fields["library"] = True
     return fields
 
 
@@ -194,6 +196,7 @@ def decode_function(fields: Any) -> Function:
         wrappers=tuple(map(_text, fields.get("wrappers", ()))),
         receiver=_receiver(fields.get("receiver")),
         source=_text_or_none(fields.get("source")),
+        library=bool(fields.get("library", False)),
     )
 
 
