@@ -1,0 +1,139 @@
+"""Where recordings lie: one directory each, one file in it for each process."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+from retrace.errors import UnreadableError, UsageError
+
+ROOT = Path(".retrace")
+"""Where recordings go that were given no directory."""
+
+_TIME = "%Y-%m-%dT%H-%M-%S"
+_NAMED_BY_TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d)(?:-(\d{1,9}))?")
+_HEADER = b'{"retrace":'
+_DIGITS = "abcdefghijklmnopqrstuvwxyz0123456789"
+
+
+def new_run_id() -> str:
+    """An id for a process: short, `[a-z][0-9a-z]*`, another in each process and host."""
+    # From the system, not from `random`: the program's random state is its own,
+    # and a forked child would draw its parent's numbers.
+    number = int.from_bytes(os.urandom(8))
+    text = _DIGITS[number % 26]
+    number //= 26
+    for _ in range(6):
+        number, digit = divmod(number, len(_DIGITS))
+        text += _DIGITS[digit]
+    return text
+
+
+def create(out: Path | None = None, *, force: bool = False, append: bool = False) -> Path:
+    """Make the directory of a new recording.
+
+    Args:
+        out: the directory; None for a new one under `.retrace/`, named by time (UTC).
+        force: empty `out` of the recording that it holds; other files stay.
+        append: let `out` keep the recording that it holds.
+
+    Returns:
+        Its absolute path: the program may change its working directory.
+
+    Raises:
+        UsageError: `out` holds a recording, or cannot be written to.
+    """
+    directory = ROOT if out is None else out
+    try:
+        if out is None:
+            return _new_directory(ROOT.absolute())
+        out.mkdir(parents=True, exist_ok=True)
+        files = list(recording_files(out))
+        if files and not (force or append):
+            raise UsageError(
+                f"{out} already holds a recording: "
+                "name another directory, or pass --force (replace) or --append"
+            )
+        if force:
+            for file in files:
+                file.unlink()
+        if not os.access(out, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        return out.absolute()
+    except FileExistsError:
+        raise UsageError(f"{directory} is a file: name a directory with --out DIR") from None
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise UsageError(
+            f"cannot write a recording to {directory} ({reason.lower()}): "
+            "name a directory that can be written to with --out DIR"
+        ) from error
+
+
+def recordings(root: Path = ROOT) -> Iterator[Path]:
+    """The recordings under `root`, newest first; none where there is no such directory."""
+    try:
+        directories = [entry for entry in root.iterdir() if entry.is_dir()]
+    except OSError:
+        return
+    for directory in sorted(directories, key=_began, reverse=True):
+        if holds_recording(directory):
+            yield directory
+
+
+def newest(root: Path = ROOT) -> Path:
+    """The newest recording under `root`; raises UnreadableError where there is none."""
+    for directory in recordings(root):
+        return directory
+    raise UnreadableError(
+        f"no recording under {root}/: make one with `retrace run SCRIPT`, "
+        "or name the directory of one"
+    )
+
+
+def holds_recording(directory: Path) -> bool:
+    """Whether a file of a recording lies directly in `directory`."""
+    return next(recording_files(directory), None) is not None
+
+
+def recording_files(directory: Path) -> Iterator[Path]:
+    """The files in `directory` that begin as a recording does, in order of name."""
+    for path in sorted(directory.glob("*.jsonl")):
+        try:
+            if not path.is_file():  # a pipe would wait for its writer
+                continue
+            with path.open("rb") as file:
+                if file.read(len(_HEADER)) == _HEADER:
+                    yield path
+        except OSError:
+            continue
+
+
+def _new_directory(root: Path) -> Path:
+    if not root.is_dir():
+        root.mkdir(parents=True, exist_ok=True)
+        (root / ".gitignore").write_text("*\n")
+    name = datetime.now(UTC).strftime(_TIME)
+    number = 1
+    while True:
+        path = root / (name if number == 1 else f"{name}-{number}")
+        try:
+            path.mkdir()
+        except FileExistsError:
+            number += 1
+        else:
+            return path
+
+
+def _began(directory: Path) -> tuple[str, int, str]:
+    if named := _NAMED_BY_TIME.fullmatch(directory.name):
+        return named[1], int(named[2] or 1), directory.name
+    try:
+        changed = directory.stat().st_mtime
+    except OSError:
+        changed = 0.0
+    return datetime.fromtimestamp(changed, UTC).strftime(_TIME), 0, directory.name

@@ -1,0 +1,263 @@
+"""Reads recordings: line by line, whatever is in them, and runs nothing from them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any, cast
+
+from retrace.errors import UnreadableError
+from retrace.model import JSON, Miss, Recording, Run
+from retrace.store.place import ROOT, recordings
+from retrace.store.schema import (
+    FORMAT,
+    LONGEST_LINE,
+    PARTS,
+    amend,
+    amend_run,
+    decode_miss,
+    decode_part,
+    decode_run,
+)
+
+_RUN_ID = re.compile("[0-9a-z]{1,40}")
+_NONSENSE = (TypeError, ValueError, LookupError, AttributeError, OverflowError)
+"""What decoding raises on a line that is JSON and not ours."""
+
+_UNREADABLE = "unreadable line"
+
+
+def read(paths: Sequence[Path]) -> Recording:
+    """Read several recordings as one.
+
+    Args:
+        paths: directories, or single files, of recordings; one given twice is read once.
+
+    Returns:
+        All runs, in the order of the paths and of the names of their files, each
+        with its misses in the order in which they began.
+
+    Raises:
+        UnreadableError: a path holds no recording, cannot be opened, or was
+            written by a newer retrace.
+    """
+    recording = Recording([], [])
+    seen: set[Path] = set()
+    runs: dict[str, Run] = {}
+    for path in paths:
+        found = False
+        for file in _files(path):
+            known = file.resolve() in seen
+            seen.add(file.resolve())
+            reader = None if known else _read_file(file)
+            found = found or known or reader is not None
+            if reader is None:
+                continue
+            run, misses = reader.result()
+            if (other := runs.get(run.id)) is not None:
+                _lose(other, "a second file of the same process was left out")
+                continue
+            runs[run.id] = run
+            recording.runs.append(run)
+            recording.misses.extend(misses)
+        if not found:
+            raise UnreadableError(_none_in(path))
+    return recording
+
+
+def read_lines(lines: Iterable[str]) -> Recording:
+    """Read a recording that is held in memory, one line an item."""
+    reader = Reader()
+    for line in lines:
+        reader.add(line)
+    run, misses = reader.result()
+    return Recording([run], misses)
+
+
+class Reader:
+    """Takes in the lines of one process's recording, one by one."""
+
+    def __init__(self, name: str = "unknown", place: str = "the recording") -> None:
+        """`name` stands for the run's id, `place` for the file, while none is known."""
+        self.recognised = 0
+        """How many lines were a recording's."""
+        # Stands in where the header is damaged: what follows can still be read.
+        self._run = Run(name, "", 0, None, 0.0, [], "", "", "")
+        self._place = place
+        self._headed = False
+        self._parts: dict[tuple[str, int], Any] = {}
+        self._misses: dict[int, Miss] = {}
+        self._parents: dict[int, int] = {}
+
+    def add(self, line: str, last: bool = False) -> None:
+        """Take in a line; a torn one is no loss where it is the `last` of a killed process."""
+        if not line or line.isspace():
+            return
+        try:
+            fields = json.loads(line)
+        except (ValueError, RecursionError):
+            if not last:
+                self.lose(_UNREADABLE)
+            return
+        try:
+            reason = self._take(cast(dict[str, Any], fields))
+        except _NONSENSE:
+            reason = _UNREADABLE
+        if reason is None:
+            self.recognised += 1
+        else:
+            self.lose(reason)
+
+    def lose(self, reason: str, number: int = 1) -> None:
+        """Count what could not be read."""
+        _lose(self._run, reason, number)
+
+    def result(self) -> tuple[Run, list[Miss]]:
+        """The run and its misses so far, in the order in which they began."""
+        for number, parent in list(self._parents.items()):
+            # An enclosing miss began earlier, so that no chain of parents is a ring.
+            if parent not in self._misses or parent >= number:
+                del self._parents[number]
+                self._misses[number].parent = None
+                self.lose("the enclosing miss is missing")
+        return self._run, [self._misses[number] for number in sorted(self._misses)]
+
+    def _take(self, line: dict[str, Any]) -> str | None:
+        """Take in one line; the reason where it is a loss."""
+        if "miss" in line:
+            return self._take_miss(line)
+        if "amend" in line:
+            miss = self._misses.get(line["amend"])
+            if miss is None:
+                return "a later line about a miss that is missing"
+            amend(miss, line, self._parts)
+        elif "part" in line:
+            kind, number = line["kind"], line["part"]
+            if (kind, number) in self._parts:
+                return _UNREADABLE
+            self._parts[kind, number] = decode_part(kind, line["value"])
+        elif "retrace" in line:
+            self._take_header(line)
+        elif "run" in line:
+            amend_run(self._run, line["run"])
+        elif "loss" in line:
+            self._take_loss(line)
+        elif "end" in line:
+            self._run.complete = True
+        else:
+            return _UNREADABLE
+        return None
+
+    def _take_miss(self, line: dict[str, Any]) -> str | None:
+        site = line.get("call_site")
+        reason = None
+        if site is not None and ("call_site", site) not in self._parts:
+            # Not a part of the key: the miss is worth telling without it.
+            line["call_site"] = None
+            reason = "a call site is missing"
+        for kind in PARTS[:7]:
+            number = line.get(kind)
+            if number is not None and (kind, number) not in self._parts:
+                return "a miss whose key is missing"
+        miss = decode_miss(line, self._parts, self._run.id)
+        if miss.number < 0 or miss.number in self._misses:
+            return _UNREADABLE
+        self._misses[miss.number] = miss
+        if miss.parent is not None:
+            self._parents[miss.number] = line["parent"]
+        self._run.complete = False
+        return reason
+
+    def _take_header(self, line: Mapping[str, Any]) -> None:
+        format_ = line["retrace"]
+        if type(format_) is not int or format_ < 1:
+            raise ValueError("no such format")
+        if format_ > FORMAT:
+            raise UnreadableError(
+                f"{self._place} was written by a newer retrace (its format is {format_}, "
+                f"this one reads up to {FORMAT}): update retrace"
+            )
+        run = decode_run(line["run"])
+        if not _RUN_ID.fullmatch(run.id):
+            raise ValueError("no such id")
+        if self._headed or self._misses:
+            # Written again where the first attempt may have been torn.
+            if run.id != self._run.id:
+                raise ValueError("a header of another run")
+            if self._headed:
+                return
+        run.losses = self._run.losses
+        self._run = run
+        self._headed = True
+
+    def _take_loss(self, line: Mapping[str, JSON]) -> None:
+        reason, number = line["loss"], line.get("count", 1)
+        if not isinstance(reason, str) or type(number) is not int or not 0 < number < 1 << 63:
+            raise TypeError("a reason and a count expected")
+        self.lose(reason, number)
+
+
+def _read_file(path: Path) -> Reader | None:
+    """The reader that took in a file; None where the file is no recording."""
+    named = _RUN_ID.fullmatch(path.stem) is not None
+    reader = Reader(path.stem if named else "unknown", str(path))
+    lines = 0
+    try:
+        with path.open("rb") as file:
+            for text, last in _lines(file):
+                lines += not last
+                if text is None:
+                    reader.lose(_UNREADABLE)
+                else:
+                    reader.add(text, last)
+    except OSError as error:
+        raise UnreadableError(
+            f"cannot read {path}: {(error.strerror or type(error).__name__).lower()}"
+        ) from error
+    # A process that was killed within its first line has recorded nothing, and did record.
+    begun = named and not lines
+    return reader if reader.recognised or begun else None
+
+
+def _lines(file: IO[bytes]) -> Iterator[tuple[str | None, bool]]:
+    """Each line, None for one that is no text or too long; whether it is torn off by the end."""
+    while data := file.readline(LONGEST_LINE + 1):
+        torn = not data.endswith(b"\n")
+        if torn and len(data) > LONGEST_LINE:
+            while data and not data.endswith(b"\n"):
+                data = file.readline(LONGEST_LINE)
+            yield None, False
+            continue
+        try:
+            yield data.decode(), torn
+        except UnicodeDecodeError:
+            yield None, torn
+
+
+def _files(path: Path) -> list[Path]:
+    try:
+        if path.is_dir():
+            return sorted(file for file in path.glob("*.jsonl") if file.is_file())
+        path.stat()
+    except OSError as error:
+        reason = (error.strerror or type(error).__name__).lower()
+        raise UnreadableError(
+            f"cannot read {path}: {reason}; name the directory of a recording"
+        ) from error
+    return [path]
+
+
+def _none_in(path: Path) -> str:
+    if not path.is_dir():
+        return f"{path} is no recording: name the directory that `retrace run --out DIR` wrote"
+    for inner in recordings(path):
+        return f"no recording in {path}, but there is one in {inner}: name that"
+    if path.resolve() == ROOT.resolve():
+        return f"no recording under {path}: make one with `retrace run SCRIPT`"
+    return f"no recording in {path}: make one with `retrace run --out {path} SCRIPT`"
+
+
+def _lose(run: Run, reason: str, number: int = 1) -> None:
+    run.losses[reason] = run.losses.get(reason, 0) + number
