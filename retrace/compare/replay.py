@@ -40,6 +40,8 @@ def apply(changes: tuple[Change, ...], old: Miss) -> Miss:
                 function = replace(function, code=new)
             case Component.PROGRAM:
                 program = Program(new["hash"], new["equations"])
+            case Component.TREE if _is_value(new) or _is_value(change.old):
+                arguments.put_field(path, new)
             case Component.TREE:
                 arguments.put(path, new)
             case Component.SHAPE:
@@ -57,6 +59,11 @@ def apply(changes: tuple[Change, ...], old: Miss) -> Miss:
     )
     frozen = {name: tuple(values.items()) for name, values in cells.items()}
     return replace(old, key=key, function=replace(function, **frozen), program=program)
+
+
+def _is_value(side: Any) -> bool:
+    # A static field is written as a value, which has a text; a subtree has none.
+    return isinstance(side, dict) and "text" in side
 
 
 def _value(content: Any) -> Value:
@@ -77,28 +84,22 @@ class _Arguments(Arguments):
         self.leaves[path] = self.leaves[path]._replace(**changed)
 
     def put(self, path: str, new: Any) -> None:
-        owner = self._owner_of_field(path, new)
-        if owner is not None:
-            node, name = owner
-            meta = dict(node.meta)
-            _put(meta, name, new)
-            self.nodes[node.path] = node._replace(meta=tuple(meta.items()))
-            return
         for gone in self.below(path):
             self.nodes.pop(gone, None)
             self.leaves.pop(gone, None)
         self._insert(path, new)
 
-    def _owner_of_field(self, path: str, new: Any) -> tuple[Node, str] | None:
-        # A static field is written as a value, which has text; a subtree has none.
-        if isinstance(new, dict) and "text" not in new:
-            return None
-        holders = ((node, name) for node in self.nodes.values() for name, _ in node.meta)
-        for node, name in holders:
-            if field_path(node, name) == path:
-                return node, name
-        if new is None:
-            return None
+    def put_field(self, path: str, new: Any) -> None:
+        node, name = self._holder(path)
+        meta = dict(node.meta)
+        _put(meta, name, new)
+        self.nodes[node.path] = node._replace(meta=tuple(meta.items()))
+
+    def _holder(self, path: str) -> tuple[Node, str]:
+        for node in self.nodes.values():
+            for name, _ in node.meta:
+                if field_path(node, name) == path:
+                    return node, name
         if path in self.nodes:
             return self.nodes[path], ""
         node = max(

@@ -1,0 +1,117 @@
+"""A history of keys in, the one to hold the next against out."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from retrace.compare.keys import changes
+from retrace.compare.nearest import TRACED, Distance, Index, distance, was_lowered
+from retrace.model import Key, Miss, Node
+from tests.reading.strategies import leaf, miss, misses, numbered, value
+
+
+def oracle(earlier: list[Miss], new: Miss, *, lowered: bool) -> tuple[Miss, Distance] | None:
+    """The same answer by holding the new key against every earlier one."""
+    ranked = [
+        (distance(found), old.function.object != new.function.object, -old.number, old, found)
+        for old in earlier
+        if was_lowered(old) or not lowered
+        for found in (changes(old, new),)
+    ]
+    if lowered:
+        served = [row for row in ranked if not any(c.component in TRACED for c in row[4])]
+        ranked = served or ranked
+    best = min(ranked, key=lambda row: row[:3], default=None)
+    return None if best is None else (best[3], best[0])
+
+
+@given(st.lists(misses(), min_size=1, max_size=8), st.booleans())
+def test_the_nearest_is_the_one_that_a_full_search_finds(
+    found: list[Miss], lowered: bool
+) -> None:
+    *earlier, new = numbered(found)
+    index = Index()
+    for old in earlier:
+        index.add(old)
+    near = index.nearest(new, lowered=lowered)
+    assert (near and tuple(near)) == oracle(earlier, new, lowered=lowered)
+
+
+@given(st.randoms(use_true_random=False), st.integers(1, 40))
+def test_the_nearest_of_many_keys_of_one_structure(chance: random.Random, many: int) -> None:
+    def key() -> Key:
+        sizes = [chance.choice((1, 1, 1, 2, 3)) for _ in range(6)]
+        tokens = [chance.choice("aab") for _ in range(2)]
+        fields = tuple((f"f{i}", value(token)) for i, token in enumerate(tokens))
+        return Key(
+            tuple(leaf(f"s.l{i}", size) for i, size in enumerate(sizes)),
+            (Node("s", "State", tuple(f".l{i}" for i in range(6)), fields),),
+        )
+
+    *earlier, new = [miss(number, key()) for number in range(many + 1)]
+    index = Index()
+    for old in earlier:
+        index.add(old)
+    near = index.nearest(new)
+    assert (near and tuple(near)) == oracle(earlier, new, lowered=False)
+
+
+def nearest(*keys: Key) -> int:
+    *earlier, new = (miss(number, key) for number, key in enumerate(keys))
+    index = Index()
+    for old in earlier:
+        index.add(old)
+    near = index.nearest(new)
+    assert near is not None
+    return near.miss.number
+
+
+def sized(*shape: int) -> Key:
+    return Key((leaf("x", *shape),))
+
+
+def test_alternation_is_compared_with_the_closer_side() -> None:
+    a, b = sized(3), Key((leaf("x", 4, dtype="int32"),))
+    c = Key((leaf("x", 5),))
+    assert nearest(a, b, a, c) == 2
+    assert nearest(b, a, b, c) == 1
+
+
+def test_of_two_equally_near_keys_it_is_the_later() -> None:
+    assert nearest(sized(3), sized(4), sized(5)) == 1
+
+
+def test_one_shape_is_nearer_than_another_structure() -> None:
+    many = tuple(leaf(f"x[{i}]", 3) for i in range(9))
+    grown = tuple(leaf(f"x[{i}]", 4) for i in range(9))
+    nine, ten = (Node("x", "list", tuple(f"[{i}]" for i in range(length))) for length in (9, 10))
+    old = Key(many, (nine,))
+    other = Key((*grown, leaf("x[9]", 4)), (ten,))
+    assert nearest(old, other, Key(grown, (nine,))) == 0
+
+
+def test_each_value_seen_before_but_never_together() -> None:
+    def pair(a: int, b: int) -> Key:
+        return Key((leaf("a", a), leaf("b", b)))
+
+    assert nearest(pair(1, 2), pair(2, 1), pair(1, 1)) == 1
+
+
+def test_ten_thousand_keys_of_three_hundred_leaves() -> None:
+    # No clock: a search that held each key against the new one would take minutes here.
+    shared = tuple(leaf(f"p[{i}]", i) for i in range(299))
+    tree = (Node("p", "list", tuple(f"[{i}]" for i in range(300))),)
+    index = Index()
+    for number in range(10_000):
+        key = Key((*shared, leaf("p[299]", number)), tree)
+        one = miss(number, key)
+        near = index.nearest(one)
+        assert near is None or near.miss.number == number - 1
+        index.add(one)
+    again = index.nearest(replace(one, number=10_000, key=replace(one.key)))
+    assert again is not None
+    assert (again.miss.number, again.distance) == (9_999, Distance(0, 0))
