@@ -1,0 +1,52 @@
+"""What holds for every test: JAX on the CPU, and nothing of ours left inside JAX."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from typing import cast
+
+import pytest
+
+os.environ["JAX_PLATFORMS"] = "cpu"
+for name in ("RETRACE", "RETRACE_DIR"):
+    os.environ.pop(name, None)
+
+# Where a hook could stand: JAX's listeners, its trace functions, its `jit` and its stages.
+_PLACES = (
+    "jax",
+    "jax.monitoring",
+    "jax._src.api",
+    "jax._src.compiler",
+    "jax._src.interpreters.partial_eval",
+    "jax._src.monitoring",
+    "jax._src.pjit",
+    "jax._src.stages.Lowered",
+    "jax._src.stages.Traced",
+    "jax._src.util",
+)
+
+
+def _is_ours(value: object) -> bool:
+    module = getattr(value, "__module__", None)
+    return isinstance(module, str) and module.partition(".")[0] == "retrace"
+
+
+def hooks_in_jax() -> list[str]:
+    """The names in JAX behind which something of retrace's stands."""
+    found: list[str] = []
+    for place in _PLACES:
+        module, _, class_name = place.rpartition(".")
+        owner = sys.modules.get(place) or getattr(sys.modules.get(module), class_name, None)
+        for name, value in vars(owner).items() if owner is not None else ():
+            held = cast("list[object]", value) if isinstance(value, list) else [value]
+            found += [f"{place}.{name}" for one in held if _is_ours(one)]
+    return found
+
+
+@pytest.fixture(autouse=True)
+def _jax_is_left_as_it_was() -> Iterator[None]:  # pyright: ignore[reportUnusedFunction]
+    assert not hooks_in_jax(), "left by an earlier test, or by an import"
+    yield
+    assert not hooks_in_jax(), "left by this test"

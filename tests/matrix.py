@@ -1,0 +1,164 @@
+"""Style, types and import contracts, then the tests on the oldest and the newest JAX.
+
+    python tests/matrix.py             what CI runs
+    python tests/matrix.py --all       the tests on every supported JAX
+    python tests/matrix.py 0.8 0.12    the tests on these
+
+Run it with the Python of an environment that has retrace[test,check]. Each JAX that this
+environment has not gets one of its own under .venv/matrix/, which is kept and used again.
+Arguments after `--` go to pytest.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from importlib.metadata import version
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent
+OWN_VERSION = sys.version_info[:2]
+STARTED = time.monotonic()
+
+
+class Job(NamedTuple):
+    """One JAX to test, on the Pythons that have wheels of it, preferred first."""
+
+    name: str
+    pythons: tuple[tuple[int, int], ...]
+    packages: tuple[str, ...]
+
+
+MATRIX = (
+    # Of our own dependencies, too, the oldest that pyproject.toml allows.
+    Job(
+        "0.6",
+        ((3, 11), (3, 12), (3, 13)),
+        ("jax==0.6.0", "jaxlib==0.6.0", "deepdiff==8.0.*", "typer==0.16.*"),
+    ),
+    Job("0.7", ((3, 11), (3, 12), (3, 13)), ("jax==0.7.*", "jaxlib==0.7.*")),
+    Job("0.8", ((3, 11), (3, 12), (3, 13)), ("jax==0.8.*", "jaxlib==0.8.*")),
+    Job("0.9", ((3, 11), (3, 12), (3, 13)), ("jax==0.9.*", "jaxlib==0.9.*")),
+    Job("0.10", ((3, 11), (3, 12), (3, 13)), ("jax==0.10.*", "jaxlib==0.10.*")),
+    Job("0.11", ((3, 12), (3, 13)), ("jax==0.11.*", "jaxlib==0.11.*")),
+    Job("0.12", ((3, 12), (3, 13)), ("jax==0.12.*", "jaxlib==0.12.*")),
+    # Whatever is the newest today: what a user gets who installs JAX now.
+    Job("newest", ((3, 13), (3, 12)), ("jax", "jaxlib")),
+)
+CHECKS = (
+    ("-m", "ruff", "check"),
+    ("-m", "ruff", "format", "--check"),
+    ("-m", "pyright", "--pythonpath", sys.executable),
+    ("-c", "from importlinter.cli import lint_imports_command; lint_imports_command()"),
+)
+
+
+def say(text: str) -> None:
+    print(f"\n== {text}  ({time.monotonic() - STARTED:.0f} s)", flush=True)
+
+
+def passes(python: str, *arguments: str) -> bool:
+    environment = os.environ | {"JAX_PLATFORMS": "cpu"}
+    return (
+        subprocess.run([python, *arguments], cwd=ROOT, env=environment, check=False).returncode
+        == 0
+    )
+
+
+def is_version(python: str, wanted: tuple[int, int]) -> bool:
+    """Whether `python` runs and is of this version; a pyenv shim may stand for none."""
+    source = "import sys, ensurepip, venv; print(*sys.version_info[:2])"
+    try:
+        found = subprocess.run(
+            [python, "-c", source], capture_output=True, text=True, check=False
+        )
+    except OSError:
+        return False
+    return found.stdout.split() == [str(part) for part in wanted]
+
+
+def interpreter(pythons: tuple[tuple[int, int], ...]) -> str | None:
+    """An installed Python of one of these versions: ours, one on PATH, or one of pyenv's."""
+    if OWN_VERSION in pythons:
+        return sys.executable
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+    for major, minor in pythons:
+        name = f"python{major}.{minor}"
+        on_path = shutil.which(name)
+        candidates = [on_path] if on_path else []
+        candidates += map(str, sorted(pyenv.glob(f"{major}.{minor}.*/bin/{name}")))
+        for candidate in candidates:
+            if is_version(candidate, (major, minor)):
+                return candidate
+    return None
+
+
+def environment(job: Job) -> str | None:
+    """The Python of an environment with the job's packages; None where none can be made."""
+    if job.name == "newest" and OWN_VERSION in job.pythons:
+        return sys.executable  # retrace's own requirements have brought the newest here
+    base = interpreter(job.pythons)
+    if base is None:
+        names = ", ".join(f"{major}.{minor}" for major, minor in job.pythons)
+        if job.name != "newest":
+            say(f"jax {job.name}: NOT TESTED, no Python {names} was found on this machine")
+            return None
+        say(
+            f"jax newest: no Python {names} was found on this machine, and the newest JAX needs "
+            f"one; tested in its place: jax {version('jax')}, the newest for this Python"
+        )
+        return sys.executable
+    home = ROOT / ".venv" / "matrix" / f"jax-{job.name}"
+    python = str(home / "bin" / "python")
+    say(f"jax {job.name}: an environment of {base}")
+    if not home.exists() and not passes(base, "-m", "venv", str(home)):
+        return None
+    installed = passes(python, "-m", "pip", "install", "-q", "-e", ".[test]", *job.packages)
+    return python if installed else None
+
+
+def tested(job: Job, options: list[str]) -> str:
+    python = environment(job)
+    if python is None:
+        return "NOT TESTED" if interpreter(job.pythons) is None else "FAILED to install"
+    say(f"jax {job.name}: the tests")
+    return "passed" if passes(python, "-m", "pytest", "-q", "-n", "auto", *options) else "FAILED"
+
+
+def checked() -> dict[str, str]:
+    results: dict[str, str] = {}
+    for check in CHECKS:
+        name = "import contracts" if check[0] == "-c" else " ".join(check[1:3])
+        say(name)
+        results[name] = "passed" if passes(sys.executable, *check) else "FAILED"
+    return results
+
+
+def main() -> int:
+    arguments = sys.argv[1:]
+    split = arguments.index("--") if "--" in arguments else len(arguments)
+    names, options = arguments[:split], arguments[split + 1 :]
+    known = [job.name for job in MATRIX]
+    if names == ["--all"]:
+        chosen = known[:-1]
+    elif unknown := [name for name in names if name not in known]:
+        print(f"no such JAX here: {', '.join(unknown)}; there are {', '.join(known)}")
+        return 2
+    else:
+        chosen = names or [known[0], known[-1]]
+    results = {} if names else checked()
+    for job in MATRIX:
+        if job.name in chosen:
+            results[f"tests on jax {job.name}"] = tested(job, options)
+    say("in short")
+    for name, result in results.items():
+        print(f"{result:20}{name}")
+    return 1 if any(result.startswith("FAILED") for result in results.values()) else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,116 @@
+"""The example programs, recorded as a user records them: every miss explained, then none left."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
+
+
+def retrace(*arguments: str, cwd: Path) -> str:
+    """What a `retrace` command prints; it must succeed."""
+    done = subprocess.run(
+        [sys.executable, "-m", "retrace", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=cwd,
+        env=os.environ | {"JAX_PLATFORMS": "cpu"},
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def recorded(program: str, folder: Path) -> dict[str, Any]:
+    printed = retrace("run", "--out", "recording", str(EXAMPLES / program), cwd=folder)
+    accuracy = float(printed.split()[-1])
+    assert accuracy > 0.85, "it does not learn"
+    return json.loads(retrace("report", "recording", "--format", "json", cwd=folder))
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    return recorded("train_digits.py", tmp_path_factory.mktemp("digits"))
+
+
+@pytest.fixture(scope="module")
+def fixed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    return recorded("train_digits_fixed.py", tmp_path_factory.mktemp("fixed"))
+
+
+def misses_of(report: dict[str, Any], name: str) -> list[dict[str, Any]]:
+    return [
+        miss
+        for miss in report["misses"]
+        if miss["function"]["name"] == name and miss["parent"] is None
+    ]
+
+
+def test_each_compilation_of_the_training_step_is_explained(report: dict[str, Any]) -> None:
+    misses = misses_of(report, "train_step")
+    assert [miss["cause"] for miss in misses] == [
+        "first-trace",
+        "weak-type-changed",  # the step counter comes back as an array
+        "shape-changed",  # the last batch of the first epoch
+        "tree-structure-changed",  # another optimizer, at the second restart
+        "shape-changed",
+        "tree-structure-changed",  # and at the third
+        "shape-changed",
+    ]
+    assert all(None not in miss["stages"].values() for miss in misses)
+    paths = [{change["path"] for change in miss["changes"]} for miss in misses]
+    last_batch = {"batch['image']", "batch['label']"}
+    assert paths[1] == {"step"}
+    assert paths[2] == paths[4] == paths[6] == last_batch
+    assert paths[3] == paths[5]
+    assert any(path.startswith("state.tx") for path in paths[3])
+    assert all(miss["call_site"]["function"] == "main" for miss in misses)
+
+
+def test_a_lambda_in_the_evaluation_is_a_new_function_each_time(report: dict[str, Any]) -> None:
+    first, *again = misses_of(report, "<lambda>")
+    assert first["cause"] == "first-trace"
+    assert [miss["cause"] for miss in again] == ["lambda-recreated"] * 8
+    assert {miss["nearest"] for miss in again} <= {miss["id"] for miss in [first, *again]}
+    assert {miss["avoidable"] for miss in again} == {"yes"}
+
+
+def test_initialisation_is_many_eager_operations(report: dict[str, Any]) -> None:
+    eager = [miss for miss in report["misses"] if miss["cause"] == "eager-op"]
+    sites = Counter(miss["call_site"]["function"] for miss in eager)
+    assert sites["initial_params"] >= 10
+    assert all(miss["function"]["kind"] == "op" for miss in eager)
+
+
+def test_nothing_is_left_unexplained(report: dict[str, Any]) -> None:
+    by_cause = report["summary"]["by_cause"]
+    assert set(by_cause) == {
+        "first-trace",
+        "weak-type-changed",
+        "shape-changed",
+        "tree-structure-changed",
+        "lambda-recreated",
+        "eager-op",
+    }
+    assert sum(row["misses"] for row in by_cause.values()) == len(report["misses"])
+    assert [run["complete"] for run in report["runs"]] == [True]
+    assert [run["losses"] for run in report["runs"]] == [{}]
+
+
+def test_the_advice_leaves_first_traces_alone(fixed: dict[str, Any]) -> None:
+    assert set(fixed["summary"]["by_cause"]) == {"first-trace"}
+    assert fixed["summary"]["avoidable"]["misses"] == 0
+    compiled = [
+        miss["function"]["name"]
+        for miss in fixed["misses"]
+        if miss["stages"]["compile"] is not None
+    ]
+    assert sorted(compiled) == ["evaluate", "initial_params", "new_state", "train_step"]
