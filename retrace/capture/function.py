@@ -248,7 +248,8 @@ def _inner(current: Any) -> tuple[Kind | None, str, Any] | None:
             name = type(current).__name__.lower()
             return (Kind.TRANSFORM, name, wrapped) if of_jax else (None, "", wrapped)
         if owner(file) is Owner.JAX:
-            return Kind.TRANSFORM, code.co_qualname.split(".")[0], wrapped
+            name = _transform_name(current, wrapped)
+            return (Kind.TRANSFORM if name else None, name, wrapped)
         return None, "", wrapped
     if isinstance(current, FunctionType) and current.__closure__ and file is not None:
         match owner(file):
@@ -261,6 +262,18 @@ def _inner(current: Any) -> tuple[Kind | None, str, Any] | None:
             case _:
                 pass
     return None
+
+
+def _transform_name(wrapper: Any, wrapped: Any) -> str:
+    """The transform that made a wrapper of JAX's; empty for the boundary around its API."""
+    code: CodeType = wrapper.__code__
+    name = code.co_qualname.split(".")[0]
+    if name != "api_boundary":
+        return name
+    # It shortens tracebacks around all that JAX exports, transforms' wrappers too.
+    cell = wrapper.__closure__[code.co_freevars.index("fun")]
+    inner = cell.cell_contents
+    return "" if inner is wrapped else inner.__qualname__.split(".")[0]
 
 
 def _users_function(function: FunctionType, depth: int) -> Any:

@@ -6,6 +6,8 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+import jax
+
 from retrace.capture.snapshot import snapshot
 from retrace.capture.tokens import Tokens
 from retrace.capture.tree import Tree
@@ -44,6 +46,7 @@ class Keys:
     def __init__(self, tokens: Tokens, lost: Callable[[str], None]) -> None:
         self._tokens = tokens
         self._lost = lost
+        self._defaults: Any = getattr(jax.jit(_nothing), "_jit_info", None)
 
     def of_call(
         self,
@@ -110,7 +113,7 @@ class Keys:
             if packed and name in _POSITIONS:
                 continue  # they count the wrapper's parameters, not the user's
             value = getattr(info, name, None)
-            if value is None or value is False or value == ():
+            if value is None or value == getattr(self._defaults, name, None):
                 continue
             if isinstance(value, tuple) and all(
                 type(item).__name__ == "UnspecifiedValue" or item is None for item in value
@@ -121,6 +124,9 @@ class Keys:
     def config(self) -> tuple[tuple[str, Value], ...]:
         """The configuration that takes part in the key, by its public names."""
         return context(self._lost)
+
+
+def _nothing() -> None: ...
 
 
 def parameter_names(signature: inspect.Signature | None, count: int) -> list[str]:

@@ -1,0 +1,46 @@
+"""A program goes in, what was recorded of it comes out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from retrace.capture.session import begin_memory, session
+from retrace.model import Miss, Recording
+from retrace.store.reader import read_lines
+
+Record = Callable[[Callable[[], object]], list[Miss]]
+
+
+@pytest.fixture
+def record() -> Iterator[Record]:
+    """Run a program under recording; its misses, those of eager operations left out."""
+
+    def run(program: Callable[[], object]) -> list[Miss]:
+        recording = _record(program)
+        assert recording.runs[0].losses == {}
+        return [miss for miss in recording.misses if miss.function.kind != "op"]
+
+    yield run
+
+
+@pytest.fixture
+def record_all() -> Iterator[Record]:
+    """As `record`, with the eager operations."""
+
+    def run(program: Callable[[], object]) -> list[Miss]:
+        recording = _record(program)
+        assert recording.runs[0].losses == {}
+        return recording.misses
+
+    yield run
+
+
+def _record(program: Callable[[], object]) -> Recording:
+    writer, lines = begin_memory()
+    try:
+        program()
+    finally:
+        session().detach(writer)
+    return read_lines(lines.lines)

@@ -1,0 +1,368 @@
+"""Every way in which a function of the user's comes to be traced, lowered or compiled."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from retrace.model import Miss, Stage
+
+from .conftest import Record
+
+ALL = {Stage.TRACE, Stage.LOWER, Stage.COMPILE}
+
+
+def names(misses: list[Miss]) -> list[str]:
+    return [miss.function.name for miss in misses]
+
+
+def test_a_call_is_one_miss_with_all_its_stages(record: Record) -> None:
+    @jax.jit
+    def double(x: Any) -> Any:
+        return x * 2
+
+    (miss,) = record(lambda: (double(np.ones(3)), double(np.ones(3))))
+    assert miss.function.name == "double"
+    assert set(miss.stages) == ALL
+    assert miss.in_flight is None and miss.raised is None
+    assert miss.program is not None and miss.program.equations >= 1
+
+
+def test_a_hit_leaves_no_record(record: Record) -> None:
+    double = jax.jit(lambda x: x * 2)
+    double(1.0)
+    assert record(lambda: double(1.0)) == []
+
+
+def test_functions_jitted_before_the_recording_are_seen(record: Record) -> None:
+    early = jax.jit(lambda x: x + 1)
+    (miss,) = record(lambda: early(np.ones(4)))
+    assert set(miss.stages) == ALL
+
+
+def test_a_nested_jit_is_a_trace_with_its_parent(record: Record) -> None:
+    @jax.jit
+    def inner(x: Any) -> Any:
+        return jnp.tanh(x)
+
+    @jax.jit
+    def outer(x: Any) -> Any:
+        return inner(x) + inner(x)
+
+    first, second = record(lambda: outer(np.ones(3)))
+    assert (first.function.name, second.function.name) == ("outer", "inner")
+    assert set(second.stages) == {Stage.TRACE}
+    assert second.parent == first.id and second.nested
+    assert first.parent is None and not first.nested
+    assert first.call_site is not None and second.call_site is not None
+    assert second.call_site.function.endswith("outer")
+
+
+def test_an_eager_gradient_has_a_forward_and_a_backward_program(record: Record) -> None:
+    @jax.jit
+    def energy(x: Any) -> Any:
+        return jnp.sum(x**2)
+
+    forward, backward = record(lambda: jax.grad(energy)(np.ones(3, np.float32)))
+    assert set(forward.stages) == ALL and forward.parent is None
+    assert backward.derived == "backward"
+    assert backward.parent == forward.id
+    assert Stage.TRACE not in backward.stages and Stage.COMPILE in backward.stages
+    assert backward.function.name == "energy"
+
+
+def test_a_backward_program_after_a_forward_hit_has_no_parent(record: Record) -> None:
+    @jax.jit
+    def scale(x: Any) -> Any:
+        return jnp.sin(x) * x
+
+    def program() -> None:
+        primal, pull = jax.vjp(scale, np.ones(3, np.float32))
+        pull(primal)
+        jax.vjp(scale, np.ones(3, np.float32))
+
+    misses = record(program)
+    assert [miss.derived for miss in misses].count("backward") == 1
+
+
+@pytest.mark.parametrize("transform", [jax.vmap, jax.value_and_grad, jax.hessian, jax.checkpoint])
+def test_eager_transforms_of_a_jitted_function(record: Record, transform: Any) -> None:
+    @jax.jit
+    def energy(x: Any) -> Any:
+        return jnp.sum(jnp.sin(x))
+
+    value = np.ones((2, 3), np.float32) if transform is jax.vmap else np.ones(3, np.float32)
+    misses = record(lambda: transform(energy)(value))
+    traced = [miss for miss in misses if Stage.TRACE in miss.stages]
+    assert set(names(misses)) == {"energy"}
+    assert len(traced) == 1
+
+
+def test_a_vmapped_program_of_another_batch_is_compiled_without_a_trace(record: Record) -> None:
+    @jax.jit
+    def energy(x: Any) -> Any:
+        return jnp.sum(x)
+
+    batched = jax.vmap(energy)
+    first, second = record(lambda: [batched(np.ones((n, 3), np.float32)) for n in (2, 4)])
+    assert Stage.TRACE in first.stages and Stage.TRACE not in second.stages
+    assert [leaf.shape for leaf in first.key.leaves] == [(2, 3)]
+    assert [leaf.shape for leaf in second.key.leaves] == [(4, 3)]
+    assert [leaf.path for leaf in second.key.leaves] == ["x"]
+
+
+def test_pmap(record: Record) -> None:
+    misses = record(lambda: jax.pmap(lambda x: x * 2)(np.ones((1, 3), np.float32)))
+    assert names(misses) == ["<lambda>"]
+    assert Stage.COMPILE in misses[0].stages
+
+
+def test_ahead_of_time_compilation_belongs_to_its_lowering(record: Record) -> None:
+    @jax.jit
+    def serve(x: Any) -> Any:
+        return jnp.tanh(x)
+
+    def program() -> None:
+        lowered = serve.lower(np.ones(3, np.float32))
+        compiled = lowered.compile()
+        compiled(np.ones(3, np.float32))
+        serve(np.ones(3, np.float32))
+
+    (miss,) = record(program)
+    assert miss.ahead and set(miss.stages) == ALL
+
+
+def test_tracing_then_lowering_then_compiling_is_one_miss(record: Record) -> None:
+    serve = jax.jit(lambda x: jnp.tanh(x))
+    (miss,) = record(lambda: serve.trace(np.ones(3, np.float32)).lower().compile())
+    assert miss.ahead and set(miss.stages) == ALL
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda f, x: jax.eval_shape(f, x),
+        lambda f, x: jax.make_jaxpr(f)(x),
+        lambda f, x: jax.jit(f).trace(x),
+        lambda f, x: jax.jit(f).eval_shape(x),
+    ],
+    ids=["eval_shape", "make_jaxpr", "trace", "jitted.eval_shape"],
+)
+def test_asking_for_shapes_traces_alone(record: Record, ask: Any) -> None:
+    def shape_of(x: Any) -> Any:
+        return x[None]
+
+    (miss,) = record(lambda: ask(shape_of, jax.ShapeDtypeStruct((3,), np.float32)))
+    assert miss.ahead and set(miss.stages) == {Stage.TRACE}
+    assert [leaf.path for leaf in miss.key.leaves] == ["x"]
+
+
+def test_another_placement_is_compiled_without_a_trace(record: Record) -> None:
+    double = jax.jit(lambda x: x * 2)
+    device = jax.devices()[0]
+    value = jnp.ones(3)
+    placed = jax.device_put(value, device)
+    first, second = record(lambda: (double(value), double(placed)))
+    assert set(first.stages) == ALL
+    assert set(second.stages) == {Stage.LOWER, Stage.COMPILE}
+    assert [leaf.committed for miss in (first, second) for leaf in miss.key.leaves] == [
+        False,
+        True,
+    ]
+
+
+def test_a_trace_that_raises_is_recorded_each_time(record: Record) -> None:
+    @jax.jit
+    def broken(x: Any) -> Any:
+        raise KeyError("missing")
+
+    def program() -> None:
+        for _ in range(2):
+            with pytest.raises(KeyError, match="missing"):
+                broken(1.0)
+
+    misses = record(program)
+    assert [miss.raised for miss in misses] == ["KeyError", "KeyError"]
+    assert all(set(miss.stages) == {Stage.TRACE} for miss in misses)
+
+
+def test_a_miss_inside_an_except_block_did_not_raise(record: Record) -> None:
+    double = jax.jit(lambda x: x * 2)
+
+    def program() -> None:
+        try:
+            raise ValueError("of the user's")
+        except ValueError:
+            double(np.ones(5))
+
+    (miss,) = record(program)
+    assert miss.raised is None
+
+
+def test_a_miss_after_one_that_raised_is_its_own(record: Record) -> None:
+    @jax.jit
+    def fussy(x: Any) -> Any:
+        if x.shape[0] == 2:
+            raise ValueError("not two")
+        return x
+
+    def program() -> None:
+        with pytest.raises(ValueError, match="not two"):
+            fussy(np.ones(2))
+        fussy(np.ones(3))
+
+    first, second = record(program)
+    assert first.raised == "ValueError" and second.raised is None
+    assert set(second.stages) == ALL
+
+
+def test_an_eager_loop_carries_the_trace_of_its_body(record_all: Record) -> None:
+    def body(carry: Any, x: Any) -> Any:
+        return carry + jnp.sin(x), carry
+
+    init, xs = jnp.zeros(()), jnp.ones(7)
+    misses = record_all(lambda: jax.lax.scan(body, init, xs))
+    (scan,) = [miss for miss in misses if miss.function.jax_name == "scan"]
+    assert scan.function.name == "body" and scan.function.kind == "op"
+    assert set(scan.stages) == ALL
+    assert [leaf.shape for leaf in scan.key.leaves] == [(), (7,)]
+    assert [body.qualname.rpartition(".")[2] for body in scan.bodies] == ["body"]
+    assert not [miss for miss in misses if miss.parent not in (None, scan.id)]
+
+
+def test_an_eager_operation_is_placed_at_the_users_line(record_all: Record) -> None:
+    def program() -> None:
+        value = np.ones((3, 11), np.float32)
+        jnp.concatenate([value, value])
+
+    (miss,) = [m for m in record_all(program) if m.function.jax_name == "concatenate"]
+    assert miss.call_site is not None and not miss.call_site.library
+    assert miss.call_site.source == "jnp.concatenate([value, value])"
+    assert miss.function.kind == "op"
+
+
+def test_methods_partials_and_callable_instances(record: Record) -> None:
+    class Filter:
+        def __init__(self, gain: float) -> None:
+            self.gain = gain
+
+        def update(self, x: Any) -> Any:
+            return x * self.gain
+
+        def __call__(self, x: Any) -> Any:
+            return x + self.gain
+
+    def shift(by: float, x: Any) -> Any:
+        return x + by
+
+    def program() -> None:
+        jax.jit(Filter(2.0).update)(np.ones(2))
+        jax.jit(Filter(2.0))(np.ones(2))
+        jax.jit(functools.partial(shift, 3.0))(np.ones(2))
+        jax.jit(jax.value_and_grad(lambda x: jnp.sum(x)))(np.ones(2, np.float32))
+
+    method, instance, partial, transform = record(program)
+    assert (method.function.name, method.function.kind) == ("update", "method")
+    assert method.function.receiver is not None
+    assert method.function.receiver.type.endswith("Filter")
+    assert (instance.function.name, instance.function.kind) == ("Filter", "callable")
+    assert (partial.function.name, partial.function.kind) == ("shift", "partial")
+    assert [name for name, _ in partial.function.bound] == ["by"]
+    assert (transform.function.name, transform.function.kind) == ("<lambda>", "transform")
+    assert transform.function.wrappers == ("value_and_grad",)
+
+
+class Pair(NamedTuple):
+    left: Any
+    right: Any
+
+
+def test_paths_are_the_users(record: Record) -> None:
+    @functools.partial(jax.jit, static_argnames=("mode",), static_argnums=(1,))
+    def step(batch: Any, count: int, *rest: Any, mode: str = "a", **named: Any) -> Any:
+        return batch["x"], rest, named
+
+    batch = {"x": Pair(np.ones(2), [np.ones(3), 1]), "y": None}
+    (miss,) = record(lambda: step(batch, 4, 1.0, mode="b", z=np.int32(1)))
+    assert [leaf.path for leaf in miss.key.leaves] == [
+        "batch['x'].left",
+        "batch['x'].right[0]",
+        "batch['x'].right[1]",
+        "rest[0]",
+        "named['z']",
+    ]
+    assert [(node.path, node.type) for node in miss.key.tree] == [
+        ("batch", "dict"),
+        ("batch['x']", "Pair"),
+        ("batch['x'].right", "list"),
+        ("batch['y']", "None"),
+    ]
+    assert [(name, value.text) for name, value in miss.key.static] == [("count", "4"), ("mode", "'b'")]
+    assert dict(miss.key.signature) == {
+        "batch": "positional",
+        "count": "positional",
+        "rest[0]": "positional",
+        "mode": "keyword",
+        "named['z']": "keyword",
+    }
+    assert [(leaf.dtype, leaf.weak_type) for leaf in miss.key.leaves][2:4] == [
+        ("int32", True),
+        ("float32", True),
+    ]
+
+
+def test_donation_and_other_options_are_in_the_key(record: Record) -> None:
+    def advance(x: Any) -> Any:
+        return x + 1
+
+    def program() -> None:
+        jax.jit(advance)(jnp.ones(3))
+        jax.jit(advance, donate_argnums=0)(jnp.ones(3))
+
+    first, second = record(program)
+    assert first.key.options == ()
+    assert dict(second.key.options)["donate_argnums"].text == "(0,)"
+    assert Stage.TRACE not in second.stages
+
+
+def test_threads_are_told_apart(record: Record) -> None:
+    double = jax.jit(lambda x: x * 2)
+
+    def program() -> None:
+        threads = [
+            threading.Thread(target=double, args=(np.ones(n),), name=f"worker-{n}")
+            for n in (2, 3)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    misses = record(program)
+    assert sorted(miss.thread for miss in misses) == ["worker-2", "worker-3"]
+    assert all(set(miss.stages) == ALL and miss.parent is None for miss in misses)
+
+
+def test_clearing_is_counted(record: Record) -> None:
+    @jax.jit
+    def double(x: Any) -> Any:
+        return x * 2
+
+    def program() -> None:
+        double(1.0)
+        double.clear_cache()
+        double(1.0)
+        jax.clear_caches()
+        double(1.0)
+
+    misses = record(program)
+    assert len(misses) == 3
+    assert [miss.function_epoch for miss in misses] == [0, 1, 1]
+    assert misses[2].epoch == misses[1].epoch + 1
+    assert [miss.new_object for miss in misses] == [True, False, False]
