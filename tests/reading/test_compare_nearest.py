@@ -106,6 +106,7 @@ def test_ten_thousand_keys_of_three_hundred_leaves() -> None:
     shared = tuple(leaf(f"p[{i}]", i) for i in range(299))
     tree = (Node("p", "list", tuple(f"[{i}]" for i in range(300))),)
     index = Index()
+    one = miss(0)
     for number in range(10_000):
         key = Key((*shared, leaf("p[299]", number)), tree)
         one = miss(number, key)

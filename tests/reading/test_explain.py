@@ -1,0 +1,367 @@
+"""Misses in, one cause for each out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from retrace.causes import Cause
+from retrace.explain.rules import in_key
+from retrace.explain.verdict import Judge, judge
+from retrace.model import (
+    CallSite,
+    Component,
+    Key,
+    Kind,
+    Miss,
+    Node,
+    Receiver,
+    Recording,
+    Stage,
+    Value,
+    Verdict,
+)
+from tests.reading.strategies import (
+    Planted,
+    function,
+    leaf,
+    miss,
+    misses,
+    numbered,
+    planted,
+    value,
+)
+
+COMPILED = (Stage.LOWER, Stage.COMPILE)
+
+
+def verdicts(*found: Miss) -> list[Verdict]:
+    return judge(Recording([], numbered(list(found))))
+
+
+def causes(*found: Miss) -> list[str]:
+    return [verdict.cause.value for verdict in verdicts(*found)]
+
+
+def call(key: Key | None = None, *stages: Stage, **fields: Any) -> Miss:
+    return miss(0, key, *stages, **fields)
+
+
+def sized(*shape: int) -> Key:
+    return Key((leaf("x", *shape),))
+
+
+@given(st.lists(misses(), max_size=8))
+def test_every_miss_has_one_cause_and_it_is_among_its_changes(found: list[Miss]) -> None:
+    for verdict in verdicts(*found):
+        assert verdict.cause is not Cause.UNKNOWN
+        if verdict.cause is Cause.FIRST_TRACE:
+            assert (verdict.nearest, verdict.changes, verdict.avoidable) == (None, (), "no")
+        else:
+            assert verdict.nearest is not None
+            assert verdict.nearest.raised is None
+            assert verdict.nearest.number < verdict.miss.number
+
+
+@given(planted(), st.booleans())
+def test_a_planted_edit_has_its_cause_whatever_became_of_the_function(
+    edit: Planted, redefined: bool
+) -> None:
+    new = function(2 if redefined else 1)
+    first, second = verdicts(call(edit.old), call(edit.new, function=new))
+    assert first.cause is Cause.FIRST_TRACE
+    assert second.cause is edit.cause
+    assert (second.changes[0].component, second.changes[0].path) == (edit.component, edit.path)
+    assert any(c.component is Component.FUNCTION for c in second.changes) is redefined
+    assert second.fix is not None
+
+
+@given(st.lists(misses(), max_size=6))
+def test_judging_live_and_from_a_file_is_the_same(found: list[Miss]) -> None:
+    live = Judge()
+    one_by_one = [live.judge(miss) for miss in numbered(found)]
+    assert [replace(v, pattern=None) for v in verdicts(*found)] == one_by_one
+
+
+@pytest.mark.parametrize(
+    ("kind", "cause"),
+    [
+        (Kind.DEF, "function-redefined"),
+        (Kind.LAMBDA, "lambda-recreated"),
+        (Kind.PARTIAL, "partial-recreated"),
+        (Kind.TRANSFORM, "transform-recreated"),
+        (Kind.METHOD, "method-rebound"),
+        (Kind.CALLABLE, "method-rebound"),
+    ],
+)
+def test_a_new_function_object_under_an_equal_key(kind: Kind, cause: str) -> None:
+    one, two = function(1, kind), function(2, kind)
+    assert causes(call(function=one), call(function=two)) == ["first-trace", cause]
+    edited = function(2, kind, code="edited")
+    assert causes(call(function=one), call(function=edited)) == ["first-trace", "source-changed"]
+
+
+def test_a_redefinition_tells_what_its_closure_was() -> None:
+    def over(number: int, alpha: str) -> Miss:
+        return call(function=function(number, closure=(("alpha", value(alpha)),)))
+
+    _, other, same = verdicts(over(1, "0.5"), over(2, "0.1"), over(3, "0.1"))
+    assert other.cause is same.cause is Cause.FUNCTION_REDEFINED
+    assert ("alpha", "0.5 -> 0.1") in [(c.path, c.detail) for c in other.changes]
+    assert [c.component for c in same.changes] == [Component.FUNCTION]
+    assert (other.avoidable, same.avoidable) == ("maybe", "yes")
+    assert "`alpha`" in (other.fix.text if other.fix else "")
+
+
+def test_an_equal_key_further_back_beats_a_near_one_of_the_same_function() -> None:
+    one, two = function(1), function(2)
+    found = verdicts(
+        call(sized(3), function=one), call(sized(4), function=two), call(sized(3), function=two)
+    )
+    assert [v.cause.value for v in found] == [
+        "first-trace",
+        "shape-changed",
+        "function-redefined",
+    ]
+
+
+def test_a_gradient_is_not_its_function_made_again() -> None:
+    plain = function(1)
+    grads = [function(n, Kind.TRANSFORM, wrappers=("grad",)) for n in (2, 3)]
+    assert causes(call(function=plain), *(call(function=grad) for grad in grads)) == [
+        "first-trace",
+        "first-trace",
+        "transform-recreated",
+    ]
+
+
+def test_lambdas_of_one_notebook_are_held_against_their_own_kind() -> None:
+    def made(number: int, code: str) -> Miss:
+        return call(function=function(number, Kind.LAMBDA, code=code))
+
+    assert causes(made(1, "a"), made(2, "b"), made(3, "a")) == [
+        "first-trace",
+        "source-changed",
+        "lambda-recreated",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        (Receiver("F", 1, "a"), Receiver("F", 1, "a"), "of the same `F`"),
+        (Receiver("F", 1, "a"), Receiver("F", 2, "a"), "of an equal `F`"),
+        (Receiver("F", 1, "a"), Receiver("F", 2, "b"), "unequal"),
+        (Receiver("F", None, None), Receiver("F", None, None), "of another `F`"),
+    ],
+)
+def test_a_rebound_method_says_of_what(before: Receiver, after: Receiver, said: str) -> None:
+    one, two = (function(n, Kind.METHOD, receiver=r) for n, r in ((1, before), (2, after)))
+    _, verdict = verdicts(call(function=one), call(function=two))
+    assert said in (verdict.detail or "")
+
+
+def test_the_highest_of_several_changes_is_the_cause() -> None:
+    old = Key((leaf("x", 3),), signature=(("x", "positional"),), config=(("x64", value("0")),))
+    new = Key((leaf("x", 4),), signature=(("x", "keyword"),), config=(("x64", value("1")),))
+    _, verdict = verdicts(call(old), call(new))
+    assert [change.component.value for change in verdict.changes] == [
+        "config",
+        "signature",
+        "shape",
+    ]
+    assert verdict.cause is Cause.CONFIG_CHANGED
+
+
+def test_an_omitted_static_default_is_the_way_of_calling() -> None:
+    given = Key(static=(("n", value("3")),), signature=(("n", "keyword"),))
+    assert causes(call(given), call(Key())) == ["first-trace", "call-signature-changed"]
+
+
+def test_an_omitted_array_default_is_the_way_of_calling() -> None:
+    given = Key((leaf("t"),), signature=(("t", "positional"),))
+    assert causes(call(Key()), call(given)) == ["first-trace", "call-signature-changed"]
+
+
+@pytest.mark.parametrize("cleared", [{"epoch": 1}, {"function_epoch": 1}])
+def test_a_cleared_cache(cleared: dict[str, int]) -> None:
+    assert causes(call(), call(**cleared), call(**cleared)) == [
+        "first-trace",
+        "cache-cleared",
+        "cache-evicted",
+    ]
+
+
+def test_a_redefinition_after_a_clear_is_a_redefinition() -> None:
+    assert causes(call(), call(function=function(2), epoch=1)) == [
+        "first-trace",
+        "function-redefined",
+    ]
+
+
+def test_the_same_function_is_preferred_among_equal_keys() -> None:
+    found = causes(call(), call(function=function(2)), call(epoch=1))
+    assert found == ["first-trace", "function-redefined", "cache-cleared"]
+
+
+def test_another_program_under_an_equal_key() -> None:
+    assert causes(call(program="a"), call(program="b"), call(program="b")) == [
+        "first-trace",
+        "jaxpr-changed",
+        "cache-evicted",
+    ]
+
+
+def test_a_value_that_may_have_been_unequal_explains_an_equal_key() -> None:
+    key = Key(static=(("cfg", Value("Config", "Config(...)", None, False)),))
+    _, verdict = verdicts(call(key), call(key))
+    assert verdict.cause is Cause.STATIC_ARGUMENT_CHANGED
+    assert "cannot be told" in verdict.changes[0].detail
+
+
+def test_a_trace_that_raises_is_no_further_first_trace() -> None:
+    found = verdicts(call(raised="TypeError"), call(raised="TypeError"), call(), call(epoch=1))
+    assert [v.cause.value for v in found] == [*["first-trace"] * 3, "cache-cleared"]
+    assert [v.repeat for v in found] == [False, True, True, False]
+
+
+def test_a_repeat_of_a_raise_has_the_cause_of_the_first() -> None:
+    failing = call(sized(4), raised="TypeError")
+    nearer = call(Key((leaf("x", 4, dtype="int32"),)))
+    found = verdicts(call(sized(3)), failing, nearer, failing)
+    assert [v.cause.value for v in found] == [
+        "first-trace",
+        "shape-changed",
+        "shape-changed",
+        "shape-changed",
+    ]
+    assert found[3].nearest is not None
+    assert found[3].nearest.number == 0
+    assert all(v.nearest is None or v.nearest.number != 1 for v in found)
+
+
+def test_placement_alone_explains_a_call_that_was_not_traced() -> None:
+    def placed(size: int, committed: bool) -> Key:
+        arrays = (leaf(f"p[{i}]", size) for i in range(3))
+        return Key(tuple(x._replace(committed=committed) for x in arrays))
+
+    found = verdicts(
+        call(placed(3, False)), call(placed(4, True)), call(placed(3, True), *COMPILED)
+    )
+    assert found[2].cause is Cause.SHARDING_CHANGED
+    assert (found[2].program_change, found[2].avoidable) == ("identical", "yes")
+    assert found[2].pattern == "placed-later"
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        {"nested": True, "parent": "r-9"},
+        {"ahead": True},
+    ],
+)
+def test_compiled_for_the_first_time_after_a_trace_is_no_further_cause(
+    before: dict[str, Any],
+) -> None:
+    found = verdicts(call(None, Stage.TRACE, **before), call(None, *COMPILED))
+    assert [(v.cause.value, v.repeat) for v in found] == [
+        ("first-trace", False),
+        ("first-trace", True),
+    ]
+
+
+def test_another_program_of_the_same_trace_is_derived_not_evicted() -> None:
+    found = verdicts(call(program="forward"), call(None, *COMPILED, program="under grad"))
+    assert [(v.cause.value, v.repeat) for v in found] == [
+        ("first-trace", False),
+        ("first-trace", True),
+    ]
+
+
+def test_several_backward_programs_of_one_call() -> None:
+    back = {"derived": "backward", "parent": "r-0"}
+    found = verdicts(
+        call(),
+        call(None, *COMPILED, program="a", **back),
+        call(None, *COMPILED, program="b", **back),
+    )
+    assert [v.cause.value for v in found] == ["first-trace"] * 3
+
+
+def test_a_backward_program_follows_the_call_it_belongs_to() -> None:
+    found = causes(
+        call(sized(3)),
+        call(None, *COMPILED, program="a", derived="backward", parent="r-0"),
+        call(sized(4)),
+        call(None, *COMPILED, program="a", derived="backward", parent="r-2"),
+    )
+    assert found == ["first-trace", "first-trace", "shape-changed", "shape-changed"]
+
+
+def test_two_threads_that_come_at_once() -> None:
+    first = miss(0, thread="a", time=0.0)
+    second = miss(1, thread="b", time=0.1)
+    found = judge(Recording([], [first, second]))
+    assert [(v.cause.value, v.repeat) for v in found] == [
+        ("first-trace", False),
+        ("first-trace", True),
+    ]
+
+
+def test_processes_have_histories_of_their_own() -> None:
+    other = replace(call(), run="s", id="s-0")
+    found = judge(Recording([], [call(), other]))
+    assert [v.cause.value for v in found] == ["first-trace"] * 2
+
+
+OP = function(1, Kind.OP, name="concatenate")
+LINE = CallSite("t.py", 7, "<module>", None, library=False)
+
+
+def test_eager_operations_are_eager_whatever_changed() -> None:
+    found = verdicts(*(call(sized(n), function=OP, call_site=LINE) for n in range(5)))
+    assert {v.cause for v in found} == {Cause.EAGER_OP}
+    assert [v.avoidable for v in found] == ["no", *["maybe"] * 4]
+    assert [c.component.value for c in found[1].changes] == ["shape"]
+    assert {v.pattern for v in found[1:]} == {"grows-by-one"}
+
+
+def scan(number: int, size: int, *, new: bool) -> Miss:
+    body = function(number, name="cell", site="t.py:3 cell")
+    scan = function(number + 100, Kind.OP, name="cell", jax_name="scan", site="scan")
+    return call(sized(size), function=scan, bodies=(body,), new_bodies=(new,))
+
+
+def test_a_body_made_again_is_recreated_unless_the_key_changed_as_well() -> None:
+    found = causes(
+        scan(1, 3, new=True), scan(2, 3, new=True), scan(3, 4, new=True), scan(3, 5, new=False)
+    )
+    assert found == ["eager-op", "control-flow-recreated", "eager-op", "eager-op"]
+    recreated = verdicts(scan(1, 3, new=True), scan(2, 3, new=True))[1]
+    assert [c.component for c in recreated.changes] == [Component.FUNCTION]
+    assert in_key(recreated.changes) == ()
+
+
+def test_patterns_are_named() -> None:
+    total = [Key((leaf("total", dtype="int32", weak=weak),)) for weak in (True, False)]
+    assert [v.pattern for v in verdicts(*map(call, total))] == [None, "compiles-twice"]
+    assert verdicts(call(sized(32)), call(sized(17)))[1].pattern == "last-partial-batch"
+    sizes = verdicts(*(call(sized(n)) for n in (5, 9, 2, 30, 11)))
+    assert {v.pattern for v in sizes[1:]} == {"many-sizes"}
+    states = [Key((), (Node("s", "State", (), (("tx", value("sgd", t)),)),)) for t in "abc"]
+    fresh = verdicts(*map(call, states))
+    assert {v.pattern for v in fresh[1:]} == {"equal-but-not-the-same"}
+    assert {v.avoidable for v in fresh[1:]} == {"yes"}
+
+
+def test_advice_names_the_leaf_and_the_dtype() -> None:
+    old, new = (Key((leaf("total", dtype="int32", weak=weak),)) for weak in (True, False))
+    fix = verdicts(call(old), call(new))[1].fix
+    assert fix is not None
+    assert fix.code == "cast-carry"
+    assert "`total`" in fix.text
+    assert "jnp.int32" in fix.text
