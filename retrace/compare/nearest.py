@@ -136,6 +136,7 @@ class _Group:
         self._orders: list[int] = []
         self._objects: dict[int, int] = {}
         self._codes: dict[str | None, int] = {}
+        self._compared: tuple[Miss, dict[Place, Hashable]] | None = None
         self._lowered = 0
         self._nested = 0
 
@@ -144,7 +145,7 @@ class _Group:
         bit = 1 << row
         self._misses.append(miss)
         self._orders.append(order)
-        for place, value in self._different(miss.key, not miss.nested):
+        for place, value in self._places_of(miss).items():
             column = self._columns.get(place)
             if column is None:
                 column = self._columns[place] = Column()
@@ -157,6 +158,12 @@ class _Group:
         if miss.nested:
             self._nested |= bit
 
+    def _places_of(self, miss: Miss) -> dict[Place, Hashable]:
+        # A miss is first looked up, then added: it is compared with the first key once.
+        if self._compared is None or self._compared[0] is not miss:
+            self._compared = miss, dict(self._different(miss.key, not miss.nested))
+        return self._compared[1]
+
     def may_beat(self, best: _Found, miss: Miss) -> bool:
         """Whether a key of another structure than `miss` can be nearer than the best so far."""
         same_function = miss.function.object in self._objects
@@ -164,8 +171,8 @@ class _Group:
 
     def search(self, miss: Miss, lowered: bool) -> _Found | None:
         """The nearest of these keys to one of the same structure."""
-        different = dict(self._different(miss.key, not miss.nested))
-        return self._search(miss, different, 0, frozenset(), lowered)
+        different = self._places_of(miss)
+        return self._search(miss, different, 0, set(), lowered)
 
     def search_across(self, miss: Miss, arguments: Arguments, lowered: bool) -> _Found | None:
         """The nearest of these keys to one of another structure."""
@@ -176,14 +183,18 @@ class _Group:
         for field in found.meta:
             value = _ABSENT if field.new is None else identity(field.new)
             different[Component.TREE, field.path] = value
-        return self._search(miss, different, len(found.parts), frozenset(found.covered), lowered)
+        covered: set[str] = set()
+        # Only what differs within this group can lie below a differing node.
+        for path, _, _ in found.parts if self._columns else ():
+            covered |= self._arguments.below(path)
+        return self._search(miss, different, len(found.parts), covered, lowered)
 
     def _search(
         self,
         miss: Miss,
         different: dict[Place, Hashable],
         parts: int,
-        covered: frozenset[str],
+        covered: set[str],
         lowered: bool,
     ) -> _Found | None:
         everyone = (1 << len(self._misses)) - 1

@@ -91,8 +91,6 @@ class Differences:
     """Static fields that differ on nodes that are otherwise alike."""
     pairs: list[tuple[Leaf, Leaf]] = field(default_factory=list[tuple[Leaf, Leaf]])
     """The leaves that both have, outside the differing nodes."""
-    covered: set[str] = field(default_factory=set[str])
-    """The paths of the differing nodes and of everything below them."""
 
 
 def field_path(node: Node, name: str) -> str:
@@ -139,7 +137,4 @@ def walk(old: Arguments, new: Arguments) -> Differences:
             waiting += [path + label for label in reversed(after.children)]
         elif before is not None or after is not None:
             found.parts.append((path, before, after))
-            below = old.below(path) | new.below(path)
-            found.covered |= below
-            seen |= below
     return found

@@ -189,7 +189,7 @@ def test_an_omitted_array_default_is_the_way_of_calling() -> None:
 
 @pytest.mark.parametrize("cleared", [{"epoch": 1}, {"function_epoch": 1}])
 def test_a_cleared_cache(cleared: dict[str, int]) -> None:
-    assert causes(call(), call(**cleared), call(**cleared)) == [
+    assert causes(call(), call(None, **cleared), call(None, **cleared)) == [
         "first-trace",
         "cache-cleared",
         "cache-evicted",
