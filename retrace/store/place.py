@@ -14,9 +14,11 @@ from retrace.errors import UnreadableError, UsageError
 ROOT = Path(".retrace")
 """Where recordings go that were given no directory."""
 
+HEADER = '{"retrace":'
+"""How the file of a process begins."""
+
 _TIME = "%Y-%m-%dT%H-%M-%S"
 _NAMED_BY_TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d)(?:-(\d{1,9}))?")
-_HEADER = b'{"retrace":'
 _DIGITS = "abcdefghijklmnopqrstuvwxyz0123456789"
 
 
@@ -107,7 +109,7 @@ def recording_files(directory: Path) -> Iterator[Path]:
             if not path.is_file():  # a pipe would wait for its writer
                 continue
             with path.open("rb") as file:
-                if file.read(len(_HEADER)) == _HEADER:
+                if file.read(len(HEADER)) == HEADER.encode():
                     yield path
         except OSError:
             continue

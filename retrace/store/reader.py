@@ -10,7 +10,7 @@ from typing import IO, Any, cast
 
 from retrace.errors import UnreadableError
 from retrace.model import JSON, Miss, Recording, Run
-from retrace.store.place import ROOT, recordings
+from retrace.store.place import HEADER, ROOT, recordings
 from retrace.store.schema import (
     FORMAT,
     LONGEST_LINE,
@@ -203,11 +203,13 @@ def _read_file(path: Path) -> Reader | None:
     """The reader that took in a file; None where the file is no recording."""
     named = _RUN_ID.fullmatch(path.stem) is not None
     reader = Reader(path.stem if named else "unknown", str(path))
-    lines = 0
+    # A process that was killed within its first line has recorded nothing, and did record.
+    begun = named
     try:
         with path.open("rb") as file:
-            for text, last in _lines(file):
-                lines += not last
+            for index, (text, last) in enumerate(_lines(file)):
+                if not index and text is not None:
+                    begun = text.startswith(HEADER) or HEADER.startswith(text)
                 if text is None:
                     reader.lose(_UNREADABLE)
                 else:
@@ -216,8 +218,6 @@ def _read_file(path: Path) -> Reader | None:
         raise UnreadableError(
             f"cannot read {path}: {(error.strerror or type(error).__name__).lower()}"
         ) from error
-    # A process that was killed within its first line has recorded nothing, and did record.
-    begun = named and not lines
     return reader if reader.recognised or begun else None
 
 
