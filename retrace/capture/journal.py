@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from retrace.jax_internals.backend import running
 from retrace.model import JSON, CallSite, Function, Key
 from retrace.store.schema import PARTS, encode_call_site, encode_function
 from retrace.store.writer import Writer
@@ -24,6 +26,7 @@ class Journal:
         self.own: Callable[[Any], tuple[Writer, ...]] = lambda info: ()
         """Who gets the misses of functions with these options alone (`retrace.jit`)."""
         self._writers: dict[int, tuple[Writer, ...]] = {}
+        self._told_backend: weakref.WeakSet[Writer] = weakref.WeakSet()
 
     def readers_of(self, info: Any) -> tuple[Writer, ...]:
         """Who is to get the misses of a function that was jitted with `info`."""
@@ -66,6 +69,17 @@ class Journal:
     def replace(self, number: int, function: Function, key: Key, fields: dict[str, JSON]) -> None:
         """An operation that began with its body is known now."""
         self.amend(number, {**fields, **_encode(function, key, None)})
+
+    def tell_backend(self) -> None:
+        """Say once where compiled programs run."""
+        untold = [writer for writer in self.writers if writer not in self._told_backend]
+        if not untold or (backend := running()) is None:
+            return
+        for writer in untold:
+            self._told_backend.add(writer)
+            writer.amend_run(
+                {"backend": backend.platform, "process_index": backend.process_index}
+            )
 
     def lose(self, reason: str) -> None:
         """Something could not be recorded."""

@@ -12,7 +12,7 @@ from retrace.capture.function import is_internal
 from retrace.capture.journal import Journal
 from retrace.capture.misses import Misses, program_leaves, source_of_call, source_of_program
 from retrace.capture.programs import Programs
-from retrace.jax_internals.calls import Site, find, is_clean, is_staging, marked
+from retrace.jax_internals.calls import Site, find, is_clean, is_served, is_staging, marked
 from retrace.jax_internals.disk_cache import Lookup
 from retrace.jax_internals.hooks import Trace
 from retrace.model import JSON, Program, Stage
@@ -142,6 +142,7 @@ class Recorder:
             self._thread.lookup = None
             cache = lookup.outcome(seconds)
             fields["persistent_cache"] = [cache.outcome, cache.key, cache.reason]
+            self.journal.tell_backend()
         else:
             self._thread.lowered = number
         self.journal.amend(number, fields)
@@ -192,6 +193,10 @@ class Recorder:
     def _begin_call(self, site: Site, stage: Stage, traced: Any = None) -> int | None:
         call = site.call
         assert call is not None
+        running = self._thread.running
+        if running and running[-1].stage is not Stage.TRACE and not is_served(call.frame):
+            # A lowering that was left without a word, by a signal or an older JAX.
+            running.clear()
         given = call.function if call.function is not None else traced
         number = self.misses.of_call(call, given, stage, self._fields(stage))
         if number is None:
@@ -268,6 +273,10 @@ class Recorder:
     def failed(self, reason: str) -> None:
         """A failure of ours was kept away from the program."""
         self.journal.lose(reason)
+
+    def forked(self) -> None:
+        """This is a child now: what its parent's threads were doing is not its own."""
+        self._programs = Programs(self._program_known)
 
     def flush(self) -> None:
         """Wait for the programs that are still being walked."""

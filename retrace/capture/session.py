@@ -87,6 +87,29 @@ class Session:
             self._own_writer = _file_writer(self.own_directory)
         return (self._own_writer,)
 
+    def forked(self) -> None:
+        """Go on in a forked child, in a file of its own."""
+        self._lock = threading.RLock()
+        self.recorder.forked()
+        successors: dict[Writer, Writer] = {}
+        for directory, writer in list(_files.items()):
+            writer.close()
+            _files[directory] = successors[writer] = _file_writer(directory)
+        if self._own_writer is not None and self.own_directory is not None:
+            self._own_writer.close()
+            self._own_writer = _file_writer(self.own_directory)
+        # A window in memory is its parent's: nobody reads it here.
+        self.recorder.journal.writers = tuple(
+            successors[writer]
+            for writer in self.recorder.journal.writers
+            if writer in successors
+        )
+        if processes := sys.modules.get("multiprocessing.util"):
+            # Its children leave by `os._exit`; what they run first is this.
+            processes.register_after_fork(
+                self, lambda _: processes.Finalize(None, stop, exitpriority=0)
+            )
+
     def _listen(self) -> None:
         if not self._hooks.installed:
             self._hooks.install()
@@ -141,6 +164,14 @@ def stop(directory: Path | None = None) -> None:
 
 
 atexit.register(stop)
+
+
+def _after_fork() -> None:
+    if _session is not None:
+        _session.forked()
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 def begin_file(directory: Path) -> Writer:

@@ -75,6 +75,7 @@ def _code(function: Any) -> CodeType | None:
     return getattr(function, "__code__", None)
 
 
+_SERVING = frozenset((Role.CALL, Role.AHEAD, Role.PROGRAM, Role.LOWERED, Role.TRACED))
 _ROLES: dict[int, Role] = {}
 _CODES: list[CodeType] = []
 """Keeps the codes alive whose ids stand in `_ROLES`."""
@@ -150,6 +151,16 @@ def find(frame: FrameType | None) -> Site:
             break
         frame = frame.f_back
     return Site(None, derived, program, lowered, jaxpr)
+
+
+def is_served(frame: FrameType | None) -> bool:
+    """Whether JAX serves another call around `frame`, a frame of a call itself."""
+    frame = frame.f_back if frame is not None else None
+    while frame is not None:
+        if _ROLES.get(id(frame.f_code)) in _SERVING:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _derivation(name: str) -> str | None:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import sys
 import threading
 import traceback
-import warnings
 from collections.abc import Callable
 from time import perf_counter
 from types import FrameType
@@ -78,7 +77,7 @@ class Hooks:
     def __init__(self, observer: Observer) -> None:
         self._observer = observer
         self._thread = _Thread()
-        self._reported = False
+        self._reported: set[str] = set()
         self._undo: list[Callable[[], None]] = []
 
     @property
@@ -119,19 +118,27 @@ class Hooks:
             self._fail(error)
 
     def _fail(self, error: Exception) -> None:
+        kind = "unwritable" if isinstance(error, OSError) else "failed"
         try:
             self._observer.failed(f"{type(error).__name__} while recording")
-            if not self._reported:
-                self._reported = True
-                text = "".join(traceback.format_exception(error)).rstrip()
-                with warnings.catch_warnings():
-                    # Under `-W error` a warning would be an exception of the program.
-                    warnings.simplefilter("always")
-                    sys.stderr.write(
-                        "retrace: something went wrong while recording; the program goes on, "
-                        f"this is reported once:\n{text}\n"
-                    )
         except Exception:
+            # Telling of a failure can fail for the same reason: the disk is full.
+            pass
+        if kind in self._reported:
+            return
+        self._reported.add(kind)
+        if isinstance(error, OSError):
+            text = f"retrace: the recording cannot be written ({error}); the program goes on\n"
+        else:
+            trace = "".join(traceback.format_exception(error)).rstrip()
+            text = (
+                "retrace: a failure while recording, reported once; the program goes on, "
+                f"please send this to the maintainers:\n{trace}\n"
+            )
+        try:
+            sys.stderr.write(text)
+        except Exception:
+            # stderr may be closed; there is nobody left to tell.
             return
 
     def _on_scalar(self, event: str, value: float, **metadata: Any) -> None:

@@ -1,0 +1,59 @@
+"""Measure everything and print a table; exit 1 where a bound does not hold."""
+
+from __future__ import annotations
+
+import argparse
+import platform
+import sys
+from collections.abc import Callable, Iterator
+
+import jax
+
+from tests.benchmarks import commands, recording
+from tests.benchmarks.measure import Ratio
+
+
+def _time(seconds: float) -> str:
+    for unit, factor in (("s", 1.0), ("ms", 1e3)):
+        if seconds * factor >= 1:
+            return f"{seconds * factor:.2f} {unit}"
+    return f"{seconds * 1e6:.2f} µs"
+
+
+def _row(ratio: Ratio) -> str:
+    bound = "-" if ratio.bound is None else f"{ratio.bound:.2f}"
+    low, high = ratio.spread
+    return (
+        f"| {ratio.name} | {_time(ratio.plain)} | {_time(ratio.other)} "
+        f"| {ratio.ratio:.3f} | {low:.3f} to {high:.3f} | {bound} |"
+    )
+
+
+def _measurements(quick: bool) -> Iterator[Callable[[], Ratio]]:
+    for leaves in (1, 30, 300):
+        yield lambda leaves=leaves: recording.hits(leaves, 9 if quick else 41)
+    yield lambda: recording.smallest_miss(15 if quick else 101)
+    yield lambda: recording.explained_miss(15 if quick else 101)
+    yield lambda: recording.large_miss(3 if quick else 9)
+    yield lambda: commands.importing(5 if quick else 25)
+    yield lambda: commands.reporting(5, 20, 5 if quick else 25, 1.3)
+    yield lambda: commands.reporting(1000, 20, 5 if quick else 25, 2.0)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="fewer repetitions")
+    arguments = parser.parse_args()
+    print(f"jax {jax.__version__}, Python {platform.python_version()}, {platform.machine()}\n")
+    print("| what | plain | with retrace | ratio (median) | quartiles | at most |")
+    print("|---|---|---|---|---|---|")
+    held = True
+    for measure in _measurements(arguments.quick):
+        ratio = measure()
+        held = held and ratio.holds
+        print(_row(ratio), flush=True)
+    return 0 if held else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

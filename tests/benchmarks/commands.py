@@ -1,0 +1,62 @@
+"""What the commands cost, as whole processes."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+from tests.benchmarks.measure import Ratio, compare, process_seconds
+
+_EMPTY = """
+import typer
+app = typer.Typer()
+@app.command()
+def main(name: str = "x") -> None: ...
+app()
+"""
+
+_RECORD = """
+import sys
+from pathlib import Path
+from retrace.capture.session import start
+start(Path(sys.argv[1]))
+import jax
+import numpy as np
+leaves = int(sys.argv[3])
+@jax.jit
+def step(tree):
+    return tree["x0"]
+for size in range(int(sys.argv[2])):
+    jax.eval_shape(step, {f"x{i}": jax.ShapeDtypeStruct((size + 1,), np.float32) for i in range(leaves)})
+"""
+
+
+def _environment() -> dict[str, str]:
+    return {**os.environ, "JAX_PLATFORMS": "cpu", "NO_COLOR": "1"}
+
+
+def importing(pairs: int) -> Ratio:
+    """`import retrace` beside `import jax`."""
+    environment = _environment()
+    return compare(
+        "import jax, and retrace beside it",
+        lambda: process_seconds(["-c", "import jax"], environment),
+        lambda: process_seconds(["-c", "import jax, retrace"], environment),
+        pairs,
+        1.04,
+    )
+
+
+def reporting(misses: int, leaves: int, pairs: int, bound: float) -> Ratio:
+    """`retrace report` beside an empty typer command."""
+    environment = _environment()
+    directory = Path(tempfile.mkdtemp())
+    process_seconds(["-c", _RECORD, str(directory), str(misses), str(leaves)], environment)
+    return compare(
+        f"retrace report, {misses:,} misses of {leaves} leaves, beside an empty typer command",
+        lambda: process_seconds(["-c", _EMPTY], environment),
+        lambda: process_seconds(["-m", "retrace", "report", str(directory)], environment),
+        pairs,
+        bound,
+    )

@@ -1,0 +1,87 @@
+"""Two ways of doing one thing, timed in turn so that a drifting machine harms both alike."""
+
+from __future__ import annotations
+
+import gc
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from time import perf_counter
+from typing import NamedTuple
+
+
+class Ratio(NamedTuple):
+    """How much longer `other` takes than `plain`."""
+
+    name: str
+    plain: float
+    """Median seconds."""
+    other: float
+    """Median seconds."""
+    ratio: float
+    """Median of the ratios pair by pair."""
+    spread: tuple[float, float]
+    """Quartiles of the ratios."""
+    bound: float | None = None
+    """What it may be at most; None where it is only shown."""
+
+    @property
+    def holds(self) -> bool:
+        """Whether the median stays below the bound."""
+        return self.bound is None or self.ratio <= self.bound
+
+
+def compare(
+    name: str,
+    plain: Callable[[], float],
+    other: Callable[[], float],
+    pairs: int,
+    bound: float | None = None,
+) -> Ratio:
+    """Time both, `pairs` times in turn; each call returns the seconds it took."""
+    plain()
+    other()
+    rows: list[tuple[float, float]] = []
+    for index in range(pairs):
+        # Who goes first has a colder cache: they take turns in that too.
+        if index % 2:
+            second = other()
+            first = plain()
+        else:
+            first = plain()
+            second = other()
+        rows.append((first, second))
+    ratios = sorted(second / first for first, second in rows)
+    quarter = statistics.quantiles(ratios, n=4)
+    return Ratio(
+        name,
+        statistics.median(first for first, _ in rows),
+        statistics.median(second for _, second in rows),
+        statistics.median(ratios),
+        (quarter[0], quarter[2]),
+        bound,
+    )
+
+
+def seconds(call: Callable[[], object]) -> float:
+    """What one call takes, with no garbage collection in between."""
+    gc.disable()
+    try:
+        start = perf_counter()
+        call()
+        return perf_counter() - start
+    finally:
+        gc.enable()
+
+
+def process_seconds(arguments: list[str], environment: Mapping[str, str]) -> float:
+    """What one whole process takes."""
+    start = perf_counter()
+    subprocess.run(
+        [sys.executable, *arguments],
+        check=True,
+        stdout=subprocess.DEVNULL,
+        env=dict(environment),
+    )
+    return perf_counter() - start

@@ -1,0 +1,158 @@
+"""What recording costs: a call that hits, and a call that misses."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import retrace
+from retrace.capture.session import start, stop
+from tests.benchmarks.measure import Ratio, compare, seconds
+
+_CALLS = 2000
+
+
+@contextmanager
+def _recorded() -> Iterator[None]:
+    directory = Path(tempfile.mkdtemp())
+    start(directory)
+    try:
+        yield
+    finally:
+        stop(directory)
+
+
+def hits(leaves: int, pairs: int) -> Ratio:
+    """A call that hits, over `leaves` arguments, with and without recording."""
+    tree = {f"x{index}": jnp.ones(2) for index in range(leaves)}
+
+    def function(tree: dict[str, Any]) -> Any:
+        return tree["x0"] + 1
+
+    plain = jax.jit(function)
+    other = retrace.jit(function)
+    plain(tree)
+    calls = max(_CALLS // leaves, 20)
+
+    def loop(jitted: Callable[..., Any]) -> Callable[[], None]:
+        def run() -> None:
+            for _ in range(calls):
+                jitted(tree)
+
+        return run
+
+    def recorded() -> float:
+        with _recorded():
+            other(tree)
+            return seconds(loop(other)) / calls
+
+    return compare(
+        f"a call that hits, {leaves} argument leaves",
+        lambda: seconds(loop(plain)) / calls,
+        recorded,
+        pairs,
+        1.02,
+    )
+
+
+def smallest_miss(pairs: int) -> Ratio:
+    """The smallest miss there is: one lambda made again, one equation."""
+    value = jnp.ones(3)
+
+    def miss() -> None:
+        jax.jit(lambda x: x + 1)(value)
+
+    def recorded() -> float:
+        with _recorded():
+            miss()
+            return seconds(miss)
+
+    return compare("the smallest miss", lambda: seconds(miss), recorded, pairs, 1.02)
+
+
+def explained_miss(pairs: int) -> Ratio:
+    """The same under JAX's own explanations, for comparison."""
+    import logging
+
+    logging.getLogger("jax").addHandler(logging.NullHandler())
+    logging.getLogger("jax").propagate = False
+    value = jnp.ones(3)
+
+    def miss() -> None:
+        jax.jit(lambda x: x + 1)(value)
+
+    def explained() -> float:
+        with jax.explain_cache_misses(True):
+            return seconds(miss)
+
+    return compare("the smallest miss, JAX's own explanation", lambda: seconds(miss), explained, pairs)
+
+
+def transformer(layers: int = 50) -> tuple[Callable[..., Any], dict[str, Any]]:
+    """A program of about 10,000 equations over about 300 leaves."""
+    width = 16
+    parameters = {
+        f"layer{index}": {
+            name: np.ones((width, width), np.float32) for name in ("q", "k", "v", "o", "up", "down")
+        }
+        for index in range(layers)
+    }
+
+    def layer(x: Any, weights: dict[str, Any]) -> Any:
+        mean = jnp.mean(x, -1, keepdims=True)
+        x = (x - mean) * jax.lax.rsqrt(jnp.var(x, -1, keepdims=True) + 1e-6)
+        q, k, v = (x @ weights[name] for name in "qkv")
+        attention = jax.nn.softmax(q @ k.T / width**0.5)
+        x = x + (attention @ v) @ weights["o"]
+        return x + jax.nn.gelu(x @ weights["up"]) @ weights["down"]
+
+    def loss(parameters: dict[str, Any], x: Any) -> Any:
+        for weights in parameters.values():
+            x = layer(x, weights)
+        return jnp.sum(x**2)
+
+    def step(parameters: dict[str, Any], x: Any) -> Any:
+        gradient = jax.grad(loss)(parameters, x)
+        return jax.tree.map(lambda p, g: p - 0.1 * g, parameters, gradient)
+
+    return step, parameters
+
+
+def large_miss(pairs: int) -> Ratio:
+    """Trace, lower and compile a transformer's training step."""
+    step, parameters = transformer()
+    x = np.ones((8, 16), np.float32)
+
+    def miss() -> None:
+        jax.jit(lambda parameters, x: step(parameters, x)).lower(parameters, x).compile()
+
+    equations = _equations(jax.make_jaxpr(step)(parameters, x).jaxpr)
+    leaves = len(jax.tree.leaves(parameters)) + 1
+
+    def recorded() -> float:
+        with _recorded():
+            return seconds(miss)
+
+    return compare(
+        f"a miss of {equations:,} equations and {leaves} leaves",
+        lambda: seconds(miss),
+        recorded,
+        pairs,
+        1.01,
+    )
+
+
+def _equations(jaxpr: Any) -> int:
+    return sum(
+        1 + sum(_equations(getattr(sub, "jaxpr", sub)) for sub in jax.core.jaxprs_in_params(eqn.params))
+        if hasattr(jax.core, "jaxprs_in_params")
+        else 1
+        for eqn in jaxpr.eqns
+    )
