@@ -98,35 +98,37 @@ def interpreter(pythons: tuple[tuple[int, int], ...]) -> str | None:
 
 
 def environment(job: Job) -> str | None:
-    """The Python of an environment with the job's packages; None where none can be made."""
-    if job.name == "newest" and OWN_VERSION in job.pythons:
-        return sys.executable  # retrace's own requirements have brought the newest here
+    """The Python of an environment with the job's packages; None where installing failed."""
     base = interpreter(job.pythons)
-    if base is None:
-        names = ", ".join(f"{major}.{minor}" for major, minor in job.pythons)
-        if job.name != "newest":
-            say(f"jax {job.name}: NOT TESTED, no Python {names} was found on this machine")
-            return None
-        say(
-            f"jax newest: no Python {names} was found on this machine, and the newest JAX needs "
-            f"one; tested in its place: jax {version('jax')}, the newest for this Python"
-        )
+    if base is None or (job.name == "newest" and base == sys.executable):
+        # retrace's own requirements have brought the newest JAX for this Python here.
         return sys.executable
     home = ROOT / ".venv" / "matrix" / f"jax-{job.name}"
     python = str(home / "bin" / "python")
     say(f"jax {job.name}: an environment of {base}")
-    if not home.exists() and not passes(base, "-m", "venv", str(home)):
-        return None
-    installed = passes(python, "-m", "pip", "install", "-q", "-e", ".[test]", *job.packages)
-    return python if installed else None
+    made = home.exists() or passes(base, "-m", "venv", str(home))
+    install = ("-m", "pip", "install", "-q", "-e", ".[test]", *job.packages)
+    return python if made and passes(python, *install) else None
 
 
 def tested(job: Job, options: list[str]) -> str:
+    wanted = " or ".join(f"{major}.{minor}" for major, minor in job.pythons)
+    found = interpreter(job.pythons)
+    if found is None and job.name != "newest":
+        return f"NOT TESTED: no Python {wanted} on this machine"
     python = environment(job)
     if python is None:
-        return "NOT TESTED" if interpreter(job.pythons) is None else "FAILED to install"
+        return "FAILED to install"
     say(f"jax {job.name}: the tests")
-    return "passed" if passes(python, "-m", "pytest", "-q", "-n", "auto", *options) else "FAILED"
+    result = (
+        "passed" if passes(python, "-m", "pytest", "-q", "-n", "auto", *options) else "FAILED"
+    )
+    if found is None:
+        result += (
+            f" on jax {version('jax')}, the newest for this Python; the newest of all NOT TESTED: "
+            f"no Python {wanted} on this machine"
+        )
+    return result
 
 
 def checked() -> dict[str, str]:
@@ -156,7 +158,7 @@ def main() -> int:
             results[f"tests on jax {job.name}"] = tested(job, options)
     say("in short")
     for name, result in results.items():
-        print(f"{result:20}{name}")
+        print(f"{name:20}{result}")
     return 1 if any(result.startswith("FAILED") for result in results.values()) else 0
 
 
