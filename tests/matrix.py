@@ -125,7 +125,7 @@ def tested(job: Job, options: list[str]) -> str:
     )
     if found is None:
         result += (
-            f" on jax {version('jax')}, the newest for this Python; the newest of all NOT TESTED: "
+            f" on jax {version('jax')}, the newest for this Python; newer ones NOT TESTED: "
             f"no Python {wanted} on this machine"
         )
     return result
