@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias
 
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from retrace.causes import Cause
@@ -21,6 +22,10 @@ from retrace.model import (
     Stage,
     Value,
 )
+
+# A busy machine is no failure: nothing here is a matter of time.
+settings.register_profile("reading", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("reading")
 
 ALL = (Stage.TRACE, Stage.LOWER, Stage.COMPILE)
 

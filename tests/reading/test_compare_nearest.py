@@ -42,17 +42,21 @@ def test_the_nearest_is_the_one_that_a_full_search_finds(
 
 
 @given(st.randoms(use_true_random=False), st.integers(1, 40))
-def test_the_nearest_of_many_keys_of_one_structure(chance: random.Random, many: int) -> None:
-    def key() -> Key:
-        sizes = [chance.choice((1, 1, 1, 2, 3)) for _ in range(6)]
-        tokens = [chance.choice("aab") for _ in range(2)]
-        fields = tuple((f"f{i}", value(token)) for i, token in enumerate(tokens))
-        return Key(
-            tuple(leaf(f"s.l{i}", size) for i, size in enumerate(sizes)),
-            (Node("s", "State", tuple(f".l{i}" for i in range(6)), fields),),
-        )
+def test_the_nearest_of_many_that_are_alike(chance: random.Random, many: int) -> None:
+    def call(number: int) -> Miss:
+        length = chance.choice((2, 2, 2, 1))
+        arrays = [
+            leaf(path, chance.choice((1, 1, 2)))._replace(committed=chance.choice((True, False)))
+            for path in ("s.step", *(f"s.rest[{i}]" for i in range(length)))
+        ]
+        fields = (("tx", value(chance.choice("aab"))), ("apply_fn", value(chance.choice("ab"))))
+        rest = Node("s.rest", "list", tuple(f"[{i}]" for i in range(length)))
+        tree = (Node("s", "State", (".step", ".rest"), fields), rest)
+        static = (("n", value(chance.choice("ab"))),)
+        one = miss(number, Key(tuple(arrays), tree, static))
+        return replace(one, nested=chance.choice((True, False, False)))
 
-    *earlier, new = [miss(number, key()) for number in range(many + 1)]
+    *earlier, new = [call(number) for number in range(many + 1)]
     index = Index()
     for old in earlier:
         index.add(old)
