@@ -39,6 +39,14 @@ def mro_attributes(kind: type) -> list[Mapping[str, Any]]:
     return [own(base, "__dict__") for base in own(kind, "__mro__")]
 
 
+def defined(kind: type, name: str) -> Any:
+    """What a type or its bases define under a name, as it stands in the class."""
+    for attributes in mro_attributes(kind):
+        if name in attributes:
+            return attributes[name]
+    return None
+
+
 def type_name(kind: type) -> str:
     """The qualified name of a type, bare for builtins: `int`, `numpy.int64`, `mymod.Config`."""
     # A class body may put anything at `__module__`.

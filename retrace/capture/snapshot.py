@@ -56,7 +56,7 @@ _SCALARS = (int, float, complex, str, bytes)
 _AS_REPR = frozenset((bool, float, complex, type(None), type(...), type(NotImplemented), range))
 
 
-class _Cut(Exception):  # noqa: N818 - not an error: the bound was met
+class _Cut(Exception):
     """What is there is not the whole value."""
 
 

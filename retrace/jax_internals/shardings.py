@@ -1,0 +1,171 @@
+"""Arguments of jitted functions as leaves of a key, and placements as canonical text."""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict
+from typing import Any
+
+import jax
+from jax._src import core
+
+from retrace.model import Leaf
+
+_MOST_KEPT = 64
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+
+# A sharding takes no weak reference, so a few are held, with their meshes: devices
+# and names, no arrays. `forget` lets go of them when recording stops.
+_described: OrderedDict[Any, tuple[str, str | None]] = OrderedDict()
+_dtype_names: dict[Any, str] = {}
+
+
+def leaf(value: Any, path: str) -> Leaf:
+    """A dynamic argument, as JAX's cache keys see it; no array data are touched.
+
+    Args:
+        value: what `jit` was given, or a tracer.
+        path: where it stands among the arguments.
+    """
+    if isinstance(value, core.Tracer):
+        return _abstract(value.aval, path, traced=True)
+    if isinstance(value, jax.Array):
+        aval: Any = value.aval
+        name = dtype_name(aval.dtype)
+        if not getattr(value, "_committed", False):
+            return Leaf(path, aval.shape, name, aval.weak_type, None, False, None)
+        text, memory = _describe(value.sharding)
+        return Leaf(path, aval.shape, name, aval.weak_type, text, True, memory, _layout(value))
+    if isinstance(value, jax.ShapeDtypeStruct):
+        return _abstract(value, path, traced=False)
+    try:
+        aval: Any = core.shaped_abstractify(value)  # pyright: ignore[reportUnknownMemberType]
+        return _abstract(aval, path, traced=False)
+    except (TypeError, ValueError, OverflowError):
+        # JAX refuses it too; what it looked like is still worth a record.
+        return Leaf(path, (), type(value).__name__, False, None, False, None)
+
+
+def describe(sharding: Any) -> str:
+    """Canonical text of a sharding: two have one text if and only if they are equal."""
+    return _describe(sharding)[0]
+
+
+def mesh_text(mesh: Any) -> str:
+    """`mesh{data:4,model:2}` and its devices, where they do not stand in their usual order."""
+    types: Any = getattr(mesh, "axis_types", None) or ()
+    axes: list[str] = []
+    for number, (name, size) in enumerate(mesh.shape.items()):
+        kind = str(types[number]).rpartition(".")[2] if number < len(types) else "Auto"
+        axes.append(f"{name}:{size}" + ("" if kind == "Auto" else f":{kind.lower()}"))
+    if isinstance(mesh, jax.sharding.AbstractMesh):
+        return f"abstract mesh{{{','.join(axes)}}}"
+    return f"mesh{{{','.join(axes)}}}{_device_order(list(mesh.devices.flat))}"
+
+
+def dtype_name(dtype: Any) -> str:
+    """`float32`, `key<fry>`."""
+    name = _dtype_names.get(dtype)
+    if name is None:
+        name = _dtype_names[dtype] = str(getattr(dtype, "name", dtype))
+    return name
+
+
+def forget() -> None:
+    """Let go of the shardings that were described."""
+    _described.clear()
+
+
+def _abstract(aval: Any, path: str, *, traced: bool) -> Leaf:
+    dtype: Any = getattr(aval, "dtype", None)
+    name = type(aval).__name__ if dtype is None else dtype_name(dtype)
+    if (inner := getattr(aval, "inner_aval", None)) is not None:
+        name = f"Ref[{name}]"
+        aval = inner
+    shape = tuple(getattr(aval, "shape", ()))
+    weak = bool(getattr(aval, "weak_type", False))
+    sharding: Any = getattr(aval, "sharding", None)
+    if sharding is None or (traced and not _explicit(sharding)):
+        return Leaf(path, shape, name, weak, None, False, None)
+    if isinstance(aval, core.AbstractValue):
+        # The sharding in a type: without a placement, unless its mesh has explicit axes.
+        if not _explicit(sharding):
+            return Leaf(path, shape, name, weak, None, False, None)
+        return Leaf(path, shape, name, weak, describe(sharding), False, None)
+    text, memory = _describe(sharding)
+    return Leaf(path, shape, name, weak, text, True, memory)
+
+
+def _explicit(sharding: Any) -> bool:
+    mesh = getattr(sharding, "mesh", None)
+    return mesh is not None and bool(getattr(mesh, "_any_axis_explicit", False))
+
+
+def _describe(sharding: Any) -> tuple[str, str | None]:
+    found = _described.get(sharding)
+    if found is None:
+        memory = getattr(sharding, "memory_kind", None)
+        found = _described[sharding] = (_text(sharding, memory), memory)
+        while len(_described) > _MOST_KEPT:
+            # Another thread may have been quicker, or have stopped the recording.
+            try:
+                _described.popitem(last=False)
+            except KeyError:
+                break
+    return found
+
+
+def _text(sharding: Any, memory: str | None) -> str:
+    kind = type(sharding).__name__
+    mesh: Any = getattr(sharding, "mesh", None)
+    if kind == "NamedSharding":
+        spec = repr(sharding.spec).replace("PartitionSpec(", "P(", 1).replace(",)", ")")
+        parts = [mesh_text(mesh), spec]
+        manual: Any = getattr(sharding, "_manual_axes", None)
+        if manual:
+            parts.append(f"manual={sorted(map(str, manual))}")
+        if (logical := getattr(sharding, "_logical_device_ids", None)) is not None:
+            parts.append(f"logical_device_ids={logical}")
+        devices: list[Any] = [] if _is_abstract(mesh) else [mesh.devices.flat[0]]
+    elif kind == "SingleDeviceSharding":
+        devices = list(sharding.device_set)
+        parts = [_device(devices[0])]
+        kind = "SingleDevice"
+    else:
+        devices = list(getattr(sharding, "_device_assignment", ()))
+        parts = [_ADDRESS.sub("", repr(sharding)), ",".join(map(_device, devices))]
+    if memory is not None and (not devices or memory != _default_memory(devices[0])):
+        parts.append(f"memory={memory}")
+    return f"{kind}({', '.join(parts)})"
+
+
+def _is_abstract(mesh: Any) -> bool:
+    return isinstance(mesh, jax.sharding.AbstractMesh)
+
+
+def _device(device: Any) -> str:
+    return f"{device.platform}:{device.id}"
+
+
+def _default_memory(device: Any) -> str | None:
+    return getattr(device.default_memory(), "kind", None)
+
+
+def _device_order(devices: list[Any]) -> str:
+    identifiers = [device.id for device in devices]
+    platforms = {device.platform for device in devices}
+    usual = identifiers == list(range(len(devices))) and platforms <= {jax.default_backend()}
+    return "" if usual else f" on [{', '.join(map(_device, devices))}]"
+
+
+def _layout(array: Any) -> str | None:
+    """The layout of a committed array, where it is not row by row."""
+    if array.ndim < 2:
+        return None
+    try:
+        layout: Any = array.format.layout if hasattr(array, "format") else array.layout
+        layout = getattr(layout, "device_local_layout", layout)  # jax 0.6
+    except (RuntimeError, ValueError):
+        return None  # donated or deleted meanwhile
+    order: tuple[int, ...] | None = getattr(layout, "major_to_minor", None)
+    return None if order is None or order == tuple(range(array.ndim)) else str(order)
