@@ -12,7 +12,6 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable, Sequence
-from importlib.abc import InspectLoader
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader, SourcelessFileLoader
 from types import CodeType, ModuleType
 
@@ -140,7 +139,10 @@ def _code_in(path: str) -> tuple[CodeType, ModuleType]:
 
 
 def _code_of(spec: ModuleSpec) -> tuple[CodeType, ModuleType]:
-    code = spec.loader.get_code(spec.name) if isinstance(spec.loader, InspectLoader) else None
+    get_code = getattr(
+        spec.loader, "get_code", None
+    )  # loaders of no ABC have it, zipimporter is one
+    code = get_code(spec.name) if get_code else None
     if code is None:
         raise UsageError(f"{spec.name} cannot be run: it is not written in Python")
     return code, _main(spec.loader, spec, spec.origin)
