@@ -1,0 +1,6 @@
+"""`python -m retrace`."""
+
+from retrace.cli import main
+
+if __name__ == "__main__":
+    main()

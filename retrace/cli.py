@@ -1,0 +1,427 @@
+"""The command line: parses, calls, sets the exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+import typer.core
+
+from retrace.errors import RetraceError, UsageError
+
+if TYPE_CHECKING:
+    from retrace.model import Verdict
+    from retrace.present.view import View
+
+DONE = 0
+FOUND = 1
+"""A check found what it was told to find."""
+WRONG = 2
+"""Wrong usage, or input that cannot be read."""
+
+FORMATS = ("text", "json", "markdown")
+SORTS = ("seconds", "count", "time")
+
+# The wrong usage that the parser finds; typer names it in no public place of all its releases.
+_Complaint: type[Exception] = typer.BadParameter.__mro__[2]
+
+# Markup off: help is plain text in a pipe as on a terminal, and rich is never loaded.
+app = typer.Typer(
+    add_completion=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+class RunCommand(typer.core.TyperCommand):
+    """`run`, whose own options end where `python` ends its own: after `-m MODULE`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse `args`, with the program's own options left to the program."""
+        return super().parse_args(ctx, own_options_ended(args))
+
+
+def own_options_ended(args: Sequence[str]) -> list[str]:
+    """The arguments of `run` with `--` behind the module, where there is one."""
+    position = 0
+    while position < len(args):
+        option = args[position]
+        if option == "--" or not option.startswith("-") or option == "-":
+            break
+        short = option[1:] if not option.startswith("--") else ""
+        # As in `-m MODULE`, `-mMODULE` and `-qm MODULE`.
+        before, module, rest = short.partition("m")
+        if module and set(before) <= set("qf"):
+            position += 1 if rest else 2
+            return [*args[:position], "--", *args[position:]]
+        position += 2 if option in ("--out", "-o") else 1
+    return list(args)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from retrace import __version__
+
+        typer.echo(f"retrace {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def retrace(
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Print the version.", callback=_version, is_eager=True),
+    ] = False,
+) -> None:
+    """Why JAX traces and compiles your functions again, what it costs, what to do.
+
+    Example:  retrace run train.py
+    """
+
+
+Output = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", metavar="FILE", help="Write to FILE, not to stdout."),
+]
+
+
+@app.command(
+    cls=RunCommand,
+    context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False},
+)
+def run(
+    program: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="SCRIPT [ARGS]...", help="The script and its arguments."),
+    ] = None,
+    module: Annotated[
+        str | None,
+        typer.Option("-m", metavar="MODULE", help="Run a module, as `python -m` does."),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="DIR",
+            help="Where to record; a new one under .retrace/ otherwise.",
+        ),
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", "-f", help="Replace the recording that DIR holds.")
+    ] = False,
+    append: Annotated[
+        bool, typer.Option("--append", help="Add to the recording that DIR holds.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No summary at the end.")] = False,
+) -> Callable[[], int]:
+    """Run a program unchanged, record every miss, and close with a short summary.
+
+    Examples:  retrace run train.py --epochs 3;  retrace run -m package.train
+    """
+    arguments = program or []
+    if module is None and not arguments:
+        raise UsageError(
+            "no program to run: name a script, as in `retrace run train.py`, or -m MODULE"
+        )
+    if force and append:
+        raise UsageError("--force replaces and --append keeps: pass one of them")
+    return lambda: _launch(arguments, module, out, force=force, append=append, quiet=quiet)
+
+
+@app.command()
+def report(
+    directories: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="[DIR]...", help="Recordings, read as one; the newest otherwise."),
+    ] = None,
+    format: Annotated[
+        str, typer.Option("--format", metavar="|".join(FORMATS), help="How to write it.")
+    ] = "text",
+    output: Output = None,
+    function: Annotated[
+        str | None, typer.Option("--function", metavar="NAME", help="Only this function.")
+    ] = None,
+    cause: Annotated[
+        str | None, typer.Option("--cause", metavar="CODE", help="Only this cause.")
+    ] = None,
+    sort: Annotated[
+        str, typer.Option("--sort", metavar="|".join(SORTS), help="What comes first.")
+    ] = "seconds",
+    keys: Annotated[bool, typer.Option("--keys", help="Write out the cache keys.")] = False,
+    fail_on: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--fail-on", metavar="CODE", help="Exit 1 where this cause occurs; repeatable."
+        ),
+    ] = None,
+) -> int:
+    """Explain what was recorded, the dearest first.
+
+    Example:  retrace report --cause shape-changed --fail-on weak-type-changed
+    """
+    from retrace.causes import Cause
+
+    codes = [code.value for code in Cause]
+    _one_of("--format", format, FORMATS)
+    _one_of("--sort", sort, SORTS)
+    for option, code in (("--cause", cause), *(("--fail-on", code) for code in fail_on or ())):
+        if code is not None:
+            _one_of(option, code, codes)
+    view = _read(directories or [])
+    verdicts = _selected(view, function, cause)
+    _write(_report(view, verdicts, format, sort, keys, output), output)
+    failing = [verdict for verdict in verdicts if verdict.cause.value in (fail_on or ())]
+    if failing:
+        found = ", ".join(dict.fromkeys(verdict.cause.value for verdict in failing))
+        _say(f"found what --fail-on names, {len(failing):,} times: {found}")
+    return FOUND if failing else DONE
+
+
+@app.command()
+def show(
+    miss: Annotated[
+        str,
+        typer.Argument(metavar="ID", help="An id, its beginning, or a label: 'train_step #3'."),
+    ],
+    directory: Annotated[
+        Path | None, typer.Argument(metavar="[DIR]", help="A recording; the newest otherwise.")
+    ] = None,
+    format: Annotated[
+        str, typer.Option("--format", metavar="text|json", help="How to write it.")
+    ] = "text",
+    output: Output = None,
+) -> int:
+    """Show one miss in full: where, key, nearest key, changes, fix.
+
+    Example:  retrace show 'train_step #3'
+    """
+    _one_of("--format", format, ("text", "json"))
+    view = _read([] if directory is None else [directory])
+    verdict = _found(view, miss)
+    if format == "json":
+        from retrace.present import machine
+
+        text = machine.encode(machine.show(view, verdict))
+    else:
+        from retrace.present import terminal
+
+        width, paint = _terminal(sys.stdout, output)
+        text = terminal.show(view, verdict, width=width, paint=paint)
+    _write(text, output)
+    return DONE
+
+
+def main() -> NoReturn:
+    """Run the command line of this process, and exit."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:  # a name may hold what the terminal's encoding does not
+            reconfigure(errors="backslashreplace")
+    try:
+        # typer is done before a program is launched: its handling of interrupts and
+        # of errors would stand between the program and the interpreter.
+        result: int | Callable[[], int] = app(prog_name="retrace", standalone_mode=False)
+        code = result() if callable(result) else result
+    except RetraceError as error:
+        code = _wrong(str(error))
+    except _Complaint as error:
+        code = _wrong(_complaint(error))
+    except (KeyboardInterrupt, typer.Abort):
+        code = 130
+    sys.exit(code or DONE)
+
+
+def _launch(
+    program: list[str],
+    module: str | None,
+    out: Path | None,
+    *,
+    force: bool,
+    append: bool,
+    quiet: bool,
+) -> int:
+    from retrace import launch
+
+    if out is None and (named := os.environ.get("RETRACE_DIR")):
+        out, append = Path(named), not force
+    off = os.environ.get("RETRACE") == "0"
+    directory = Path()
+
+    def before() -> None:
+        nonlocal directory
+        if off:
+            return
+        from retrace.store.place import create
+
+        directory = create(out, force=force, append=append)
+        from retrace.capture.session import start
+
+        start(directory)
+
+    def after(_: int) -> None:
+        if off:
+            return
+        from retrace.capture.session import stop
+
+        stop()
+        if not quiet:
+            _summarise(directory)
+
+    if module is not None:
+        return launch.run_module(module, program, before, after)
+    return launch.run_script(program[0], program[1:], before, after)
+
+
+def _summarise(directory: Path) -> None:
+    from retrace.present.terminal import summary
+
+    try:
+        view = _read([directory])
+    except RetraceError as error:
+        _say(str(error))
+        return
+    shown = str(directory)
+    if view.base and shown.startswith(view.base + os.sep):
+        shown = shown[len(view.base) + 1 :]
+    width, paint = _terminal(sys.stderr)
+    try:
+        sys.stderr.write("\n" + summary(view, shown, width=width, paint=paint))
+        sys.stderr.flush()
+    except (OSError, AttributeError, ValueError):
+        pass  # the program closed stderr, or its reader has gone
+
+
+def _complaint(error: Any) -> str:
+    context = getattr(error, "ctx", None)
+    path = getattr(context, "command_path", "retrace")
+    said = error.format_message().strip().rstrip(".").replace("\n", " ")
+    if said.startswith("No such command") and "ean" not in said:
+        named = said.split("'")[1:2] or [""]
+        said += _nearest(named[0], ("run", "report", "show"))
+    return f"{said[:1].lower()}{said[1:]}; see `{path} --help`"
+
+
+def _say(text: str) -> None:
+    from retrace.present.words import clean
+
+    try:
+        sys.stderr.write(f"retrace: {clean(text, None)}\n")
+        sys.stderr.flush()
+    except (BrokenPipeError, AttributeError):
+        pass
+
+
+def _wrong(text: str) -> int:
+    _say(text)
+    return WRONG
+
+
+def _nearest(text: str, known: Iterable[str]) -> str:
+    from difflib import get_close_matches
+
+    close = get_close_matches(text[:80], list(dict.fromkeys(known)), 1, 0.5)
+    return f", did you mean {close[0]}?" if close else ""
+
+
+def _one_of(option: str, value: str, known: Sequence[str]) -> None:
+    if value not in known:
+        guess = _nearest(value, known) or f", choose from {', '.join(known)}"
+        raise UsageError(f"{option} does not know {value!r}{guess}")
+
+
+def _read(directories: list[Path]) -> View:
+    from retrace.explain.verdict import judge
+    from retrace.present.view import View
+    from retrace.store.place import newest
+    from retrace.store.reader import read
+
+    recording = read(directories or [newest()])
+    return View(recording, judge(recording), _here())
+
+
+def _here() -> str:
+    try:
+        return os.getcwd()
+    except OSError:  # the directory is gone
+        return ""
+
+
+def _selected(view: View, function: str | None, cause: str | None) -> list[Verdict]:
+    verdicts = view.verdicts
+    if function is not None:
+        verdicts = [
+            verdict
+            for verdict in verdicts
+            if function in (f := verdict.miss.function).qualname.split(".<locals>.")
+            or function in (f.name, f.jax_name, f.qualname)
+        ]
+        if not verdicts:
+            names = [verdict.miss.function.name for verdict in view.verdicts]
+            raise UsageError(
+                f"nothing was recorded of a function {function!r}{_nearest(function, names)}"
+            )
+    return [v for v in verdicts if cause is None or v.cause.value == cause]
+
+
+def _found(view: View, text: str) -> Verdict:
+    found = view.find(text)
+    if len(found) == 1:
+        return found[0]
+    if found:
+        named = [f"{verdict.miss.id} ({view.label(verdict.miss)})" for verdict in found[:4]]
+        more = f" and {len(found) - 4:,} more" if len(found) > 4 else ""
+        raise UsageError(f"{text!r} may mean {', '.join(named)}{more}: name one by its id")
+    labels = [label for v in view.verdicts for label in (view.short_label(v.miss), v.miss.id)]
+    guess = _nearest(text, labels) or "; `retrace report` lists the misses"
+    raise UsageError(f"no miss {text!r} in this recording{guess}")
+
+
+def _report(
+    view: View, verdicts: list[Verdict], format: str, sort: Any, keys: bool, output: Path | None
+) -> str:
+    if format == "json":
+        from retrace.present import machine
+
+        return machine.encode(machine.report(view, verdicts, keys=keys))
+    if format == "markdown":
+        from retrace.present import markdown
+
+        return markdown.report(view, verdicts, sort=sort, keys=keys)
+    from retrace.present import terminal
+
+    width, paint = _terminal(sys.stdout, output)
+    return terminal.report(view, verdicts, sort=sort, keys=keys, width=width, paint=paint)
+
+
+def _terminal(stream: Any, output: Path | None = None) -> tuple[int, Any]:
+    """Columns and colours of where the text goes."""
+    from retrace.present.terminal import colour, plain
+
+    if output is not None or stream is None or not stream.isatty():
+        return 80, plain
+    from shutil import get_terminal_size
+
+    width = max(40, min(get_terminal_size().columns, 140))
+    coloured = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return width, colour if coloured else plain
+
+
+def _write(text: str, output: Path | None) -> None:
+    if output is not None and str(output) != "-":
+        try:
+            output.write_text(text, encoding="utf-8", errors="backslashreplace")
+        except OSError as error:
+            reason = (error.strerror or type(error).__name__).lower()
+            raise UsageError(f"cannot write to {output}: {reason}; name another file") from None
+        return
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader has seen enough (`| head`); at exit Python would try to flush again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

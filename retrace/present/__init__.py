@@ -1,0 +1,1 @@
+"""How retrace speaks: the same findings as text, Markdown or JSON."""

@@ -1,0 +1,117 @@
+"""A cache key written out, with what the nearest key held where it differs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from retrace.model import Key, Leaf, Miss, Value, Verdict
+from retrace.present.sentences import array
+from retrace.present.words import clean, count, cut
+
+_MOST = 40
+"""So many arrays are written out; those that changed come first."""
+
+
+def key_lines(verdict: Verdict) -> Iterator[str]:
+    """The key of a miss, part by part."""
+    key = verdict.miss.key
+    old = None if verdict.nearest is None else verdict.nearest.key
+    yield ""
+    yield "  key       " + (_against(verdict.nearest) if verdict.nearest is not None else "")
+    yield from _leaves(key, old)
+    for title, new, before in (
+        ("static arguments", key.static, old.static if old else ()),
+        ("jit options", key.options, old.options if old else ()),
+        ("config", key.config, old.config if old else ()),
+    ):
+        yield from _values(title, new, before, old is not None)
+    if key.signature:
+        passed = ", ".join(
+            f"{clean(name, 40)} {clean(how)}" for name, how in key.signature[:_MOST]
+        )
+        yield f"    passed: {passed}"
+    containers = [node for node in key.tree if node.type not in ("None", "NoneType")]
+    if containers:
+        yield f"    tree: {count(len(containers), 'container')}"
+        for node in containers[:_MOST]:
+            at = clean(node.path, 40) or "the arguments"
+            yield f"      {at}   {clean(node.type)} of {len(node.children)}"
+            for field, value in node.meta:
+                yield f"        {clean(field, 40)} = {value_text(value)}"
+
+
+def _against(nearest: Miss) -> str:
+    return f"(-> marks what differs from {nearest.id})"
+
+
+def _leaves(key: Key, old: Key | None) -> Iterator[str]:
+    if not key.leaves:
+        yield "    no arrays"
+        return
+    before = {leaf.path: leaf for leaf in old.leaves} if old is not None else {}
+    rows = [
+        (_leaf_text(before.get(leaf.path), leaf, old is not None), leaf) for leaf in key.leaves
+    ]
+    rows.sort(key=lambda row: " -> " not in row[0])  # stable: what changed comes first
+    pad = max(len(cut(clean(leaf.path, 40), 40)) for _, leaf in rows[:_MOST])
+    yield f"    {count(len(rows), 'array')}"
+    for text, leaf in rows[:_MOST]:
+        yield f"      {clean(leaf.path, 40):<{pad}}   {text}"
+    if len(rows) > _MOST:
+        yield f"      and {count(len(rows) - _MOST, 'more array')} (--format json has all)"
+    gone = [path for path in before if path not in {leaf.path for leaf in key.leaves}]
+    for path in gone[:_MOST]:
+        yield f"      {clean(path, 40):<{pad}}   {_described(before[path])} -> absent"
+
+
+def _leaf_text(old: Leaf | None, new: Leaf, compared: bool) -> str:
+    if not compared or old == new:
+        return _described(new)
+    if old is None:
+        return f"absent -> {_described(new)}"
+    if array(old) == array(new):
+        return f"{_described(old)} -> {_placed(new)}"
+    after = (
+        _described(new)
+        if _placed(old) != _placed(new)
+        else f"{array(new)} {_placed(new)}".rstrip()
+    )
+    return f"{array(old)} -> {after}"
+
+
+def _described(leaf: Leaf) -> str:
+    return f"{array(leaf)} {_placed(leaf)}".rstrip()
+
+
+def _placed(leaf: Leaf) -> str:
+    said = [clean(leaf.sharding)] if leaf.sharding else []
+    if leaf.committed:
+        said.append("committed")
+    if leaf.memory_kind not in (None, "device", "unpinned_host"):
+        said.append(clean(leaf.memory_kind))
+    return ", ".join(said)
+
+
+def _values(
+    title: str,
+    new: tuple[tuple[str, Value], ...],
+    old: tuple[tuple[str, Value], ...],
+    compared: bool,
+) -> Iterator[str]:
+    if not new and not old:
+        return
+    before, after = dict(old), dict(new)
+    yield f"    {title}"
+    for name in dict.fromkeys((*after, *before)):
+        a, b = before.get(name), after.get(name)
+        now = "absent" if b is None else value_text(b)
+        if compared and (a is None or b is None or a != b):
+            was = "absent" if a is None else value_text(a)
+            now = f"{was} -> {now}" if was != now else f"{was} -> another that looks the same"
+        yield f"      {clean(name, 40)} = {now}"
+
+
+def value_text(value: Value) -> str:
+    """A value as its program printed it, cut."""
+    text = clean(value.text)
+    return text if value.exact else f"{text} ({clean(value.type)})"

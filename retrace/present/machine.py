@@ -1,0 +1,258 @@
+"""The report for other programs: one JSON object, `retrace-report/1`."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from math import isfinite
+from typing import Any, TypeAlias, cast
+
+from retrace.causes import Cause
+from retrace.model import Key, Leaf, Miss, Run, Stage, Value, Verdict
+from retrace.present.sentences import explanation
+from retrace.present.view import View
+
+Object: TypeAlias = dict[str, Any]
+
+SCHEMA = "retrace-report/1"
+"""Raised when a field changes its meaning; fields may be added under one number."""
+
+
+def report(
+    view: View, verdicts: Sequence[Verdict] | None = None, *, keys: bool = False
+) -> Object:
+    """The whole report.
+
+    Args:
+        view: the whole recording.
+        verdicts: the misses to tell of; None for all.
+        keys: whether each miss carries its cache key.
+    """
+    told = view.verdicts if verdicts is None else verdicts
+    return {
+        "schema": SCHEMA,
+        "runs": [_run(run) for run in view.recording.runs],
+        "summary": _summary(view, told),
+        "functions": _functions(view, told),
+        "misses": [miss_report(view, verdict, keys=keys) for verdict in told],
+    }
+
+
+def encode(fields: Object) -> str:
+    """One line of JSON, in ASCII: names may hold what no encoding takes."""
+    return json.dumps(_finite(fields), allow_nan=False) + "\n"
+
+
+def miss_report(view: View, verdict: Verdict, *, keys: bool = False) -> Object:
+    """One miss, as in the report."""
+    miss, nearest = verdict.miss, verdict.nearest
+    function, site, cache, program = (
+        miss.function,
+        miss.call_site,
+        miss.persistent_cache,
+        miss.program,
+    )
+    fields: Object = {
+        "id": miss.id,
+        "label": view.label(miss),
+        "run": miss.run,
+        "time": _time(miss.time),
+        "function": {
+            "name": function.name,
+            "jax_name": function.jax_name,
+            "qualname": function.qualname,
+            "file": function.file,
+            "line": function.line,
+            "kind": function.kind.value,
+        },
+        "call_site": site
+        and {
+            "file": site.file,
+            "line": site.line,
+            "function": site.function,
+            "source": site.source,
+            "library": site.library,
+        },
+        "parent": miss.parent,
+        "derived": miss.derived,
+        "inner": miss.inner,
+        "thread": miss.thread,
+        "stages": {stage.value: miss.stages.get(stage) for stage in Stage},
+        "in_flight": miss.in_flight and miss.in_flight.value,
+        "raised": miss.raised,
+        "persistent_cache": cache
+        and {"outcome": cache.outcome, "key": cache.key, "reason": cache.reason},
+        "cause": verdict.cause.value,
+        "detail": verdict.detail,
+        "pattern": verdict.pattern,
+        "nearest": nearest and nearest.id,
+        "changes": [
+            {
+                "component": change.component.value,
+                "path": change.path,
+                "detail": change.detail,
+                "old": change.old,
+                "new": change.new,
+                "exact": change.exact,
+            }
+            for change in verdict.changes
+        ],
+        "program": program
+        and {
+            "hash": program.hash,
+            "equations": program.equations,
+            "change": verdict.program_change,
+        },
+        "avoidable": verdict.avoidable,
+        "explanation": explanation(view, verdict),
+        "fix": verdict.fix and {"code": verdict.fix.code, "text": verdict.fix.text},
+    }
+    if program is None:
+        fields["program"] = {"hash": None, "equations": None, "change": verdict.program_change}
+    if keys:
+        fields["key"] = _key(miss)
+    return fields
+
+
+def show(view: View, verdict: Verdict) -> Object:
+    """One miss with its key, and the nearest key to hold it against."""
+    fields = miss_report(view, verdict, keys=True)
+    fields["schema"] = SCHEMA
+    fields["nearest_key"] = verdict.nearest and _key(verdict.nearest)
+    nearest = verdict.nearest and view.by_id.get(verdict.nearest.id)
+    fields["nearest_call_site"] = nearest and miss_report(view, nearest)["call_site"]
+    return fields
+
+
+def _time(at: float) -> str:
+    try:
+        return datetime.fromtimestamp(at, UTC).isoformat().replace("+00:00", "Z")
+    except (ValueError, OverflowError, OSError):
+        return "1970-01-01T00:00:00Z"  # a damaged recording holds any number
+
+
+def _run(run: Run) -> Object:
+    return {
+        "id": run.id,
+        "host": run.host,
+        "pid": run.pid,
+        "process_index": run.process_index,
+        "started": _time(run.started),
+        "argv": run.argv,
+        "python": run.python,
+        "jax": run.jax,
+        "jaxlib": run.jaxlib,
+        "backend": run.backend,
+        "complete": run.complete,
+        "losses": run.losses,
+    }
+
+
+def _summary(view: View, verdicts: Sequence[Verdict]) -> Object:
+    total = view.totals(verdicts)
+    causes: dict[Cause, Object] = {}
+    for verdict in verdicts:
+        row = causes.setdefault(verdict.cause, {"misses": 0, "seconds": 0.0})
+        row["misses"] += 1
+        row["seconds"] += view.own[verdict.miss.id]
+    return {
+        "misses": total.misses,
+        "traces": total.ran[Stage.TRACE],
+        "lowerings": total.ran[Stage.LOWER],
+        "compiles": total.ran[Stage.COMPILE],
+        "seconds": {stage.value: total.seconds[stage] for stage in Stage},
+        "avoidable": {"misses": total.avoidable, "seconds": total.avoidable_seconds},
+        "by_cause": {cause.value: causes[cause] for cause in Cause if cause in causes},
+    }
+
+
+def _functions(view: View, verdicts: Iterable[Verdict]) -> list[Object]:
+    rows: dict[str, Object] = {}
+    for verdict in verdicts:
+        function = verdict.miss.function
+        row = rows.setdefault(
+            function.site,
+            {
+                "name": function.name,
+                "file": function.file,
+                "line": function.line,
+                "kind": function.kind.value,
+                "misses": 0,
+                "first_traces": 0,
+                "seconds": 0.0,
+                "causes": Counter[str](),
+            },
+        )
+        row["misses"] += 1
+        row["first_traces"] += verdict.cause is Cause.FIRST_TRACE
+        row["seconds"] += view.own[verdict.miss.id]
+        row["causes"][verdict.cause.value] += 1
+    return sorted(rows.values(), key=lambda row: row["seconds"], reverse=True)
+
+
+def _key(miss: Miss) -> Object:
+    key: Key = miss.key
+    return {
+        "function": {
+            "object": miss.function.object,
+            "site": miss.function.site,
+            "code": miss.function.code,
+            "closure": _values(miss.function.closure),
+            "defaults": _values(miss.function.defaults),
+            "bound": _values(miss.function.bound),
+            "wrappers": list(miss.function.wrappers),
+        },
+        "leaves": [_leaf(leaf) for leaf in key.leaves],
+        "tree": [
+            {
+                "path": node.path,
+                "type": node.type,
+                "children": list(node.children),
+                "meta": _values(node.meta),
+            }
+            for node in key.tree
+        ],
+        "static": _values(key.static),
+        "signature": dict(key.signature),
+        "options": _values(key.options),
+        "config": _values(key.config),
+    }
+
+
+def _leaf(leaf: Leaf) -> Object:
+    return {
+        "path": leaf.path,
+        "shape": list(leaf.shape),
+        "dtype": leaf.dtype,
+        "weak_type": leaf.weak_type,
+        "sharding": leaf.sharding,
+        "committed": leaf.committed,
+        "memory_kind": leaf.memory_kind,
+        "layout": leaf.layout,
+    }
+
+
+def _values(values: Iterable[tuple[str, Value]]) -> Object:
+    return {
+        name: {
+            "type": value.type,
+            "text": value.text,
+            "token": value.token,
+            "exact": value.exact,
+            "data": value.data,
+        }
+        for name, value in values
+    }
+
+
+def _finite(value: Any) -> Any:
+    """The same without NaN and infinities, for which JSON has no word."""
+    if isinstance(value, float) and not isfinite(value):
+        return repr(value)
+    if isinstance(value, dict):
+        return {str(name): _finite(item) for name, item in cast(Object, value).items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in cast(list[Any], value)]
+    return value

@@ -1,0 +1,135 @@
+"""The report as Markdown, for issues and reviews."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from retrace.causes import Cause
+from retrace.model import Stage, Verdict
+from retrace.present.message import eager_row, heading, lines, origin, where
+from retrace.present.sentences import explanation
+from retrace.present.terminal import lost, unfinished
+from retrace.present.view import Group, Sort, View
+from retrace.present.words import clean, count, name, seconds
+
+_SPECIAL = re.compile(r"([\\*_{}\[\]<>()#+!|~$&-])")
+_SPAN = re.compile(r"`([^`]*)`")
+
+
+def escaped(text: str) -> str:
+    """Text that Markdown shows as it is; what stands between backticks becomes code."""
+    parts = _SPAN.split(clean(text, None))
+    shown = [code(part) if index % 2 else _plain(part) for index, part in enumerate(parts)]
+    return "".join(shown)
+
+
+def _plain(text: str) -> str:
+    return _SPECIAL.sub(r"\\\1", text).replace("`", "\\`")
+
+
+def code(text: str) -> str:
+    """Text in a code span, also within a table."""
+    text = clean(text, None).replace("|", "\u00a6")
+    longest = max((len(run) for run in re.findall("`+", text)), default=0)
+    fence = "`" * (longest + 1)
+    pad = " " if text.startswith("`") or text.endswith("`") or not text else ""
+    return f"{fence}{pad}{text}{pad}{fence}"
+
+
+def report(
+    view: View,
+    verdicts: Sequence[Verdict] | None = None,
+    *,
+    sort: Sort = "seconds",
+    keys: bool = False,
+) -> str:
+    """What was recorded, explained, worst first; arguments as those of the text report."""
+    told = view.verdicts if verdicts is None else verdicts
+    groups = view.groups(told, sort)
+    out = ["# retrace report", "", *_opening(view, told)]
+    loud = [group for group in groups if not group.is_quiet]
+    if loud:
+        out += ["", "| seconds | misses | function | place | cause | avoidable |"]
+        out += ["|---:|---:|---|---|---|---|"]
+        out += [_row(view, group) for group in loud]
+    for group in loud:
+        out += ["", *_section(view, group, keys)]
+    out += _quiet([group for group in groups if group.is_quiet], view)
+    if said := [*unfinished(view), *lost(view)]:
+        out += ["", "## What is missing", "", *(f"- {escaped(text)}" for text in said)]
+    return "\n".join(out) + "\n"
+
+
+def _opening(view: View, told: Sequence[Verdict]) -> Iterator[str]:
+    total = view.totals(told)
+    worth = f"{total.avoidable:,} avoidable, {seconds(total.avoidable_seconds)}"
+    spent = ", ".join(
+        f"{stage.value} {seconds(total.seconds[stage])}" for stage in Stage if total.ran[stage]
+    )
+    yield (
+        f"**{count(total.misses, 'miss', 'misses')}** in {code(origin(view))}, "
+        f"{seconds(total.all_seconds)}{f' ({spent})' if spent else ''}; **{worth}**."
+    )
+
+
+def _row(view: View, group: Group) -> str:
+    cells = (
+        seconds(group.seconds),
+        f"{len(group.verdicts):,}",
+        code(
+            "eager operations"
+            if group.cause is Cause.EAGER_OP
+            else name(group.shown.miss.function)
+        ),
+        code(where(view, group)),
+        group.cause.value,
+        group.avoidable,
+    )
+    return f"| {' | '.join(cells)} |"
+
+
+def _section(view: View, group: Group, keys: bool) -> Iterator[str]:
+    yield f"## {_plain(heading(view, group))}"
+    yield ""
+    yield f"{code(where(view, group))}. {escaped(explanation(view, group.shown))}"
+    yield ""
+    label = ""
+    for line in lines(view, group):
+        label = line.label or label
+        said = ", ".join(line.cells)
+        if label == "fix":
+            yield f"- **fix**: {escaped(said)}"
+        elif label in ("because", "program", "nearest", "made of") or len(line.cells) > 1:
+            yield f"- {label}: {', '.join(code(cell) for cell in line.cells)}"
+        else:
+            yield f"- {label}: {escaped(said)}"
+    yield f"- more: {code(f'retrace show {group.shown.miss.id}')}"
+    if keys:
+        from retrace.present.key import key_lines
+
+        yield from ("", "````text")
+        yield from (text[2:] for text in key_lines(group.shown) if text)
+        yield "````"
+
+
+def _quiet(groups: list[Group], view: View) -> Iterator[str]:
+    eager = [group for group in groups if group.cause is Cause.EAGER_OP]
+    if eager:
+        yield from ("", "## Eager operations, each a program of its own", "")
+        yield from ("| seconds | programs | line | operations |", "|---:|---:|---|---|")
+        for group in eager:
+            number, at, which = eager_row(view, group)
+            yield f"| {seconds(group.seconds)} | {number} | {code(at)} | {escaped(which)} |"
+    first = [group for group in groups if group.cause is Cause.FIRST_TRACE]
+    if first:
+        yield from ("", "## First traces", "")
+        yield from ("| seconds | programs | function | place |", "|---:|---:|---|---|")
+        for group in first:
+            miss = group.shown.miss
+            cells = (
+                seconds(group.seconds),
+                f"{len(group.verdicts):,}",
+                code(name(miss.function)),
+            )
+            yield f"| {' | '.join(cells)} | {code(where(view, group))} |"

@@ -1,0 +1,347 @@
+"""The message: verdict first, then cause, evidence, cost and what to do."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from retrace.causes import Cause
+from retrace.model import Change, Component, Kind, Miss, Stage, Verdict
+from retrace.present import sentences
+from retrace.present.view import Group, View
+from retrace.present.words import (
+    clean,
+    count,
+    cut,
+    did,
+    listed,
+    name,
+    ordinal,
+    place,
+    seconds,
+    times,
+)
+
+_LEAF = (Component.SHAPE, Component.DTYPE, Component.WEAK_TYPE)
+_OF_FUNCTION = (Component.FUNCTION, Component.CODE, Component.CLOSURE, Component.DEFAULTS)
+_MOST = 4
+"""So many changes are written out; the others are counted."""
+
+_RECREATED = {
+    Cause.FUNCTION_REDEFINED: "the `def` ran again",
+    Cause.LAMBDA_RECREATED: "the lambda was made again",
+    Cause.PARTIAL_RECREATED: "the partial was made again",
+    Cause.TRANSFORM_RECREATED: "the transform was applied again",
+    Cause.METHOD_REBOUND: "the method was bound again",
+    Cause.SOURCE_CHANGED: "the source was edited",
+    Cause.CACHE_CLEARED: "an equal entry was cleared from the cache",
+    Cause.CACHE_EVICTED: "JAX dropped an equal entry from a full cache",
+    Cause.JAXPR_CHANGED: "an equal key, and another program",
+    Cause.CONTROL_FLOW_RECREATED: "the body was defined again",
+}
+
+
+class Line(NamedTuple):
+    """One line of a message: what it is about, and the cells of its text."""
+
+    label: str
+    cells: tuple[str, ...]
+
+
+def heading(view: View, group: Group, same: str = ", same cause") -> str:
+    """`train_step traced again (3rd time, avoidable)`."""
+    verdict = group.shown
+    miss = verdict.miss
+    who = name(miss.function)
+    if miss.derived is not None:
+        who = f"{who} ({clean(miss.derived)})"
+    if group.cause is Cause.EAGER_OP:
+        number = len(group.verdicts)
+        said = f"{count(number, 'eager operation')} compiled on one line"
+        return f"{said} ({_worth(group)})"
+    if group.cause is Cause.FIRST_TRACE and not verdict.repeat:
+        return f"{who} {did(miss, '').replace(' without a trace', '')} for the first time"
+    if len(group.verdicts) > 1:
+        return f"{who} {did(miss)} ({times(len(group.verdicts))}{same}, {_worth(group)})"
+    return f"{who} {did(miss)} ({ordinal(view.number[miss.id])} time, {_worth(group)})"
+
+
+def _worth(group: Group) -> str:
+    words = {"yes": "avoidable", "maybe": "perhaps avoidable", "no": "not avoidable"}
+    said = words[group.avoidable]
+    sure = sum(verdict.avoidable == group.avoidable for verdict in group.verdicts)
+    if group.avoidable != "no" and sure < len(group.verdicts):
+        return f"{sure:,} {said}"
+    return said
+
+
+def lines(view: View, group: Group) -> Iterator[Line]:
+    """The lines under the heading."""
+    verdict = group.shown
+    yield from _because(view, group)
+    if (said := verdict.pattern) is not None:
+        yield Line("pattern", (sentences.pattern(said),))
+    if verdict.nearest is not None and group.cause is not Cause.EAGER_OP:
+        yield Line("nearest", (_nearest(view, verdict.nearest),))
+        if same := _same(verdict):
+            yield Line("same", (same,))
+    elif group.cause is Cause.EAGER_OP:
+        yield Line("made of", (_operations(group.verdicts),))
+    if inner := _inner(group):
+        yield Line("inner", (inner,))
+    if raised := _raised(group):
+        yield Line("raised", (raised,))
+    yield Line("cost", (_cost(group),))
+    if program := _program(view, verdict):
+        yield Line("program", (program,))
+    if only := _only(view, group):
+        yield Line("process", (only,))
+    if verdict.fix is not None:
+        yield Line("fix", (clean(verdict.fix.text, 400),))
+
+
+def _because(view: View, group: Group) -> Iterator[Line]:
+    verdict = group.shown
+    label = "because"
+    if group.cause is Cause.UNKNOWN or (group.cause is Cause.FIRST_TRACE and verdict.detail):
+        yield Line(label, (sentences.explanation(view, verdict),))
+        return
+    if group.cause in _RECREATED:
+        said = _RECREATED[group.cause]
+        if verdict.detail:
+            detail = clean(verdict.detail, 160)
+            said = detail if group.cause is Cause.METHOD_REBOUND else f"{said}: {detail}"
+            said = said.replace(": by ", " by ")
+        yield Line(label, (said,))
+        label = ""
+    elif not verdict.changes:
+        if group.cause not in (Cause.FIRST_TRACE, Cause.EAGER_OP):
+            yield Line(label, (sentences.explanation(view, verdict),))
+        return
+    told = [change for change in verdict.changes if _tells(change, group.cause)]
+    arrays: set[str | None] = set()
+    for change in told[:_MOST]:
+        yield Line(label, _cells(verdict, change, change.path in arrays))
+        label = ""
+        if change.component in _LEAF:
+            arrays.add(change.path)
+    if len(told) > _MOST:
+        yield Line("", (f"and {count(len(told) - _MOST, 'more change')}",))
+    if others := _others(group):
+        yield Line("", (others,))
+
+
+def _tells(change: Change, cause: Cause) -> bool:
+    # That the object is new is the cause itself, or else of no consequence.
+    if change.component in (Component.FUNCTION, Component.PROGRAM):
+        return False
+    return not (change.component is Component.CODE and cause is Cause.SOURCE_CHANGED)
+
+
+def _cells(verdict: Verdict, change: Change, again: bool) -> tuple[str, ...]:
+    what = change.component.value.replace("_", " ")
+    path = () if change.path is None else (clean(change.path, 40),)
+    detail = clean(change.detail, 100)
+    if change.component in _LEAF and not again:
+        old, new = sentences.sides(verdict, change)
+        said = f"{old} -> {new}"
+        extra = () if change.component is Component.DTYPE or detail in said else (detail,)
+        return (what, *path, said, *extra)
+    return (what, *path, detail)
+
+
+def _others(group: Group) -> str:
+    """What the other misses of the group changed, in one line."""
+    shown = group.shown
+    if any(change.component is Component.SHAPE for change in shown.changes):
+        sizes: dict[str, None] = {}
+        for verdict in group.verdicts:
+            for change in verdict.changes:
+                if change.component is Component.SHAPE and verdict is not shown:
+                    sizes.setdefault(sentences.sides(verdict, change)[1])
+        first = {sentences.sides(shown, c)[1] for c in shown.changes}
+        other = [size for size in sizes if size not in first]
+        return f"also {listed(other, 4, 'other shapes')}" if other else ""
+    same = _telling(shown)
+    told: Counter[str] = Counter()
+    for verdict in group.verdicts:
+        if verdict is not shown and (what := _telling(verdict)) != same and what:
+            told[what] += 1
+    said = [
+        f"{what} ({times(number)})" if number > 1 else what for what, number in told.most_common()
+    ]
+    return f"also {listed(said, 3, 'other changes')}" if said else ""
+
+
+def _telling(verdict: Verdict) -> str:
+    for change in verdict.changes:
+        if change.component not in (Component.FUNCTION, Component.PROGRAM):
+            # Only where it lies: what it became may be another each time.
+            path = "" if change.path is None else f" {clean(change.path, 40)}"
+            return change.component.value.replace("_", " ") + path
+    return ""
+
+
+def _nearest(view: View, nearest: Miss) -> str:
+    said = view.label(nearest)
+    where = view.called_from(nearest)
+    return said if where is None else f"{said}, called from {where}"
+
+
+_ROOT = re.compile(r"[^.\[]*")
+
+
+def _same(verdict: Verdict) -> str:
+    """What did not change, with the arguments by name."""
+    key = verdict.miss.key
+    changed = {change.component for change in verdict.changes}
+    touched = {_argument(change.path) for change in verdict.changes if change.path is not None}
+    arguments = Counter(_argument(leaf.path) for leaf in key.leaves)
+    if (Component.TREE in changed and not touched) or "" in touched:
+        arguments.clear()
+    said = [
+        f"{clean(argument, 24)} ({count(leaves, 'leaf', 'leaves')})"
+        if leaves > 1
+        else clean(argument, 24)
+        for argument, leaves in sorted(arguments.items(), key=lambda item: -item[1])
+        if argument not in touched and argument
+    ]
+    if not touched & set(arguments) and len(said) > 3:
+        said = [f"all arguments ({count(len(key.leaves), 'leaf', 'leaves')})"]
+    elif len(said) > 3:
+        said = [*said[:3], f"{len(said) - 3} more arguments"]
+    if touched & set(arguments):
+        said += [words for part, words in _LEAF_WORDS if part not in changed]
+    said += [words for part, words, held in _other_parts(verdict) if held and part not in changed]
+    return ", ".join(said)
+
+
+_LEAF_WORDS = ((Component.SHAPE, "shapes"), (Component.DTYPE, "dtypes"))
+
+
+def _other_parts(verdict: Verdict) -> tuple[tuple[Component, str, bool], ...]:
+    key, function = verdict.miss.key, verdict.miss.function
+    new = any(change.component in _OF_FUNCTION for change in verdict.changes)
+    return (
+        (Component.STATIC, "static arguments", bool(key.static)),
+        (Component.OPTIONS, "jit options", bool(key.options)),
+        (Component.CONFIG, "config", bool(key.config)),
+        (Component.CODE, "code", new and function.code is not None),
+        (Component.CLOSURE, "closure", new and bool(function.closure or function.bound)),
+        (Component.DEFAULTS, "defaults", new and bool(function.defaults)),
+    )
+
+
+def _argument(path: str | None) -> str:
+    found = _ROOT.match(path or "")
+    return found[0] if found else ""
+
+
+def _operations(verdicts: Sequence[Verdict], most: int = 4) -> str:
+    named = Counter(name(verdict.miss.function) for verdict in verdicts)
+    said = [
+        f"{what} ({times(number)})" if number > 1 else what
+        for what, number in named.most_common()
+    ]
+    return listed(said, most)
+
+
+def _inner(group: Group) -> str:
+    """`and 6 inner functions`."""
+    nested = {v.miss.function.site for v in group.folded if v.miss.derived is None}
+    derived = Counter(clean(v.miss.derived) for v in group.folded if v.miss.derived is not None)
+    said: list[str] = []
+    if nested:
+        said.append(count(len(nested), "inner function"))
+    said += [count(number, f"{what} program") for what, number in derived.items()]
+    return f"and {listed(said)}" if said else ""
+
+
+def _raised(group: Group) -> str:
+    raised = Counter(clean(v.miss.raised) for v in group.verdicts if v.miss.raised is not None)
+    return listed(
+        [f"{what} ({times(number)})" if number > 1 else what for what, number in raised.items()]
+    )
+
+
+def _cost(group: Group) -> str:
+    total: dict[Stage, float] = {}
+    after = sum(v.miss.seconds for v in group.folded if v.miss.derived is not None)
+    for verdict in group.verdicts:
+        for stage, spent in verdict.miss.stages.items():
+            total[stage] = total.get(stage, 0.0) + spent
+    said = [f"{stage.value} {seconds(total[stage])}" for stage in Stage if stage in total]
+    if after:
+        said.append(f"derived {seconds(after)}")
+    misses = [verdict.miss for verdict in group.verdicts]
+    flying = next((miss.in_flight for miss in misses if miss.in_flight is not None), None)
+    if flying is not None:
+        said.append(f"killed in its {flying.value} stage")
+    text = "   ".join(said) or "nothing measured"
+    stored = sum(
+        m.persistent_cache is not None and m.persistent_cache.outcome == "hit" for m in misses
+    )
+    if stored:
+        text += (
+            f"   (disk cache hit {times(stored)})" if stored > 1 else "   (from the disk cache)"
+        )
+    if len(misses) > 1 and len(said) > 1:
+        text += f"   all {len(misses):,}: {seconds(group.seconds)}"
+    return text
+
+
+def _program(view: View, verdict: Verdict) -> str:
+    program, change = verdict.miss.program, verdict.program_change
+    held = "" if program is None else count(program.equations, "equation")
+    if verdict.nearest is None or change is None:
+        return ""
+    before = view.label(verdict.nearest)
+    other = verdict.nearest.program
+    said = {
+        "identical": f"identical to that of {before}",
+        "shapes-only": "none added or removed, only shapes differ",
+        "constants-only": "none added or removed, only constants differ",
+        "repeated": "the same ones, repeated another number of times",
+        "different": "",
+    }.get(change, clean(change))
+    if change == "different":
+        if program is None or other is None:
+            return f"another than that of {before}"
+        if program.equations == other.equations:
+            return f"{held}, as many as {before} has"
+        return f"{held}, {before} has {other.equations:,}"
+    return f"{held}, {said}" if held else said
+
+
+def _only(view: View, group: Group) -> str:
+    """What only some processes did."""
+    runs = {verdict.miss.run for verdict in group.verdicts}
+    every = {miss.run for miss in view.recording.misses}
+    if len(every) < 2 or runs == every:
+        return ""
+    named = [view.process(run.id) for run in view.recording.runs if run.id in runs]
+    return f"only {listed(named)} of {len(every)}"
+
+
+def where(view: View, group: Group) -> str:
+    """The place at the end of the heading."""
+    miss = group.shown.miss
+    if group.cause is Cause.EAGER_OP or miss.function.kind is Kind.OP:
+        return view.called_from(miss) or "inside jax"
+    return view.place(miss)
+
+
+def eager_row(view: View, group: Group) -> tuple[str, str, str]:
+    """A line's eager operations, as cells of a table: how many, where, which."""
+    return str(len(group.verdicts)), cut(where(view, group), 40), _operations(group.verdicts, 3)
+
+
+def origin(view: View) -> str:
+    """What was run."""
+    named: Counter[str] = Counter()
+    for run in view.recording.runs:
+        program = run.argv[0] if run.argv and run.argv[0] else "python"
+        named[place(program, None, view.base)] += 1
+    return listed([what for what, _ in named.most_common()])

@@ -1,0 +1,241 @@
+"""Each cause in one or two sentences, with the user's own names."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from retrace.causes import Cause
+from retrace.model import Change, Component, Kind, Leaf, Miss, Stage, Verdict
+from retrace.present.view import View
+from retrace.present.words import clean, count, did, listed, name
+
+PATTERNS = {
+    "compiles-twice": "compiles twice: weak on the first call, strong ever after, because the "
+    "result came back as the argument",
+    "placed-later": "placed later: JAX chose the place on the first call, the program ever after",
+    "equal-but-not-the-same": "equal, but not the same: a new object that holds what the "
+    "old one held",
+    "grows-by-one": "grows by one: every call has a shape of its own",
+    "last-partial-batch": "last partial batch: the data do not divide by the batch size",
+    "many-sizes": "many sizes: each one is a program of its own",
+    "ping-pong": "ping-pong: the same settings take turns",
+    "thousand-tiny-programs": "a thousand tiny programs: each operation is compiled on its own",
+}
+"""The patterns that have a name, in words."""
+
+
+def pattern(name: str) -> str:
+    """A pattern in words, also one that is not known here."""
+    return PATTERNS.get(name) or clean(name.replace("-", " "))
+
+
+def explanation(view: View, verdict: Verdict) -> str:
+    """Why a miss happened: one or two sentences, never empty."""
+    miss, nearest = verdict.miss, verdict.nearest
+    who = f"`{name(miss.function)}`"
+    if miss.derived is not None:
+        who = f"the {clean(miss.derived)} program of {who}"
+    before = "an earlier call" if nearest is None else view.label(nearest)
+    said = _sentence(view, verdict, who, before)
+    if miss.raised is not None:
+        said += f" It raised {clean(miss.raised)}, so JAX kept nothing of it."
+    if miss.in_flight is not None:
+        said += f" The recording ends while it was in its {miss.in_flight.value} stage."
+    return said[0].upper() + said[1:]
+
+
+def _sentence(  # noqa: C901, PLR0912 - one case for each cause, and nothing else
+    view: View, verdict: Verdict, who: str, before: str
+) -> str:
+    miss, changes = verdict.miss, verdict.changes
+    again = f"{who} was {did(miss)}"
+    written = view.place(miss)
+    detail = f": {clean(verdict.detail, 160)}" if verdict.detail else ""
+    match verdict.cause:
+        case Cause.FIRST_TRACE:
+            if verdict.repeat:
+                why = detail or ": it is not a new function"
+                return f"{who} was {did(miss, '')} as part of its first use{why}."
+            return f"{who} was {_first(miss)} for the first time in this process."
+        case Cause.FUNCTION_REDEFINED:
+            return (
+                f"{again} because its `def` at {written} ran again and made a new function "
+                f"object, and JAX knows a function by its object. {_rest(changes, before)}"
+            )
+        case Cause.LAMBDA_RECREATED:
+            return (
+                f"{again} because the lambda at {written} was made again, and JAX knows a "
+                f"function by its object. {_rest(changes, before)}"
+            )
+        case Cause.PARTIAL_RECREATED:
+            return (
+                f"{again} because a new `functools.partial` was made over it, and JAX takes each "
+                f"partial as another function. {_rest(changes, before)}"
+            )
+        case Cause.TRANSFORM_RECREATED:
+            made = (
+                listed([f"`{clean(wrapper)}`" for wrapper in miss.function.wrappers])
+                or "a transform"
+            )
+            return (
+                f"{again} because {made} was applied to it anew, and each application makes "
+                f"another function for JAX. {_rest(changes, before)}"
+            )
+        case Cause.METHOD_REBOUND:
+            what = "instance" if miss.function.kind is Kind.CALLABLE else "bound method"
+            return f"{again} because JAX was given another {what} than in {before}{detail}."
+        case Cause.SOURCE_CHANGED:
+            return (
+                f"{again} because its source at {written} is another than in {before}: it was "
+                "edited, and run or loaded again."
+            )
+        case Cause.JIT_OPTIONS_CHANGED:
+            what = _listed(changes, Component.OPTIONS) or "other options"
+            return f"{again} because `jax.jit` was given other options than in {before}: {what}."
+        case Cause.CONFIG_CHANGED:
+            what = _listed(changes, Component.CONFIG) or "a setting"
+            return (
+                f"{again} because JAX's configuration is another than in {before}: {what}. "
+                "JAX keeps a program for each setting."
+            )
+        case Cause.STATIC_ARGUMENT_CHANGED:
+            what = _listed(changes, Component.STATIC) or "a value"
+            return (
+                f"{again} because a static argument is another than in {before}: {what}. JAX "
+                "compiles a program for each value of a static argument."
+            )
+        case Cause.CALL_SIGNATURE_CHANGED:
+            what = _listed(changes, Component.SIGNATURE) or "the number of arguments differs"
+            return f"{again} because it was called in another way than in {before}: {what}."
+        case Cause.TREE_STRUCTURE_CHANGED:
+            what = _listed(changes, Component.TREE) or "the structure differs"
+            return f"{again} because its arguments are built otherwise than in {before}: {what}."
+        case Cause.SHAPE_CHANGED:
+            what = _arrays(verdict, Component.SHAPE)
+            return f"{again} because shapes differ from those of {before}: {what}."
+        case Cause.DTYPE_CHANGED:
+            what = _arrays(verdict, Component.DTYPE)
+            return f"{again} because dtypes differ from those of {before}: {what}."
+        case Cause.WEAK_TYPE_CHANGED:
+            return (
+                f"{again} because weak types differ from those of {before}: "
+                f"{_arrays(verdict, Component.WEAK_TYPE)}. A Python number is weakly typed; a "
+                "result or an array with a dtype of its own is not."
+            )
+        case Cause.SHARDING_CHANGED:
+            what = _listed(changes, Component.SHARDING) or "the placement differs"
+            return f"{again} because arrays lie elsewhere than in {before}: {what}."
+        case Cause.CACHE_CLEARED:
+            return (
+                f"{again}, with the key of {before}, because the cache was cleared in "
+                f"between{_by(verdict)}."
+            )
+        case Cause.CACHE_EVICTED:
+            return (
+                f"{again}, with the key of {before}, because JAX dropped that entry from a cache "
+                f"of bounded size{detail}."
+            )
+        case Cause.JAXPR_CHANGED:
+            return (
+                f"{again}, with the key of {before}, and became another program: it reads "
+                "something that is not an argument (a global, a closure, a clock, the order of "
+                f"a set){detail}."
+            )
+        case Cause.EAGER_OP:
+            where = view.called_from(miss)
+            at = f" on {where}" if where else ""
+            said = (
+                f"{who} ran outside every jitted function{at}, so JAX compiled it as a "
+                "program of its own."
+            )
+            if changes and verdict.nearest is not None:
+                said += f" Against {before}: {_changed(verdict)}."
+            return said
+        case Cause.CONTROL_FLOW_RECREATED:
+            bodies = listed([f"`{name(body)}`" for body in miss.bodies]) or "its body"
+            return (
+                f"{again} because {bodies} was defined again, and JAX knows the body of an eager "
+                f"loop or branch by its object. The work of {before} was done once more."
+            )
+        case Cause.UNKNOWN:
+            return (
+                f"{again}, and retrace cannot tell why: function, arguments, static values, "
+                f"options and config were compared with {before}, and nothing differs. This is "
+                "a bug in retrace: please report it with the output of "
+                f"`retrace show {miss.id}`."
+            )
+    assert_never(verdict.cause)
+
+
+def _first(miss: Miss) -> str:
+    stages = {*miss.stages, miss.in_flight}
+    if Stage.TRACE not in stages:
+        return did(miss, "").replace(" without a trace", "")
+    return "traced and compiled" if Stage.COMPILE in stages else "traced"
+
+
+def _by(verdict: Verdict) -> str:
+    if not verdict.detail:
+        return ""
+    detail = clean(verdict.detail, 160)
+    return f" {detail}" if detail.startswith("by ") else f": {detail}"
+
+
+def _rest(changes: tuple[Change, ...], before: str) -> str:
+    """What else differs in the function, and whether the work was wasted."""
+    parts = (Component.CODE, Component.CLOSURE, Component.DEFAULTS)
+    differing = [change for change in changes if change.component in parts]
+    if differing:
+        said = listed([_one(change) for change in differing], 2, "more changes")
+        return f"Against {before}, it also differs in {said}."
+    if any(change.component is Component.PROGRAM for change in changes):
+        return f"Its code is as in {before}, its program is not."
+    return f"Nothing else differs from {before}: the work was done once more for nothing."
+
+
+def _one(change: Change) -> str:
+    """One change in words: `lr`: 0.1 -> 0.2."""
+    detail = clean(change.detail, 120)
+    if change.path is None:
+        return detail
+    return f"`{clean(change.path)}` ({detail})" if detail else f"`{clean(change.path)}`"
+
+
+def _listed(changes: tuple[Change, ...], component: Component) -> str:
+    own = [_one(change) for change in changes if change.component is component]
+    return listed(own, 3, "more")
+
+
+def _changed(verdict: Verdict) -> str:
+    return listed([_one(change) for change in verdict.changes], 2, "more changes")
+
+
+def _arrays(verdict: Verdict, component: Component) -> str:
+    own = [change for change in verdict.changes if change.component is component]
+    said: list[str] = []
+    for change in own[:2]:
+        old, new = sides(verdict, change)
+        said.append(f"`{clean(change.path or 'an argument')}` is {new} (was {old})")
+    if len(own) > 2:
+        said.append(count(len(own) - 2, "more array"))
+    return listed(said) or "they differ"
+
+
+def sides(verdict: Verdict, change: Change) -> tuple[str, str]:
+    """Both sides of a change of an array, as JAX writes its type."""
+    old = None if verdict.nearest is None else leaf(verdict.nearest, change.path)
+    new = leaf(verdict.miss, change.path)
+    if old is None or new is None:
+        return clean(change.old), clean(change.new)
+    return array(old), array(new)
+
+
+def array(leaf: Leaf) -> str:
+    """`weak int32[]`, `float32[3,4]`."""
+    axes = ",".join(map(str, leaf.shape))
+    return clean(f"{'weak ' if leaf.weak_type else ''}{leaf.dtype}[{axes}]")
+
+
+def leaf(miss: Miss, path: str | None) -> Leaf | None:
+    """The array at a path of a miss."""
+    return next((leaf for leaf in miss.key.leaves if leaf.path == path), None)

@@ -1,0 +1,118 @@
+"""How names, values, places, counts and seconds are written for people.
+
+Whatever comes from a program passes through `clean`: a name may hold anything.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+
+from retrace.model import CallSite, Function, Miss, Stage
+
+# Terminal control codes, line breaks, marks that turn the direction of writing,
+# and halves of surrogate pairs, which no encoding takes.
+_UNPRINTABLE = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb"
+    "\ud800-\udfff]"
+)
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]{4,}")
+_PACKAGES = re.compile(r"^.*[/\\](?:site|dist)-packages[/\\]")
+
+LONG = 72
+"""Characters of a value that fit into a line beside its path."""
+
+
+def clean(text: object, limit: int | None = LONG) -> str:
+    """Text that a terminal shows as it is: no control codes, no addresses, not too long."""
+    said = text if isinstance(text, str) else str(text)
+    if limit is not None and len(said) > 4 * limit:
+        said = cut(said, 2 * limit)  # a hostile megabyte is not searched as a whole
+    said = _ADDRESS.sub("", said)
+    said = _UNPRINTABLE.sub(lambda found: ascii(found[0])[1:-1], said)
+    return said if limit is None else cut(said, limit)
+
+
+def cut(text: str, limit: int) -> str:
+    """Text with its middle left out where it is longer than `limit`."""
+    if len(text) <= limit:
+        return text
+    head = (limit - 3) * 2 // 3
+    return f"{text[:head]}...{text[len(text) - (limit - 3 - head) :]}"
+
+
+def seconds(value: float) -> str:
+    """Seconds with two or three figures that matter."""
+    if value >= 100:
+        return f"{value:,.0f} s"
+    if value >= 9.95:
+        return f"{value:.1f} s"
+    if value >= 0.01 or value == 0:
+        return f"{value:.2f} s"
+    return "under 0.01 s"
+
+
+def count(number: int, noun: str, plural: str | None = None) -> str:
+    """`1 miss`, `1,204 misses`."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def ordinal(number: int) -> str:
+    """`1st`, `2nd`, `11th`."""
+    ending = (
+        "th"
+        if number % 100 in (11, 12, 13)
+        else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    )
+    return f"{number:,}{ending}"
+
+
+def times(number: int) -> str:
+    """`once`, `twice`, `17 times`."""
+    return {1: "once", 2: "twice"}.get(number, f"{number:,} times")
+
+
+def listed(items: Sequence[str], most: int = 3, more: str = "more") -> str:
+    """`a, b and c`; what is beyond `most` is counted."""
+    if len(items) > most:
+        items = [*items[:most], f"{len(items) - most:,} {more}"]
+    if len(items) < 2:
+        return "".join(items)
+    return f"{', '.join(items[:-1])} and {items[-1]}"
+
+
+def place(file: str | None, line: int | None, base: str = "") -> str:
+    """`train.py:41`: short beneath `base` and for installed packages, whole elsewhere."""
+    if not file:
+        return "an unknown place"
+    shown = _PACKAGES.sub("", file)
+    if base and shown.startswith(base.rstrip(os.sep) + os.sep):
+        shown = shown[len(base.rstrip(os.sep)) + 1 :]
+    shown = clean(shown, None)
+    if len(shown) > 48:  # the end of a path says more than its beginning
+        shown = f"...{shown[-45:]}"
+    return shown if line is None else f"{shown}:{line}"
+
+
+def name(function: Function) -> str:
+    """A function's name, as text."""
+    return clean(function.name, 48)
+
+
+def called_from(site: CallSite | None, base: str = "") -> str | None:
+    """The place of a call; None where it is not known."""
+    return None if site is None else place(site.file, site.line, base)
+
+
+def did(miss: Miss, again: str = "again") -> str:
+    """Which stages ran, as a verb: `traced again`."""
+    ran = set(miss.stages)
+    if miss.in_flight is not None:
+        ran.add(miss.in_flight)
+    after = f" {again}" if again else ""
+    if Stage.TRACE in ran:
+        return f"traced{after}"
+    if Stage.COMPILE in ran:
+        return f"compiled{after} without a trace"
+    return f"lowered{after} without a trace" if Stage.LOWER in ran else f"looked up{after}"

@@ -1,0 +1,237 @@
+"""A small training run as it would be recorded, for what presents it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from retrace.explain.verdict import judge
+from retrace.model import (
+    CallSite,
+    Function,
+    Key,
+    Kind,
+    Leaf,
+    Miss,
+    Node,
+    PersistentCache,
+    Program,
+    Recording,
+    Run,
+    Stage,
+    Value,
+)
+from retrace.present.view import View
+
+HOME = "/home/ada/digits"
+RUN = "k3x9f2a"
+STARTED = 1_763_666_400.0
+
+
+def array(path: str, dtype: str, *shape: int, weak: bool = False) -> Leaf:
+    """An uncommitted array."""
+    return Leaf(path, shape, dtype, weak, None, False, None)
+
+
+def plain(value: object) -> Value:
+    """A plain value, recorded whole."""
+    return Value(type(value).__name__, repr(value), repr(value), True, value)
+
+
+def function(name: str, line: int, kind: Kind = Kind.DEF, **fields: Any) -> Function:
+    """A function of train.py."""
+    number = fields.pop("object", line)
+    known: dict[str, Any] = {"code": f"c{line}", "qualname": name, "jax_name": name, **fields}
+    file = known.pop("file", f"{HOME}/train.py")
+    site = known.pop("site", f"{file}:{line}:{name}")
+    return Function(name=name, kind=kind, file=file, line=line, site=site, object=number, **known)
+
+
+def at(line: int, source: str, name: str = "main", file: str = "train.py") -> CallSite:
+    """A line of the program."""
+    return CallSite(f"{HOME}/{file}", line, name, source, False)
+
+
+class Story:
+    """Misses, one after the other."""
+
+    def __init__(self, run: str = RUN, **fields: Any) -> None:
+        self.misses: list[Miss] = []
+        known: dict[str, Any] = {
+            "host": "turing",
+            "pid": 4242,
+            "process_index": 0,
+            "started": STARTED,
+            "argv": [f"{HOME}/train.py", "--epochs", "3"],
+            "python": "3.11.7",
+            "jax": "0.10.2",
+            "jaxlib": "0.10.2",
+            "backend": "cpu",
+            "complete": True,
+        }
+        self.run = Run(id=run, **{**known, **fields})
+
+    def miss(
+        self,
+        what: Function,
+        key: Key,
+        site: CallSite | None,
+        stages: tuple[float | None, ...] = (0.1, 0.05, 1.0),
+        **fields: Any,
+    ) -> Miss:
+        """One more miss; `stages` are the seconds of trace, lower, compile."""
+        number = len(self.misses)
+        ran = {
+            stage: spent for stage, spent in zip(Stage, stages, strict=False) if spent is not None
+        }
+        known = {"stages": ran, "new_object": False, **fields}
+        told = Miss(
+            id=f"{self.run.id}-{number}",
+            run=self.run.id,
+            number=number,
+            time=STARTED + number,
+            thread="MainThread",
+            function=what,
+            key=key,
+            call_site=site,
+            **known,
+        )
+        self.misses.append(told)
+        return told
+
+    def recording(self) -> Recording:
+        """What was told so far, as it would be read."""
+        return Recording([self.run], self.misses)
+
+    def view(self) -> View:
+        """The same, explained."""
+        recording = self.recording()
+        return View(recording, judge(recording), HOME)
+
+
+TRAIN_STEP = function("train_step", 41)
+LOSS = function("loss_fn", 30)
+
+
+def step_key(batch: int, counter: Leaf) -> Key:
+    """The key of `train_step(params, batch, step)`."""
+    params = tuple(
+        array(f"params['layer{n}']['{part}']", "float32", *shape)
+        for n in range(3)
+        for part, shape in (("b", (64,)), ("w", (64, 64)))
+    )
+    return Key(
+        leaves=(
+            *params,
+            array("batch['image']", "float32", batch, 8, 8),
+            array("batch['label']", "int32", batch),
+            counter,
+        ),
+        tree=(Node("batch", "dict", ("['image']", "['label']")),),
+        signature=(("params", "positional"), ("batch", "positional"), ("step", "positional")),
+        config=(("jax_enable_x64", plain(False)),),
+    )
+
+
+def training(**fields: Any) -> Story:
+    """Initialised eagerly, counted from a Python int, a last partial batch, a lambda in a loop."""
+    story = Story(**fields)
+    first_line = at(12, "params = [jax.random.normal(key, shape) for shape in shapes]", "init")
+    for name in ("random_bits", "erf_inv", "mul", "mul", "add"):
+        op = function(name, 1, Kind.OP, file=None, site=f"op:{name}")
+        story.miss(op, Key((array("a", "float32", 64, 64),)), first_line, (0.004, 0.006, 0.05))
+    call = at(88, "params, step = train_step(params, batch, step)")
+    weak, strong = array("step", "int32", weak=True), array("step", "int32")
+    equations = ("p1", 412), ("p2", 412), ("p3", 412)
+    for (batch, counter), (hash_, number), spent in zip(
+        ((32, weak), (32, strong), (17, strong)),
+        equations,
+        ((0.31, 0.1, 12.4), (0.29, 0.1, 12.1), (0.3, 0.11, 11.8)),
+        strict=True,
+    ):
+        outer = story.miss(
+            TRAIN_STEP,
+            step_key(batch, counter),
+            call,
+            spent,
+            inner=23,
+            program=Program(hash_, number),
+            persistent_cache=PersistentCache(
+                "not-stored", "jit_train_step-5c01", "min-compile-time"
+            ),
+        )
+        image = Key((array("image", "float32", batch, 8, 8),))
+        inside = at(47, "loss, grads = loss_fn(params, batch['image'])", "train_step")
+        story.miss(LOSS, image, inside, (0.08,), parent=outer.id, nested=True)
+    scores = Key((array("w", "float32", 64, 10), array("x", "float32", 360, 64)))
+    for n in range(5):
+        evaluate = function("<lambda>", 97, Kind.LAMBDA, object=100 + n, qualname="main.<lambda>")
+        story.miss(
+            evaluate,
+            scores,
+            at(97, "accuracy = jax.jit(lambda w, x: (x @ w).argmax(1))(w, x)"),
+            (0.01, 0.01, 0.08),
+            program=Program("p9", 3),
+            new_object=True,
+        )
+    history = at(104, "losses = jnp.concatenate([losses, loss[None]])")
+    concatenate = function("concatenate", 1, Kind.OP, file=None, site="op:concatenate")
+    for n in range(4):
+        story.miss(
+            concatenate,
+            Key((array("operands[0]", "float32", n), array("operands[1]", "float32", 1))),
+            history,
+            (0.002, 0.004, 0.02),
+        )
+    return story
+
+
+def killed() -> Story:
+    """The same, killed while it compiled, with a line lost."""
+    story = training(complete=False, losses={"unreadable line": 2})
+    last = story.misses[-1]
+    export = function("export", 120)
+    story.misses.append(
+        replace(
+            last,
+            id=f"{RUN}-{last.number + 1}",
+            number=last.number + 1,
+            time=last.time + 1,
+            function=export,
+            key=Key((array("params", "float32", 64),)),
+            call_site=at(130, "export(params)"),
+            stages={Stage.TRACE: 0.2, Stage.LOWER: 0.1},
+            in_flight=Stage.COMPILE,
+        )
+    )
+    return story
+
+
+NASTY = "ev\x1b[31mil\n</script>`|*_[x](y)\u202e\ud800" + "A" * 10_000
+
+
+def hostile() -> Story:
+    """Names and values that no program should have."""
+    story = Story(argv=[NASTY], host=NASTY, losses={NASTY: 1}, complete=False)
+    for n in range(3):
+        nasty = function(
+            NASTY,
+            5,
+            Kind.LAMBDA,
+            object=n,
+            file=f"/tmp/{NASTY}.py",
+            qualname=NASTY,
+            jax_name=NASTY,
+        )
+        key = Key(
+            (array(f"x[{NASTY!r}]", NASTY, n),),
+            tree=(Node(NASTY, NASTY, (NASTY,), ((NASTY, Value(NASTY, NASTY, f"t{n}", False)),)),),
+            static=((NASTY, Value(NASTY, NASTY + str(n), f"t{n}", False)),),
+            signature=((NASTY, NASTY),),
+            config=((NASTY, Value(NASTY, f"<object at 0x7f00deadbee{n}>", f"t{n}", False)),),
+        )
+        site = CallSite(f"/tmp/{NASTY}", 3, NASTY, NASTY, False)
+        told = story.miss(nasty, key, site, raised=NASTY, new_object=True)
+        told.thread = NASTY
+        told.raised = NASTY if n == 2 else None
+    return story
