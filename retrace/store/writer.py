@@ -59,7 +59,7 @@ class Writer:
         self.failure: OSError | None = None
         """Why nothing can be written at present; None where all is well."""
         self.lost = 0
-        """Lines lost since the last one that was written."""
+        """Lines lost since the last one that was written; a part counts with its misses."""
         self._sink = sink
         self._told = False
         self._open = False
@@ -80,7 +80,7 @@ class Writer:
         number = self._parts.get(digest)
         if number is None:
             number = next(self._numbers)
-            if self._put(f'{{"part":{number},"kind":"{kind}","value":{text}}}'):
+            if self._put(f'{{"part":{number},"kind":"{kind}","value":{text}}}', part=True):
                 if len(self._parts) >= _KNOWN_PARTS:
                     self._parts.clear()
                 self._parts[digest] = number
@@ -115,13 +115,13 @@ class Writer:
         self._open = False
         self._sink.close()
 
-    def _put(self, line: str) -> bool:
+    def _put(self, line: str, part: bool = False) -> bool:
         if os.getpid() != self._pid:
             return False
         if len(line) >= LONGEST_LINE:
             line = _encode(_loss("too large to be recorded", 1))
         if self.failure is not None and time.monotonic() < self._retry_at:
-            self.lost += 1
+            self.lost += not part
             self._tell()
             return False
         try:
@@ -129,7 +129,7 @@ class Writer:
                 self._begin()
             self._sink.write(line)
         except OSError as error:
-            self.lost += 1
+            self.lost += not part
             self._fail(error)
             self._tell()
             return False
@@ -149,6 +149,7 @@ class Writer:
 
     def _fail(self, error: OSError) -> None:
         self._open = False
+        self._parts.clear()  # the next attempt may begin a new file
         self.failure = error
         self._retry_at = time.monotonic() + RETRY_SECONDS
 

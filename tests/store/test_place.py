@@ -1,0 +1,93 @@
+"""Where a recording goes, and which one is the newest."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from retrace.errors import UnreadableError, UsageError
+from retrace.model import Run
+from retrace.store.place import create, holds_recording, new_run_id, newest, recordings
+from retrace.store.sinks import File
+from retrace.store.writer import Writer
+
+
+def record(directory: Path) -> Path:
+    directory.mkdir(parents=True, exist_ok=True)
+    name = new_run_id()
+    Writer(File(directory / f"{name}.jsonl"), Run(name, "h", 1, None, 1.0, [], "", "", "")).end()
+    return directory
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_by_default_it_is_new_named_by_time_and_ignored_by_git(here: Path) -> None:
+    made = [create() for _ in range(3)]
+    assert len(set(made)) == 3
+    for path in made:
+        assert path.parent == here / ".retrace"
+        assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d(-\d)?", path.name)
+    assert (here / ".retrace" / ".gitignore").read_text() == "*\n"
+
+
+def test_the_newest_is_the_last_that_was_begun(here: Path) -> None:
+    root = here / ".retrace"
+    names = ["2026-01-02T03-04-05", "2026-01-02T03-04-05-2", "2026-01-02T03-04-05-10"]
+    for name in reversed(names):
+        record(root / name)
+    (root / "2026-12-31T00-00-00").mkdir()  # begun, and nothing recorded
+    assert newest().name == names[-1]
+    assert [path.name for path in recordings()] == names[::-1]
+    os.utime(record(root / "mine"), (0, 0))
+    assert [path.name for path in recordings()] == [*names[::-1], "mine"]
+
+
+def test_without_any_it_says_what_to_do() -> None:
+    assert list(recordings()) == []
+    with pytest.raises(UnreadableError, match="make one with `retrace run SCRIPT`"):
+        newest()
+
+
+def test_a_recording_is_neither_mixed_nor_lost_unasked(here: Path) -> None:
+    out = record(here / "out")
+    (out / "notes.jsonl").write_text('{"mine":1}\n')
+    (out / "notes.txt").write_text("mine")
+    before = sorted(out.iterdir())
+    with pytest.raises(UsageError, match=r"--force .* --append"):
+        create(out)
+    assert create(out, append=True) == out
+    assert sorted(out.iterdir()) == before
+    assert create(out, force=True) == out
+    assert sorted(path.name for path in out.iterdir()) == ["notes.jsonl", "notes.txt"]
+    assert not holds_recording(out)
+
+
+def test_a_directory_of_other_things_is_used_as_it_is(here: Path) -> None:
+    (here / "notes.txt").write_text("mine")
+    assert create(Path()) == here
+    assert create(Path("new/one")) == here / "new" / "one"
+    assert not (here / "new" / ".gitignore").exists()
+
+
+def test_what_cannot_be_written_is_one_line(here: Path) -> None:
+    (here / "file").write_text("")
+    with pytest.raises(UsageError, match="file is a file"):
+        create(Path("file"))
+    with pytest.raises(UsageError, match=r"cannot write .* --out DIR"):
+        create(Path("file/inner"))
+    (here / ".retrace").write_text("")
+    with pytest.raises(UsageError, match=r"\.retrace is a file"):
+        create()
+
+
+def test_run_ids_are_short_and_need_no_quoting() -> None:
+    ids = {new_run_id() for _ in range(2000)}
+    assert len(ids) == 2000
+    assert all(re.fullmatch("[a-z][0-9a-z]{6}", name) for name in ids)
