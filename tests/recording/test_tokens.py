@@ -220,14 +220,13 @@ def test_jax_compares_metadata_as_python_does(one: object, other: object) -> Non
     assert metadata_equal(one, other) is (one is other or bool(one == other))
 
 
+# Without NumPy scalars: compared with a tuple, they make an array.
 values = st.recursive(
     st.none()
     | st.booleans()
     | st.integers(-2, 3)
-    | st.sampled_from(
-        [0.0, -0.0, 1.0, 2.5, nan, 1 + 0j, 2j, np.int8(1), np.float32(2.5), "a", b"a"]
-    )
-    | st.sampled_from([Colour.RED, Number.ONE, area, Keyed(1), np.bool_(True)]),
+    | st.sampled_from([0.0, -0.0, 1.0, 2.5, nan, 1 + 0j, 2j, "a", b"a"])
+    | st.sampled_from([Colour.RED, Number.ONE, area, Keyed(1)]),
     lambda inner: (
         st.lists(inner, max_size=2).map(tuple)
         | st.frozensets(inner, max_size=2)
@@ -318,7 +317,8 @@ def test_seen() -> None:
 )
 def test_the_dead_leave_nothing(make: Callable[[], object]) -> None:
     tokens = Tokens()
-    tokens.metadata(make())
+    for take in (tokens.metadata, tokens.static):
+        take(make())  # its class lives on
     before = len(tokens)
     for _ in range(50):
         value = make()
