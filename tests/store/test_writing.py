@@ -191,7 +191,31 @@ def test_a_failing_disk_is_left_alone_between_attempts() -> None:
     miss(writer, 0)
     assert len(disk.lines) == 1
     writer.end()  # the last attempt waits for nothing
-    assert read_lines(disk.lines).runs[0].losses == {"not written: No space left on device": 3}
+    assert read_lines(disk.lines).runs[0].losses == {"not written: No space left on device": 2}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="limits")
+def test_a_line_that_was_torn_by_a_full_disk_spoils_no_other(
+    tmp_path: Path, at_once: None
+) -> None:
+    import resource
+
+    path = tmp_path / "k3f9a2x.jsonl"
+    writer = Writer(File(path), RUN)
+    miss(writer, 0)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 10, hard))
+    try:
+        with pytest.raises(OSError, match="too large"):
+            miss(writer, 1)
+        miss(writer, 2)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    miss(writer, 3)
+    writer.end()
+    recording = read([path])
+    assert [found.number for found in recording.misses] == [0, 3]
+    assert recording.runs[0].losses == {"unreadable line": 1, "not written: File too large": 2}
 
 
 def test_a_folder_that_is_missing_from_the_start_raises_at_the_first_line(
