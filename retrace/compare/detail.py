@@ -30,9 +30,11 @@ def placed(old: Leaf, new: Leaf) -> str:
     said: list[str] = []
     if old.committed != new.committed:
         said.append("uncommitted -> committed" if new.committed else "committed -> uncommitted")
+    # An open placement has neither memory kind nor layout: they follow with the sharding.
+    settled = old.sharding is not None and new.sharding is not None
     for name in ("sharding", "memory_kind", "layout"):
         a, b = getattr(old, name), getattr(new, name)
-        if a != b:
+        if a != b and (settled or name == "sharding" or old.sharding == new.sharding):
             said.append(f"{name.replace('_', ' ')}: {a or 'open'} -> {b or 'open'}")
     return ", ".join(said)
 
@@ -59,8 +61,6 @@ def value(old: Value | None, new: Value | None, absent: str = "absent") -> str:
         if old.type != new.type:
             return f"{old.type} {short(old.text)} -> {new.type} {short(new.text)}"
         return f"another {new.type}, printed alike: {short(new.text)}"
-    if old.type != new.type and old.text.lstrip("-").replace(".", "").isalnum():
-        return f"{old.type} {short(old.text)} -> {new.type} {short(new.text)}"
     return f"{short(old.text)} -> {short(new.text)}"
 
 

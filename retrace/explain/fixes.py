@@ -39,7 +39,8 @@ def _again(evidence: Evidence) -> Fix:
         text = f"jit {what} once, at module level, and pass {names} at each call."
         return Fix("jit-once-pass-arguments", text)
     if cells:
-        text = f"jit {what} once, outside the loop, and pass {_listed(cells)} as an argument."
+        passed = "as arguments" if len(cells) > 1 else "as an argument"
+        text = f"jit {what} once, outside the loop, and pass {_listed(cells)} {passed}."
         return Fix("jit-once-pass-arguments", text)
     text = f"jit {what} once, outside the loop or at module level, and call the result."
     if held and function.kind is Kind.LAMBDA:
@@ -81,9 +82,10 @@ def _static(evidence: Evidence) -> Fix:
             "`__hash__` by value, as a frozen dataclass has."
         )
         return Fix("compare-by-value", text)
-    if own and _side(own[0].old, "type") != _side(own[0].new, "type"):
-        old = _side(own[0].old, "type")
-        return Fix("one-static-type", f"pass {name} as the same type each time, say `{old}`.")
+    types = [str(_side(side, "type")) for change in own[:1] for side in (change.old, change.new)]
+    if len(set(types)) > 1 and all(map(_is_number, types)):
+        kind = "a Python int" if "int" in types else "one type"
+        return Fix("one-static-type", f"pass {name} as {kind} at every call.")
     text = f"pass {name} as an array if no shape depends on it; else keep to a few values."
     return Fix("static-to-dynamic", text)
 
@@ -97,7 +99,7 @@ def _tree(evidence: Evidence) -> Fix:
     own = [change for change in evidence[2] if change.component is Component.TREE]
     first = own[0]
     name = _listed([first.path])
-    if "static field" in first.detail:
+    if _side(first.new, "text") is not None:
         if looks_equal(first):
             return Fix("reuse-object", f"make {name} once and put the same object in each time.")
         return Fix("one-structure", f"keep {name} the same between calls.")
@@ -207,6 +209,10 @@ def _listed(names: list[str | None] | list[str]) -> str:
 
 def _side(side: object, name: str) -> object:
     return cast(dict[str, Any], side).get(name) if isinstance(side, dict) else None
+
+
+def _is_number(type_: str) -> bool:
+    return type_ in ("bool", "int", "float") or type_.startswith("numpy.")
 
 
 def _leaf(miss: Miss, path: str | None) -> Leaf | None:
