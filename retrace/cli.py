@@ -270,14 +270,14 @@ def _launch(
 
         stop()
         if not quiet:
-            _summarise(directory)
+            _summarise(directory, newest=out is None)
 
     if module is not None:
         return launch.run_module(module, program, before, after)
     return launch.run_script(program[0], program[1:], before, after)
 
 
-def _summarise(directory: Path) -> None:
+def _summarise(directory: Path, *, newest: bool) -> None:
     from retrace.present.terminal import summary
 
     try:
@@ -290,7 +290,7 @@ def _summarise(directory: Path) -> None:
         shown = shown[len(view.base) + 1 :]
     width, paint = _terminal(sys.stderr)
     try:
-        sys.stderr.write("\n" + summary(view, shown, width=width, paint=paint))
+        sys.stderr.write("\n" + summary(view, shown, newest=newest, width=width, paint=paint))
         sys.stderr.flush()
     except (OSError, AttributeError, ValueError):
         pass  # the program closed stderr, or its reader has gone
@@ -406,7 +406,7 @@ def _terminal(stream: Any, output: Path | None = None) -> tuple[int, Any]:
         return 80, plain
     from shutil import get_terminal_size
 
-    width = max(40, min(get_terminal_size().columns, 140))
+    width = max(60, min(get_terminal_size().columns, 140))
     coloured = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     return width, colour if coloured else plain
 

@@ -13,7 +13,7 @@ from retrace.present.terminal import lost, unfinished
 from retrace.present.view import Group, Sort, View
 from retrace.present.words import clean, count, name, seconds
 
-_SPECIAL = re.compile(r"([\\*_{}\[\]<>()#+!|~$&-])")
+_SPECIAL = re.compile(r"([\\*_\[\]<>#|~$&])")
 _SPAN = re.compile(r"`([^`]*)`")
 
 

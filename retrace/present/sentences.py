@@ -83,33 +83,35 @@ def _sentence(  # noqa: C901, PLR0912 - one case for each cause, and nothing els
             )
         case Cause.METHOD_REBOUND:
             what = "instance" if miss.function.kind is Kind.CALLABLE else "bound method"
-            return f"{again} because JAX was given another {what} than in {before}{detail}."
+            return f"{again} because its {what} is another object than that of {before}{detail}."
         case Cause.SOURCE_CHANGED:
             return (
-                f"{again} because its source at {written} is another than in {before}: it was "
+                f"{again} because its source at {written} is not what {before} had: it was "
                 "edited, and run or loaded again."
             )
         case Cause.JIT_OPTIONS_CHANGED:
             what = _listed(changes, Component.OPTIONS) or "other options"
-            return f"{again} because `jax.jit` was given other options than in {before}: {what}."
+            return f"{again} because `jax.jit` was given other options than for {before}: {what}."
         case Cause.CONFIG_CHANGED:
             what = _listed(changes, Component.CONFIG) or "a setting"
             return (
-                f"{again} because JAX's configuration is another than in {before}: {what}. "
+                f"{again} because JAX's configuration differs from that of {before}: {what}. "
                 "JAX keeps a program for each setting."
             )
         case Cause.STATIC_ARGUMENT_CHANGED:
             what = _listed(changes, Component.STATIC) or "a value"
             return (
-                f"{again} because a static argument is another than in {before}: {what}. JAX "
+                f"{again} because a static argument differs from that of {before}: {what}. JAX "
                 "compiles a program for each value of a static argument."
             )
         case Cause.CALL_SIGNATURE_CHANGED:
             what = _listed(changes, Component.SIGNATURE) or "the number of arguments differs"
-            return f"{again} because it was called in another way than in {before}: {what}."
+            return f"{again} because the call was written otherwise than {before}: {what}."
         case Cause.TREE_STRUCTURE_CHANGED:
             what = _listed(changes, Component.TREE) or "the structure differs"
-            return f"{again} because its arguments are built otherwise than in {before}: {what}."
+            return (
+                f"{again} because the structure of its arguments differs from {before}: {what}."
+            )
         case Cause.SHAPE_CHANGED:
             what = _arrays(verdict, Component.SHAPE)
             return f"{again} because shapes differ from those of {before}: {what}."
@@ -124,7 +126,7 @@ def _sentence(  # noqa: C901, PLR0912 - one case for each cause, and nothing els
             )
         case Cause.SHARDING_CHANGED:
             what = _listed(changes, Component.SHARDING) or "the placement differs"
-            return f"{again} because arrays lie elsewhere than in {before}: {what}."
+            return f"{again} because arrays are placed otherwise than for {before}: {what}."
         case Cause.CACHE_CLEARED:
             return (
                 f"{again}, with the key of {before}, because the cache was cleared in "
@@ -186,8 +188,9 @@ def _rest(changes: tuple[Change, ...], before: str) -> str:
     parts = (Component.CODE, Component.CLOSURE, Component.DEFAULTS)
     differing = [change for change in changes if change.component in parts]
     if differing:
-        said = listed([_one(change) for change in differing], 2, "more changes")
-        return f"Against {before}, it also differs in {said}."
+        named = [f"its {change.component.value} {_one(change)}" for change in differing]
+        said = listed(named, 2, "more changes")
+        return f"It also differs from {before} in {said}."
     if any(change.component is Component.PROGRAM for change in changes):
         return f"Its code is as in {before}, its program is not."
     return f"Nothing else differs from {before}: the work was done once more for nothing."

@@ -69,7 +69,9 @@ def report(
             if keys:
                 out += _key(group.shown, width)
             out += _ids(group, width, paint)
-    out += _eager([g for g in groups if g.is_quiet and g.cause is Cause.EAGER_OP], view, paint)
+    out += _eager(
+        [g for g in groups if g.is_quiet and g.cause is Cause.EAGER_OP], view, width, paint
+    )
     out += _first(
         [g for g in groups if g.is_quiet and g.cause is Cause.FIRST_TRACE], width, paint
     )
@@ -77,7 +79,9 @@ def report(
     return "\n".join(out) + "\n"
 
 
-def _opening(view: View, told: Sequence[Verdict], width: int, paint: Paint) -> Iterator[str]:
+def _opening(
+    view: View, told: Sequence[Verdict], width: int, paint: Paint, *, brief: bool = False
+) -> Iterator[str]:
     total = view.totals(told)
     program = origin(view)
     if not told:
@@ -99,7 +103,9 @@ def _opening(view: View, told: Sequence[Verdict], width: int, paint: Paint) -> I
         for s in stages
         if total.ran[s]
     ]
-    yield f"{'':9}{'   '.join(spent)}".rstrip()
+    yield from _wrapped(f"{'':9}{'   '.join(spent)}", width, 9)
+    if brief or not view.recording.runs:
+        return
     run = view.recording.runs[0]
     made = {
         f"jax {clean(r.jax)}" + (f" on {clean(r.backend)}" if r.backend else "")
@@ -108,7 +114,8 @@ def _opening(view: View, told: Sequence[Verdict], width: int, paint: Paint) -> I
     when = datetime.fromtimestamp(run.started, UTC).strftime("%Y-%m-%d %H:%M UTC")
     number = len(view.recording.runs)
     processes = f"   {count(number, 'process', 'processes')}" if number > 1 else ""
-    yield paint(f"{'':9}{listed(sorted(made))}   {when}{processes}", "dim")
+    for text in _wrapped(f"{'':9}{listed(sorted(made))}   {when}{processes}", width, 9):
+        yield paint(text, "dim")
 
 
 def _message(
@@ -180,21 +187,20 @@ def _ids(group: Group, width: int, paint: Paint) -> Iterator[str]:
     yield f"  {paint('more'.ljust(_LABEL), 'dim')}{paint(cut(shown, width - _INDENT), 'dim')}"
 
 
-def _eager(groups: list[Group], view: View, paint: Paint) -> Iterator[str]:
+def _eager(groups: list[Group], view: View, width: int, paint: Paint) -> Iterator[str]:
     if not groups:
         return
     number = sum(len(group.verdicts) for group in groups)
     spent = sum(group.seconds for group in groups)
     yield ""
-    yield paint(
-        f"{count(number, 'eager operation')} on {count(len(groups), 'line')}, "
-        f"each a program of its own, {seconds(spent)}",
-        "bold",
-    )
+    said = f"{count(number, 'eager operation')} on {count(len(groups), 'line')}"
+    for text in _wrapped(f"{said}, each a program of its own, {seconds(spent)}", width, 2):
+        yield paint(text, "bold")
     rows = [(seconds(g.seconds), *eager_row(view, g)) for g in groups[:_LONGEST_LIST]]
     pads = [max(len(row[i]) for row in rows) for i in range(3)]
     for spent_here, times, at, which in rows:
-        yield f"  {spent_here:>{pads[0]}}   {at:<{pads[2]}}   {times:>{pads[1]}}   {which}"
+        row = f"  {spent_here:>{pads[0]}}   {at:<{pads[2]}}   {times:>{pads[1]}}   {which}"
+        yield from _wrapped(row, width, 4)
     if len(groups) > _LONGEST_LIST:
         rest = sum(group.seconds for group in groups[_LONGEST_LIST:])
         yield f"  and {count(len(groups) - _LONGEST_LIST, 'more line')}, {seconds(rest)}"
@@ -246,16 +252,21 @@ def lost(view: View) -> Iterator[str]:
         yield f"not recorded or not readable: {listed(named, 4)}"
 
 
-def summary(view: View, directory: str, *, width: int = 80, paint: Paint = plain) -> str:
+def summary(
+    view: View, directory: str, *, newest: bool = False, width: int = 80, paint: Paint = plain
+) -> str:
     """The few lines that close `retrace run`.
 
     Args:
         view: what was recorded.
-        directory: where, as the user may type it; empty for the default place.
+        directory: where, as the user may type it.
+        newest: whether `retrace report` finds it without being told where.
         width: columns.
         paint: `colour` or `plain`.
     """
-    out = list(_opening(view, view.verdicts, width, paint))[:-1]
+    out = list(_opening(view, view.verdicts, width, paint, brief=True))
+    if not view.verdicts:
+        return "\n".join([*out, *_closing(view, width, paint)]) + "\n"
     told = [group for group in view.groups() if not group.is_quiet and group.avoidable != "no"]
     for group in told[:_DEAREST]:
         style = "loud" if group.avoidable == "yes" else "warm"
@@ -272,9 +283,10 @@ def summary(view: View, directory: str, *, width: int = 80, paint: Paint = plain
         spent = seconds(sum(group.seconds for group in rest))
         out.append(f"{'':12}and {count(len(rest), 'more cause')}, {spent}")
     out += [text for text in _closing(view, width, paint) if text]
-    target = f" {clean(directory, None)}" if directory else ""
-    out.append(f"explained by `retrace report{target}`" if view.verdicts else "")
-    return "\n".join(out).rstrip("\n") + "\n"
+    kept = clean(directory, None)
+    command = "retrace report" if newest else f"retrace report {kept}"
+    out += _wrapped(f"recorded in {kept}, explained by `{command}`", width, 2)
+    return "\n".join(out) + "\n"
 
 
 def show(view: View, verdict: Verdict, *, width: int = 80, paint: Paint = plain) -> str:
@@ -314,7 +326,7 @@ def show(view: View, verdict: Verdict, *, width: int = 80, paint: Paint = plain)
         why = f" ({clean(cache.reason)})" if cache.reason else ""
         rows.append(
             Line(
-                "disk cache",
+                "on disk",
                 (f"{cache.outcome}{why}", *([clean(cache.key)] if cache.key else [])),
             )
         )

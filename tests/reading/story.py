@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from retrace.explain.verdict import judge
@@ -22,6 +23,9 @@ from retrace.model import (
     Value,
 )
 from retrace.present.view import View
+from retrace.store.schema import PARTS, encode_call_site, encode_function
+from retrace.store.sinks import File
+from retrace.store.writer import Writer
 
 HOME = "/home/ada/digits"
 RUN = "k3x9f2a"
@@ -84,7 +88,7 @@ class Story:
         ran = {
             stage: spent for stage, spent in zip(Stage, stages, strict=False) if spent is not None
         }
-        known = {"stages": ran, "new_object": False, **fields}
+        known: dict[str, Any] = {"stages": ran, "new_object": False, **fields}
         told = Miss(
             id=f"{self.run.id}-{number}",
             run=self.run.id,
@@ -134,7 +138,7 @@ def step_key(batch: int, counter: Leaf) -> Key:
 
 
 def training(**fields: Any) -> Story:
-    """Initialised eagerly, counted from a Python int, a last partial batch, a lambda in a loop."""
+    """A loop with a weak counter, a partial batch, a lambda, and eager operations."""
     story = Story(**fields)
     first_line = at(12, "params = [jax.random.normal(key, shape) for shape in shapes]", "init")
     for name in ("random_bits", "erf_inv", "mul", "mul", "add"):
@@ -205,6 +209,47 @@ def killed() -> Story:
         )
     )
     return story
+
+
+def write(story: Story, directory: Path) -> Path:
+    """The story as a recording on disk."""
+    directory.mkdir(parents=True, exist_ok=True)
+    writer = Writer(File(directory / f"{story.run.id}.jsonl"), story.run)
+    for miss in story.misses:
+        parts = {kind: writer.part(kind, getattr(miss.key, kind)) for kind in PARTS[1:7]}
+        site = miss.call_site
+        writer.miss(
+            miss.number,
+            {
+                "at": miss.time,
+                "thread": miss.thread,
+                "function": writer.part("function", encode_function(miss.function)),
+                "call_site": site and writer.part("call_site", encode_call_site(site)),
+                "parent": miss.parent and int(miss.parent.rpartition("-")[2]),
+                "nested": miss.nested,
+                "new": miss.new_object,
+                "stage": miss.in_flight,
+                **parts,
+            },
+        )
+        cache, program = miss.persistent_cache, miss.program
+        writer.amend(
+            miss.number,
+            {
+                "stages": miss.stages,
+                "raised": miss.raised,
+                "inner": miss.inner,
+                "persistent_cache": cache and [cache.outcome, cache.key, cache.reason],
+                "program": program and [program.hash, program.equations],
+            },
+        )
+    for reason, number in story.run.losses.items():
+        writer.loss(reason, number)
+    if story.run.complete:
+        writer.end()
+    else:
+        writer.close()
+    return directory
 
 
 NASTY = "ev\x1b[31mil\n</script>`|*_[x](y)\u202e\ud800" + "A" * 10_000

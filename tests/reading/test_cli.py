@@ -1,0 +1,362 @@
+"""The command line, as whole processes: what it prints, and how it exits."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from retrace.cli import own_options_ended
+from tests.reading.story import Story, hostile, killed, training, write
+
+COMMAND = [sys.executable, "-m", "retrace"]
+HERE = Path(__file__).parents[2]
+
+
+def environment(**more: str) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("RETRACE")}
+    return {**kept, "PYTHONPATH": str(HERE), "PYTHONWARNINGS": "error", **more}
+
+
+def retrace(
+    *arguments: str | Path, cwd: Path = HERE, **more: str
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*COMMAND, *map(str, arguments)],
+        cwd=cwd,
+        env=environment(**more),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+@pytest.fixture
+def recorded(tmp_path: Path) -> Path:
+    return write(training(), tmp_path / "rec")
+
+
+def complains(done: subprocess.CompletedProcess[str], *said: str) -> None:
+    """Exit 2, one line on stderr, nothing else."""
+    assert done.returncode == 2, done
+    assert done.stdout == ""
+    assert done.stderr.startswith("retrace: ")
+    assert done.stderr.count("\n") == 1
+    for text in said:
+        assert text in done.stderr
+
+
+# report
+
+
+def test_report_in_each_format(recorded: Path) -> None:
+    text = retrace("report", recorded)
+    assert text.returncode == 0
+    assert text.stderr == ""
+    assert "train_step traced again (3rd time, avoidable)" in text.stdout
+    assert max(map(len, text.stdout.splitlines())) <= 80
+    assert "\x1b" not in text.stdout
+    assert retrace("report", recorded, "--format", "markdown").stdout.startswith(
+        "# retrace report"
+    )
+    assert json.loads(retrace("report", recorded, "--format=json").stdout)["schema"]
+
+
+def test_the_newest_is_read_where_none_is_named(tmp_path: Path) -> None:
+    write(Story(), tmp_path / ".retrace" / "2025-01-01T10-00-00")
+    write(training(), tmp_path / ".retrace" / "2025-01-02T10-00-00")
+    assert "20 misses" in retrace("report", cwd=tmp_path).stdout
+    assert retrace("show", "train_step #3", cwd=tmp_path).returncode == 0
+
+
+def test_several_directories_are_one_report(recorded: Path, tmp_path: Path) -> None:
+    other = write(training(run="second", process_index=1), tmp_path / "other")
+    assert "40 misses" in retrace("report", recorded, other).stdout
+
+
+def test_only_a_function_or_a_cause(recorded: Path) -> None:
+    report = json.loads(
+        retrace("report", recorded, "--function", "train_step", "--format", "json").stdout
+    )
+    assert {miss["function"]["name"] for miss in report["misses"]} == {"train_step"}
+    report = json.loads(
+        retrace("report", recorded, "--cause", "eager-op", "--format", "json").stdout
+    )
+    assert {miss["cause"] for miss in report["misses"]} == {"eager-op"}
+    none = retrace("report", recorded, "--cause", "cache-cleared")
+    assert none.returncode == 0
+    assert "no such misses" in none.stdout
+
+
+def test_keys_are_written_where_asked_for(recorded: Path) -> None:
+    without = retrace("report", recorded, "--format", "json").stdout
+    assert "key" not in json.loads(without)["misses"][0]
+    report = json.loads(retrace("report", recorded, "--format", "json", "--keys").stdout)
+    assert report["misses"][5]["key"]["leaves"][-1]["path"] == "step"
+    assert (
+        "params['layer0']['w']   float32[64,64]" in retrace("report", recorded, "--keys").stdout
+    )
+
+
+def test_fail_on_a_cause(recorded: Path) -> None:
+    found = retrace("report", recorded, "--fail-on", "unknown", "--fail-on", "shape-changed")
+    assert found.returncode == 1
+    assert found.stderr.count("\n") == 1
+    assert "shape-changed" in found.stderr
+    assert "train_step" in found.stdout
+    assert retrace("report", recorded, "--fail-on", "dtype-changed").returncode == 0
+
+
+def test_output_goes_into_a_file(recorded: Path, tmp_path: Path) -> None:
+    done = retrace("report", recorded, "-o", tmp_path / "report.txt")
+    assert (done.stdout, done.stderr, done.returncode) == ("", "", 0)
+    assert "train_step" in (tmp_path / "report.txt").read_text()
+
+
+def test_a_killed_program_is_told(tmp_path: Path) -> None:
+    text = retrace("report", write(killed(), tmp_path / "rec")).stdout
+    assert "it\n  was in the compile stage of export #1" in text
+    assert "unreadable line (2)" in text
+
+
+# show
+
+
+def test_show_by_id_label_and_beginning(recorded: Path) -> None:
+    by_label = retrace("show", "train_step #3", recorded)
+    assert by_label.returncode == 0
+    assert by_label.stdout == retrace("show", "k3x9f2a-9", recorded).stdout
+    shown = json.loads(retrace("show", "train_step #3", recorded, "--format", "json").stdout)
+    assert shown["key"]["leaves"][6]["shape"] == [17, 8, 8]
+    assert shown["nearest_key"]["leaves"][6]["shape"] == [32, 8, 8]
+    assert shown["nearest_call_site"]["line"] == 88
+
+
+# Wrong usage, unreadable input
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["repot"], ["report"]),
+        (["report", "nowhere"], ["nowhere"]),
+        (["report", "--fromat", "json"], ["--format"]),
+        (["report", "{rec}", "--format", "jsn"], ["'jsn'", "json"]),
+        (["report", "{rec}", "--format", "html"], ["'html'", "text, json, markdown"]),
+        (["report", "{rec}", "--sort", "second"], ["seconds"]),
+        (["report", "{rec}", "--cause", "shape-change"], ["shape-changed"]),
+        (["report", "{rec}", "--fail-on", "shapes"], ["--fail-on", "shape"]),
+        (["report", "{rec}", "--function", "trainstep"], ["train_step"]),
+        (
+            ["report", "{rec}", "-o", "no/such/folder/file"],
+            ["cannot write to no/such/folder/file"],
+        ),
+        (["report", "{rec}", "-o"], ["-o"]),
+        (["show"], ["ID"]),
+        (["show", "k3x9f2a", "{rec}"], ["k3x9f2a-0 (random_bits #1)", "16 more"]),
+        (["show", "train_stp #3", "{rec}"], ["train_step #3"]),
+        (["show", "", "{rec}"], ["no miss"]),
+        (["show", "\x1b[31m", "{rec}"], ["x1b[31m"]),
+        (["run"], ["retrace run train.py"]),
+        (["run", "nowhere.py"], ["nowhere.py"]),
+        (["run", "-m", "no_such_module"], ["no_such_module"]),
+        (["run", "--force", "--append", "x.py"], ["--append"]),
+        (["run", "--ot", "x", "x.py"], ["--out"]),
+    ],
+)
+def test_wrong_usage_is_one_line_that_says_what_to_do(
+    recorded: Path, tmp_path: Path, arguments: list[str], said: list[str]
+) -> None:
+    given = [argument.format(rec=recorded) for argument in arguments]
+    complains(retrace(*given, cwd=tmp_path), *said)
+
+
+def test_without_a_recording_it_says_how_to_make_one(tmp_path: Path) -> None:
+    complains(retrace("report", cwd=tmp_path), "retrace run SCRIPT")
+    complains(retrace("report", tmp_path), "retrace run")
+
+
+def test_help_has_an_example() -> None:
+    for command in ([], ["run"], ["report"], ["show"]):
+        done = retrace(*command, "--help")
+        assert done.returncode == 0
+        assert "Example" in done.stdout
+        assert "retrace " in done.stdout
+    assert retrace("--version").stdout.startswith("retrace 0.")
+
+
+# Names that no program should have
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
+@pytest.mark.parametrize("format", ["text", "json", "markdown"])
+def test_hostile_names_in_every_format(tmp_path: Path, format: str, encoding: str) -> None:
+    directory = write(hostile(), tmp_path / "rec")
+    done = retrace("report", directory, "--keys", "--format", format, PYTHONIOENCODING=encoding)
+    assert done.returncode == 0
+    assert done.stderr == ""
+    assert "\x1b" not in done.stdout
+    kept = tmp_path / "file"
+    done = retrace("report", directory, "--keys", "--format", format, "-o", kept)
+    assert done.returncode == 0
+    assert b"\x1b" not in kept.read_bytes()
+
+
+# Terminals and pipes
+
+
+def on_a_terminal(*arguments: str | Path, **more: str) -> str:
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(
+        [*COMMAND, *map(str, arguments)],
+        stdout=theirs,
+        env=environment(TERM="xterm", COLUMNS="100", **more),
+        cwd=HERE,
+    ) as running:
+        os.close(theirs)
+        shown = b""
+        try:
+            while data := os.read(ours, 65536):
+                shown += data
+        except OSError:  # how Linux ends a terminal
+            pass
+        running.wait()
+    os.close(ours)
+    return shown.decode()
+
+
+def test_colour_and_width_of_a_terminal(recorded: Path) -> None:
+    coloured = on_a_terminal("report", recorded, NO_COLOR="")
+    assert "\x1b[" in coloured
+    assert "\x1b" not in on_a_terminal("report", recorded, NO_COLOR="1")
+    plain = on_a_terminal("report", recorded, NO_COLOR="1")
+    assert 80 < max(map(len, plain.splitlines())) <= 100
+
+
+def test_a_reader_that_leaves_early_is_no_error(tmp_path: Path) -> None:
+    story = Story()
+    for _ in range(60):
+        story.misses += training().misses
+    for number, miss in enumerate(story.misses):
+        miss.number, miss.parent = number, None
+    directory = write(story, tmp_path / "rec")
+    with subprocess.Popen(
+        [*COMMAND, "report", directory, "--format", "json", "--keys"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(),
+        cwd=HERE,
+    ) as running:
+        assert running.stdout is not None
+        assert running.stderr is not None
+        assert running.stdout.read(10)
+        running.stdout.close()
+        assert running.stderr.read() == b""
+    assert running.returncode == 0
+
+
+# What a report loads
+
+_LOADED = """
+import sys
+{before}
+sys.argv = ["retrace", "report", {directory!r}, "--format", {format!r}]
+from retrace.cli import main
+try:
+    main()
+finally:
+    heavy = {{"jax", "jaxlib", "numpy", "deepdiff", "retrace.capture"}}
+    print(sorted(heavy & sys.modules.keys()), file=sys.stderr)
+"""
+
+
+def loaded(directory: Path, format: str, before: str = "") -> str:
+    code = _LOADED.format(before=before, directory=str(directory), format=format)
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        cwd=HERE,
+        check=True,
+        timeout=120,
+    )
+    assert done.stdout
+    return done.stderr.strip()
+
+
+@pytest.mark.parametrize("format", ["text", "json", "markdown"])
+def test_a_report_loads_nothing_heavy(recorded: Path, format: str) -> None:
+    assert loaded(recorded, format) == "[]"
+
+
+def test_the_test_above_can_fail(recorded: Path) -> None:
+    assert loaded(recorded, "text", "import numpy") == "['numpy']"
+
+
+# run
+
+_TELL = "import sys, json; print(json.dumps(sys.argv))"
+
+
+@pytest.mark.parametrize(
+    ("given", "parsed"),
+    [
+        (["a.py", "-m", "x"], ["a.py", "-m", "x"]),
+        (["-m", "pkg", "--out", "y", "-q"], ["-m", "pkg", "--", "--out", "y", "-q"]),
+        (["--out", "-m", "-m", "pkg", "-h"], ["--out", "-m", "-m", "pkg", "--", "-h"]),
+        (["-qm", "pkg", "--", "x"], ["-qm", "pkg", "--", "--", "x"]),
+        (["-mpkg", "-m"], ["-mpkg", "--", "-m"]),
+        (["--", "-m", "x"], ["--", "-m", "x"]),
+        (["-o", "dir", "a.py", "-m"], ["-o", "dir", "a.py", "-m"]),
+        (["-q"], ["-q"]),
+        (["-m"], ["-m", "--"]),
+    ],
+)
+def test_the_programs_options_are_its_own(given: list[str], parsed: list[str]) -> None:
+    assert own_options_ended(given) == parsed
+
+
+@pytest.mark.parametrize(
+    "arguments", [[], ["--help"], ["--out", "x", "-q"], ["-m", "a"], ["--", "--", ""], ["-o=1"]]
+)
+def test_arguments_reach_the_program_untouched(tmp_path: Path, arguments: list[str]) -> None:
+    (tmp_path / "tell.py").write_text(_TELL)
+    for how in (["tell.py"], ["-m", "tell"]):
+        done = retrace("run", *how, *arguments, cwd=tmp_path, RETRACE="0")
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout)[1:] == arguments
+
+
+_PROGRAM = """
+import jax, jax.numpy as jnp, sys
+@jax.jit
+def step(x): return x + 1
+for size in (2, 3, 4): step(jnp.zeros(size))
+sys.exit(3)
+"""
+
+
+def test_run_records_summarises_and_exits_as_the_program(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(_PROGRAM)
+    done = retrace("run", "train.py", cwd=tmp_path, JAX_PLATFORMS="cpu")
+    assert done.returncode == 3
+    assert done.stdout == ""
+    assert "step traced again" in done.stderr
+    assert "explained by `retrace report`" in done.stderr
+    assert len(done.stderr.splitlines()) <= 14
+    report = json.loads(retrace("report", "--format", "json", cwd=tmp_path).stdout)
+    causes = [m["cause"] for m in report["misses"] if m["function"]["name"] == "step"]
+    assert causes == ["first-trace", "shape-changed", "shape-changed"]
+
+
+def test_run_refuses_to_mix_recordings(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("")
+    held = write(training(), tmp_path / "rec")
+    complains(retrace("run", "--out", held, "train.py", cwd=tmp_path), "--force", "--append")

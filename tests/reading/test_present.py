@@ -1,0 +1,299 @@
+"""A recording and its verdicts in, words out."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from retrace.causes import Cause
+from retrace.explain.verdict import judge
+from retrace.model import Change, Component, Key, Kind, Miss, Recording, Stage, Verdict
+from retrace.present import machine, markdown, sentences, terminal
+from retrace.present.view import View
+from tests.reading.story import (
+    HOME,
+    LOSS,
+    RUN,
+    TRAIN_STEP,
+    Story,
+    array,
+    at,
+    function,
+    hostile,
+    killed,
+    training,
+)
+from tests.reading.strategies import misses, numbered
+
+GOLDEN = Path(__file__).parent / "golden"
+X = Key((array("x", "float32", 3),))
+
+
+def says(name: str, text: str) -> None:
+    """Hold a text against its golden file; `GOLDEN=write` writes it anew."""
+    path = GOLDEN / name
+    if os.environ.get("GOLDEN") == "write":
+        path.write_text(text)
+    assert text == path.read_text()
+
+
+def shown(view: View, label: str) -> Verdict:
+    found = view.find(label)
+    assert len(found) == 1
+    return found[0]
+
+
+# Wording
+
+
+def test_report() -> None:
+    says("report.txt", terminal.report(killed().view()))
+
+
+def test_markdown() -> None:
+    says("report.md", markdown.report(killed().view()))
+
+
+def test_summary_of_a_run() -> None:
+    says("summary.txt", terminal.summary(training().view(), "out"))
+
+
+def test_one_miss_in_full() -> None:
+    view = training().view()
+    says("show.txt", terminal.show(view, shown(view, "train_step #3")))
+
+
+def test_a_sentence_for_each_cause() -> None:
+    view = training().view()
+    verdict = shown(view, "train_step #3")
+    change = Change(Component.SHAPE, "rate", "0.1 -> 0.2", 0.1, 0.2, True)
+    changes = tuple(change._replace(component=c) for c in Component if c is not Component.CODE)
+    every = [replace(verdict, cause=cause, changes=changes) for cause in Cause]
+    told = [sentences.explanation(view, one) for one in every]
+    says("sentences.txt", "\n".join(told) + "\n")
+    assert len(set(told)) == len(Cause)
+
+
+# Layout
+
+
+@pytest.mark.parametrize("width", [60, 80, 132])
+@pytest.mark.parametrize("story", [training, killed, hostile])
+def test_lines_are_no_wider_than_the_terminal(story: Callable[[], Story], width: int) -> None:
+    view = story().view()
+    texts = [terminal.report(view, keys=True, width=width)]
+    texts += [terminal.show(view, verdict, width=width) for verdict in view.verdicts]
+    texts += [terminal.message(view, verdict, width=width) for verdict in view.verdicts]
+    texts.append(terminal.summary(view, "out", width=width))
+    wide = [line for text in texts for line in text.splitlines() if len(line) > width]
+    assert wide == []
+
+
+def test_colour_adds_nothing_but_colour() -> None:
+    view = killed().view()
+    tellers: list[Callable[[terminal.Paint], str]] = [
+        lambda paint: terminal.report(view, keys=True, paint=paint),
+        lambda paint: terminal.summary(view, "out", paint=paint),
+    ]
+    for tell in tellers:
+        coloured = tell(terminal.colour)
+        assert "\x1b[" in coloured
+        assert re.sub(r"\x1b\[[\d;]*m", "", coloured) == tell(terminal.plain)
+
+
+def test_the_summary_is_short() -> None:
+    assert len(terminal.summary(training().view(), "out").splitlines()) <= 14
+
+
+def test_no_misses_is_said() -> None:
+    view = Story().view()
+    assert "no misses in train.py" in terminal.report(view)
+    assert terminal.summary(view, "out") == terminal.report(view)
+    assert "**0 misses**" in markdown.report(view)
+
+
+# What may stand in a terminal, a page, an object
+
+
+def test_hostile_names_do_nothing_in_a_terminal() -> None:
+    view = hostile().view()
+    texts = [
+        terminal.report(view, keys=True),
+        terminal.summary(view, "out"),
+        *(terminal.show(view, verdict) for verdict in view.verdicts),
+        *(sentences.explanation(view, verdict) for verdict in view.verdicts),
+    ]
+    for text in texts:
+        assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e\ud800-\udfff]", text)
+        assert " at 0x" not in text
+        assert len(text) < 10_000
+        text.encode()
+
+
+def test_hostile_names_do_nothing_in_markdown() -> None:
+    text = markdown.report(hostile().view(), keys=True)
+    text.encode()
+    assert "\x1b" not in text
+    block = re.sub(r"````text\n.*?\n````", "", text, flags=re.DOTALL)
+    outside = re.sub(r"(?<!\\)(`+)(?!`).*?(?<!`)\1(?!`)", "", block)
+    assert not re.search(r"(?<!\\)<", outside)
+    rows = [line for line in block.splitlines() if line.startswith("|")]
+    assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} <= {5, 7}
+
+
+def test_hostile_names_arrive_whole_in_json() -> None:
+    story = hostile()
+    text = machine.encode(machine.report(story.view(), keys=True))
+    assert text.isascii()
+    assert "\x1b" not in text
+    first = json.loads(text)["misses"][0]
+    assert first["function"]["name"] == story.misses[0].function.name
+
+
+def test_numbers_that_json_has_no_word_for() -> None:
+    story = training()
+    story.misses[0].stages[Stage.TRACE] = float("nan")
+    assert json.loads(machine.encode(machine.report(story.view())))
+
+
+# What is counted
+
+
+def test_each_second_is_counted_once() -> None:
+    story = training()
+    report = machine.report(story.view())
+    total = sum(report["summary"]["seconds"].values())
+    roots = sum(miss.seconds for miss in story.misses if miss.parent is None)
+    assert total == pytest.approx(roots)
+    by_cause = report["summary"]["by_cause"].values()
+    assert sum(row["seconds"] for row in by_cause) == pytest.approx(total)
+    assert sum(row["seconds"] for row in report["functions"]) == pytest.approx(total)
+    assert sum(row["misses"] for row in by_cause) == len(story.misses)
+
+
+def test_a_backward_program_is_no_part_of_its_parents_seconds() -> None:
+    story = Story()
+    call = story.miss(TRAIN_STEP, X, at(88, ""), (1.0, 1.0, 1.0))
+    story.miss(TRAIN_STEP, X, at(88, ""), (None, 2.0, 3.0), parent=call.id, derived="backward")
+    assert story.view().totals().all_seconds == 8.0
+
+
+def test_avoidable_seconds_count_what_is_nested_once() -> None:
+    story = Story()
+    for number in range(2):
+        key = Key((array("x", "float32", weak=number == 0),))
+        outer = story.miss(TRAIN_STEP, key, at(88, ""), (2.0, 1.0, 1.0))
+        story.miss(LOSS, key, at(47, ""), (1.0,), parent=outer.id, nested=True)
+    total = story.view().totals()
+    assert (total.avoidable, total.avoidable_seconds) == (2, 4.0)
+
+
+def test_nested_misses_fold_under_a_loud_root() -> None:
+    text = terminal.report(training().view())
+    assert "and 1 inner function" in text
+    assert "loss_fn traced" not in text
+
+
+def test_a_loud_miss_shows_though_its_root_is_quiet() -> None:
+    story = Story()
+    outer = story.miss(TRAIN_STEP, X, at(88, ""))
+    for rows in (3, 4):
+        key = Key((array("x", "float32", rows),))
+        story.miss(LOSS, key, at(47, ""), (0.01,), parent=outer.id, nested=True)
+    assert "loss_fn traced again" in terminal.report(story.view())
+
+
+def test_repeated_misses_are_counted_not_repeated() -> None:
+    text = terminal.report(training().view())
+    assert text.count("the lambda was made again") == 1
+    assert "4 times, same cause" in text
+
+
+def test_eager_operations_stand_under_their_line() -> None:
+    text = terminal.report(training().view())
+    assert re.search(r"train\.py:12 +5 +mul \(twice\)", text)
+    assert "random_bits compiled" not in text
+
+
+def test_the_worst_comes_first() -> None:
+    view = training().view()
+    spent = [group.seconds for group in view.groups()]
+    assert spent == sorted(spent, reverse=True)
+    counts = [len(group.verdicts) for group in view.groups(sort="count")]
+    assert counts == sorted(counts, reverse=True)
+    began = [group.verdicts[0].miss.time for group in view.groups(sort="time")]
+    assert began == sorted(began)
+
+
+def test_what_only_one_process_did_is_told() -> None:
+    both = [training(), training(run="second", process_index=1)]
+    both[1].miss(function("<lambda>", 97, Kind.LAMBDA), X, None, new_object=True)
+    both[1].misses[:] = [m for m in both[1].misses if m.function.line != 41 or m.number < 6]
+    every = Recording([s.run for s in both], [m for s in both for m in s.misses])
+    text = terminal.report(View(every, judge(every), HOME))
+    assert "only process 0 of 2" in text
+    assert "2 processes" in text
+
+
+# Labels
+
+
+def test_a_miss_is_found_by_id_label_and_beginning() -> None:
+    view = training().view()
+    for text in ("train_step #3", "train_step#3", f"{RUN}-9"):
+        assert [v.miss.id for v in view.find(text)] == [f"{RUN}-9"]
+    assert len(view.find(RUN)) == len(view.verdicts)
+    assert view.find("export #1") == view.find("") == []
+
+
+def test_labels_that_two_functions_share_name_the_place() -> None:
+    story = Story()
+    for line in (10, 20):
+        story.miss(function("step", line), X, None)
+    view = story.view()
+    labels = [view.label(miss) for miss in story.misses]
+    assert labels == ["step #1 (train.py:10)", "step #1 (train.py:20)"]
+    assert [view.find(label)[0].miss for label in labels] == story.misses
+    assert len(view.find("step #1")) == 2
+
+
+def test_labels_that_two_processes_share_name_the_process() -> None:
+    both = [training(), training(run="second", process_index=1)]
+    every = Recording([s.run for s in both], [m for s in both for m in s.misses])
+    view = View(every, judge(every), HOME)
+    assert view.label(both[1].misses[5]) == "train_step #1 (process 1)"
+    assert view.find("train_step #1 (process 1)")[0].miss is both[1].misses[5]
+
+
+# Anything that could be recorded
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(misses(), max_size=6), st.data())
+def test_whatever_was_recorded_can_be_said(found: list[Miss], data: st.DataObject) -> None:
+    story = Story()
+    recorded = numbered(found)
+    run = replace(story.run, id=recorded[0].run if recorded else "r")
+    every = Recording([run], recorded)
+    view = View(every, judge(every))
+    terminal.report(view, keys=True, width=data.draw(st.integers(40, 120)))
+    terminal.summary(view, "out")
+    markdown.report(view, keys=True)
+    json.loads(machine.encode(machine.report(view, keys=True)))
+    for verdict in view.verdicts:
+        assert sentences.explanation(view, verdict)
+        assert terminal.show(view, verdict)
+        assert verdict in view.find(verdict.miss.id)
+        cause = data.draw(st.sampled_from(Cause))
+        change = Change(data.draw(st.sampled_from(Component)), "x", "?", 1, 2, True)
+        other = replace(verdict, cause=cause, changes=(change,))
+        assert sentences.explanation(view, other)
+        assert terminal.show(view, other)
