@@ -58,9 +58,10 @@ def mesh_text(mesh: Any) -> str:
     for number, (name, size) in enumerate(mesh.shape.items()):
         kind = str(types[number]).rpartition(".")[2] if number < len(types) else "Auto"
         axes.append(f"{name}:{size}" + ("" if kind == "Auto" else f":{kind.lower()}"))
-    if isinstance(mesh, jax.sharding.AbstractMesh):
+    if _is_abstract(mesh):
         return f"abstract mesh{{{','.join(axes)}}}"
-    return f"mesh{{{','.join(axes)}}}{_device_order(list(mesh.devices.flat))}"
+    devices = list(mesh.devices.flat) if axes else []  # jax 0.7: the empty mesh holds a None
+    return f"mesh{{{','.join(axes)}}}{_device_order(devices)}"
 
 
 def dtype_name(dtype: Any) -> str:
