@@ -13,6 +13,7 @@ import pytest
 from retrace.errors import UnreadableError
 from retrace.model import Run
 from retrace.store import reader as reader_module
+from retrace.store.place import holds_recording
 from retrace.store.reader import read, read_lines
 from retrace.store.sinks import File
 from retrace.store.writer import Writer
@@ -128,6 +129,14 @@ def test_a_damaged_header_leaves_the_misses(tmp_path: Path) -> None:
     assert recording.runs[0].losses == {"unreadable line": 1}
 
 
+@pytest.mark.parametrize("begun", ["", '{"ret', HEADER[:60]])
+def test_a_process_killed_in_its_header_did_record(tmp_path: Path, begun: str) -> None:
+    (tmp_path / "abc.jsonl").write_text(begun)
+    recording = read([tmp_path])
+    assert recording.misses == []
+    assert [(run.id, run.complete, run.losses) for run in recording.runs] == [("abc", False, {})]
+
+
 def test_a_line_without_end_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reader_module, "LONGEST_LINE", 500)
     lines = [*GOOD[:3], '{"loss":"' + "x" * 5000 + '"}', MISS, ""]
@@ -183,6 +192,7 @@ def test_a_directory_without_recordings_says_what_to_do(tmp_path: Path) -> None:
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes")
 def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "abc.jsonl")
+    assert not holds_recording(tmp_path)
     with pytest.raises(UnreadableError, match="no recording in"):
         read([tmp_path])
 

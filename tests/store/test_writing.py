@@ -218,6 +218,26 @@ def test_a_line_that_was_torn_by_a_full_disk_spoils_no_other(
     assert recording.runs[0].losses == {"unreadable line": 1, "not written: File too large": 2}
 
 
+def test_a_header_that_was_torn_is_written_again(tmp_path: Path, at_once: None) -> None:
+    class Torn(File):
+        """Writes half of its first line, then fails."""
+
+        whole = False
+
+        def write(self, line: str) -> None:
+            if not self.whole:
+                self.whole = True
+                super().write(line[:20])
+                raise OSError(errno.ENOSPC, "No space left on device")
+            super().write(line)
+
+    writer = Writer(Torn(tmp_path / "k3f9a2x.jsonl"), RUN)
+    miss(writer, 0)
+    (run,) = read([tmp_path]).runs
+    assert run.host == "host"
+    assert numbers(tmp_path) == [0]
+
+
 def test_a_folder_that_is_missing_from_the_start_raises_at_the_first_line(
     tmp_path: Path, at_once: None
 ) -> None:
