@@ -66,7 +66,10 @@ def test_each_compilation_of_the_training_step_is_explained(report: dict[str, An
         "shape-changed",
     ]
     assert all(None not in miss["stages"].values() for miss in misses)
-    paths = [{change["path"] for change in miss["changes"]} for miss in misses]
+    paths = [
+        {change["path"] for change in miss["changes"] if change["component"] != "program"}
+        for miss in misses
+    ]
     last_batch = {"batch['image']", "batch['label']"}
     assert paths[1] == {"step"}
     assert paths[2] == paths[4] == paths[6] == last_batch
@@ -86,7 +89,8 @@ def test_a_lambda_in_the_evaluation_is_a_new_function_each_time(report: dict[str
 def test_initialisation_is_many_eager_operations(report: dict[str, Any]) -> None:
     eager = [miss for miss in report["misses"] if miss["cause"] == "eager-op"]
     sites = Counter(miss["call_site"]["function"] for miss in eager)
-    assert sites["initial_params"] >= 10
+    assert sites["Network.__call__"] >= 10
+    assert sites["initial_params.<locals>.<lambda>"] >= 4
     assert all(miss["function"]["kind"] == "op" for miss in eager)
 
 
@@ -106,11 +110,16 @@ def test_nothing_is_left_unexplained(report: dict[str, Any]) -> None:
 
 
 def test_the_advice_leaves_first_traces_alone(fixed: dict[str, Any]) -> None:
-    assert set(fixed["summary"]["by_cause"]) == {"first-trace"}
     assert fixed["summary"]["avoidable"]["misses"] == 0
-    compiled = [
-        miss["function"]["name"]
-        for miss in fixed["misses"]
-        if miss["stages"]["compile"] is not None
+    calls = [miss for miss in fixed["misses"] if miss["parent"] is None]
+    assert sorted((miss["function"]["name"], miss["cause"]) for miss in calls) == [
+        ("evaluate", "first-trace"),
+        ("initial_params", "first-trace"),
+        ("new_state", "first-trace"),
+        ("train_step", "first-trace"),
     ]
-    assert sorted(compiled) == ["evaluate", "initial_params", "new_state", "train_step"]
+    # Inside these, Flax and optax trace small functions of their own, Flax a new lambda for
+    # each parameter. That is theirs to change, and nothing of it is compiled.
+    nested = [miss for miss in fixed["misses"] if miss["parent"] is not None]
+    assert not any(miss["function"]["file"].startswith(str(EXAMPLES)) for miss in nested)
+    assert all(miss["stages"]["compile"] is None for miss in nested)
