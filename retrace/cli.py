@@ -44,6 +44,10 @@ class RunCommand(typer.core.TyperCommand):
         """Parse `args`, with the program's own options left to the program."""
         return super().parse_args(ctx, own_options_ended(args))
 
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """What stands behind the command in its usage line."""
+        return ["[OPTIONS]", "SCRIPT|-m MODULE", "[ARGS]..."]
+
 
 def own_options_ended(args: Sequence[str]) -> list[str]:
     """The arguments of `run` with `--` behind the module, where there is one."""
@@ -96,7 +100,7 @@ Output = Annotated[
 def run(
     program: Annotated[
         list[str] | None,
-        typer.Argument(metavar="SCRIPT [ARGS]...", help="The script and its arguments."),
+        typer.Argument(metavar="SCRIPT ARGS", help="The script and its arguments."),
     ] = None,
     module: Annotated[
         str | None,
@@ -137,7 +141,7 @@ def run(
 def report(
     directories: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="[DIR]...", help="Recordings, read as one; the newest otherwise."),
+        typer.Argument(metavar="DIR", help="Recordings, read as one; the newest otherwise."),
     ] = None,
     format: Annotated[
         str, typer.Option("--format", metavar="|".join(FORMATS), help="How to write it.")
@@ -189,7 +193,7 @@ def show(
         typer.Argument(metavar="ID", help="An id, its beginning, or a label: 'train_step #3'."),
     ],
     directory: Annotated[
-        Path | None, typer.Argument(metavar="[DIR]", help="A recording; the newest otherwise.")
+        Path | None, typer.Argument(metavar="DIR", help="A recording; the newest otherwise.")
     ] = None,
     format: Annotated[
         str, typer.Option("--format", metavar="text|json", help="How to write it.")
@@ -259,14 +263,14 @@ def _launch(
         from retrace.store.place import create
 
         directory = create(out, force=force, append=append)
-        from retrace.capture.session import start
+        from retrace.capture.arrival import start
 
         start(directory)
 
     def after(_: int) -> None:
         if off:
             return
-        from retrace.capture.session import stop
+        from retrace.capture.arrival import stop
 
         stop()
         if not quiet:
@@ -303,7 +307,8 @@ def _complaint(error: Any) -> str:
     if said.startswith("No such command") and "ean" not in said:
         named = said.split("'")[1:2] or [""]
         said += _nearest(named[0], ("run", "report", "show"))
-    return f"{said[:1].lower()}{said[1:]}; see `{path} --help`"
+    said = f"{said[:1].lower()}{said[1:]}"
+    return f"{said}{'' if said.endswith('?') else ';'} see `{path} --help`"
 
 
 def _say(text: str) -> None:
@@ -335,7 +340,7 @@ def _one_of(option: str, value: str, known: Sequence[str]) -> None:
 
 
 def _read(directories: list[Path]) -> View:
-    from retrace.explain.verdict import judge
+    from retrace.reason.verdict import judge
     from retrace.present.view import View
     from retrace.store.place import newest
     from retrace.store.reader import read

@@ -9,16 +9,18 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ContextDecorator
 from pathlib import Path
 from types import SimpleNamespace, TracebackType
-from typing import TYPE_CHECKING, Any, Self
-
-import jax
+from typing import TYPE_CHECKING, Any, Self, cast
 
 from retrace.errors import UsageError
 
 if TYPE_CHECKING:
+    from retrace.model import Miss
     from retrace.model import Recording as Recorded
     from retrace.store.sinks import Memory
     from retrace.store.writer import Writer
+
+_installed: Path | None = None
+_ended: list[Path] = []
 
 
 def _is_off() -> bool:
@@ -47,7 +49,7 @@ class ExplainedMiss(Mapping[str, Any]):
 
     def __getattr__(self, name: str) -> Any:
         try:
-            return _namespace(self._fields[name])
+            return _attributes(self._fields[name])
         except KeyError:
             raise AttributeError(f"a miss has no field {name!r}") from None
 
@@ -55,38 +57,42 @@ class ExplainedMiss(Mapping[str, Any]):
         return self._text
 
     def __repr__(self) -> str:
-        return f"<miss {self._fields['id']}: {self._fields['function']['name']}, {self._fields['cause']}>"
+        return f"<{self._fields['label']}: {self._fields['cause']}>"
 
 
-def _namespace(value: Any) -> Any:
+def _attributes(value: Any) -> Any:
     if isinstance(value, dict):
-        return SimpleNamespace(**{str(name): _namespace(item) for name, item in value.items()})
+        fields = cast(dict[str, Any], value)
+        return SimpleNamespace(**{name: _attributes(item) for name, item in fields.items()})
     if isinstance(value, list):
-        return [_namespace(item) for item in value]
+        return [_attributes(item) for item in cast(list[Any], value)]
     return value
 
 
-def _explained(recorded: Recorded, keep: Callable[[Any], bool] | None = None) -> list[ExplainedMiss]:
-    from retrace.explain.verdict import judge
+def _explained(
+    recorded: Recorded, keep: Callable[[Miss], bool] | None = None
+) -> list[ExplainedMiss]:
+    from retrace.reason.verdict import judge
     from retrace.present.machine import miss_report
     from retrace.present.terminal import message
+    from retrace.present.view import View
 
-    verdicts = judge(recorded)
+    view = View(recorded, judge(recorded), os.getcwd())
     return [
-        ExplainedMiss(miss_report(recorded, verdict, verdicts), message(recorded, verdict, verdicts))
-        for verdict in verdicts
+        ExplainedMiss(miss_report(view, verdict, keys=True), message(view, verdict))
+        for verdict in view.verdicts
         if keep is None or keep(verdict.miss)
     ]
 
 
-class recording(ContextDecorator):  # noqa: N801 - used like a function
+class recording(ContextDecorator):  # noqa: N801 - it is used like a function
     """Record everything that JAX traces, lowers and compiles inside a block.
-
-    Args:
-        dir: where to write the recording; without it, it is kept in memory alone.
 
     Process-wide: misses of all threads are seen. Windows nest. As a decorator,
     each call of the function is a window of its own.
+
+    Args:
+        dir: where to write the recording; without it, it is kept in memory alone.
 
     Raises:
         UsageError: `dir` holds a recording already.
@@ -94,10 +100,10 @@ class recording(ContextDecorator):  # noqa: N801 - used like a function
     Example:
         >>> import jax, retrace
         >>> with retrace.recording() as recorded:
-        ...     for n in (2, 3):
-        ...         _ = jax.jit(lambda x: x)(jax.ShapeDtypeStruct((n,), "float32").shape[0])
-        >>> {miss.function.name for miss in recorded.misses} >= {"<lambda>"}
-        True
+        ...     for size in (2, 3):
+        ...         _ = jax.eval_shape(abs, jax.ShapeDtypeStruct((size,), "float32"))
+        >>> len(recorded.misses)
+        2
     """
 
     def __init__(self, dir: str | os.PathLike[str] | None = None) -> None:
@@ -130,31 +136,37 @@ class recording(ContextDecorator):  # noqa: N801 - used like a function
             session().detach(self._writer)
 
     def _recreate_cm(self) -> Self:
+        # Of `ContextDecorator`: a decorated function may call itself.
         return type(self)(self._directory)
 
     @property
     def misses(self) -> list[ExplainedMiss]:
         """What was recorded up to now, in order, each with its explanation."""
-        return _explained(self._read()) if self._writer is not None else []
+        return [] if self._writer is None else _explained(self._read())
 
     def _read(self) -> Recorded:
+        from retrace.capture.session import flush
         from retrace.store.reader import read, read_lines
 
+        flush()
         if self._lines is not None:
             return read_lines(list(self._lines.lines))
         assert self._directory is not None
         return read([self._directory])
 
 
-_installed: Path | None = None
-
-
 def install(dir: str | os.PathLike[str] | None = None) -> None:
     """Record everything in this process from here on, however it was jitted.
 
+    Installing twice changes nothing. Where jax is not imported yet, recording
+    begins when the program imports it.
+
     Args:
         dir: the directory of the recording; otherwise `RETRACE_DIR`, or a new one
-            under `.retrace/`. Installing twice changes nothing.
+            under `.retrace/`.
+
+    Raises:
+        UsageError: `dir` holds a recording already, or cannot be written.
 
     Example:
         >>> import retrace
@@ -164,7 +176,7 @@ def install(dir: str | os.PathLike[str] | None = None) -> None:
     global _installed
     if _is_off() or _installed is not None:
         return
-    from retrace.capture.session import start
+    from retrace.capture.arrival import start
 
     _installed = _place(dir)
     start(_installed)
@@ -174,14 +186,11 @@ def uninstall() -> None:
     """End what `install` began; what was recorded stays readable with `misses`."""
     global _installed
     if _installed is not None:
-        from retrace.capture.session import stop
+        from retrace.capture.arrival import stop
 
         stop(_installed)
         _ended.append(_installed)
         _installed = None
-
-
-_ended: list[Path] = []
 
 
 def _place(dir: str | os.PathLike[str] | None = None) -> Path:
@@ -191,35 +200,38 @@ def _place(dir: str | os.PathLike[str] | None = None) -> Path:
     return create(None if named is None else Path(named), append=dir is None)
 
 
-_jax_jit = jax.jit
-
-
-def _jit(fun: Callable[..., Any] | None = None, /, **options: Any) -> Any:
+def jit(fun: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     """`jax.jit`, with the misses of the function recorded.
 
     Takes every parameter of the installed `jax.jit` and returns what it returns:
     a real `jax.jit` object, with nothing of ours on the path of a call that hits.
     Misses are kept from the first one on in a new recording under `.retrace/`.
 
+    Args:
+        fun: what to jit; without it, a decorator.
+        options: what `jax.jit` takes.
+
     Example:
         >>> import jax, retrace
         >>> double = retrace.jit(lambda x: 2 * x)
         >>> int(double(3))
         6
-        >>> [miss.cause for miss in retrace.misses(double)]
+        >>> [str(miss.cause) for miss in retrace.misses(double)]
         ['first-trace']
     """
+    import jax
+
     if fun is None:
-        return functools.partial(_jit, **options)
-    jitted = _jax_jit(fun, **options)
+        return functools.partial(jit, **options)
+    jitted = jax.jit(fun, **options)
     from retrace.capture.session import session
 
     session().own(jitted, _place)
     return jitted
 
 
-functools.update_wrapper(_jit, _jax_jit, assigned=("__name__", "__qualname__", "__type_params__"))
-jit = _jax_jit if _is_off() else _jit
+if not TYPE_CHECKING and _is_off():
+    from jax import jit
 
 
 def misses(f: Callable[..., Any] | str | None = None) -> list[ExplainedMiss]:
@@ -230,27 +242,38 @@ def misses(f: Callable[..., Any] | str | None = None) -> list[ExplainedMiss]:
 
     Returns:
         One `ExplainedMiss` for each: the fields of the JSON report as attributes.
+
+    Example:
+        >>> import retrace
+        >>> retrace.misses("no_such_function")
+        []
     """
+    found = _recorded()
+    if not found:
+        return []
     from retrace.capture.session import flush
     from retrace.store.reader import read
 
     flush()
-    found = _recorded()
-    return _explained(read(found), _selects(f)) if found else []
+    return _explained(read(found), _selects(f))
 
 
 def _recorded() -> list[Path]:
-    from retrace.capture.session import session
+    own: Path | None = None
+    if "retrace.capture.session" in sys.modules:
+        from retrace.capture.session import session
 
-    places = (session().own_directory, _installed, *_ended)
-    return list(dict.fromkeys(path for path in places if path is not None))
+        own = session().own_directory
+    return list(dict.fromkeys(path for path in (own, _installed, *_ended) if path is not None))
 
 
-def _selects(f: Callable[..., Any] | str | None) -> Callable[[Any], bool] | None:
+def _selects(f: Callable[..., Any] | str | None) -> Callable[[Miss], bool] | None:
     if f is None:
         return None
     if isinstance(f, str):
-        return lambda miss: f in (miss.function.name, miss.function.qualname, miss.function.jax_name)
+        return lambda miss: (
+            f in (miss.function.name, miss.function.qualname, miss.function.jax_name)
+        )
     from retrace.capture.session import site_of
 
     site = site_of(f)
@@ -266,15 +289,21 @@ def explain(f: Callable[..., Any] | str | None = None) -> None:
     Raises:
         UsageError: nothing is being recorded.
     """
-    from retrace.capture.session import session
-
-    if not _recorded() and not session().owns_any:
+    if not _recorded() and not _owns_any():
         raise UsageError(
             "nothing is recorded: use retrace.jit in place of jax.jit, or call "
             "retrace.install() before the functions run"
         )
     found = misses(f)
     if not found:
-        sys.stdout.write("retrace: no misses: JAX served every call from its caches\n")
+        sys.stdout.write("retrace: no misses were recorded of it\n")
     for miss in reversed(found):
         sys.stdout.write(f"{miss}\n")
+
+
+def _owns_any() -> bool:
+    if "retrace.capture.session" not in sys.modules:
+        return False
+    from retrace.capture.session import session
+
+    return session().owns_any

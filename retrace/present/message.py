@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from retrace.causes import Cause
@@ -26,6 +27,7 @@ from retrace.present.words import (
 
 _LEAF = (Component.SHAPE, Component.DTYPE, Component.WEAK_TYPE)
 _OF_FUNCTION = (Component.FUNCTION, Component.CODE, Component.CLOSURE, Component.DEFAULTS)
+_VALUES = (Component.STATIC, Component.SIGNATURE, Component.OPTIONS, Component.CONFIG)
 _MOST = 4
 """So many changes are written out; the others are counted."""
 
@@ -155,32 +157,40 @@ def _cells(verdict: Verdict, change: Change, again: bool) -> tuple[str, ...]:
 def _others(group: Group) -> str:
     """What the other misses of the group changed, in one line."""
     shown = group.shown
-    if any(change.component is Component.SHAPE for change in shown.changes):
-        sizes: dict[str, None] = {}
+    if (first := _resized(shown)) is not None:
+        others: dict[object, tuple[Verdict, Change]] = {}
         for verdict in group.verdicts:
-            for change in verdict.changes:
-                if change.component is Component.SHAPE and verdict is not shown:
-                    sizes.setdefault(sentences.sides(verdict, change)[1])
-        first = {sentences.sides(shown, c)[1] for c in shown.changes}
-        other = [size for size in sizes if size not in first]
-        return f"also {listed(other, 4, 'other shapes')}" if other else ""
+            if (change := _resized(verdict)) is not None:
+                others.setdefault((change.path, str(change.new)), (verdict, change))
+        others.pop((first.path, str(first.new)), None)
+        told = [sentences.sides(*other)[1] for other in islice(others.values(), 4)]
+        if len(others) > len(told):
+            told.append(f"{len(others) - len(told):,} other shapes")
+        return f"also {listed(told, 5)}" if told else ""
     same = _telling(shown)
-    told: Counter[str] = Counter()
+    counted: Counter[str] = Counter()
     for verdict in group.verdicts:
         if verdict is not shown and (what := _telling(verdict)) != same and what:
-            told[what] += 1
+            counted[what] += 1
     said = [
-        f"{what} ({times(number)})" if number > 1 else what for what, number in told.most_common()
+        f"{what} ({times(number)})" if number > 1 else what
+        for what, number in counted.most_common()
     ]
     return f"also {listed(said, 3, 'other changes')}" if said else ""
+
+
+def _resized(verdict: Verdict) -> Change | None:
+    found = (change for change in verdict.changes if change.component is Component.SHAPE)
+    return next(found, None)
 
 
 def _telling(verdict: Verdict) -> str:
     for change in verdict.changes:
         if change.component not in (Component.FUNCTION, Component.PROGRAM):
-            # Only where it lies: what it became may be another each time.
             path = "" if change.path is None else f" {clean(change.path, 40)}"
-            return change.component.value.replace("_", " ") + path
+            said = change.component.value.replace("_", " ") + path
+            # Elsewhere what it became is another each time, and says little.
+            return f"{said} {clean(change.detail, 40)}" if change.component in _VALUES else said
     return ""
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from retrace.explain.verdict import judge
+from retrace.reason.verdict import judge
 from retrace.model import (
     CallSite,
     Function,

@@ -241,7 +241,7 @@ def test_flat_values_are_compared_without_loading_deepdiff() -> None:
     program = """if True:
         import sys
         from retrace.compare.values import differences
-        from retrace.explain import verdict
+        from retrace.reason import verdict
         from retrace.model import Value
         sides = [Value("C", "C()", None, True, {"lr": n}) for n in (1, 2)]
         assert differences(*sides)

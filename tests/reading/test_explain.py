@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retrace.causes import Cause
-from retrace.explain.rules import in_key
-from retrace.explain.verdict import Judge, judge
+from retrace.reason.rules import in_key
+from retrace.reason.verdict import Judge, judge
 from retrace.model import (
     CallSite,
     Component,

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
 from retrace.causes import Cause
-from retrace.explain import rules
-from retrace.explain.avoidable import looks_equal, partial_batch
+from retrace.reason import rules
+from retrace.reason.avoidable import looks_equal, partial_batch
 from retrace.model import Component, Miss, Verdict
 
 Verdicts: TypeAlias = list[Verdict]

@@ -10,10 +10,10 @@ from retrace.causes import Cause
 from retrace.compare.keys import changes as compare
 from retrace.compare.keys import doubts, function_changes
 from retrace.compare.nearest import TRACED, Index, Nearest, was_lowered
-from retrace.explain import rules
-from retrace.explain.avoidable import avoidable
-from retrace.explain.fixes import fix
-from retrace.explain.patterns import recognise
+from retrace.reason import rules
+from retrace.reason.avoidable import avoidable
+from retrace.reason.fixes import fix
+from retrace.reason.patterns import recognise
 from retrace.model import Change, Component, Function, Kind, Miss, Recording, Stage, Verdict
 
 Site: TypeAlias = tuple[str, str | None, tuple[str, ...]]

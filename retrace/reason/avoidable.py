@@ -6,7 +6,7 @@ from typing import Any, Literal, TypeAlias, cast
 
 from retrace.causes import Cause
 from retrace.compare.detail import EQUAL_FIELDS
-from retrace.explain import rules
+from retrace.reason import rules
 from retrace.model import Change, Component
 
 Avoidable: TypeAlias = Literal["yes", "no", "maybe"]

@@ -1,0 +1,99 @@
+"""Recording that begins when the program imports jax, and not before.
+
+A program may set `JAX_ENABLE_X64` or `XLA_FLAGS` first, and JAX reads them when it
+is imported. What never imports jax pays nothing and records nothing.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import traceback
+from collections.abc import Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import ModuleType
+
+_waiting: list[Path] = []
+
+
+def start(directory: Path) -> None:
+    """Record everything of this process into a directory, once jax is there.
+
+    Args:
+        directory: exists; one file for each process is made in it.
+    """
+    _waiting.append(directory)
+    if "jax" in sys.modules:
+        _arrived()
+    elif _watcher not in sys.meta_path:
+        sys.meta_path.insert(0, _watcher)
+
+
+def stop(directory: Path | None = None) -> None:
+    """End the recording into a directory, or all of them."""
+    _waiting[:] = [path for path in _waiting if directory is not None and path != directory]
+    if not _waiting and _watcher in sys.meta_path:
+        sys.meta_path.remove(_watcher)
+    if "retrace.capture.session" in sys.modules:
+        from retrace.capture.session import stop as stop_recording
+
+        stop_recording(directory)
+
+
+class _Watcher(MetaPathFinder):
+    """Waits for the import of jax among the finders of this process."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname != "jax":
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(fullname)
+        if spec is None or spec.loader is None:
+            sys.meta_path.insert(0, self)
+        else:
+            spec.loader = _Loader(spec.loader)
+        return spec
+
+
+_watcher = _Watcher()
+
+
+class _Loader(Loader):
+    """Loads jax as its own loader does, and then tells."""
+
+    def __init__(self, loader: Loader) -> None:
+        self._loader = loader
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        if module.__spec__ is not None:
+            module.__spec__.loader = self._loader
+        module.__loader__ = self._loader
+        try:
+            self._loader.exec_module(module)
+        except BaseException:
+            sys.meta_path.insert(0, _watcher)
+            raise
+        _arrived()
+
+
+def _arrived() -> None:
+    directories, _waiting[:] = list(_waiting), []
+    # What fails here fails inside the program's own `import jax`.
+    try:
+        from retrace.capture.session import start as start_recording
+
+        for directory in directories:
+            start_recording(directory)
+    except Exception as error:
+        trace = "".join(traceback.format_exception(error)).rstrip()
+        sys.stderr.write(
+            "retrace: cannot record with this jax; the program goes on without, please "
+            f"send this to the maintainers:\n{trace}\n"
+        )

@@ -1,0 +1,229 @@
+"""The shape of the JSON report, field by field: other programs rely on it."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator, ValidationError
+
+from retrace.causes import Cause
+from retrace.model import Component, Kind
+from retrace.present import machine
+from tests.reading.story import Story, hostile, killed, training
+
+TEXT = {"type": "string"}
+WORDS = {"type": "string", "minLength": 1}
+MAYBE_TEXT = {"type": ["string", "null"]}
+NUMBER = {"type": "integer", "minimum": 0}
+MAYBE_NUMBER = {"type": ["integer", "null"], "minimum": 0}
+SECONDS = {"type": "number", "minimum": 0}
+MAYBE_SECONDS = {"type": ["number", "null"], "minimum": 0}
+FLAG = {"type": "boolean"}
+TIME = {"type": "string", "pattern": r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$"}
+ID = {"type": "string", "pattern": "^[0-9a-z.-]+$"}
+MAYBE_ID = {"anyOf": [ID, {"type": "null"}]}
+CODE = {"enum": [cause.value for cause in Cause]}
+KIND = {"enum": [kind.value for kind in Kind]}
+
+
+def record(maybe: bool = False, added: dict[str, Any] | None = None, **fields: Any) -> Any:
+    """An object with just these fields, all of them required but those `added` later."""
+    return {
+        "type": ["object", "null"] if maybe else "object",
+        "properties": {**fields, **(added or {})},
+        "required": list(fields),
+        "additionalProperties": False,
+    }
+
+
+def table(names: Any, values: Any) -> Any:
+    return {"type": "object", "propertyNames": names, "additionalProperties": values}
+
+
+def rows(of: Any) -> Any:
+    return {"type": "array", "items": of}
+
+
+VALUE = record(type=TEXT, text=TEXT, token=MAYBE_TEXT, exact=FLAG, data={})
+VALUES = table(TEXT, VALUE)
+
+KEY = record(
+    function=record(
+        object=NUMBER,
+        site=TEXT,
+        code=MAYBE_TEXT,
+        closure=VALUES,
+        defaults=VALUES,
+        bound=VALUES,
+        wrappers=rows(TEXT),
+    ),
+    leaves=rows(
+        record(
+            path=TEXT,
+            shape=rows(NUMBER),
+            dtype=TEXT,
+            weak_type=FLAG,
+            sharding=MAYBE_TEXT,
+            committed=FLAG,
+            memory_kind=MAYBE_TEXT,
+            layout=MAYBE_TEXT,
+        )
+    ),
+    tree=rows(record(path=TEXT, type=TEXT, children=rows(TEXT), meta=VALUES)),
+    static=VALUES,
+    signature=table(TEXT, TEXT),
+    options=VALUES,
+    config=VALUES,
+)
+
+CALL_SITE = record(
+    maybe=True, file=TEXT, line=NUMBER, function=TEXT, source=MAYBE_TEXT, library=FLAG
+)
+
+MISS = record(
+    id=ID,
+    label=WORDS,
+    run=ID,
+    time=TIME,
+    function=record(
+        name=TEXT, jax_name=TEXT, qualname=TEXT, file=MAYBE_TEXT, line=MAYBE_NUMBER, kind=KIND
+    ),
+    call_site=CALL_SITE,
+    parent=MAYBE_ID,
+    derived=MAYBE_TEXT,
+    inner=NUMBER,
+    thread=TEXT,
+    stages=record(trace=MAYBE_SECONDS, lower=MAYBE_SECONDS, compile=MAYBE_SECONDS),
+    in_flight={"enum": ["trace", "lower", "compile", None]},
+    raised=MAYBE_TEXT,
+    persistent_cache=record(
+        maybe=True,
+        outcome={"enum": ["hit", "miss", "not-stored", "off"]},
+        key=MAYBE_TEXT,
+        reason={
+            "enum": [
+                None,
+                "min-compile-time",
+                "min-entry-size",
+                "host-callback",
+                "write-failed",
+                "other",
+            ]
+        },
+    ),
+    cause=CODE,
+    detail=MAYBE_TEXT,
+    pattern=MAYBE_TEXT,
+    nearest=MAYBE_ID,
+    changes=rows(
+        record(
+            component={"enum": [component.value for component in Component]},
+            path=MAYBE_TEXT,
+            detail=TEXT,
+            old={},
+            new={},
+            exact=FLAG,
+        )
+    ),
+    program=record(
+        hash=MAYBE_TEXT,
+        equations=MAYBE_NUMBER,
+        change={
+            "enum": [
+                None,
+                "identical",
+                "shapes-only",
+                "constants-only",
+                "repeated",
+                "different",
+            ]
+        },
+    ),
+    avoidable={"enum": ["yes", "no", "maybe"]},
+    explanation=WORDS,
+    fix=record(maybe=True, code=WORDS, text=WORDS),
+    added={"key": KEY},
+)
+
+REPORT = record(
+    schema={"const": "retrace-report/1"},
+    runs=rows(
+        record(
+            id=ID,
+            host=TEXT,
+            pid=NUMBER,
+            process_index=MAYBE_NUMBER,
+            started=TIME,
+            argv=rows(TEXT),
+            python=TEXT,
+            jax=TEXT,
+            jaxlib=TEXT,
+            backend=MAYBE_TEXT,
+            complete=FLAG,
+            losses=table(TEXT, NUMBER),
+        )
+    ),
+    summary=record(
+        misses=NUMBER,
+        traces=NUMBER,
+        lowerings=NUMBER,
+        compiles=NUMBER,
+        seconds=record(trace=SECONDS, lower=SECONDS, compile=SECONDS),
+        avoidable=record(misses=NUMBER, seconds=SECONDS),
+        by_cause=table(CODE, record(misses=NUMBER, seconds=SECONDS)),
+    ),
+    functions=rows(
+        record(
+            name=TEXT,
+            file=MAYBE_TEXT,
+            line=MAYBE_NUMBER,
+            kind=KIND,
+            misses=NUMBER,
+            first_traces=NUMBER,
+            seconds=SECONDS,
+            causes=table(CODE, NUMBER),
+        )
+    ),
+    misses=rows(MISS),
+)
+
+VALIDATOR: Any = Draft202012Validator(REPORT)
+
+
+@pytest.mark.parametrize("keys", [False, True])
+@pytest.mark.parametrize("story", [Story, training, killed, hostile])
+def test_the_report_has_this_shape(story: Callable[[], Story], keys: bool) -> None:
+    report = machine.report(story().view(), keys=keys)
+    VALIDATOR.validate(report)
+    assert all(("key" in miss) is keys for miss in report["misses"])
+
+
+def test_what_is_not_known_is_null() -> None:
+    story = training()
+    miss = story.misses[5]
+    miss.call_site = miss.program = miss.persistent_cache = None
+    miss.function = replace(miss.function, file=None, line=None)
+    story.run.process_index = story.run.backend = None
+    VALIDATOR.validate(machine.report(story.view()))
+
+
+@pytest.mark.parametrize(
+    ("path", "field"),
+    [((), "runs"), (("summary",), "traces"), (("misses", 0), "cause"), (("misses", 5), "fix")],
+)
+def test_a_field_that_is_missing_or_unknown_is_noticed(path: tuple[Any, ...], field: str) -> None:
+    report = machine.report(training().view())
+    holder = report
+    for step in path:
+        holder = holder[step]
+    spoilt = copy.deepcopy(report)
+    del holder[field]
+    with pytest.raises(ValidationError):
+        VALIDATOR.validate(report)
+    spoilt["more"] = 1
+    with pytest.raises(ValidationError):
+        VALIDATOR.validate(spoilt)
