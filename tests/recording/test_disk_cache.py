@@ -1,0 +1,131 @@
+"""A program that compiles in, what the on-disk cache did for each compilation out."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import pathlib
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from retrace.jax_internals.disk_cache import Lookup
+
+_PROGRAM = """
+import json, sys, warnings
+import jax
+import jax.numpy as jnp
+from retrace.jax_internals.disk_cache import Lookup
+
+options, body = json.loads(sys.argv[1]), sys.argv[2]
+warnings.simplefilter("ignore")
+for name, value in options.items():
+    jax.config.update(name, value)
+x = jnp.ones(3)
+lookups = [Lookup()]
+outcomes = []
+
+def event(name, **_):
+    lookups[-1].event(name, sys._getframe(1))
+
+def duration(name, seconds, **_):
+    if name.endswith("backend_compile_duration"):
+        outcomes.append(lookups.pop().outcome(seconds))
+        lookups.append(Lookup())
+
+jax.monitoring.register_event_listener(event)
+jax.monitoring.register_event_duration_secs_listener(duration)
+exec(body)
+print(json.dumps([[o.outcome, o.key, o.reason] for o in outcomes]))
+"""
+
+_ONE = "jax.jit(lambda x: jnp.sin(x) + 1)(x)"
+_DIR = "jax_compilation_cache_dir"
+_SECONDS = "jax_persistent_cache_min_compile_time_secs"
+_BYTES = "jax_persistent_cache_min_entry_size_bytes"
+
+
+def run(options: dict[str, Any], body: str = _ONE) -> list[list[str | None]]:
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith("JAX_")
+    }
+    environment |= {"JAX_PLATFORMS": "cpu", "PYTHONPATH": ":".join(sys.path)}
+    done = subprocess.run(
+        [sys.executable, "-c", _PROGRAM, json.dumps(options), body],
+        env=environment,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def test_off_without_a_directory() -> None:
+    assert run({}) == [["off", None, None]]
+
+
+def test_off_where_it_is_disabled(tmp_path: pathlib.Path) -> None:
+    options = {_DIR: str(tmp_path), "jax_enable_compilation_cache": False}
+    assert run(options) == [["off", None, None]]
+
+
+def test_a_miss_is_a_hit_in_the_next_process(tmp_path: pathlib.Path) -> None:
+    options = {_DIR: str(tmp_path), _SECONDS: 0, _BYTES: -1}
+    [[first, key, reason]] = run(options)
+    assert (first, reason) == ("miss", None)
+    assert key is not None
+    assert any(file.name.startswith(key) for file in tmp_path.iterdir())
+    assert run(options) == [["hit", key, None]]
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({_SECONDS: 100.0, _BYTES: -1}, "min-compile-time"),
+        ({_SECONDS: 0, _BYTES: 10**9}, "min-entry-size"),
+        ({_SECONDS: 100.0, _BYTES: 10**9}, "min-compile-time"),
+        ({_SECONDS: 0, _BYTES: -1, "jax_compilation_cache_max_size": 10}, "other"),
+    ],
+    ids=["time", "size", "time before size", "larger than the cache"],
+)
+def test_not_stored(options: dict[str, Any], reason: str, tmp_path: pathlib.Path) -> None:
+    if "jax_compilation_cache_max_size" in options:
+        pytest.importorskip("filelock")
+    [[outcome, key, found]] = run({_DIR: str(tmp_path), **options})
+    assert (outcome, found) == ("not-stored", reason)
+    assert key is not None
+
+
+def test_a_directory_that_cannot_be_made(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "file").write_text("")
+    [[outcome, _, reason]] = run(
+        {_DIR: str(tmp_path / "file" / "folder"), _SECONDS: 0, _BYTES: -1}
+    )
+    assert (outcome, reason) == ("not-stored", "write-failed")
+
+
+def test_a_file_that_cannot_be_written(tmp_path: pathlib.Path) -> None:
+    folder = tmp_path / "cache"
+    body = f"{_ONE}\nimport shutil; shutil.rmtree({str(folder)!r})\n{_ONE.replace('sin', 'cos')}"
+    first, second = run({_DIR: str(folder), _SECONDS: 0, _BYTES: -1}, body)
+    assert first[0] == "miss"
+    assert (second[0], second[2]) == ("not-stored", "write-failed")
+
+
+def test_a_host_callback(tmp_path: pathlib.Path) -> None:
+    body = "jax.jit(lambda x: (jax.debug.print('{}', x), x * 3)[1])(x)"
+    [[outcome, key, reason]] = run({_DIR: str(tmp_path), _SECONDS: 0, _BYTES: -1}, body)
+    stored = any(file.name.startswith(str(key)) for file in tmp_path.iterdir())
+    # jax 0.11 and later store them.
+    assert (outcome, reason) == (("miss", None) if stored else ("not-stored", "host-callback"))
+
+
+def test_events_of_no_interest_are_passed_over() -> None:
+    lookup = Lookup()
+    frame = inspect.currentframe()
+    assert frame is not None
+    lookup.event("/jax/compilation_cache/tasks_using_cache", frame)
+    assert lookup.outcome(1.0).outcome == "off"
