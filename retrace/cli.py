@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -176,6 +177,7 @@ def report(
     for option, code in (("--cause", cause), *(("--fail-on", code) for code in fail_on or ())):
         if code is not None:
             _one_of(option, code, codes)
+    gc.disable()  # a report makes many objects, no rings of them, and ends
     view = _read(directories or [])
     verdicts = _selected(view, function, cause)
     _write(_report(view, verdicts, format, sort, keys, output), output)
@@ -205,6 +207,7 @@ def show(
     Example:  retrace show 'train_step #3'
     """
     _one_of("--format", format, ("text", "json"))
+    gc.disable()
     view = _read([] if directory is None else [directory])
     verdict = _found(view, miss)
     if format == "json":
@@ -283,7 +286,11 @@ def _launch(
 
 def _summarise(directory: Path, *, newest: bool) -> None:
     from retrace.present.terminal import summary
+    from retrace.store.place import holds_recording
 
+    if not holds_recording(directory):
+        _say("the program never imported jax: there was nothing to record")
+        return
     try:
         view = _read([directory])
     except RetraceError as error:
@@ -340,8 +347,8 @@ def _one_of(option: str, value: str, known: Sequence[str]) -> None:
 
 
 def _read(directories: list[Path]) -> View:
-    from retrace.reason.verdict import judge
     from retrace.present.view import View
+    from retrace.reason.verdict import judge
     from retrace.store.place import newest
     from retrace.store.reader import read
 

@@ -42,7 +42,10 @@ def report(
 
 def encode(fields: Object) -> str:
     """One line of JSON, in ASCII: names may hold what no encoding takes."""
-    return json.dumps(_finite(fields), allow_nan=False) + "\n"
+    try:
+        return json.dumps(fields, allow_nan=False) + "\n"
+    except ValueError:  # rare, and the walk costs as much as the encoding
+        return json.dumps(_finite(fields), allow_nan=False) + "\n"
 
 
 def miss_report(view: View, verdict: Verdict, *, keys: bool = False) -> Object:

@@ -72,9 +72,10 @@ def heading(view: View, group: Group, same: str = ", same cause") -> str:
 
 def _worth(group: Group) -> str:
     words = {"yes": "avoidable", "maybe": "perhaps avoidable", "no": "not avoidable"}
-    said = words[group.avoidable]
-    sure = sum(verdict.avoidable == group.avoidable for verdict in group.verdicts)
-    if group.avoidable != "no" and sure < len(group.verdicts):
+    strongest = group.avoidable
+    said = words[strongest]
+    sure = sum(verdict.avoidable == strongest for verdict in group.verdicts)
+    if strongest != "no" and sure < len(group.verdicts):
         return f"{sure:,} {said}"
     return said
 

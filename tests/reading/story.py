@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from retrace.reason.verdict import judge
 from retrace.model import (
     CallSite,
     Function,
@@ -23,6 +22,7 @@ from retrace.model import (
     Value,
 )
 from retrace.present.view import View
+from retrace.reason.verdict import judge
 from retrace.store.schema import PARTS, encode_call_site, encode_function
 from retrace.store.sinks import File
 from retrace.store.writer import Writer

@@ -356,6 +356,19 @@ def test_run_records_summarises_and_exits_as_the_program(tmp_path: Path) -> None
     assert causes == ["first-trace", "shape-changed", "shape-changed"]
 
 
+def test_a_program_without_jax_is_told(tmp_path: Path) -> None:
+    (tmp_path / "plain.py").write_text("print(1)")
+    done = retrace("run", "plain.py", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "1\n")
+    assert done.stderr == "retrace: the program never imported jax: there was nothing to record\n"
+
+
+def test_quiet_says_nothing(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(_PROGRAM)
+    done = retrace("run", "-q", "train.py", cwd=tmp_path, JAX_PLATFORMS="cpu")
+    assert (done.returncode, done.stdout, done.stderr) == (3, "", "")
+
+
 def test_run_refuses_to_mix_recordings(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("")
     held = write(training(), tmp_path / "rec")

@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from retrace.causes import Cause
-from retrace.reason.verdict import judge
 from retrace.model import Change, Component, Key, Kind, Miss, Recording, Stage, Verdict
 from retrace.present import machine, markdown, sentences, terminal
 from retrace.present.view import View
+from retrace.reason.verdict import judge
 from tests.reading.story import (
     HOME,
     LOSS,
