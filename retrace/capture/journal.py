@@ -49,15 +49,11 @@ class Journal:
         self._writers[number] = writers
         line = {**fields, "at": time.time(), "thread": threading.current_thread().name}
         encoded = _encode(function, key, site)
+        described = [encode_function(body) for body in bodies]
+        # The same objects again and again: their parts need not be encoded each time.
+        shared = {"config": key.config, "call_site": site}
         for writer in writers:
-            parts: dict[str, JSON] = {
-                kind: writer.part(kind, value) for kind, value in encoded.items()
-            }
-            if bodies:
-                parts["bodies"] = [
-                    writer.part("function", encode_function(body)) for body in bodies
-                ]
-            writer.miss(number, {**line, **parts})
+            writer.miss(number, line, encoded, described, shared)
 
     def amend(self, number: int, fields: dict[str, JSON]) -> None:
         """Something became known of a miss; parts are given by their content."""

@@ -38,6 +38,8 @@ class _Thread(threading.local):
         self.lookup: Lookup | None = None
         """The look-up of a compilation whose beginning this JAX does not tell."""
         self.lowered: int | None = None
+        self.held: tuple[int, dict[str, Any]] | None = None
+        """What is known of the miss under way and not written yet."""
         self.forward: dict[str, int] = {}
         """Calls under an eager transform whose backward program may follow, by function."""
 
@@ -88,6 +90,7 @@ class Recorder:
             number = self.misses.of_body(trace.function, trace.caller, self._fields(Stage.TRACE))
         if number is not None:
             trace.number = number
+            trace.ahead = site.call is not None and site.call.ahead
             running.append(_Running(number, Stage.TRACE))
 
     def trace_ended(self, trace: Trace, seconds: float) -> None:
@@ -97,11 +100,14 @@ class Recorder:
         fields = self._ended(self._pop(trace.number, Stage.TRACE), Stage.TRACE, seconds)
         if trace.raised is not None:
             fields["raised"] = type(trace.raised).__name__
-        self.journal.amend(trace.number, fields)
+        # A call goes on to be lowered and compiled, and one line tells of all that.
+        self._hold(trace.number, fields)
         if trace.result is not None:
             jaxpr = trace.result[0]
             self._by_jaxpr.put(jaxpr, trace.number)
             self._programs.add(trace.number, jaxpr)
+        if self._thread.running or trace.raised is not None or trace.ahead:
+            self._write_held()
 
     def inner_trace(self) -> None:
         """A trace of JAX's own, inside whatever runs."""
@@ -114,11 +120,14 @@ class Recorder:
         if stage is Stage.TRACE:
             return
         number = self._number(stage, name, frame)
-        if number is not None:
-            self.journal.amend(number, {"stage": stage})
-            self._thread.running.append(_Running(number, stage))
-            if stage is Stage.COMPILE:
-                self._programs.work()
+        if number is None:
+            return
+        self._thread.running.append(_Running(number, stage))
+        self._hold(number, {"stage": stage})
+        if stage is Stage.COMPILE:
+            # It may take minutes, and be the last that the program does.
+            self._write_held()
+            self._programs.work()
 
     def stage_ended(self, stage: Stage, name: str, seconds: float, frame: FrameType) -> None:
         """JAX has lowered or compiled, or raised in doing so."""
@@ -145,7 +154,9 @@ class Recorder:
             self.journal.tell_backend()
         else:
             self._thread.lowered = number
-        self.journal.amend(number, fields)
+        self._hold(number, fields)
+        if stage is Stage.COMPILE or "raised" in fields:
+            self._write_held()
 
     def cache_event(self, event: str, frame: FrameType) -> None:
         """JAX looked into its on-disk cache."""
@@ -165,7 +176,7 @@ class Recorder:
             if number is None:
                 number = self._begin_call(site, Stage.TRACE)
             if number is not None:
-                self.journal.amend(number, {"stages": {Stage.TRACE: seconds}})
+                self._hold(number, {"stages": {Stage.TRACE: seconds}})
 
     def _number(self, stage: Stage, name: str, frame: FrameType) -> int | None:
         """The miss that a stage belongs to; it begins here where nothing was traced."""
@@ -225,17 +236,41 @@ class Recorder:
         """What is lowered is not the call's own program but a transform's of it."""
         assert site.call is not None
         if not is_internal(site.call.function):
-            self.journal.amend(
+            self._hold(
                 number, {"derived": site.derived or "forward", "leaves": program_leaves(site)}
             )
 
     def _fields(self, stage: Stage) -> dict[str, JSON]:
+        self._write_held()
         fields: dict[str, JSON] = {"stage": stage}
         if running := self._thread.running:
             fields["parent"] = running[-1].number
         if is_staging():
             fields["nested"] = True
         return fields
+
+    def _hold(self, number: int, fields: dict[str, Any]) -> None:
+        """Keep what is known of a miss until there is reason to write it."""
+        held = self._thread.held
+        if held is None or held[0] != number:
+            self._write_held()
+            self._thread.held = (number, fields)
+            return
+        known = held[1]
+        stages: Any = {**_mapping(known, "stages"), **_mapping(fields, "stages")}
+        inner: Any = known.get("inner", 0)
+        known.update(fields)
+        if stages:
+            known["stages"] = stages
+            if known.get("stage") in stages:
+                del known["stage"]
+        if inner and "inner" in fields:
+            known["inner"] += inner
+
+    def _write_held(self) -> None:
+        held, self._thread.held = self._thread.held, None
+        if held is not None:
+            self.journal.amend(*held)
 
     def _ended(self, running: _Running | None, stage: Stage, seconds: float) -> dict[str, JSON]:
         fields: dict[str, JSON] = {"stages": {stage: seconds}}
@@ -253,7 +288,12 @@ class Recorder:
         return None
 
     def _program_known(self, number: int, program: Program) -> None:
-        self.journal.amend(number, {"program": [program.hash, program.equations]})
+        fields: dict[str, JSON] = {"program": [program.hash, program.equations]}
+        held = self._thread.held
+        if held is not None and held[0] == number:
+            held[1].update(fields)
+        else:
+            self.journal.amend(number, fields)
 
     def jitted(self, function: object, frame: FrameType) -> None:
         """`jit` was called."""
@@ -265,6 +305,7 @@ class Recorder:
 
     def lowered(self, lowered: object) -> None:
         """`Traced.lower` returned: its `compile` belongs to the same miss."""
+        self._write_held()
         number, self._thread.lowered = self._thread.lowered, None
         lowering = getattr(lowered, "_lowering", None)
         if number is not None and self._by_lowering.get(lowering) is None:
@@ -279,8 +320,13 @@ class Recorder:
         self._programs = Programs(self._program_known)
 
     def flush(self) -> None:
-        """Wait for the programs that are still being walked."""
+        """Write what is held back, and wait for programs that are still being walked."""
+        self._write_held()
         self._programs.flush()
+
+
+def _mapping(fields: dict[str, Any], name: str) -> dict[str, Any]:
+    return fields.get(name) or {}
 
 
 def _is_parallel(frame: FrameType) -> bool:

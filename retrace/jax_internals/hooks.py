@@ -39,7 +39,7 @@ traceback_util.register_exclusion(__file__)
 class Trace:
     """One look into JAX's tracing cache, and what came of it."""
 
-    __slots__ = ("caller", "function", "number", "raised", "result", "started")
+    __slots__ = ("ahead", "caller", "function", "number", "raised", "result", "started")
 
     def __init__(self, function: object, caller: FrameType) -> None:
         self.function = function
@@ -47,6 +47,8 @@ class Trace:
         self.started: float | None = None
         self.number: int | None = None
         """What the observer makes of it; None where it is no miss of its own."""
+        self.ahead = False
+        """Whether no lowering need follow."""
         self.result: Any = None
         self.raised: BaseException | None = None
 

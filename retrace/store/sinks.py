@@ -21,8 +21,8 @@ class Memory:
         return not self.lines
 
     def write(self, line: str) -> None:
-        """Keep a line."""
-        self.lines.append(line)
+        """Keep a line, or several."""
+        self.lines += line.split("\n")
 
     def close(self) -> None:
         """Nothing: the lines stay."""

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
 from itertools import count
-from json import JSONEncoder
+from json import encoder
+from types import MappingProxyType
 from typing import Protocol
 
 from retrace.model import JSON, Run
@@ -22,10 +23,23 @@ from retrace.store.schema import FORMAT, LONGEST_LINE, encode_run
 RETRY_SECONDS = 1.0
 """How long a recording that cannot be written is left alone before the next attempt."""
 
+_SHARED = 1 << 10
 _KNOWN_PARTS = 1 << 16
 """So many digests are kept (about 10 MB); after that, parts are written again."""
 
-_encode: Callable[[object], str] = JSONEncoder(separators=(",", ":")).encode
+def _encoder() -> Callable[[object], str]:
+    # `JSONEncoder.encode` makes a new one of these for each line: half of its time.
+    make = encoder.c_make_encoder
+    if make is None:
+        return encoder.JSONEncoder(separators=(",", ":")).encode
+    default = encoder.JSONEncoder().default
+    text = encoder.encode_basestring_ascii
+    pieces = make(None, default, text, None, ":", ",", False, False, True)
+    return lambda value: "".join(pieces(value, 0))
+
+
+_encode = _encoder()
+_NOTHING: Mapping[str, object] = MappingProxyType({})
 
 
 class Sink(Protocol):
@@ -67,6 +81,7 @@ class Writer:
         self._retry_at = 0.0
         self._pid = os.getpid()
         self._parts: dict[bytes, int] = {}
+        self._shared: dict[int, tuple[object, int]] = {}
         self._numbers = count()
         try:
             self._begin()
@@ -75,20 +90,72 @@ class Writer:
 
     def part(self, kind: str, value: JSON) -> int:
         """Write a part unless an equal one is written; its number."""
+        lines: list[str] = []
+        new: list[tuple[bytes, int]] = []
+        number = self._held(kind, value, lines, new)
+        if lines and self._put(lines[0], part=True):
+            self._know(new)
+        return number
+
+    def miss(
+        self,
+        number: int,
+        fields: Mapping[str, JSON],
+        parts: Mapping[str, JSON] = _NOTHING,
+        bodies: Sequence[JSON] = (),
+        shared: Mapping[str, object] = _NOTHING,
+    ) -> None:
+        """Write that a miss began, and those of its parts that are new, in one append.
+
+        Args:
+            number: of the miss, in this process.
+            fields: what is known of it yet.
+            parts: by kind, by their content.
+            bodies: functions that an operation was given.
+            shared: by kind, the object that a part was made from, where the same
+                object makes the same part again; it is kept, and must be ours.
+        """
+        lines: list[str] = []
+        new: list[tuple[bytes, int]] = []
+        line: dict[str, JSON] = {"miss": number, **fields}
+        for kind, value in parts.items():
+            origin = shared.get(kind)
+            known = self._shared.get(id(origin)) if origin is not None else None
+            if known is None:
+                line[kind] = index = self._held(kind, value, lines, new)
+                if origin is not None and not lines:
+                    self._share(origin, index)
+            else:
+                line[kind] = known[1]
+        if bodies:
+            line["bodies"] = [self._held("function", body, lines, new) for body in bodies]
+        lines.append(_encode(line))
+        if self._put("\n".join(lines)):
+            self._know(new)
+
+    def _held(
+        self, kind: str, value: JSON, lines: list[str], new: list[tuple[bytes, int]]
+    ) -> int:
         text = _encode(value)
         digest = blake2b(f"{kind} {text}".encode(), digest_size=16).digest()
         number = self._parts.get(digest)
         if number is None:
             number = next(self._numbers)
-            if self._put(f'{{"part":{number},"kind":"{kind}","value":{text}}}', part=True):
-                if len(self._parts) >= _KNOWN_PARTS:
-                    self._parts.clear()
-                self._parts[digest] = number
+            lines.append(f'{{"part":{number},"kind":"{kind}","value":{text}}}')
+            # Known to other threads when it is written, not before.
+            new.append((digest, number))
         return number
 
-    def miss(self, number: int, fields: Mapping[str, JSON]) -> None:
-        """Write that a miss began; its parts by their numbers."""
-        self._put(_encode({"miss": number, **fields}))
+    def _know(self, new: Sequence[tuple[bytes, int]]) -> None:
+        if len(self._parts) >= _KNOWN_PARTS:
+            self._parts.clear()
+            self._shared.clear()
+        self._parts.update(new)
+
+    def _share(self, origin: object, number: int) -> None:
+        if len(self._shared) >= _SHARED:
+            self._shared.clear()
+        self._shared[id(origin)] = (origin, number)
 
     def amend(self, number: int, fields: Mapping[str, JSON]) -> None:
         """Write what became known of a miss later."""
@@ -138,6 +205,7 @@ class Writer:
     def _begin(self) -> None:
         if self._sink.open() or not self._headed:
             self._parts.clear()
+            self._shared.clear()
             self._sink.write(_encode({"retrace": FORMAT, "run": encode_run(self.run)}))
             self._headed = True
         if (failure := self.failure) is not None and self.lost:
@@ -149,6 +217,7 @@ class Writer:
 
     def _fail(self, error: OSError) -> None:
         self._open = False
+        self._shared.clear()
         self._parts.clear()  # the next attempt may begin a new file
         self.failure = error
         self._retry_at = time.monotonic() + RETRY_SECONDS

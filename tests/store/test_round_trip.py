@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from retrace.errors import UnreadableError
@@ -282,6 +282,8 @@ json_lines = st.recursive(
 @given(st.lists(json_lines, max_size=6))
 def test_json_that_is_no_recording_is_counted_and_raises_nothing(lines: list[object]) -> None:
     reader = Reader()
+    # A newer format is refused, and that is tested elsewhere.
+    assume(not any(isinstance(line, dict) and "retrace" in line for line in lines))
     for line in lines:
         reader.add(json.dumps(line))
     run, _ = reader.result()

@@ -126,6 +126,8 @@ def test_a_signal_handler_may_write_in_the_middle_of_a_line() -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="fork")
+# Where other tests have loaded jax: it warns of forks with threads.
+@pytest.mark.filterwarnings("ignore")
 def test_a_forked_child_leaves_its_parents_file_alone(tmp_path: Path) -> None:
     writer = Writer(File(tmp_path / "k3f9a2x.jsonl"), RUN)
     miss(writer, 0)
