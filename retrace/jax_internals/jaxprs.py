@@ -196,6 +196,7 @@ class _Walk:
 _JAXPRS: tuple[Any, ...] = (core.Jaxpr, getattr(core, "ClosedJaxpr", core.Jaxpr))
 """Open and closed ones; since jax 0.12 they are one class."""
 _NAMED = (type, FunctionType, BuiltinFunctionType, MethodType)
+_HOST_ARRAYS = frozenset(("LiteralArray", "TypedNdArray"))
 _SCALARS: tuple[Any, ...] = (bool, int, float, complex)
 _WRITERS: dict[type, Callable[[Any], str]] = dict.fromkeys(
     (bool, int, float, complex, str, bytes, type(None)), repr
@@ -203,8 +204,8 @@ _WRITERS: dict[type, Callable[[Any], str]] = dict.fromkeys(
 
 
 def _is_on_host(value: Any) -> bool:
-    """A numpy array or scalar, or since jax 0.8 JAX's own wrapper around one."""
-    return isinstance(value, np.ndarray | np.generic) or type(value).__name__ == "TypedNdArray"
+    """A numpy array or scalar, or since jax 0.7 JAX's own wrapper around one."""
+    return isinstance(value, np.ndarray | np.generic) or type(value).__name__ in _HOST_ARRAYS
 
 
 def _array(array: np.ndarray[Any, Any]) -> str:

@@ -164,8 +164,10 @@ def _layout(array: Any) -> str | None:
     if array.ndim < 2:
         return None
     try:
-        layout: Any = array.format.layout if hasattr(array, "format") else array.layout
-        layout = getattr(layout, "device_local_layout", layout)  # jax 0.6
+        # `Array.layout` became `format`, and its `device_local_layout` became `layout`.
+        layout: Any = array.format if hasattr(array, "format") else array.layout
+        for name in ("device_local_layout", "layout"):
+            layout = getattr(layout, name, layout)
     except (RuntimeError, ValueError):
         return None  # donated or deleted meanwhile
     order: tuple[int, ...] | None = getattr(layout, "major_to_minor", None)
