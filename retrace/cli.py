@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 import typer.core
 
+from retrace import console
 from retrace.errors import RetraceError, UsageError
 
 if TYPE_CHECKING:
@@ -180,11 +181,11 @@ def report(
     gc.disable()  # a report makes many objects, no rings of them, and ends
     view = _read(directories or [])
     verdicts = _selected(view, function, cause)
-    _write(_report(view, verdicts, format, sort, keys, output), output)
+    console.write(_report(view, verdicts, format, sort, keys, output), output)
     failing = [verdict for verdict in verdicts if verdict.cause.value in (fail_on or ())]
     if failing:
         found = ", ".join(dict.fromkeys(verdict.cause.value for verdict in failing))
-        _say(f"found what --fail-on names, {len(failing):,} times: {found}")
+        console.say(f"found what --fail-on names, {len(failing):,} times: {found}")
     return FOUND if failing else DONE
 
 
@@ -217,18 +218,14 @@ def show(
     else:
         from retrace.present import terminal
 
-        width, paint = _terminal(sys.stdout, output)
+        width, paint = console.terminal(sys.stdout, output)
         text = terminal.show(view, verdict, width=width, paint=paint)
-    _write(text, output)
+    console.write(text, output)
     return DONE
 
 
 def main() -> NoReturn:
     """Run the command line of this process, and exit."""
-    for stream in (sys.stdout, sys.stderr):
-        reconfigure = getattr(stream, "reconfigure", None)
-        if reconfigure is not None:  # a name may hold what the terminal's encoding does not
-            reconfigure(errors="backslashreplace")
     try:
         # typer is done before a program is launched: its handling of interrupts and
         # of errors would stand between the program and the interpreter.
@@ -289,17 +286,17 @@ def _summarise(directory: Path, *, newest: bool) -> None:
     from retrace.store.place import holds_recording
 
     if not holds_recording(directory):
-        _say("the program never imported jax: there was nothing to record")
+        console.say("the program never imported jax: there was nothing to record")
         return
     try:
         view = _read([directory])
     except RetraceError as error:
-        _say(str(error))
+        console.say(str(error))
         return
-    shown = str(directory)
-    if view.base and shown.startswith(view.base + os.sep):
-        shown = shown[len(view.base) + 1 :]
-    width, paint = _terminal(sys.stderr)
+    shown, here = str(directory), _here()
+    if here and shown.startswith(here + os.sep):
+        shown = shown[len(here) + 1 :]
+    width, paint = console.terminal(sys.stderr)
     try:
         sys.stderr.write("\n" + summary(view, shown, newest=newest, width=width, paint=paint))
         sys.stderr.flush()
@@ -318,18 +315,8 @@ def _complaint(error: Any) -> str:
     return f"{said}{'' if said.endswith('?') else ';'} see `{path} --help`"
 
 
-def _say(text: str) -> None:
-    from retrace.present.words import clean
-
-    try:
-        sys.stderr.write(f"retrace: {clean(text, None)}\n")
-        sys.stderr.flush()
-    except (BrokenPipeError, AttributeError):
-        pass
-
-
 def _wrong(text: str) -> int:
-    _say(text)
+    console.say(text)
     return WRONG
 
 
@@ -406,34 +393,5 @@ def _report(
         return markdown.report(view, verdicts, sort=sort, keys=keys)
     from retrace.present import terminal
 
-    width, paint = _terminal(sys.stdout, output)
+    width, paint = console.terminal(sys.stdout, output)
     return terminal.report(view, verdicts, sort=sort, keys=keys, width=width, paint=paint)
-
-
-def _terminal(stream: Any, output: Path | None = None) -> tuple[int, Any]:
-    """Columns and colours of where the text goes."""
-    from retrace.present.terminal import colour, plain
-
-    if output is not None or stream is None or not stream.isatty():
-        return 80, plain
-    from shutil import get_terminal_size
-
-    width = max(60, min(get_terminal_size().columns, 140))
-    coloured = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-    return width, colour if coloured else plain
-
-
-def _write(text: str, output: Path | None) -> None:
-    if output is not None and str(output) != "-":
-        try:
-            output.write_text(text, encoding="utf-8", errors="backslashreplace")
-        except OSError as error:
-            reason = (error.strerror or type(error).__name__).lower()
-            raise UsageError(f"cannot write to {output}: {reason}; name another file") from None
-        return
-    try:
-        sys.stdout.write(text)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        # The reader has seen enough (`| head`); at exit Python would try to flush again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from retrace.model import Key, Leaf, Miss, Value, Verdict
 from retrace.present.sentences import array
-from retrace.present.words import clean, count, cut
+from retrace.present.words import clean, count
 
 _MOST = 40
 """So many arrays are written out; those that changed come first."""
@@ -24,20 +24,23 @@ def key_lines(verdict: Verdict) -> Iterator[str]:
         ("jit options", key.options, old.options if old else ()),
         ("config", key.config, old.config if old else ()),
     ):
-        yield from _values(title, new, before, old is not None)
+        yield from _values(title, new, before, old is not None, title == "config")
     if key.signature:
         passed = ", ".join(
-            f"{clean(name, 40)} {clean(how)}" for name, how in key.signature[:_MOST]
+            f"{clean(name, 60)} {clean(how)}" for name, how in key.signature[:_MOST]
         )
         yield f"    passed: {passed}"
     containers = [node for node in key.tree if node.type not in ("None", "NoneType")]
+    metas = {(node.path, field): v for node in old.tree for field, v in node.meta} if old else {}
     if containers:
         yield f"    tree: {count(len(containers), 'container')}"
         for node in containers[:_MOST]:
-            at = clean(node.path, 40) or "the arguments"
+            at = clean(node.path, 60) or "the arguments"
             yield f"      {at}   {clean(node.type)} of {len(node.children)}"
             for field, value in node.meta:
-                yield f"        {clean(field, 40)} = {value_text(value)}"
+                was = metas.get((node.path, field))
+                mark = " -> another than before" if was is not None and was != value else ""
+                yield f"        {clean(field, 40)} = {value_text(value)}{mark}"
 
 
 def _against(nearest: Miss) -> str:
@@ -53,15 +56,15 @@ def _leaves(key: Key, old: Key | None) -> Iterator[str]:
         (_leaf_text(before.get(leaf.path), leaf, old is not None), leaf) for leaf in key.leaves
     ]
     rows.sort(key=lambda row: " -> " not in row[0])  # stable: what changed comes first
-    pad = max(len(cut(clean(leaf.path, 40), 40)) for _, leaf in rows[:_MOST])
+    pad = max(len(clean(leaf.path, 60)) for _, leaf in rows[:_MOST])
     yield f"    {count(len(rows), 'array')}"
     for text, leaf in rows[:_MOST]:
-        yield f"      {clean(leaf.path, 40):<{pad}}   {text}"
+        yield f"      {clean(leaf.path, 60):<{pad}}   {text}"
     if len(rows) > _MOST:
         yield f"      and {count(len(rows) - _MOST, 'more array')} (--format json has all)"
     gone = [path for path in before if path not in {leaf.path for leaf in key.leaves}]
     for path in gone[:_MOST]:
-        yield f"      {clean(path, 40):<{pad}}   {_described(before[path])} -> absent"
+        yield f"      {clean(path, 60):<{pad}}   {_described(before[path])} -> absent"
 
 
 def _leaf_text(old: Leaf | None, new: Leaf, compared: bool) -> str:
@@ -97,18 +100,26 @@ def _values(
     new: tuple[tuple[str, Value], ...],
     old: tuple[tuple[str, Value], ...],
     compared: bool,
+    differing_only: bool,
 ) -> Iterator[str]:
     if not new and not old:
         return
     before, after = dict(old), dict(new)
-    yield f"    {title}"
-    for name in dict.fromkeys((*after, *before)):
+    names = list(dict.fromkeys((*after, *before)))
+    if differing_only:  # JAX has fifty settings, and most programs set none
+        told = [name for name in names if compared and before.get(name) != after.get(name)]
+        same = "as before" if compared else "(--format json has them)"
+        yield f"    {title}: {count(len(names) - len(told), 'setting')} {same}"
+        names = told
+    else:
+        yield f"    {title}"
+    for name in names:
         a, b = before.get(name), after.get(name)
         now = "absent" if b is None else value_text(b)
         if compared and (a is None or b is None or a != b):
             was = "absent" if a is None else value_text(a)
             now = f"{was} -> {now}" if was != now else f"{was} -> another that looks the same"
-        yield f"      {clean(name, 40)} = {now}"
+        yield f"      {clean(name, 60)} = {now}"
 
 
 def value_text(value: Value) -> str:

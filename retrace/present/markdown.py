@@ -9,7 +9,7 @@ from retrace.causes import Cause
 from retrace.model import Stage, Verdict
 from retrace.present.message import eager_row, heading, lines, origin, where
 from retrace.present.sentences import explanation
-from retrace.present.terminal import lost, unfinished
+from retrace.present.terminal import lost, unfinished, worth_telling
 from retrace.present.view import Group, Sort, View
 from retrace.present.words import clean, count, name, seconds
 
@@ -53,7 +53,7 @@ def report(
         out += ["", "| seconds | misses | function | place | cause | avoidable |"]
         out += ["|---:|---:|---|---|---|---|"]
         out += [_row(view, group) for group in loud]
-    for group in loud:
+    for group in worth_telling(view, groups)[0]:
         out += ["", *_section(view, group, keys)]
     out += _quiet([group for group in groups if group.is_quiet], view)
     if said := [*unfinished(view), *lost(view)]:

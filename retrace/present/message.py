@@ -87,7 +87,7 @@ def lines(view: View, group: Group) -> Iterator[Line]:
     if (said := verdict.pattern) is not None:
         yield Line("pattern", (sentences.pattern(said),))
     if verdict.nearest is not None and group.cause is not Cause.EAGER_OP:
-        yield Line("nearest", (_nearest(view, verdict.nearest),))
+        yield Line("nearest", (_nearest(view, verdict.nearest, verdict.miss),))
         if same := _same(verdict):
             yield Line("same", (same,))
     elif group.cause is Cause.EAGER_OP:
@@ -97,7 +97,7 @@ def lines(view: View, group: Group) -> Iterator[Line]:
     if raised := _raised(group):
         yield Line("raised", (raised,))
     yield Line("cost", (_cost(group),))
-    if program := _program(view, verdict):
+    if group.cause is not Cause.EAGER_OP and (program := _program(view, verdict)):
         yield Line("program", (program,))
     if only := _only(view, group):
         yield Line("process", (only,))
@@ -146,7 +146,7 @@ def _tells(change: Change, cause: Cause) -> bool:
 def _cells(verdict: Verdict, change: Change, again: bool) -> tuple[str, ...]:
     what = change.component.value.replace("_", " ")
     path = () if change.path is None else (clean(change.path, 40),)
-    detail = clean(change.detail, 100)
+    detail = clean(change.detail, 160)
     if change.component in _LEAF and not again:
         old, new = sentences.sides(verdict, change)
         said = f"{old} -> {new}"
@@ -195,8 +195,8 @@ def _telling(verdict: Verdict) -> str:
     return ""
 
 
-def _nearest(view: View, nearest: Miss) -> str:
-    said = view.label(nearest)
+def _nearest(view: View, nearest: Miss, miss: Miss) -> str:
+    said = view.earlier(nearest, miss)
     where = view.called_from(nearest)
     return said if where is None else f"{said}, called from {where}"
 
@@ -308,7 +308,7 @@ def _program(view: View, verdict: Verdict) -> str:
     held = "" if program is None else count(program.equations, "equation")
     if verdict.nearest is None or change is None:
         return ""
-    before = view.label(verdict.nearest)
+    before = view.earlier(verdict.nearest, verdict.miss)
     other = verdict.nearest.program
     said = {
         "identical": f"identical to that of {before}",
@@ -346,7 +346,7 @@ def where(view: View, group: Group) -> str:
 
 def eager_row(view: View, group: Group) -> tuple[str, str, str]:
     """A line's eager operations, as cells of a table: how many, where, which."""
-    return str(len(group.verdicts)), cut(where(view, group), 40), _operations(group.verdicts, 3)
+    return str(len(group.verdicts)), cut(where(view, group), 40), _operations(group.verdicts, 2)
 
 
 def origin(view: View) -> str:
@@ -354,5 +354,5 @@ def origin(view: View) -> str:
     named: Counter[str] = Counter()
     for run in view.recording.runs:
         program = run.argv[0] if run.argv and run.argv[0] else "python"
-        named[place(program, None, view.base)] += 1
+        named[place(program, None, view.bases)] += 1
     return listed([what for what, _ in named.most_common()])

@@ -35,7 +35,7 @@ def explanation(view: View, verdict: Verdict) -> str:
     who = f"`{name(miss.function)}`"
     if miss.derived is not None:
         who = f"the {clean(miss.derived)} program of {who}"
-    before = "an earlier call" if nearest is None else view.label(nearest)
+    before = "an earlier call" if nearest is None else view.earlier(nearest, miss)
     said = _sentence(view, verdict, who, before)
     if miss.raised is not None:
         said += f" It raised {clean(miss.raised)}, so JAX kept nothing of it."
@@ -109,9 +109,7 @@ def _sentence(  # noqa: C901, PLR0912 - one case for each cause, and nothing els
             return f"{again} because the call was written otherwise than {before}: {what}."
         case Cause.TREE_STRUCTURE_CHANGED:
             what = _listed(changes, Component.TREE) or "the structure differs"
-            return (
-                f"{again} because the structure of its arguments differs from {before}: {what}."
-            )
+            return f"{again} because its arguments are built otherwise than in {before}: {what}."
         case Cause.SHAPE_CHANGED:
             what = _arrays(verdict, Component.SHAPE)
             return f"{again} because shapes differ from those of {before}: {what}."

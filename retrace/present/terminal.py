@@ -63,12 +63,13 @@ def report(
     told = view.verdicts if verdicts is None else verdicts
     out = list(_opening(view, told, width, paint))
     groups = view.groups(told, sort)
-    for group in groups:
-        if not group.is_quiet:
-            out += ["", *_message(view, group, width, paint)]
-            if keys:
-                out += _key(group.shown, width)
-            out += _ids(group, width, paint)
+    loud, small = worth_telling(view, groups)
+    for group in loud:
+        out += ["", *_message(view, group, width, paint)]
+        if keys:
+            out += _key(group.shown, width)
+        out += _ids(group, width, paint)
+    out += _listed(small, view, width, paint)
     out += _eager(
         [g for g in groups if g.is_quiet and g.cause is Cause.EAGER_OP], view, width, paint
     )
@@ -187,6 +188,36 @@ def _ids(group: Group, width: int, paint: Paint) -> Iterator[str]:
     yield f"  {paint('more'.ljust(_LABEL), 'dim')}{paint(cut(shown, width - _INDENT), 'dim')}"
 
 
+def worth_telling(view: View, groups: list[Group]) -> tuple[list[Group], list[Group]]:
+    """The groups that deserve a message, and those that deserve a line."""
+    loud = [group for group in groups if not group.is_quiet]
+    total = view.totals([v for group in groups for v in group.verdicts]).all_seconds
+    small = [group for group in loud if group.is_small(total)]
+    return [group for group in loud if not group.is_small(total)], small
+
+
+def _listed(groups: list[Group], view: View, width: int, paint: Paint) -> Iterator[str]:
+    if not groups:
+        return
+    number = sum(len(group.verdicts) for group in groups)
+    spent = sum(group.seconds for group in groups)
+    said = f"{count(number, 'miss', 'misses')} of little cost, {seconds(spent)}"
+    yield ""
+    yield paint(said, "bold")
+    for group in groups[:_LONGEST_LIST]:
+        what = (
+            "eager operations"
+            if group.cause is Cause.EAGER_OP
+            else name(group.shown.miss.function)
+        )
+        times = f" ({len(group.verdicts):,} times)" if len(group.verdicts) > 1 else ""
+        why = f"{group.cause.value}{times}"
+        row = f"  {group.shown.miss.id:<12} {what}, {where(view, group)}: {why}"
+        yield from _wrapped(row, width, 4)
+    if len(groups) > _LONGEST_LIST:
+        yield f"  and {count(len(groups) - _LONGEST_LIST, 'more cause')}"
+
+
 def _eager(groups: list[Group], view: View, width: int, paint: Paint) -> Iterator[str]:
     if not groups:
         return
@@ -267,7 +298,7 @@ def summary(
     out = list(_opening(view, view.verdicts, width, paint, brief=True))
     if not view.verdicts:
         return "\n".join([*out, *_closing(view, width, paint)]) + "\n"
-    told = [group for group in view.groups() if not group.is_quiet and group.avoidable != "no"]
+    told = [group for group in worth_telling(view, view.groups())[0] if group.avoidable != "no"]
     for group in told[:_DEAREST]:
         style = "loud" if group.avoidable == "yes" else "warm"
         said, at = heading(view, group, ""), where(view, group)
@@ -305,7 +336,7 @@ def show(view: View, verdict: Verdict, *, width: int = 80, paint: Paint = plain)
         ("nearest", verdict.nearest and verdict.nearest.call_site),
     ):
         if called:
-            at = place(called.file, called.line, view.base)
+            at = place(called.file, called.line, view.bases)
             if called.function and not called.function.startswith("<"):
                 at += f" in {clean(called.function)}"
             rows.append(Line(label, (f"{at}{' (a library)' if called.library else ''}",)))
@@ -322,7 +353,7 @@ def show(view: View, verdict: Verdict, *, width: int = 80, paint: Paint = plain)
         )
     if miss.inner:
         rows.append(Line("inner", (f"{count(miss.inner, 'trace')} of functions of jax itself",)))
-    if cache := miss.persistent_cache:
+    if (cache := miss.persistent_cache) is not None and cache.outcome != "off":
         why = f" ({clean(cache.reason)})" if cache.reason else ""
         rows.append(
             Line(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -13,6 +14,9 @@ from retrace.model import Miss, Recording, Run, Stage, Verdict
 from retrace.present import words
 
 Sort: TypeAlias = Literal["seconds", "count", "time"]
+
+_SMALL = 0.005
+"""The share of all seconds below which what is not surely avoidable is only listed."""
 
 _MANY = 3
 """From so many repeated eager operations on, a line is worth a message of its own."""
@@ -39,6 +43,10 @@ class Group:
     def avoidable(self) -> Literal["yes", "no", "maybe"]:
         """The strongest word that can be said of any of its misses."""
         return min((v.avoidable for v in self.verdicts), key=_URGENCY.__getitem__)
+
+    def is_small(self, total: float) -> bool:
+        """Whether it is neither worth avoiding for certain nor a fair part of the total."""
+        return self.avoidable != "yes" and self.seconds < total * _SMALL
 
     @property
     def is_quiet(self) -> bool:
@@ -68,19 +76,27 @@ class Totals:
         return sum(self.seconds.values())
 
 
+def _home(recording: Recording) -> str:
+    """The directory of the user's own files."""
+    called = (miss.call_site for miss in recording.misses)
+    sites = {site.file for site in called if site is not None and not site.library}
+    directories = {os.path.dirname(file) for file in sites if os.path.isabs(file)}
+    return os.path.commonpath(directories) if directories else ""
+
+
 class View:
     """A recording and the verdicts on it, ready to be shown.
 
     Args:
         recording: what was recorded, whole: labels count all misses of a function.
         verdicts: what was concluded, in the order of the recording.
-        base: directory to which places are written relative.
+        here: directory of the reader; places beneath it are written relative to it.
     """
 
-    def __init__(self, recording: Recording, verdicts: Iterable[Verdict], base: str = "") -> None:
+    def __init__(self, recording: Recording, verdicts: Iterable[Verdict], here: str = "") -> None:
         self.recording = recording
         self.verdicts = list(verdicts)
-        self.base = base
+        self.bases = (here, _home(recording))
         self.by_id = {verdict.miss.id: verdict for verdict in self.verdicts}
         self.number: dict[str, int] = {}
         """Position of each miss among those of its function, from 1."""
@@ -117,16 +133,22 @@ class View:
             said.append(self.process(miss.run))
         return f"{label} ({', '.join(said)})"
 
+    def earlier(self, nearest: Miss, miss: Miss) -> str:
+        """The label of the nearest, short where the place is that of the miss beside it."""
+        if nearest.run == miss.run and nearest.function.site == miss.function.site:
+            return self.short_label(nearest)
+        return self.label(nearest)
+
     def place(self, miss: Miss) -> str:
         """Where its function was written."""
         function = miss.function
         if function.file is None:
             return self.called_from(miss) or "inside jax"
-        return words.place(function.file, function.line, self.base)
+        return words.place(function.file, function.line, self.bases)
 
     def called_from(self, miss: Miss) -> str | None:
         """The line that asked for it."""
-        return words.called_from(miss.call_site, self.base)
+        return words.called_from(miss.call_site, self.bases)
 
     def process(self, run: str) -> str:
         """A process among several, in words."""

@@ -82,13 +82,15 @@ def listed(items: Sequence[str], most: int = 3, more: str = "more") -> str:
     return f"{', '.join(items[:-1])} and {items[-1]}"
 
 
-def place(file: str | None, line: int | None, base: str = "") -> str:
-    """`train.py:41`: short beneath `base` and for installed packages, whole elsewhere."""
+def place(file: str | None, line: int | None, bases: Sequence[str] = ()) -> str:
+    """`train.py:41`: short beneath one of `bases` and for installed packages, else whole."""
     if not file:
         return "an unknown place"
     shown = _PACKAGES.sub("", file)
-    if base and shown.startswith(base.rstrip(os.sep) + os.sep):
-        shown = shown[len(base.rstrip(os.sep)) + 1 :]
+    for base in bases:
+        if base and shown.startswith(beneath := base.rstrip(os.sep) + os.sep):
+            shown = shown[len(beneath) :]
+            break
     shown = clean(shown, None)
     if len(shown) > 48:  # the end of a path says more than its beginning
         shown = f"...{shown[-45:]}"
@@ -100,9 +102,9 @@ def name(function: Function) -> str:
     return clean(function.name, 48)
 
 
-def called_from(site: CallSite | None, base: str = "") -> str | None:
+def called_from(site: CallSite | None, bases: Sequence[str] = ()) -> str | None:
     """The place of a call; None where it is not known."""
-    return None if site is None else place(site.file, site.line, base)
+    return None if site is None else place(site.file, site.line, bases)
 
 
 def did(miss: Miss, again: str = "again") -> str:

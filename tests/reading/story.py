@@ -185,7 +185,7 @@ def training(**fields: Any) -> Story:
             concatenate,
             Key((array("operands[0]", "float32", n), array("operands[1]", "float32", 1))),
             history,
-            (0.002, 0.004, 0.02),
+            (0.002, 0.004, 0.1),
         )
     return story
 

@@ -356,6 +356,20 @@ def test_run_records_summarises_and_exits_as_the_program(tmp_path: Path) -> None
     assert causes == ["first-trace", "shape-changed", "shape-changed"]
 
 
+def test_the_programs_streams_are_as_under_python(tmp_path: Path) -> None:
+    (tmp_path / "streams.py").write_text(
+        "import sys; print(sys.stdout.errors, sys.stderr.errors)"
+    )
+    plain = subprocess.run(
+        [sys.executable, tmp_path / "streams.py"],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert retrace("run", "-q", "streams.py", cwd=tmp_path).stdout == plain.stdout
+
+
 def test_a_program_without_jax_is_told(tmp_path: Path) -> None:
     (tmp_path / "plain.py").write_text("print(1)")
     done = retrace("run", "plain.py", cwd=tmp_path)

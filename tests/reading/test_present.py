@@ -243,6 +243,25 @@ def test_what_only_one_process_did_is_told() -> None:
     assert "2 processes" in text
 
 
+def test_what_costs_little_takes_a_line() -> None:
+    story = training()
+    for rows in range(1, 4):
+        key = Key((array("x", "float32", rows),))
+        story.miss(function("trim", 140), key, at(141, ""), (0.001, 0.001, 0.001))
+    text = terminal.report(story.view())
+    assert re.search(r"k3x9f2a-21 +trim, train\.py:140: shape-changed \(2 times\)", text)
+    assert "trim traced" not in text
+    assert "trim" not in terminal.summary(story.view(), "out")
+    alone = [verdict for verdict in story.view().verdicts if verdict.miss.function.name == "trim"]
+    assert "trim traced again" in terminal.report(story.view(), alone)
+
+
+def test_places_are_relative_to_the_program_where_it_lies_elsewhere() -> None:
+    recording = training().recording()
+    view = View(recording, judge(recording), "/somewhere/else")
+    assert view.place(view.find("train_step #3")[0].miss) == "train.py:41"
+
+
 # Labels
 
 

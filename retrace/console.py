@@ -1,0 +1,53 @@
+"""Where text goes: a terminal, a pipe that may close, a file."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from retrace.errors import UsageError
+
+
+def say(text: str) -> None:
+    """One line on stderr."""
+    from retrace.present.words import clean
+
+    try:
+        sys.stderr.write(f"retrace: {clean(text, None)}\n")
+        sys.stderr.flush()
+    except (BrokenPipeError, AttributeError):
+        pass
+
+
+def terminal(stream: Any, output: Path | None = None) -> tuple[int, Any]:
+    """Columns and colours of where the text goes."""
+    from retrace.present.terminal import colour, plain
+
+    if output is not None or stream is None or not stream.isatty():
+        return 80, plain
+    from shutil import get_terminal_size
+
+    width = max(60, min(get_terminal_size().columns, 140))
+    coloured = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return width, colour if coloured else plain
+
+
+def write(text: str, output: Path | None) -> None:
+    """Text to stdout, or into a file; raises UsageError where that cannot be written."""
+    if output is not None and str(output) != "-":
+        try:
+            output.write_text(text, encoding="utf-8", errors="backslashreplace")
+        except OSError as error:
+            reason = (error.strerror or type(error).__name__).lower()
+            raise UsageError(f"cannot write to {output}: {reason}; name another file") from None
+        return
+    if (reconfigure := getattr(sys.stdout, "reconfigure", None)) is not None:
+        reconfigure(errors="backslashreplace")  # a name may hold what the encoding does not
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader has seen enough (`| head`); at exit Python would try to flush again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
