@@ -72,10 +72,10 @@ def _attributes(value: Any) -> Any:
 def _explained(
     recorded: Recorded, keep: Callable[[Miss], bool] | None = None
 ) -> list[ExplainedMiss]:
-    from retrace.reason.verdict import judge
     from retrace.present.machine import miss_report
     from retrace.present.terminal import message
     from retrace.present.view import View
+    from retrace.reason.verdict import judge
 
     view = View(recorded, judge(recorded), os.getcwd())
     return [
@@ -223,7 +223,7 @@ def jit(fun: Callable[..., Any] | None = None, /, **options: Any) -> Any:
 
     if fun is None:
         return functools.partial(jit, **options)
-    jitted = jax.jit(fun, **options)
+    jitted: Any = jax.jit(fun, **options)  # pyright: ignore[reportUnknownMemberType]
     from retrace.capture.session import session
 
     session().own(jitted, _place)

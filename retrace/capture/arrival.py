@@ -91,7 +91,7 @@ def _arrived() -> None:
 
         for directory in directories:
             start_recording(directory)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - the guard of the program's own import
         trace = "".join(traceback.format_exception(error)).rstrip()
         sys.stderr.write(
             "retrace: cannot record with this jax; the program goes on without, please "

@@ -216,7 +216,7 @@ def unwrap(function: Any) -> _Unwrapped:
             found.through(Kind.TRANSFORM, type(current).__name__)
             current = inner
         else:
-            method = getattr(type(current), "__call__", None)
+            method = getattr(type(current), "__call__", None)  # noqa: B004 - what is called
             if not isinstance(method, FunctionType) and not hasattr(method, "__wrapped__"):
                 break
             found.receiver, found.has_receiver = current, True

@@ -23,7 +23,7 @@ class Journal:
     def __init__(self) -> None:
         self.writers: tuple[Writer, ...] = ()
         """Who gets every miss."""
-        self.own: Callable[[Any], tuple[Writer, ...]] = lambda info: ()
+        self.own: Callable[[Any], tuple[Writer, ...]] = lambda _: ()
         """Who gets the misses of functions with these options alone (`retrace.jit`)."""
         self._writers: dict[int, tuple[Writer, ...]] = {}
         self._told_backend: weakref.WeakSet[Writer] = weakref.WeakSet()

@@ -77,7 +77,9 @@ class Keys:
                 static.append((name, self.static(value)))
             else:
                 tree.add(name, value)
-        known = signature.parameters if signature is not None else {}
+        known: dict[str, inspect.Parameter] = {}
+        if signature is not None:
+            known.update(signature.parameters)
         rest = next((p.name for p in known.values() if p.kind is p.VAR_KEYWORD), None)
         for keyword in sorted(kwargs):
             value = kwargs[keyword]

@@ -40,7 +40,9 @@ class Misses:
         self._sources: dict[str, Function] = {}
         self._epochs: dict[int, int] = {}
 
-    def of_call(self, call: Call, given: Any, stage: Stage, fields: dict[str, JSON]) -> int | None:
+    def of_call(
+        self, call: Call, given: Any, stage: Stage, fields: dict[str, JSON]
+    ) -> int | None:
         """A call of a jitted function, or of an eager operation's."""
         writers = self._journal.readers_of(call.info)
         if not writers or given is None:
@@ -103,7 +105,9 @@ class Misses:
         self._begin(number, function, key, site, fields, writers, bodies)
         return number
 
-    def of_body(self, traced: Any, caller: FrameType | None, fields: dict[str, JSON]) -> int | None:
+    def of_body(
+        self, traced: Any, caller: FrameType | None, fields: dict[str, JSON]
+    ) -> int | None:
         """The body of an eager operation, which JAX traces before the operation itself."""
         writers = self._journal.writers
         interface = interface_frame(caller)

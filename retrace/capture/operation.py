@@ -52,9 +52,12 @@ def body_functions(interface: FrameType) -> tuple[Any, ...]:
     for name in names:
         value = local.get(name)
         # `switch` takes a sequence of branches, `cond` takes `*args`.
-        for item in value if isinstance(value, list | tuple) else (value,):
-            if callable(item) and unwrap_plain(item) is not None and not is_internal(item):
-                found.append(item)
+        items: tuple[Any, ...] = tuple(value) if isinstance(value, list | tuple) else (value,)
+        found += [
+            item
+            for item in items
+            if callable(item) and unwrap_plain(item) is not None and not is_internal(item)
+        ]
     return tuple(found)
 
 

@@ -46,9 +46,7 @@ def unpack(call: Call) -> Packed | None:
 def _equinox(frame: FrameType, equinox: Any) -> Packed | None:
     local = frame.f_locals
     wrapper = local["jit_wrapper"]
-    signature = wrapper._signature
+    signature = wrapper._signature  # noqa: SLF001 - what it binds its arguments with
     # Equinox binds first: positional or by keyword is the same to it.
     bound = signature.bind(*local["args"], **local["kwargs"])
-    return Packed(
-        wrapper.__wrapped__, signature, bound.args, bound.kwargs, equinox.is_array
-    )
+    return Packed(wrapper.__wrapped__, signature, bound.args, bound.kwargs, equinox.is_array)

@@ -11,11 +11,11 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import jax
-import jaxlib
 
 from retrace.capture import place
 from retrace.capture.recorder import Recorder
@@ -100,15 +100,11 @@ class Session:
             self._own_writer = _file_writer(self.own_directory)
         # A window in memory is its parent's: nobody reads it here.
         self.recorder.journal.writers = tuple(
-            successors[writer]
-            for writer in self.recorder.journal.writers
-            if writer in successors
+            successors[writer] for writer in self.recorder.journal.writers if writer in successors
         )
         if processes := sys.modules.get("multiprocessing.util"):
             # Its children leave by `os._exit`; what they run first is this.
-            processes.register_after_fork(
-                self, lambda _: processes.Finalize(None, stop, exitpriority=0)
-            )
+            processes.register_after_fork(self, _finalize_with_process)
 
     def _listen(self) -> None:
         if not self._hooks.installed:
@@ -138,7 +134,7 @@ def describe_run() -> Run:
         argv=list(sys.argv),
         python=platform.python_version(),
         jax=jax.__version__,
-        jaxlib=jaxlib.__version__,
+        jaxlib=version("jaxlib"),
     )
 
 
@@ -164,6 +160,10 @@ def stop(directory: Path | None = None) -> None:
 
 
 atexit.register(stop)
+
+
+def _finalize_with_process(_: Session) -> None:
+    sys.modules["multiprocessing.util"].Finalize(None, stop, exitpriority=0)
 
 
 def _after_fork() -> None:

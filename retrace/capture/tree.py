@@ -71,17 +71,13 @@ class Tree:
         for label, child in zip(labels, children, strict=True):
             self.add(path + label, child)
 
-    def _metadata(
-        self, value: Any, aux: Any, labels: tuple[str, ...]
-    ) -> list[tuple[str, Value]]:
+    def _metadata(self, value: Any, aux: Any, labels: tuple[str, ...]) -> list[tuple[str, Value]]:
         """The static metadata of a node, field by field where the fields can be told."""
         if aux is None or aux == ():
             return []
         dynamic = {label.removeprefix(".") for label in labels}
         fields = {
-            name: content
-            for name, content in attributes(value).items()
-            if name not in dynamic
+            name: content for name, content in attributes(value).items() if name not in dynamic
         }
         if dataclasses.is_dataclass(value):
             order = [field.name for field in dataclasses.fields(value)]

@@ -15,8 +15,8 @@ class Clears:
 
         # Every cache made with this decorator is emptied by `jax.clear_caches()`.
         @util.cache(max_size=1, trace_context_in_key=False)
-        def entry(key: int) -> list[bool]:
-            return [True]
+        def entry(key: int) -> list[int]:
+            return [key]
 
         self._entry: Any = entry
         self._last = entry(0)

@@ -18,8 +18,8 @@ from types import FrameType
 from typing import Any, Protocol
 
 import jax
-from jax._src import pjit, source_info_util, stages, traceback_util, util
 from jax._src import monitoring as private_monitoring
+from jax._src import pjit, source_info_util, stages, traceback_util, util
 
 from retrace.model import Stage
 
@@ -116,14 +116,14 @@ class Hooks:
         # full disk or a strange object of the user's must not reach the program.
         try:
             call(*args)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - see above
             self._fail(error)
 
     def _fail(self, error: Exception) -> None:
         kind = "unwritable" if isinstance(error, OSError) else "failed"
         try:
             self._observer.failed(f"{type(error).__name__} while recording")
-        except Exception:
+        except Exception:  # noqa: BLE001, S110
             # Telling of a failure can fail for the same reason: the disk is full.
             pass
         if kind in self._reported:
@@ -139,8 +139,8 @@ class Hooks:
             )
         try:
             sys.stderr.write(text)
-        except Exception:
-            # stderr may be closed; there is nobody left to tell.
+        except (OSError, ValueError, AttributeError):
+            # stderr may be closed, or None; there is nobody left to tell.
             return
 
     def _on_scalar(self, event: str, value: float, **metadata: Any) -> None:
@@ -148,10 +148,12 @@ class Hooks:
             name = str(metadata.get("fun_name", ""))
             self._guarded(self._observer.stage_started, stage, name, sys._getframe(1))
 
-    def _on_duration(self, event: str, seconds: float, **metadata: Any) -> None:
+    def _on_duration(self, event: str, duration_secs: float, **metadata: Any) -> None:
         if (stage := _STAGES.get(event)) is not None:
             name = str(metadata.get("fun_name", ""))
-            self._guarded(self._observer.stage_ended, stage, name, seconds, sys._getframe(1))
+            self._guarded(
+                self._observer.stage_ended, stage, name, duration_secs, sys._getframe(1)
+            )
 
     def _on_event(self, event: str, **metadata: Any) -> None:
         if event.startswith(_CACHE_EVENTS):
@@ -210,7 +212,9 @@ class Hooks:
         return TraceProxy(cached, self)
 
     def enter_trace(self, function: object, caller: FrameType) -> Trace:
-        trace = Trace(getattr(function, "f", function) if _is_wrapped(function) else function, caller)
+        trace = Trace(
+            getattr(function, "f", function) if _is_wrapped(function) else function, caller
+        )
         self._thread.traces.append(trace)
         return trace
 

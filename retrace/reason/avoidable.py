@@ -6,8 +6,8 @@ from typing import Any, Literal, TypeAlias, cast
 
 from retrace.causes import Cause
 from retrace.compare.detail import EQUAL_FIELDS
-from retrace.reason import rules
 from retrace.model import Change, Component
+from retrace.reason import rules
 
 Avoidable: TypeAlias = Literal["yes", "no", "maybe"]
 

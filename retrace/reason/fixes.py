@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import Any, TypeAlias, cast
 
 from retrace.causes import Cause
-from retrace.reason.avoidable import looks_equal, partial_batch
 from retrace.model import Change, Component, Fix, Kind, Leaf, Miss
+from retrace.reason.avoidable import looks_equal, partial_batch
 
 Evidence: TypeAlias = tuple[Miss, Miss | None, tuple[Change, ...]]
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
 from retrace.causes import Cause
+from retrace.model import Component, Miss, Verdict
 from retrace.reason import rules
 from retrace.reason.avoidable import looks_equal, partial_batch
-from retrace.model import Component, Miss, Verdict
 
 Verdicts: TypeAlias = list[Verdict]
 

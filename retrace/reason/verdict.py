@@ -10,11 +10,11 @@ from retrace.causes import Cause
 from retrace.compare.keys import changes as compare
 from retrace.compare.keys import doubts, function_changes
 from retrace.compare.nearest import TRACED, Index, Nearest, was_lowered
+from retrace.model import Change, Component, Function, Kind, Miss, Recording, Stage, Verdict
 from retrace.reason import rules
 from retrace.reason.avoidable import avoidable
 from retrace.reason.fixes import fix
 from retrace.reason.patterns import recognise
-from retrace.model import Change, Component, Function, Kind, Miss, Recording, Stage, Verdict
 
 Site: TypeAlias = tuple[str, str | None, tuple[str, ...]]
 """A history of its own: the definition site, how the program was derived from it,

@@ -15,7 +15,7 @@ from hashlib import blake2b
 from itertools import count
 from json import encoder
 from types import MappingProxyType
-from typing import Protocol
+from typing import Any, Protocol
 
 from retrace.model import JSON, Run
 from retrace.store.schema import FORMAT, LONGEST_LINE, encode_run
@@ -27,14 +27,17 @@ _SHARED = 1 << 10
 _KNOWN_PARTS = 1 << 16
 """So many digests are kept (about 10 MB); after that, parts are written again."""
 
+
 def _encoder() -> Callable[[object], str]:
     # `JSONEncoder.encode` makes a new one of these for each line: half of its time.
-    make = encoder.c_make_encoder
+    make: Any = getattr(encoder, "c_make_encoder", None)
     if make is None:
         return encoder.JSONEncoder(separators=(",", ":")).encode
     default = encoder.JSONEncoder().default
     text = encoder.encode_basestring_ascii
-    pieces = make(None, default, text, None, ":", ",", False, False, True)
+    pieces: Callable[[object, int], tuple[str, ...]] = make(
+        None, default, text, None, ":", ",", False, False, True
+    )
     return lambda value: "".join(pieces(value, 0))
 
 

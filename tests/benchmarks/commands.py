@@ -28,7 +28,8 @@ leaves = int(sys.argv[3])
 def step(tree):
     return tree["x0"]
 for size in range(int(sys.argv[2])):
-    jax.eval_shape(step, {f"x{i}": jax.ShapeDtypeStruct((size + 1,), np.float32) for i in range(leaves)})
+    leaf = jax.ShapeDtypeStruct((size + 1,), np.float32)
+    jax.eval_shape(step, {f"x{i}": leaf for i in range(leaves)})
 """
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ _CALLS = 2000
 
 
 @contextmanager
-def _recorded() -> Iterator[None]:
+def _recorded() -> Generator[None]:
     directory = Path(tempfile.mkdtemp())
     start(directory)
     try:
@@ -92,7 +92,9 @@ def explained_miss(pairs: int) -> Ratio:
         with jax.explain_cache_misses(True):
             return seconds(miss)
 
-    return compare("the smallest miss, JAX's own explanation", lambda: seconds(miss), explained, pairs)
+    return compare(
+        "the smallest miss, JAX's own explanation", lambda: seconds(miss), explained, pairs
+    )
 
 
 def transformer(layers: int = 50) -> tuple[Callable[..., Any], dict[str, Any]]:
@@ -100,7 +102,8 @@ def transformer(layers: int = 50) -> tuple[Callable[..., Any], dict[str, Any]]:
     width = 16
     parameters = {
         f"layer{index}": {
-            name: np.ones((width, width), np.float32) for name in ("q", "k", "v", "o", "up", "down")
+            name: np.ones((width, width), np.float32)
+            for name in ("q", "k", "v", "o", "up", "down")
         }
         for index in range(layers)
     }
@@ -150,9 +153,10 @@ def large_miss(pairs: int) -> Ratio:
 
 
 def _equations(jaxpr: Any) -> int:
-    return sum(
-        1 + sum(_equations(getattr(sub, "jaxpr", sub)) for sub in jax.core.jaxprs_in_params(eqn.params))
-        if hasattr(jax.core, "jaxprs_in_params")
-        else 1
-        for eqn in jaxpr.eqns
-    )
+    total = len(jaxpr.eqns)
+    for equation in jaxpr.eqns:
+        for value in equation.params.values():
+            inner = getattr(value, "jaxpr", value)
+            if hasattr(inner, "eqns"):
+                total += _equations(inner)
+    return total

@@ -10,8 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retrace.causes import Cause
-from retrace.reason.rules import in_key
-from retrace.reason.verdict import Judge, judge
 from retrace.model import (
     CallSite,
     Component,
@@ -25,6 +23,8 @@ from retrace.model import (
     Value,
     Verdict,
 )
+from retrace.reason.rules import in_key
+from retrace.reason.verdict import Judge, judge
 from tests.reading.strategies import (
     Planted,
     function,

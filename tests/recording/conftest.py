@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
@@ -14,7 +14,7 @@ Record = Callable[[Callable[[], object]], list[Miss]]
 
 
 @pytest.fixture
-def record() -> Iterator[Record]:
+def record() -> Record:
     """Run a program under recording; its misses, those of eager operations left out."""
 
     def run(program: Callable[[], object]) -> list[Miss]:
@@ -22,11 +22,11 @@ def record() -> Iterator[Record]:
         assert recording.runs[0].losses == {}
         return [miss for miss in recording.misses if miss.function.kind != "op"]
 
-    yield run
+    return run
 
 
 @pytest.fixture
-def record_all() -> Iterator[Record]:
+def record_all() -> Record:
     """As `record`, with the eager operations."""
 
     def run(program: Callable[[], object]) -> list[Miss]:
@@ -34,7 +34,7 @@ def record_all() -> Iterator[Record]:
         assert recording.runs[0].losses == {}
         return recording.misses
 
-    yield run
+    return run
 
 
 def _record(program: Callable[[], object]) -> Recording:

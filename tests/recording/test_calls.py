@@ -303,7 +303,10 @@ def test_paths_are_the_users(record: Record) -> None:
         ("batch['x'].right", "list"),
         ("batch['y']", "None"),
     ]
-    assert [(name, value.text) for name, value in miss.key.static] == [("count", "4"), ("mode", "'b'")]
+    assert [(name, value.text) for name, value in miss.key.static] == [
+        ("count", "4"),
+        ("mode", "'b'"),
+    ]
     assert dict(miss.key.signature) == {
         "batch": "positional",
         "count": "positional",
@@ -350,9 +353,7 @@ def test_threads_are_told_apart(record: Record) -> None:
 
 
 def test_clearing_is_counted(record: Record) -> None:
-    @jax.jit
-    def double(x: Any) -> Any:
-        return x * 2
+    double: Any = jax.jit(lambda x: x * 2)
 
     def program() -> None:
         double(1.0)

@@ -26,8 +26,14 @@ import jax, jax.numpy as jnp, numpy as np
 
 def run(program: str, directory: Path, **options: str) -> Recording:
     done = subprocess.run(
-        [sys.executable, "-W", "error::UserWarning", "-c", START + textwrap.dedent(program)]
-        + [str(directory)],
+        [
+            sys.executable,
+            "-W",
+            "error::UserWarning",
+            "-c",
+            START + textwrap.dedent(program),
+            str(directory),
+        ],
         capture_output=True,
         text=True,
         timeout=120,

@@ -1,6 +1,6 @@
 """Runs a program and writes what JAX itself counts: stages by events, traces by its test slot.
 
-    python counted.py COUNTS RECORDING PROGRAM     RECORDING "-": plain, without retrace
+python counted.py COUNTS RECORDING PROGRAM     RECORDING "-": plain, without retrace
 """
 
 import json
@@ -18,7 +18,7 @@ stages: Counter[str] = Counter()
 _NAMES = {"jaxpr_to_mlir_module_duration": "lower", "backend_compile_duration": "compile"}
 
 
-def on_duration(event: str, seconds: float, **metadata: object) -> None:
+def on_duration(event: str, duration_secs: float, **metadata: object) -> None:
     name = _NAMES.get(event.rpartition("/")[2])
     if name:
         stages[name] += 1
