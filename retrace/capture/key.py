@@ -69,7 +69,7 @@ class Keys:
             for number in (() if is_array else getattr(info, "static_argnums", ()))
             if -len(args) <= number < len(args)
         }
-        static_names = frozenset(() if is_array else getattr(info, "static_argnames", ()))
+        static_names: frozenset[str] = frozenset(() if is_array else getattr(info, "static_argnames", ()))
         parameters = parameter_names(signature, len(args))
         for index, (name, value) in enumerate(zip(parameters, args, strict=True)):
             passing.append((name, Passing.POSITIONAL))

@@ -92,6 +92,10 @@ def test_variables_have_no_names() -> None:
     assert take(sine, ones) == take(swapped, ones)
 
 
+def test_a_weak_type_alone_makes_another_program() -> None:
+    assert take(lambda x: x, 1.0) != take(lambda x: x, np.float32(1.0))
+
+
 def test_equations_are_counted_with_those_of_sub_programs() -> None:
     assert take(sine, ones).equations == 2
     twice = take(lambda x: jax.jit(sine)(x) + jax.jit(sine)(x), ones)

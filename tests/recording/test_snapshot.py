@@ -132,6 +132,14 @@ def test_what_is_known_by_name_is_not_exact(value: object, text: str) -> None:
     assert (found.text, found.exact) == (text, False)
 
 
+def test_a_list_is_told_from_a_tuple() -> None:
+    one, other = take(([1],)), take(((1,),))
+    assert one.text != other.text
+    assert one.data == other.data
+    assert not one.exact
+    assert other.exact
+
+
 def test_types_are_qualified() -> None:
     assert [take(value).type for value in (1, np.int64(1), Model(1))] == [
         "int",

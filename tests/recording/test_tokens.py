@@ -295,6 +295,21 @@ def test_an_object_whose_hash_changed_is_another() -> None:
     assert tokens.static(keyed) == before
 
 
+class Never:
+    def __eq__(self, other: object) -> bool:
+        return False
+
+    def __hash__(self) -> int:
+        return 7
+
+
+def test_an_object_is_equal_to_itself_whatever_it_says() -> None:
+    tokens, never = Tokens(), Never()
+    assert static_equal(never, never)
+    assert tokens.static(never) == tokens.static(never)
+    assert tokens.static(never) != tokens.static(Never())
+
+
 def test_numbers_are_never_used_again() -> None:
     tokens = Tokens()
     numbers = [tokens.number(Plain()) for _ in range(100)]
