@@ -32,6 +32,10 @@ class Journal:
         """Who is to get the misses of a function that was jitted with `info`."""
         return self.writers or self.own(info)
 
+    def writers_of(self, number: int | None) -> tuple[Writer, ...]:
+        """Who is to get a program that was made from that of another miss."""
+        return self.writers or (() if number is None else self._writers.get(number, ()))
+
     def begin(
         self,
         number: int,

@@ -11,6 +11,7 @@ import jax
 from retrace.capture.snapshot import snapshot
 from retrace.capture.tokens import Tokens
 from retrace.capture.tree import Tree
+from retrace.jax_internals.behavior import KEYWORD_STATICS_KEEP_THEIR_TYPE
 from retrace.jax_internals.config import context
 from retrace.model import Key, Passing, Value
 
@@ -69,7 +70,9 @@ class Keys:
             for number in (() if is_array else getattr(info, "static_argnums", ()))
             if -len(args) <= number < len(args)
         }
-        static_names: frozenset[str] = frozenset(() if is_array else getattr(info, "static_argnames", ()))
+        static_names: frozenset[str] = frozenset(
+            () if is_array else getattr(info, "static_argnames", ())
+        )
         parameters = parameter_names(signature, len(args))
         for index, (name, value) in enumerate(zip(parameters, args, strict=True)):
             passing.append((name, Passing.POSITIONAL))
@@ -87,7 +90,7 @@ class Keys:
             name = keyword if named or not (known and rest) else f"{rest}[{keyword!r}]"
             passing.append((name, Passing.KEYWORD))
             if keyword in static_names:
-                static.append((name, self.static(value)))
+                static.append((name, self.static(value, keyword=True)))
             else:
                 tree.add(name, value)
         given = set(parameters) | set(kwargs)
@@ -105,9 +108,10 @@ class Keys:
             self.config(),
         )
 
-    def static(self, value: Any) -> Value:
+    def static(self, value: Any, keyword: bool = False) -> Value:
         """A static argument: JAX compares its type too."""
-        return snapshot(value, self._tokens.static)
+        by_type = KEYWORD_STATICS_KEEP_THEIR_TYPE or not keyword
+        return snapshot(value, self._tokens.static if by_type else self._tokens.metadata)
 
     def options(self, info: Any, packed: bool = False) -> Iterator[tuple[str, Value]]:
         """The options of `jit` that are not at their default."""
@@ -125,7 +129,7 @@ class Keys:
 
     def config(self) -> tuple[tuple[str, Value], ...]:
         """The configuration that takes part in the key, by its public names."""
-        return context(self._lost)
+        return context(self._lost, lambda value: snapshot(value, self._tokens.metadata))
 
 
 def _nothing() -> None: ...

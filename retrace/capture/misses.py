@@ -129,10 +129,14 @@ class Misses:
         return number
 
     def of_derived(
-        self, site: Site, name: str, source: str | None, fields: dict[str, JSON]
+        self,
+        site: Site,
+        name: str,
+        source: str | None,
+        fields: dict[str, JSON],
+        writers: tuple[Writer, ...],
     ) -> int | None:
         """A program that JAX made from a call's own, outside the call: its backward program."""
-        writers = self._journal.writers
         if not writers or site.program is None:
             return None
         function = self._sources.get(source or "") or self._functions.from_source(source, name)

@@ -10,10 +10,12 @@ import sysconfig
 from enum import Enum
 from types import FrameType
 
-from retrace.jax_internals.calls import JAX_FOLDER
+import jax
+
 from retrace.model import CallSite
 
 _LONGEST_SOURCE = 200
+_JAX = os.path.join(os.path.dirname(jax.__file__), "")
 
 
 class Owner(Enum):
@@ -59,7 +61,7 @@ def owner(filename: str) -> Owner:
 
 
 def _owner(filename: str) -> Owner:
-    if filename.startswith(JAX_FOLDER):
+    if filename.startswith(_JAX):
         return Owner.JAX
     if filename.startswith(_OURS):
         return Owner.OURS

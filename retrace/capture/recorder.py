@@ -12,10 +12,20 @@ from retrace.capture.function import is_internal
 from retrace.capture.journal import Journal
 from retrace.capture.misses import Misses, program_leaves, source_of_call, source_of_program
 from retrace.capture.programs import Programs
-from retrace.jax_internals.calls import Site, find, is_clean, is_served, is_staging, marked
+from retrace.jax_internals.calls import (
+    MISSING,
+    Site,
+    find,
+    is_clean,
+    is_served,
+    is_staging,
+    marked,
+)
 from retrace.jax_internals.disk_cache import Lookup
 from retrace.jax_internals.hooks import Trace
+from retrace.jax_internals.shardings import forget
 from retrace.model import JSON, Program, Stage
+from retrace.store.writer import Writer
 
 
 class _Running:
@@ -227,7 +237,8 @@ class Recorder:
         if parent is not None:
             fields["parent"] = parent
         bare = name.removeprefix("jit(").removesuffix(")")
-        number = self.misses.of_derived(site, bare, source, fields)
+        writers = self.journal.writers_of(parent)
+        number = self.misses.of_derived(site, bare, source, fields, writers)
         if number is not None and site.jaxpr is not None:
             self._programs.add(number, site.jaxpr)
         return number
@@ -314,6 +325,19 @@ class Recorder:
     def failed(self, reason: str) -> None:
         """A failure of ours was kept away from the program."""
         self.journal.lose(reason)
+
+    def began(self, writer: Writer) -> None:
+        """Say in a recording what this JAX does not show."""
+        for name in MISSING:
+            writer.loss(f"this JAX has no {name}")
+
+    def site_of(self, function: Any) -> str:
+        """The definition site of a function, jitted or not."""
+        return self.misses.site_of(function)
+
+    def ended(self) -> None:
+        """Nobody listens any more: let go of what was kept to be quick."""
+        forget()
 
     def forked(self) -> None:
         """This is a child now: what its parent's threads were doing is not its own."""

@@ -18,9 +18,7 @@ from typing import Any
 import jax
 
 from retrace.capture import place
-from retrace.capture.recorder import Recorder
-from retrace.jax_internals.calls import MISSING
-from retrace.jax_internals.hooks import Hooks
+from retrace.capture.public import PublicEvents
 from retrace.model import Run
 from retrace.store.place import new_run_id
 from retrace.store.sinks import File, Memory
@@ -31,8 +29,7 @@ class Session:
     """The recording of this process: its hooks, and who is listening."""
 
     def __init__(self) -> None:
-        self.recorder = Recorder()
-        self._hooks = Hooks(self.recorder)
+        self.recorder, self._hooks = _observers()
         self._lock = threading.RLock()
         self.own_directory: Path | None = None
         """Where the misses of functions made with `retrace.jit` are kept."""
@@ -44,8 +41,7 @@ class Session:
         """Give every miss from now on to `writer`, however its function was jitted."""
         with self._lock:
             self._listen()
-            for name in MISSING:
-                writer.loss(f"this JAX has no {name}")
+            self.recorder.began(writer)
             self.recorder.journal.writers = (*self.recorder.journal.writers, writer)
 
     def detach(self, writer: Writer) -> None:
@@ -58,6 +54,7 @@ class Session:
             writer.end()
             if not self.recorder.journal.writers and not self._own_info:
                 self._hooks.remove()
+                self.recorder.ended()
 
     def own(self, jitted: Any, place: Callable[[], Path]) -> None:
         """Record the misses of one jitted function, even where nothing else is.
@@ -109,6 +106,18 @@ class Session:
     def _listen(self) -> None:
         if not self._hooks.installed:
             self._hooks.install()
+
+
+def _observers() -> tuple[Any, Any]:
+    """Who observes, and the hooks that tell it; on an unknown JAX one that is both."""
+    try:
+        from retrace.capture.recorder import Recorder
+        from retrace.jax_internals.hooks import Hooks
+    except (ImportError, AttributeError):
+        public = PublicEvents()
+        return public, public
+    recorder = Recorder()
+    return recorder, Hooks(recorder)
 
 
 _session: Session | None = None
@@ -197,4 +206,4 @@ def flush() -> None:
 
 def site_of(function: Any) -> str:
     """The definition site of a function, jitted or not."""
-    return session().recorder.misses.site_of(function)
+    return session().recorder.site_of(function)

@@ -19,7 +19,7 @@ from jax._src import api, core, pjit, stages
 
 from retrace.jax_internals.hooks import TraceProxy
 
-JAX_FOLDER = os.path.dirname(jax.__file__) + os.sep
+_FOLDER = os.path.dirname(jax.__file__) + os.sep
 _MARK = "__retrace_miss__"
 
 
@@ -134,7 +134,7 @@ def find(frame: FrameType | None) -> Site:
         role = _ROLES.get(id(code))
         if role is None:
             if program is not None:
-                if not code.co_filename.startswith(JAX_FOLDER):
+                if not code.co_filename.startswith(_FOLDER):
                     break
                 if derived is None:
                     derived = _derivation(code.co_name)

@@ -157,3 +157,31 @@ def test_a_directory_that_cannot_be_written_is_reported_once(kind: str, tmp_path
     assert done.stdout == "2.0\n"
     assert done.stderr.count("retrace:") == 1
     assert "Traceback" not in done.stderr
+
+
+def test_an_unknown_jax_is_recorded_with_public_events_alone(tmp_path: Path) -> None:
+    recording = run(
+        """
+        for size in (2, 3):
+            jax.jit(lambda x: x + 1)(np.ones(size))
+        """,
+        tmp_path,
+        PYTHONPATH=os.pathsep.join([str(_unknown_jax(tmp_path)), *sys.path]),
+    )
+    assert recording.runs[0].complete
+    (loss,) = recording.runs[0].losses
+    assert loss.startswith("this JAX is not known")
+    misses = [miss for miss in recording.misses if miss.function.name == "<lambda>"]
+    assert len(misses) == 2
+    assert all(Stage.COMPILE in miss.stages for miss in misses)
+    assert all(miss.call_site is not None and not miss.call_site.library for miss in misses)
+
+
+def _unknown_jax(tmp_path: Path) -> Path:
+    """A folder for the path in which JAX's inside is not what retrace knows."""
+    folder = tmp_path.parent / f"{tmp_path.name}-unknown"
+    folder.mkdir()
+    (folder / "sitecustomize.py").write_text(
+        "import sys\nsys.modules['retrace.jax_internals.calls'] = None\n"
+    )
+    return folder

@@ -1,0 +1,106 @@
+"""Recording with JAX's public events alone, for a release whose inside is not known here.
+
+They tell the name of a function and the seconds of each stage: no key, no nested
+traces, and a trace event that fires on some hits too. Each recording says so.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from itertools import count
+from types import FrameType
+from typing import Any
+
+import jax
+
+from retrace.capture.journal import Journal
+from retrace.capture.place import call_site
+from retrace.model import JSON, Function, Key, Kind, Stage
+from retrace.store.writer import Writer
+
+LOSS = "this JAX is not known: recorded with public events alone, without keys"
+_STAGES = {
+    "/jax/core/compile/jaxpr_trace_duration": Stage.TRACE,
+    "/jax/core/compile/jaxpr_to_mlir_module_duration": Stage.LOWER,
+    "/jax/core/compile/backend_compile_duration": Stage.COMPILE,
+}
+
+
+class _Thread(threading.local):
+    def __init__(self) -> None:
+        self.last: tuple[int, str, Stage] | None = None
+
+
+class PublicEvents:
+    """Listens to `jax.monitoring`; stands in for the recorder and its hooks."""
+
+    def __init__(self) -> None:
+        self.journal = Journal()
+        self._numbers = count()
+        self._thread = _Thread()
+        self._listening = False
+        self._muted = True
+
+    @property
+    def installed(self) -> bool:
+        """Whether anything is recorded."""
+        return not self._muted
+
+    def install(self) -> None:
+        """Begin to listen."""
+        self._muted = False
+        if not self._listening:
+            self._listening = True
+            jax.monitoring.register_event_duration_secs_listener(self._on_duration)
+
+    def remove(self) -> None:
+        """Listen no more: a listener cannot be taken out again with what is public."""
+        self._muted = True
+
+    def began(self, writer: Writer) -> None:
+        """Say in a recording what it lacks."""
+        writer.loss(LOSS)
+
+    def _on_duration(self, event: str, duration_secs: float, **metadata: Any) -> None:
+        stage = _STAGES.get(event)
+        if stage is None or self._muted or not self.journal.writers:
+            return
+        try:
+            self._record(
+                stage, str(metadata.get("fun_name", "")), duration_secs, sys._getframe(1)
+            )
+        except Exception as error:  # noqa: BLE001 - it runs inside the program's own call
+            self._muted = True
+            sys.stderr.write(f"retrace: recording ended, the program goes on: {error!r}\n")
+
+    def _record(self, stage: Stage, name: str, seconds: float, frame: FrameType) -> None:
+        name = name.removeprefix("jit(").removesuffix(")") or "<unknown>"
+        last = self._thread.last
+        order = list(Stage)
+        if last is not None and last[1] == name and order.index(stage) > order.index(last[2]):
+            number = last[0]
+        else:
+            number = next(self._numbers)
+            site = call_site(frame)
+            where = "?" if site is None else f"{site.file}:{site.line}"
+            function = Function(
+                name, name, name, Kind.DEF, None, None, f"{name} at {where}", object=0
+            )
+            fields: dict[str, JSON] = {"stage": stage}
+            self.journal.begin(number, function, Key(), site, fields, self.journal.writers)
+        self._thread.last = (number, name, stage)
+        self.journal.amend(number, {"stages": {stage: seconds}})
+
+    def site_of(self, function: Any) -> str:
+        """The site under which a function would be found: its name is all there is."""
+        return f"{getattr(function, '__name__', '')} at ?"
+
+    def ended(self) -> None:
+        """Nothing is kept."""
+
+    def forked(self) -> None:
+        """Nothing is under way that a child could not go on with."""
+
+    def flush(self) -> None:
+        """Nothing is held back."""
