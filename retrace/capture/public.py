@@ -74,7 +74,7 @@ class PublicEvents:
             self._muted = True
             sys.stderr.write(f"retrace: recording ended, the program goes on: {error!r}\n")
 
-    def _record(self, stage: Stage, name: str, seconds: float, frame: FrameType) -> None:
+    def _record(self, stage: Stage, name: str, seconds: float, frame: FrameType | None) -> None:
         name = name.removeprefix("jit(").removesuffix(")") or "<unknown>"
         last = self._thread.last
         order = list(Stage)
