@@ -68,7 +68,7 @@ class PublicEvents:
             return
         try:
             self._record(
-                stage, str(metadata.get("fun_name", "")), duration_secs, sys._getframe(1)
+                stage, str(metadata.get("fun_name", "")), duration_secs, inspect.currentframe()
             )
         except Exception as error:  # noqa: BLE001 - it runs inside the program's own call
             self._muted = True
