@@ -6,6 +6,7 @@ traces, and a trace event that fires on some hits too. Each recording says so.
 
 from __future__ import annotations
 
+import inspect
 import sys
 import threading
 from itertools import count

@@ -123,7 +123,8 @@ def _shape(evidence: Evidence) -> Fix:
 def _dtype(evidence: Evidence) -> Fix | None:
     for change in evidence[2]:
         if change.component is Component.DTYPE:
-            text = f"convert {_listed([change.path])} to {change.old} before every call."
+            both = f"{change.old} or {change.new}"
+            text = f"give {_listed([change.path])} one dtype at every call: {both}, not both."
             return Fix("cast-argument", text)
     return None
 

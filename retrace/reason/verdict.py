@@ -120,8 +120,16 @@ class Judge:
             # There was no entry yet when this call came.
             said = "another thread was still at it"
             return _Conclusion(self._causes[near.id], said, repeat=True)
+        other_program = (
+            miss.program is not None
+            and near.program is not None
+            and miss.program.hash != near.program.hash
+        )
         if (miss.epoch, miss.function_epoch) != (near.epoch, near.function_epoch):
             how = "jax.clear_caches()" if miss.epoch != near.epoch else "clear_cache()"
+            # The clear only brought to light that the kept program was out of date.
+            if other_program and _traced(miss) and miss.derived is None:
+                return _Conclusion(Cause.JAXPR_CHANGED, f"`{how}` dropped the program before")
             return _Conclusion(Cause.CACHE_CLEARED, f"by `{how}`")
         if _is_derived(miss, near, history):
             return _Conclusion(Cause.FIRST_TRACE, "another program derived from it", repeat=True)
@@ -129,11 +137,7 @@ class Judge:
             return _Conclusion(self._causes[miss.parent], repeat=True)
         if unsure := doubts(near, miss):
             return _Conclusion(rules.cause_of(unsure), changes=unsure)
-        if (
-            miss.program is not None
-            and near.program is not None
-            and miss.program.hash != near.program.hash
-        ):
+        if other_program:
             return _Conclusion(Cause.JAXPR_CHANGED)
         between = miss.number - near.number - 1
         said = f"it ran again without any clear, {between:,} misses after the equal one"
