@@ -13,7 +13,7 @@ import pytest
 import retrace
 
 ROOT = Path(__file__).resolve().parent.parent
-READING = ("model", "causes", "errors", "store", "compare", "explain", "present")
+READING = ("model", "causes", "errors", "store", "compare", "reason", "present")
 HEAVY = ("jax", "jaxlib", "numpy", "deepdiff", "rich", "typer", "pytest")
 
 
@@ -71,7 +71,7 @@ def test_reading_loads_neither_jax_nor_what_is_slow_to_load() -> None:
 
 
 def test_the_tests_above_can_fail() -> None:
-    assert {"jax", "numpy"} <= set(loaded_by("retrace.live"))
+    assert {"jax", "numpy"} <= set(loaded_by("retrace.capture.session"))
 
 
 def test_the_package_is_typed() -> None:

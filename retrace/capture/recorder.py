@@ -165,7 +165,8 @@ class Recorder:
         else:
             self._thread.lowered = number
         self._hold(number, fields)
-        if stage is Stage.COMPILE or "raised" in fields:
+        if stage is Stage.COMPILE or "raised" in fields or top is None:
+            # Where beginnings are not told, this is the last chance before XLA compiles.
             self._write_held()
 
     def cache_event(self, event: str, frame: FrameType) -> None:

@@ -44,23 +44,27 @@ def short(text: str) -> str:
     return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
 
 
+def type_name(full: object) -> str:
+    """A type's name as its user writes it: without the module that is being run."""
+    return str(full).removeprefix("__main__.")
+
+
 def value(old: Value | None, new: Value | None, absent: str = "absent") -> str:
     """From what to what a value changed, or why two that look the same count as two."""
     if old is None or new is None:
         sides = (absent if side is None else short(side.text) for side in (old, new))
         return " -> ".join(sides)
+    type_ = type_name(new.type)
     if same_content(old, new):
         if old.token is None or new.token is None:
-            return (
-                f"looks the same; whether this {new.type} equals the earlier one cannot be told"
-            )
+            return f"looks the same; whether this {type_} equals the earlier one cannot be told"
         if new.exact:
-            return f"a new {new.type}, {EQUAL_FIELDS}"
-        return f"a new {new.type} that looks the same, unequal by `==`"
+            return f"a new {type_}, {EQUAL_FIELDS}"
+        return f"a new {type_} that looks the same, unequal by `==`"
     if old.text == new.text:
         if old.type != new.type:
-            return f"{old.type} {short(old.text)} -> {new.type} {short(new.text)}"
-        return f"another {new.type}, printed alike: {short(new.text)}"
+            return f"{type_name(old.type)} {short(old.text)} -> {type_} {short(new.text)}"
+        return f"another {type_}, printed alike: {short(new.text)}"
     return f"{short(old.text)} -> {short(new.text)}"
 
 

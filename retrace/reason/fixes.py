@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias, cast
 
 from retrace.causes import Cause
+from retrace.compare.detail import type_name
 from retrace.model import Change, Component, Fix, Kind, Leaf, Miss
 from retrace.reason.avoidable import looks_equal, partial_batch
 
@@ -76,7 +77,7 @@ def _static(evidence: Evidence) -> Fix:
     own = [change for change in changes if change.component is Component.STATIC]
     name = _listed([own[0].path] if own else [])
     if own and looks_equal(own[0]):
-        type_ = _side(own[0].new, "type")
+        type_ = type_name(_side(own[0].new, "type"))
         text = (
             f"pass one and the same `{type_}` as {name}, or give the class an `__eq__` and a "
             "`__hash__` by value, as a frozen dataclass has."

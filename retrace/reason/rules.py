@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from retrace.causes import Cause
+from retrace.compare.detail import type_name
 from retrace.compare.keys import NOT_IN_KEY
 from retrace.model import Change, Component, Function, Kind
 
@@ -86,7 +87,7 @@ def detail_of_function(old: Function, new: Function) -> str | None:
     before, after = old.receiver, new.receiver
     if before is None or after is None or new.kind not in (Kind.METHOD, Kind.CALLABLE):
         return None
-    what = f"`{after.type}` object"
+    what = f"`{type_name(after.type)}` object"
     if before.object is not None and before.object == after.object:
         return f"a new bound method of the same {what}; the method before it has died"
     if before.equal is None or after.equal is None:

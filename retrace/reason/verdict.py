@@ -129,7 +129,7 @@ class Judge:
             how = "jax.clear_caches()" if miss.epoch != near.epoch else "clear_cache()"
             # The clear only brought to light that the kept program was out of date.
             if other_program and _traced(miss) and miss.derived is None:
-                return _Conclusion(Cause.JAXPR_CHANGED, f"`{how}` dropped the program before")
+                return _Conclusion(Cause.JAXPR_CHANGED, f"`{how}` dropped the earlier program")
             return _Conclusion(Cause.CACHE_CLEARED, f"by `{how}`")
         if _is_derived(miss, near, history):
             return _Conclusion(Cause.FIRST_TRACE, "another program derived from it", repeat=True)

@@ -216,6 +216,18 @@ def test_another_program_under_an_equal_key() -> None:
     ]
 
 
+@pytest.mark.parametrize("cleared", [{"epoch": 1}, {"function_epoch": 1}])
+def test_another_program_after_a_clear_is_not_the_fault_of_the_clear(
+    cleared: dict[str, int],
+) -> None:
+    first, second = call(program="a"), call(program="b", **cleared)
+    _, verdict = verdicts(first, second)
+    assert verdict.cause is Cause.JAXPR_CHANGED
+    assert "clear" in str(verdict.detail)
+    assert verdict.fix is not None
+    assert verdict.fix.code == "pass-state"
+
+
 def test_a_value_that_may_have_been_unequal_explains_an_equal_key() -> None:
     key = Key(static=(("cfg", Value("Config", "Config(...)", None, False)),))
     _, verdict = verdicts(call(key), call(key))
