@@ -171,9 +171,10 @@ def test_an_unknown_jax_is_recorded_with_public_events_alone(tmp_path: Path) -> 
     assert recording.runs[0].complete
     (loss,) = recording.runs[0].losses
     assert loss.startswith("this JAX is not known")
-    misses = [miss for miss in recording.misses if miss.function.name == "<lambda>"]
+    # 0.6.0 tells not even names.
+    misses = [miss for miss in recording.misses if Stage.COMPILE in miss.stages]
     assert len(misses) == 2
-    assert all(Stage.COMPILE in miss.stages for miss in misses)
+    assert {miss.function.name for miss in misses} <= {"<lambda>", "<unknown>"}
     assert all(miss.call_site is not None and not miss.call_site.library for miss in misses)
 
 
