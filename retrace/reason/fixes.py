@@ -166,7 +166,11 @@ def _hidden(evidence: Evidence) -> Fix:
 def _eager(evidence: Evidence) -> Fix | None:
     if evidence[1] is None:
         return None
-    return Fix("jit-block", "put the operations of this line into one jitted function.")
+    text = "put the operations of this line into one jitted function"
+    if any(change.component is Component.SHAPE for change in evidence[2]):
+        # Jitted, what has another shape at each call would miss at each call.
+        return Fix("jit-block", f"{text}, and pad what grows to one shape.")
+    return Fix("jit-block", f"{text}.")
 
 
 def _body(evidence: Evidence) -> Fix:
