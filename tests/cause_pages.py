@@ -99,7 +99,7 @@ class Recorded(NamedTuple):
 
     def message(self, cause: Cause) -> str:
         """What `retrace report` prints of the misses of one cause."""
-        _, _, body = self._said("--cause", cause.value).partition("\n\n")
+        _, _, body = self._said("--cause", cause.value, "--sort", "time").partition("\n\n")
         more = re.compile(r"^  more .*\n", re.MULTILINE)
         return more.sub("", body)
 
