@@ -26,6 +26,7 @@ class Journal:
         self.own: Callable[[Any], tuple[Writer, ...]] = lambda _: ()
         """Who gets the misses of functions with these options alone (`retrace.jit`)."""
         self._writers: dict[int, tuple[Writer, ...]] = {}
+        self._told_all: tuple[Writer, ...] = ()
         self._told_backend: weakref.WeakSet[Writer] = weakref.WeakSet()
 
     def readers_of(self, info: Any) -> tuple[Writer, ...]:
@@ -72,9 +73,12 @@ class Journal:
 
     def tell_backend(self) -> None:
         """Say once where compiled programs run."""
+        if self.writers is self._told_all:
+            return
         untold = [writer for writer in self.writers if writer not in self._told_backend]
         if not untold or (backend := running()) is None:
             return
+        self._told_all = self.writers
         for writer in untold:
             self._told_backend.add(writer)
             writer.amend_run(

@@ -12,6 +12,7 @@ from retrace.capture.function import is_internal
 from retrace.capture.journal import Journal
 from retrace.capture.misses import Misses, program_leaves, source_of_call, source_of_program
 from retrace.capture.programs import Programs
+from retrace.jax_internals import config, shardings
 from retrace.jax_internals.calls import (
     MISSING,
     Site,
@@ -23,7 +24,6 @@ from retrace.jax_internals.calls import (
 )
 from retrace.jax_internals.disk_cache import Lookup
 from retrace.jax_internals.hooks import Trace
-from retrace.jax_internals.shardings import forget
 from retrace.model import JSON, Program, Stage
 from retrace.store.writer import Writer
 
@@ -338,7 +338,8 @@ class Recorder:
 
     def ended(self) -> None:
         """Nobody listens any more: let go of what was kept to be quick."""
-        forget()
+        shardings.forget()
+        config.forget()
 
     def forked(self) -> None:
         """This is a child now: what its parent's threads were doing is not its own."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Iterator
 from functools import lru_cache
+from operator import is_
 from typing import Any
 
 import jax
@@ -40,6 +41,9 @@ _Device: Any = jax.Device  # pyright: ignore[reportUnknownMemberType]
 
 Context = tuple[tuple[str, Value], ...]
 
+_NONE: tuple[tuple[Any, ...], Context, tuple[str, ...]] = ((), (), ())
+_last = _NONE
+
 
 def context(
     lost: Callable[[str], None], snapshot: Callable[[object], Value] | None = None
@@ -51,7 +55,14 @@ def context(
         snapshot: describes the value of a `jax.make_user_context`; without it, such a
             value is compared by nothing.
     """
+    global _last
     values = _values()
+    last, found, losses = _last
+    # Nothing has changed since the last miss, as a rule: every value is the same object.
+    if len(last) == len(values) and all(map(is_, last, values)):
+        for reason in losses:
+            lost(reason)
+        return found
     names = _names(len(values))
     row = tuple(
         [value if type(value) in _PLAIN else _special(value, snapshot) for value in values]
@@ -61,9 +72,16 @@ def context(
     except TypeError:
         # The content of a user's value may be unhashable.
         found, losses = _encoded.__wrapped__(names, row, ())
+    _last = (values, found, losses)
     for reason in losses:
         lost(reason)
     return found
+
+
+def forget() -> None:
+    """Let go of the last context, which may hold a mesh; JAX's own keys hold it as well."""
+    global _last
+    _last = _NONE
 
 
 def _values() -> tuple[Any, ...]:

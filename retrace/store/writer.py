@@ -15,7 +15,7 @@ from hashlib import blake2b
 from itertools import count
 from json import encoder
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from retrace.model import JSON, Run
 from retrace.store.schema import FORMAT, LONGEST_LINE, encode_run
@@ -139,6 +139,10 @@ class Writer:
     def _held(
         self, kind: str, value: JSON, lines: list[str], new: list[tuple[bytes, int]]
     ) -> int:
+        quick = _quick(kind, value)
+        number = self._parts.get(quick)
+        if number is not None:
+            return number
         text = _encode(value)
         digest = blake2b(f"{kind} {text}".encode(), digest_size=16).digest()
         number = self._parts.get(digest)
@@ -147,6 +151,8 @@ class Writer:
             lines.append(f'{{"part":{number},"kind":"{kind}","value":{text}}}')
             # Known to other threads when it is written, not before.
             new.append((digest, number))
+        if quick:
+            new.append((quick, number))
         return number
 
     def _know(self, new: Sequence[tuple[bytes, int]]) -> None:
@@ -229,6 +235,16 @@ class Writer:
         if not self._told and self.failure is not None:
             self._told = True
             raise self.failure
+
+
+def _quick(kind: str, value: JSON) -> bytes:
+    """The hash of a part of plain tuples: it need not be encoded to be known again."""
+    if type(value) is not tuple:
+        return b""
+    try:
+        return hash((kind, cast(tuple[JSON, ...], value))).to_bytes(8, "big", signed=True)
+    except TypeError:  # data of a value may be a list
+        return b""
 
 
 def _loss(reason: str, number: int) -> dict[str, JSON]:
