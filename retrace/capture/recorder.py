@@ -12,7 +12,7 @@ from retrace.capture.function import is_internal
 from retrace.capture.journal import Journal
 from retrace.capture.misses import Misses, program_leaves, source_of_call, source_of_program
 from retrace.capture.programs import Programs
-from retrace.jax_internals import config, shardings
+from retrace.jax_internals import shardings
 from retrace.jax_internals.calls import (
     MISSING,
     Site,
@@ -339,7 +339,6 @@ class Recorder:
     def ended(self) -> None:
         """Nobody listens any more: let go of what was kept to be quick."""
         shardings.forget()
-        config.forget()
 
     def forked(self) -> None:
         """This is a child now: what its parent's threads were doing is not its own."""

@@ -72,16 +72,22 @@ def context(
     except TypeError:
         # The content of a user's value may be unhashable.
         found, losses = _encoded.__wrapped__(names, row, ())
-    _last = (values, found, losses)
+    if all(map(_is_inert, values)):
+        _last = (values, found, losses)
     for reason in losses:
         lost(reason)
     return found
 
 
-def forget() -> None:
-    """Let go of the last context, which may hold a mesh; JAX's own keys hold it as well."""
-    global _last
-    _last = _NONE
+def _is_inert(value: Any) -> bool:
+    """Whether a value may be kept: it holds nothing of the user's, and does not change."""
+    if type(value) in _PLAIN or isinstance(value, enum.Enum | frozenset):
+        return True
+    if type(value) is tuple:
+        return not value
+    if isinstance(value, jax.sharding.Mesh | jax.sharding.AbstractMesh):
+        return not value.axis_names
+    return type(value).__name__ == "AxisEnv"
 
 
 def _values() -> tuple[Any, ...]:
