@@ -1,43 +1,62 @@
-"""Fingerprints of the programs that were traced, taken while XLA compiles.
+"""What can wait until XLA compiles: fingerprints of programs, and lines of the recording.
 
-XLA releases the GIL: a second thread walks the jaxprs meanwhile. A jaxpr is held
-only until it was walked; compilation itself holds it for as long.
+XLA releases the GIL, so a second thread does this work meanwhile, at no cost to the
+program. A jaxpr that waits is held weakly: what JAX let go of is not walked.
 """
 
 from __future__ import annotations
 
 import threading
+import weakref
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-from retrace.jax_internals.jaxprs import fingerprint
-from retrace.model import Program
+from retrace.capture.place import Owner, owner
+from retrace.jax_internals.jaxprs import Transcript, transcribe
 
 _SMALL = 48
-"""So few equations are walked at once: less than waking a thread costs."""
+"""So few equations are walked at once where no compilation follows."""
+
+
+def _is_library(filename: str) -> bool | None:
+    match owner(filename):
+        case Owner.USER:
+            return False
+        case Owner.LIBRARY:
+            return True
+        case _:
+            return None
 
 
 class Programs:
-    """The programs that wait for their fingerprint."""
+    """The work that waits for a compilation."""
 
-    def __init__(self, known: Callable[[int, Program], None]) -> None:
+    def __init__(
+        self, known: Callable[[int, Program], None], failed: Callable[[str], None]
+    ) -> None:
         self._known = known
-        self._waiting: deque[tuple[int, Any]] = deque()
+        self._failed = failed
+        self._waiting: deque[Callable[[], None]] = deque()
         self._thread: threading.Thread | None = None
         self._wake = threading.Event()
         self._idle = threading.Event()
         self._idle.set()
 
-    def add(self, number: int, jaxpr: Any) -> None:
-        """Take the fingerprint of a miss's program, now or while the next compiles."""
+    def add(self, number: int, jaxpr: Any, *, compiles: bool = True) -> None:
+        """Take the fingerprint of a miss's program, as a rule while it compiles."""
         equations = getattr(getattr(jaxpr, "jaxpr", jaxpr), "eqns", None)
         if equations is None:
             return
-        if len(equations) <= _SMALL:
-            self._known(number, fingerprint(jaxpr))
+        if not compiles and len(equations) <= _SMALL:
+            self._known(number, transcribe(jaxpr, _is_library))
         else:
-            self._waiting.append((number, jaxpr))
+            self.later(partial(self._walk, number, weakref.ref(jaxpr)))
+
+    def later(self, task: Callable[[], None]) -> None:
+        """Do something while the next program compiles."""
+        self._waiting.append(task)
 
     def work(self) -> None:
         """A compilation begins: now is the time."""
@@ -45,23 +64,29 @@ class Programs:
             return
         self._idle.clear()
         if self._thread is None or not self._thread.is_alive():
-            self._thread = threading.Thread(
-                target=self._run, name="retrace-programs", daemon=True
-            )
+            self._thread = threading.Thread(target=self._run, name="retrace", daemon=True)
             self._thread.start()
         self._wake.set()
 
     def flush(self) -> None:
-        """Take all fingerprints that are still waiting."""
+        """Do now all that still waits."""
         self.work()
         self._idle.wait(timeout=10)
+
+    def _walk(self, number: int, reference: weakref.ref[Any]) -> None:
+        jaxpr = reference()
+        if jaxpr is not None:
+            self._known(number, transcribe(jaxpr, _is_library))
 
     def _run(self) -> None:
         while True:
             self._wake.wait()
             self._wake.clear()
             while self._waiting:
-                number, jaxpr = self._waiting.popleft()
-                self._known(number, fingerprint(jaxpr))
-                del jaxpr
+                task = self._waiting.popleft()
+                try:
+                    task()
+                except Exception as error:  # noqa: BLE001 - nobody else is there to catch it
+                    self._failed(f"{type(error).__name__} while recording")
+                del task
             self._idle.set()

@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 import threading
 import weakref
+from functools import partial
 from types import FrameType
-from typing import Any
+from typing import Any, TypeAlias
 
 from retrace.capture.function import is_internal
 from retrace.capture.journal import Journal
@@ -24,19 +25,24 @@ from retrace.jax_internals.calls import (
 )
 from retrace.jax_internals.disk_cache import Lookup
 from retrace.jax_internals.hooks import Trace
-from retrace.model import JSON, Program, Stage
+from retrace.jax_internals.jaxprs import Transcript
+from retrace.model import JSON, Stage
 from retrace.store.writer import Writer
+
+_Held: TypeAlias = tuple[int, dict[str, Any]] | None
 
 
 class _Running:
     """A stage that is under way in a thread."""
 
-    __slots__ = ("handled", "inner", "lookup", "number", "stage")
+    __slots__ = ("handled", "held", "inner", "lookup", "number", "stage")
 
     def __init__(self, number: int, stage: Stage) -> None:
         self.number = number
         self.stage = stage
         self.inner = 0
+        self.held: list[_Held] = []
+        """What another thread is to write meanwhile; whoever takes it out writes it."""
         self.handled = sys.exc_info()[1]
         """What the program was handling when the stage began: it did not raise that."""
         self.lookup = Lookup() if stage is Stage.COMPILE else None
@@ -48,7 +54,7 @@ class _Thread(threading.local):
         self.lookup: Lookup | None = None
         """The look-up of a compilation whose beginning this JAX does not tell."""
         self.lowered: int | None = None
-        self.held: tuple[int, dict[str, Any]] | None = None
+        self.held: _Held = None
         """What is known of the miss under way and not written yet."""
         self.forward: dict[str, int] = {}
         """Calls under an eager transform whose backward program may follow, by function."""
@@ -79,7 +85,7 @@ class Recorder:
     def __init__(self) -> None:
         self.journal = Journal()
         self.misses = Misses(self.journal)
-        self._programs = Programs(self._program_known)
+        self._programs = Programs(self._program_known, self.failed)
         self._thread = _Thread()
         self._by_jaxpr = _Numbers()
         self._by_lowering = _Numbers()
@@ -93,7 +99,7 @@ class Recorder:
             self.inner_trace()
             return
         if site.call is not None:
-            number = marked(site.call.frame)
+            number = site.call.number
             if number is None:
                 number = self._begin_call(site, Stage.TRACE, trace.function)
         else:
@@ -115,7 +121,8 @@ class Recorder:
         if trace.result is not None:
             jaxpr = trace.result[0]
             self._by_jaxpr.put(jaxpr, trace.number)
-            self._programs.add(trace.number, jaxpr)
+            alone = bool(self._thread.running) or trace.ahead
+            self._programs.add(trace.number, jaxpr, compiles=not alone)
         if self._thread.running or trace.raised is not None or trace.ahead:
             self._write_held()
 
@@ -132,11 +139,13 @@ class Recorder:
         number = self._number(stage, name, frame)
         if number is None:
             return
-        self._thread.running.append(_Running(number, stage))
+        running = _Running(number, stage)
+        self._thread.running.append(running)
         self._hold(number, {"stage": stage})
         if stage is Stage.COMPILE:
             # It may take minutes, and be the last that the program does.
-            self._write_held()
+            running.held, self._thread.held = [self._thread.held], None
+            self._programs.later(partial(self._write, running.held))
             self._programs.work()
 
     def stage_ended(self, stage: Stage, name: str, seconds: float, frame: FrameType) -> None:
@@ -153,6 +162,9 @@ class Recorder:
         fields = self._ended(top, stage, seconds)
         if top is not None:
             running.pop()
+            if top.held:
+                # XLA was quicker than the other thread: one line tells it all.
+                self._thread.held = _popped(top.held)
             raised = sys.exc_info()[1]
             if raised is not None and raised is not top.handled:
                 fields["raised"] = type(raised).__name__
@@ -183,7 +195,7 @@ class Recorder:
             return
         site = find(frame)
         if site.call is not None:
-            number = marked(site.call.frame)
+            number = site.call.number
             if number is None:
                 number = self._begin_call(site, Stage.TRACE)
             if number is not None:
@@ -197,7 +209,7 @@ class Recorder:
             if number is not None:
                 return number
         elif site.call is not None:
-            number = marked(site.call.frame)
+            number = site.call.number
             if number is None:
                 number = self._begin_call(site, stage)
             if number is not None and site.program is not None and stage is Stage.LOWER:
@@ -279,6 +291,11 @@ class Recorder:
         if inner and "inner" in fields:
             known["inner"] += inner
 
+    def _write(self, waiting: list[_Held]) -> None:
+        held = _popped(waiting)
+        if held is not None:
+            self.journal.amend(*held)
+
     def _write_held(self) -> None:
         held, self._thread.held = self._thread.held, None
         if held is not None:
@@ -299,13 +316,21 @@ class Recorder:
                 return found
         return None
 
-    def _program_known(self, number: int, program: Program) -> None:
+    def _program_known(self, number: int, found: Transcript) -> None:
+        program = found.program
         fields: dict[str, JSON] = {"program": [program.hash, program.equations]}
+        if self.journal.listings(number, found.listings):
+            fields["listing"] = program.listing
+        if found.arrays:
+            fields["arrays"] = [self.misses.number_of(array) for array in found.arrays]
         held = self._thread.held
         if held is not None and held[0] == number:
             held[1].update(fields)
         else:
             self.journal.amend(number, fields)
+
+    def _guard(self, call: Callable[..., None], *args: Any) -> None:
+        self.guarded(call, *args)
 
     def jitted(self, function: object, frame: FrameType) -> None:
         """`jit` was called."""
@@ -342,12 +367,19 @@ class Recorder:
 
     def forked(self) -> None:
         """This is a child now: what its parent's threads were doing is not its own."""
-        self._programs = Programs(self._program_known)
+        self._programs = Programs(self._program_known, self.failed)
 
     def flush(self) -> None:
         """Write what is held back, and wait for programs that are still being walked."""
         self._write_held()
         self._programs.flush()
+
+
+def _popped(waiting: list[_Held]) -> _Held:
+    try:
+        return waiting.pop()
+    except IndexError:  # the other thread was quicker
+        return None
 
 
 def _mapping(fields: dict[str, Any], name: str) -> dict[str, Any]:

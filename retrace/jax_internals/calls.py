@@ -44,6 +44,8 @@ class Call(NamedTuple):
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     ahead: bool
+    number: int | None
+    """The miss that was marked on it."""
 
 
 class Site(NamedTuple):
@@ -178,7 +180,15 @@ def _call(frame: FrameType, role: Role) -> Call | None:
         function = local.get("fun")
         if function is None and (prepare := local.get("prepare_pmap_fn")) is not None:
             function = prepare.args[0]
-        return Call(frame, function, info, local.get("args", ()), local.get("kwargs", {}), False)
+        return Call(
+            frame,
+            function,
+            info,
+            local.get("args", ()),
+            local.get("kwargs", {}),
+            False,
+            local.get(_MARK),
+        )
     # `f.lower(...)` runs `jit_trace` inside: one call, known by its outer frame.
     outer = frame.f_back
     for _ in range(2):
@@ -196,6 +206,7 @@ def _call(frame: FrameType, role: Role) -> Call | None:
         local.get("args", ()),
         local.get("kwargs", {}),
         True,
+        local.get(_MARK),
     )
 
 

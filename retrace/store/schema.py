@@ -309,7 +309,8 @@ def amend(miss: Miss, line: Mapping[str, Any], parts: Parts) -> None:
         miss.stages[stage] = miss.stages.get(stage, 0.0) + _seconds(seconds)
         if miss.in_flight is stage:
             miss.in_flight = None
-    if (stage := line.get("stage")) is not None:
+    # Lines of two threads may change places: a stage that has ended is not begun again.
+    if (stage := line.get("stage")) is not None and Stage(stage) not in miss.stages:
         miss.in_flight = Stage(stage)
     if (raised := line.get("raised")) is not None:
         miss.raised = _text(raised)
