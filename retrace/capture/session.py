@@ -36,6 +36,12 @@ class Session:
         self._own_writer: Writer | None = None
         self._own_place: Callable[[], Path] | None = None
         self._own_info: dict[int, weakref.ref[Any]] = {}
+        self.windows: dict[Writer, Memory] = {}
+        """The windows in memory that are open."""
+
+    def refuse(self, refusal: Callable[[], BaseException | None]) -> None:
+        """Ask `refusal` at each stage of a miss what to raise there; None for nothing."""
+        self._hooks.refusal = refusal
 
     def attach(self, writer: Writer) -> None:
         """Give every miss from now on to `writer`, however its function was jitted."""
@@ -51,6 +57,7 @@ class Session:
             self.recorder.journal.writers = tuple(
                 other for other in self.recorder.journal.writers if other is not writer
             )
+            self.windows.pop(writer, None)
             writer.end()
             if not self.recorder.journal.writers and not self._own_info:
                 self._hooks.remove()
@@ -194,6 +201,7 @@ def begin_memory() -> tuple[Writer, Memory]:
     """A window that is kept in memory."""
     sink = Memory()
     writer = Writer(sink, describe_run())
+    session().windows[writer] = sink
     session().attach(writer)
     return writer, sink
 

@@ -81,6 +81,8 @@ class Hooks:
         self._thread = _Thread()
         self._reported: set[str] = set()
         self._undo: list[Callable[[], None]] = []
+        self.refusal: Callable[[], BaseException | None] = _none
+        """Asked when a stage begins and when it has ended: what to raise there, at the call."""
 
     @property
     def installed(self) -> bool:
@@ -119,6 +121,15 @@ class Hooks:
         except Exception as error:  # noqa: BLE001 - see above
             self._fail(error)
 
+    def _refused(self) -> BaseException | None:
+        # A guard of the user's may refuse a miss. What it raises passes through JAX as an
+        # error of the traced function would, and so must not be raised inside `_guarded`.
+        try:
+            return self.refusal()
+        except Exception as error:  # noqa: BLE001 - as in `_guarded`
+            self._fail(error)
+            return None
+
     def _fail(self, error: Exception) -> None:
         kind = "unwritable" if isinstance(error, OSError) else "failed"
         try:
@@ -146,7 +157,14 @@ class Hooks:
     def _on_scalar(self, event: str, value: float, **metadata: Any) -> None:
         if (stage := _STAGES.get(event)) is not None:
             name = str(metadata.get("fun_name", ""))
-            self._guarded(self._observer.stage_started, stage, name, sys._getframe(1))
+            frame = sys._getframe(1)
+            self._guarded(self._observer.stage_started, stage, name, frame)
+            if (refused := self._refused()) is not None:
+                try:
+                    _raise(refused)
+                finally:
+                    # JAX does not tell the end of a stage that did not get to begin.
+                    self._guarded(self._observer.stage_ended, stage, name, 0.0, frame)
 
     def _on_duration(self, event: str, duration_secs: float, **metadata: Any) -> None:
         if (stage := _STAGES.get(event)) is not None:
@@ -154,6 +172,9 @@ class Hooks:
             self._guarded(
                 self._observer.stage_ended, stage, name, duration_secs, sys._getframe(1)
             )
+            # jax 0.6.0 tells no beginnings.
+            if (refused := self._refused()) is not None:
+                raise refused
 
     def _on_event(self, event: str, **metadata: Any) -> None:
         if event.startswith(_CACHE_EVENTS):
@@ -174,6 +195,8 @@ class Hooks:
         def on_test_event(name: str, *args: Any) -> None:
             if name in _REAL_TRACE:
                 self._guarded(self._on_real_trace)
+                if (refused := self._refused()) is not None:
+                    raise refused
             if earlier is not None:
                 earlier(name, *args)
 
@@ -274,6 +297,14 @@ class TraceProxy:
     def evict_function(self, function: object) -> Any:
         self._hooks.evicted(function)
         return self.__wrapped__.evict_function(function)
+
+
+def _none() -> None:
+    return None
+
+
+def _raise(error: BaseException) -> None:
+    raise error
 
 
 def _is_wrapped(function: object) -> bool:
