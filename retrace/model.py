@@ -6,6 +6,7 @@ the reading wing explains it; nothing here imports jax or does I/O.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal, NamedTuple, TypeAlias
@@ -167,6 +168,56 @@ class Program:
 
     hash: str
     equations: int
+    """Those of its sub-programs included."""
+    listing: str | None = None
+    """Under which its text is kept in the recording."""
+    arrays: tuple[int | None, ...] = ()
+    """Numbers of the device arrays that it captured; None for one that cannot be known again."""
+
+
+class Frame(NamedTuple):
+    """A line that was running when an equation was traced."""
+
+    file: str
+    line: int
+    function: str
+    first_line: int
+    """Of the function."""
+    library: bool
+
+
+Stack: TypeAlias = tuple[Frame, ...]
+"""The innermost frame first, as far as the beginning of the program's own trace."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """The text of a jaxpr, without names of variables.
+
+    Variables are numbered in the order of their definition, the inputs first.
+    """
+
+    id: str
+    """Of content and source lines."""
+    hash: str
+    """Of the content alone."""
+    size: int
+    """Equations, those of its sub-programs included, each time they occur."""
+    inputs: tuple[str, ...]
+    """Types, those of captured constants first."""
+    constants: tuple[str, ...]
+    equations: list[str]
+    """`primitive`, arguments (`$` for a variable), result types and then each `name=parameter`,
+    between tabs; `@HASH` stands for a sub-program."""
+    wires: list[int]
+    """The variables behind each `$`, in order."""
+    places: list[int]
+    """For each equation the index of its stack; empty where none were recorded."""
+    stacks: tuple[Stack, ...]
+    outputs: tuple[str, ...]
+    """`$NUMBER` or a literal."""
+    inner: dict[str, str]
+    """The ids of its sub-programs, by their hash."""
 
 
 @dataclass(slots=True)
@@ -238,6 +289,8 @@ class Recording:
 
     runs: list[Run]
     misses: list[Miss]
+    listings: Mapping[str, Listing] = field(default_factory=dict[str, Listing])
+    """The text of the programs, by id; read when it is asked for."""
 
 
 class Component(StrEnum):

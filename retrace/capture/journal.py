@@ -5,11 +5,11 @@ from __future__ import annotations
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from retrace.jax_internals.backend import running
-from retrace.model import JSON, CallSite, Function, Key
+from retrace.model import JSON, CallSite, Function, Key, Listing
 from retrace.store.schema import PARTS, encode_call_site, encode_function
 from retrace.store.writer import Writer
 
@@ -70,6 +70,11 @@ class Journal:
     def replace(self, number: int, function: Function, key: Key, fields: dict[str, JSON]) -> None:
         """An operation that began with its body is known now."""
         self.amend(number, {**fields, **_encode(function, key, None)})
+
+    def listings(self, number: int, listings: Sequence[Listing]) -> None:
+        """The text of a miss's program, and of those inside it."""
+        for writer in self._writers.get(number, ()):
+            writer.listings(listings)
 
     def tell_backend(self) -> None:
         """Say once where compiled programs run."""

@@ -194,6 +194,10 @@ class Misses:
         if (number := self._tokens.number(function)) is not None:
             self._epochs[number] = self._epochs.get(number, 0) + 1
 
+    def number_of(self, value: object) -> int | None:
+        """The number of an object in this process; None where it takes no weak reference."""
+        return self._tokens.number(value)
+
     def site_of(self, function: Any) -> str:
         """The definition site of a function, jitted or not."""
         return self._functions.describe(getattr(function, "_fun", function)).site

@@ -1,4 +1,4 @@
-"""What can wait until XLA compiles: fingerprints of programs, and lines of the recording.
+"""What can wait until XLA compiles: the text of programs, and lines of the recording.
 
 XLA releases the GIL, so a second thread does this work meanwhile, at no cost to the
 program. A jaxpr that waits is held weakly: what JAX let go of is not walked.
@@ -34,7 +34,7 @@ class Programs:
     """The work that waits for a compilation."""
 
     def __init__(
-        self, known: Callable[[int, Program], None], failed: Callable[[str], None]
+        self, known: Callable[[int, Transcript], None], failed: Callable[[str], None]
     ) -> None:
         self._known = known
         self._failed = failed
@@ -45,7 +45,7 @@ class Programs:
         self._idle.set()
 
     def add(self, number: int, jaxpr: Any, *, compiles: bool = True) -> None:
-        """Take the fingerprint of a miss's program, as a rule while it compiles."""
+        """Write down a miss's program, as a rule while it compiles."""
         equations = getattr(getattr(jaxpr, "jaxpr", jaxpr), "eqns", None)
         if equations is None:
             return

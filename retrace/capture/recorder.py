@@ -319,8 +319,8 @@ class Recorder:
     def _program_known(self, number: int, found: Transcript) -> None:
         program = found.program
         fields: dict[str, JSON] = {"program": [program.hash, program.equations]}
-        if self.journal.listings(number, found.listings):
-            fields["listing"] = program.listing
+        self.journal.listings(number, found.listings)
+        fields["listing"] = program.listing
         if found.arrays:
             fields["arrays"] = [self.misses.number_of(array) for array in found.arrays]
         held = self._thread.held

@@ -21,6 +21,7 @@ from retrace.capture import place
 from retrace.capture.public import PublicEvents
 from retrace.model import Run
 from retrace.store.place import new_run_id
+from retrace.store.programs import SUFFIX
 from retrace.store.sinks import File, Memory
 from retrace.store.writer import Writer
 
@@ -156,7 +157,8 @@ def describe_run() -> Run:
 
 def _file_writer(directory: Path) -> Writer:
     run = describe_run()
-    return Writer(File(directory / f"{run.id}.jsonl"), run)
+    programs = File(directory / f"{run.id}{SUFFIX}")
+    return Writer(File(directory / f"{run.id}.jsonl"), run, programs)
 
 
 def start(directory: Path) -> None:
@@ -200,7 +202,7 @@ def begin_file(directory: Path) -> Writer:
 def begin_memory() -> tuple[Writer, Memory]:
     """A window that is kept in memory."""
     sink = Memory()
-    writer = Writer(sink, describe_run())
+    writer = Writer(sink, describe_run(), sink)
     session().windows[writer] = sink
     session().attach(writer)
     return writer, sink

@@ -1,14 +1,14 @@
-"""Fingerprints of jaxprs: by what they compute, never by how variables are named.
+"""Jaxprs as plain data: by what they compute, never by how variables are named.
 
     { lambda ; a:f32[3]. let b:f32[3] = sin a; c:f32[3] = mul b 2.0 in (c,) }
 
-becomes one line for the inputs, one for each equation and one for the outputs,
-where a variable is the number of its definition:
+becomes the types of its inputs, the text of each equation with `$` for a variable,
+the numbers of these variables, and the outputs:
 
-    0:f32[3]
-    sin 0 -> f32[3]
-    mul 1 2.0:f32[] -> f32[3]
-    -> 2
+    f32[3]
+    sin $ -> f32[3]            0
+    mul $ 2.0:f32[] -> f32[3]  1
+    $2
 """
 
 from __future__ import annotations
@@ -16,19 +16,30 @@ from __future__ import annotations
 import dataclasses
 import enum
 import hashlib
+from array import array
 from collections.abc import Callable, Iterable
 from types import BuiltinFunctionType, FunctionType, MethodType
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import jax
 import numpy as np
 from jax._src import core
 
 from retrace.jax_internals.shardings import describe, dtype_name, mesh_text
-from retrace.model import Program
+from retrace.model import Frame, Listing, Program, Stack
 
 _MOST_CONTENT = 64 * 1024
 _DEEPEST = 20
+
+
+class Transcript(NamedTuple):
+    """A program that was written down."""
+
+    program: Program
+    listings: tuple[Listing, ...]
+    """Of the program and of those inside it, the inner ones first."""
+    arrays: tuple[Any, ...]
+    """The arrays on devices that it captured, in order; their content was not looked at."""
 
 
 def fingerprint(jaxpr: Any) -> Program:
@@ -40,74 +51,160 @@ def fingerprint(jaxpr: Any) -> Program:
     Args:
         jaxpr: open or closed.
     """
-    return _Walk().program(jaxpr)
+    return transcribe(jaxpr).program
+
+
+def transcribe(jaxpr: Any, is_library: Callable[[str], bool | None] | None = None) -> Transcript:
+    """A jaxpr and its sub-programs as plain data, in one walk.
+
+    Args:
+        jaxpr: open or closed.
+        is_library: for a file, whether it is a library's; None leaves its frames out.
+            Without it, no source lines are taken.
+    """
+    walk = _Walk(is_library)
+    top = walk.program(jaxpr)
+    program = Program(top.hash, top.size, top.id)
+    return Transcript(program, tuple(walk.listings.values()), tuple(walk.arrays))
+
+
+_BOUNDARY = frozenset(("trace_to_jaxpr_dynamic", "trace_to_jaxpr"))
+"""Where the trace of a program begins; since jax 0.10 tracebacks end there by themselves."""
+_MOST_FRAMES = 32
 
 
 class _Walk:
     """One walk over a program; what was seen on it goes by `id`."""
 
-    def __init__(self) -> None:
-        self._programs: dict[int, Program] = {}
+    def __init__(self, is_library: Callable[[str], bool | None] | None) -> None:
+        self.listings: dict[str, Listing] = {}
+        self.arrays: list[Any] = []
+        self._is_library = is_library
+        self._programs: dict[int, Listing] = {}
         self._types: dict[int, str] = {}
         self._alive: list[Any] = []
         """What JAX may have made for the asking, so that its `id` is not used again."""
-        self._count = 0
+        self._inner: dict[str, Listing] = {}
+        """The sub-programs of the program that is being walked, by hash."""
+        self._size = 0
+        self._stacks: dict[Any, Stack] = {}
+        self._frames: dict[tuple[int, int], Frame | None] = {}
 
-    def program(self, jaxpr: Any) -> Program:
-        if (known := self._programs.get(id(jaxpr))) is not None:
-            self._count += known.equations
-            return known
-        before = self._count
-        lines = self.lines(jaxpr)
-        digest = hashlib.blake2b(
-            "\n".join(lines).encode(errors="surrogatepass"), digest_size=16
-        ).hexdigest()
-        program = Program(digest, self._count - before)
-        self._alive.append(jaxpr)
-        self._programs[id(jaxpr)] = program
-        return program
+    def program(self, jaxpr: Any) -> Listing:
+        listing = self._programs.get(id(jaxpr))
+        if listing is None:
+            outer, self._inner = self._inner, {}
+            size, self._size = self._size, 0
+            listing = self._listing(jaxpr)
+            self._inner, self._size = outer, size
+            self._alive.append(jaxpr)
+            self._programs[id(jaxpr)] = listing
+            self.listings[listing.id] = listing
+        self._inner[listing.hash] = listing
+        self._size += listing.size
+        return listing
 
-    def lines(self, jaxpr: Any) -> list[str]:
-        """A line for the inputs, one for each equation, one for the outputs."""
+    def _listing(self, jaxpr: Any) -> Listing:
         inner = getattr(jaxpr, "jaxpr", jaxpr)
-        numbers: dict[Any, str] = {}
+        numbers: dict[Any, int] = {}
         types = self._types
-        inputs = [*inner.constvars, *inner.invars]
-        for variable in inputs:
-            numbers[variable] = str(len(numbers))
-        lines = [" ".join([self._type(variable.aval) for variable in inputs])]
-        lines += [f"const {self._constant(value)}" for value in getattr(jaxpr, "consts", ())]
+        variables = [*inner.constvars, *inner.invars]
+        for variable in variables:
+            numbers[variable] = len(numbers)
+        made = len(variables)
+        inputs = tuple([self._type(variable.aval) for variable in variables])
+        constants = tuple([self._constant(value) for value in getattr(jaxpr, "consts", ())])
+        equations: list[str] = []
+        wires: list[int] = []
+        places: list[int] = []
+        stacks: dict[Any, int] = {}
         literal = core.Literal
+        located = self._is_library is not None
         for equation in inner.eqns:
             arguments: list[str] = []
             for variable in equation.invars:
                 if type(variable) is literal:
                     arguments.append(self._literal(variable))
                 else:
-                    arguments.append(numbers[variable])
+                    arguments.append("$")
+                    wires.append(numbers[variable])
             results: list[str] = []
             for variable in equation.outvars:
-                numbers[variable] = str(len(numbers))
+                numbers[variable] = made
+                made += 1
                 aval = variable.aval
                 results.append(types.get(id(aval)) or self._type(aval))
             parameters = self._parameters(equation.params) if equation.params else ""
-            lines.append(
-                f"{equation.primitive.name} {' '.join(arguments)}{parameters}"
-                f" -> {' '.join(results)}"
-            )
-        self._count += len(inner.eqns)
-        outputs = [
-            self._literal(variable) if type(variable) is literal else numbers[variable]
-            for variable in inner.outvars
+            taken = " ".join(arguments)
+            made_of = f"{equation.primitive.name}\t{taken}\t{' '.join(results)}"
+            equations.append(made_of + parameters)
+            if located:
+                places.append(stacks.setdefault(equation.source_info.traceback, len(stacks)))
+        outputs = tuple(
+            [
+                self._literal(variable) if type(variable) is literal else f"${numbers[variable]}"
+                for variable in inner.outvars
+            ]
+        )
+        content = "\n".join((*inputs, "", *constants, "", *equations, "", *outputs))
+        digest = hashlib.blake2b(content.encode(errors="surrogatepass"), digest_size=16)
+        digest.update(array("q", wires).tobytes())
+        hash_ = digest.hexdigest()
+        known: dict[Stack, int] = {}
+        # Several columns of one line are one place.
+        renumbered = [
+            known.setdefault(self._stack(traceback), len(known)) for traceback in stacks
         ]
-        lines.append(f"-> {' '.join(outputs)}")
-        return lines
+        if len(known) < len(stacks):
+            places = [renumbered[index] for index in places]
+        told = tuple(known)
+        contained = {hash_: listing.id for hash_, listing in self._inner.items()}
+        named = f"{hash_} {told} {array('l', places).tobytes().hex()} {contained}"
+        return Listing(
+            id=hashlib.blake2b(named.encode(errors="replace"), digest_size=12).hexdigest(),
+            hash=hash_,
+            size=len(equations) + self._size,
+            inputs=inputs,
+            constants=constants,
+            equations=equations,
+            wires=wires,
+            places=places,
+            stacks=told,
+            outputs=outputs,
+            inner=contained,
+        )
+
+    def _stack(self, traceback: Any) -> Stack:
+        if traceback is None:
+            return ()
+        found = self._stacks.get(traceback)
+        if found is None:
+            frames: list[Frame] = []
+            for code, position in zip(*traceback.raw_frames(), strict=True):
+                if code.co_name in _BOUNDARY and code.co_filename.endswith("partial_eval.py"):
+                    break
+                key = (id(code), position)
+                if key not in self._frames:
+                    self._frames[key] = self._frame(traceback, code, position)
+                if (frame := self._frames[key]) is not None:
+                    frames.append(frame)
+            found = self._stacks[traceback] = tuple(frames[:_MOST_FRAMES])
+        return found
+
+    def _frame(self, traceback: Any, code: Any, position: int) -> Frame | None:
+        assert self._is_library is not None
+        library = self._is_library(code.co_filename)
+        if library is None:
+            return None
+        line = type(traceback).code_addr2line(code, position)
+        return Frame(code.co_filename, line, code.co_qualname, code.co_firstlineno, library)
 
     def _type(self, aval: Any) -> str:
         text = self._types.get(id(aval))
         if text is None:
             weak = "~" if getattr(aval, "weak_type", False) else ""
-            text = self._types[id(aval)] = weak + aval.str_short(short_dtypes=True)
+            text = weak + aval.str_short(short_dtypes=True).replace(" ", "")
+            self._types[id(aval)] = text
             self._alive.append(aval)
         return text
 
@@ -121,14 +218,17 @@ class _Walk:
         if _is_on_host(value):
             return _array(np.asarray(value))
         aval = getattr(value, "aval", None)
-        return f"<{type(value).__name__}>" if aval is None else self._type(aval)
+        if aval is None:
+            return f"<{type(value).__name__}>"
+        self.arrays.append(value)
+        return f"<array>{self._type(aval)}"
 
     def _parameters(self, parameters: dict[str, Any]) -> str:
         found: list[str] = []
         for name, value in parameters.items():
             writer = _WRITERS.get(type(value))
             text = writer(value) if writer is not None else self._value(value, 0)
-            found.append(f" {name}={text}")
+            found.append(f"\t{name}={text}")
         return "".join(found)
 
     def _value(self, value: Any, depth: int) -> str:
@@ -140,7 +240,7 @@ class _Walk:
         if kind is tuple or kind is list:
             return f"({self._join(value, depth)})"
         if isinstance(value, _JAXPRS):
-            return self.program(value).hash
+            return f"@{self.program(value).hash}"
         if isinstance(value, tuple):
             return f"{kind.__name__}({self._join(cast(Iterable[Any], value), depth)})"
         if isinstance(value, dict):
@@ -208,10 +308,13 @@ def _is_on_host(value: Any) -> bool:
     return isinstance(value, np.ndarray | np.generic) or type(value).__name__ in _HOST_ARRAYS
 
 
-def _array(array: np.ndarray[Any, Any]) -> str:
-    kind = f"{dtype_name(array.dtype)}{list(array.shape)}"
-    if array.nbytes > _MOST_CONTENT or array.dtype.hasobject:
-        return kind
-    if array.nbytes <= 16:
-        return f"{kind}{array.tobytes().hex()}"
-    return f"{kind}{hashlib.blake2b(array.tobytes(), digest_size=8).hexdigest()}"
+def _array(value: np.ndarray[Any, Any]) -> str:
+    if not value.shape and not value.dtype.hasobject:
+        return repr(value.item()).replace(" ", "")
+    kind = f"{dtype_name(value.dtype)}[{','.join(map(str, value.shape))}]"
+    if value.nbytes > _MOST_CONTENT or value.dtype.hasobject:
+        return f"{kind}="
+    if value.nbytes <= 16:
+        text = ",".join(map(str, value.ravel().tolist()))
+        return f"{kind}=({text.replace(' ', '')})"
+    return f"{kind}={hashlib.blake2b(value.tobytes(), digest_size=8).hexdigest()}"

@@ -63,6 +63,7 @@ def create(out: Path | None = None, *, force: bool = False, append: bool = False
         if force:
             for file in files:
                 file.unlink()
+                file.with_suffix(".programs").unlink(missing_ok=True)
         if not os.access(out, os.W_OK | os.X_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         return out.absolute()

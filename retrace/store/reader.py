@@ -11,6 +11,7 @@ from typing import IO, Any, cast
 from retrace.errors import UnreadableError
 from retrace.model import JSON, Miss, Recording, Run
 from retrace.store.place import HEADER, ROOT, recordings
+from retrace.store.programs import BEGINNING, SUFFIX, Library
 from retrace.store.schema import (
     FORMAT,
     LONGEST_LINE,
@@ -43,7 +44,8 @@ def read(paths: Sequence[Path]) -> Recording:
         UnreadableError: a path holds no recording, cannot be opened, or was
             written by a newer retrace.
     """
-    recording = Recording([], [])
+    library = Library()
+    recording = Recording([], [], library)
     seen: set[Path] = set()
     runs: dict[str, Run] = {}
     for path in paths:
@@ -56,6 +58,7 @@ def read(paths: Sequence[Path]) -> Recording:
             if reader is None:
                 continue
             run, misses = reader.result()
+            library.add_file(file.with_suffix(SUFFIX))
             if (other := runs.get(run.id)) is not None:
                 _lose(other, "a second file of the same process was left out")
                 continue
@@ -70,10 +73,14 @@ def read(paths: Sequence[Path]) -> Recording:
 def read_lines(lines: Iterable[str]) -> Recording:
     """Read a recording that is held in memory, one line an item."""
     reader = Reader()
+    library = Library()
     for line in lines:
-        reader.add(line)
+        if line.startswith(BEGINNING):
+            library.add_line(line)
+        else:
+            reader.add(line)
     run, misses = reader.result()
-    return Recording([run], misses)
+    return Recording([run], misses, library)
 
 
 class Reader:

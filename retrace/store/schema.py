@@ -8,6 +8,9 @@
     {"loss": "unreadable static value"}          something could not be recorded; "count": 3
     {"end": true}                                the process closed its recording
 
+`"program": [HASH, EQUATIONS]` of an amendment may have `"listing"`, the id of its text
+(`store/programs.py`), and `"arrays"`, the numbers of the device arrays that it captured.
+
 Format 1: the first.
 """
 
@@ -326,4 +329,10 @@ def amend(miss: Miss, line: Mapping[str, Any], parts: Parts) -> None:
         )
     if (program := line.get("program")) is not None:
         hash_, equations = program
-        miss.program = Program(_text(hash_), _number(equations))
+        listing, arrays = line.get("listing"), line.get("arrays", ())
+        miss.program = Program(
+            _text(hash_),
+            _number(equations),
+            _text_or_none(listing),
+            tuple(None if array is None else _number(array) for array in arrays),
+        )

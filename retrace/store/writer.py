@@ -17,7 +17,8 @@ from json import encoder
 from types import MappingProxyType
 from typing import Any, Protocol, cast
 
-from retrace.model import JSON, Run
+from retrace.model import JSON, Listing, Run
+from retrace.store.programs import Shelf
 from retrace.store.schema import FORMAT, LONGEST_LINE, encode_run
 
 RETRY_SECONDS = 1.0
@@ -70,14 +71,18 @@ class Writer:
     In a forked child every method does nothing: the file is the parent's.
     """
 
-    def __init__(self, sink: Sink, run: Run) -> None:
-        """Begin the recording of `run` with its header; never raises OSError."""
+    def __init__(self, sink: Sink, run: Run, programs: Sink | None = None) -> None:
+        """Begin the recording of `run` with its header; never raises OSError.
+
+        The text of programs goes to `programs`, and nowhere without it.
+        """
         self.run = run
         self.failure: OSError | None = None
         """Why nothing can be written at present; None where all is well."""
         self.lost = 0
         """Lines lost since the last one that was written; a part counts with its misses."""
         self._sink = sink
+        self._shelf = Shelf(programs) if programs is not None else None
         self._told = False
         self._open = False
         self._headed = False
@@ -166,6 +171,18 @@ class Writer:
             self._shared.clear()
         self._shared[id(origin)] = (origin, number)
 
+    def listings(self, listings: Sequence[Listing]) -> None:
+        """Write the text of programs, each once; where that fails, no more of it."""
+        shelf = self._shelf
+        if shelf is None or os.getpid() != self._pid:
+            return
+        try:
+            shelf.put(listings)
+        except OSError as error:
+            self._shelf = None
+            shelf.close()
+            self.loss(f"programs not written: {error.strerror or type(error).__name__}")
+
     def amend(self, number: int, fields: Mapping[str, JSON]) -> None:
         """Write what became known of a miss later."""
         self._put(_encode({"amend": number, **fields}))
@@ -190,6 +207,8 @@ class Writer:
         """Let go of the file and write nothing, as a forked child does before its own."""
         self._open = False
         self._sink.close()
+        if self._shelf is not None:
+            self._shelf.close()
 
     def _put(self, line: str, part: bool = False) -> bool:
         if os.getpid() != self._pid:
