@@ -63,4 +63,4 @@ def __dir__() -> list[str]:
 
 
 if os.environ.get("RETRACE") == "1":
-    import_module("retrace.live").install()
+    import_module("retrace.live").install_or_warn()

@@ -182,6 +182,14 @@ def install(dir: str | os.PathLike[str] | None = None) -> None:
     start(_installed)
 
 
+def install_or_warn() -> None:
+    """As `install`, for `RETRACE=1`: a program that only imports retrace goes on without."""
+    try:
+        install()
+    except UsageError as error:
+        sys.stderr.write(f"retrace: nothing is recorded: {error}\n")
+
+
 def uninstall() -> None:
     """End what `install` began; what was recorded stays readable with `misses`."""
     global _installed
@@ -259,12 +267,13 @@ def misses(f: Callable[..., Any] | str | None = None) -> list[ExplainedMiss]:
 
 
 def _recorded() -> list[Path]:
-    own: Path | None = None
+    running: list[Path] = []
     if "retrace.capture.session" in sys.modules:
-        from retrace.capture.session import session
+        from retrace.capture.session import directories
 
-        own = session().own_directory
-    return list(dict.fromkeys(path for path in (own, _installed, *_ended) if path is not None))
+        running = directories()
+    found = (*running, _installed, *_ended)
+    return list(dict.fromkeys(path for path in found if path is not None))
 
 
 def _selects(f: Callable[..., Any] | str | None) -> Callable[[Miss], bool] | None:
@@ -289,6 +298,9 @@ def explain(f: Callable[..., Any] | str | None = None) -> None:
     Raises:
         UsageError: nothing is being recorded.
     """
+    if _is_off():
+        sys.stdout.write("retrace: RETRACE=0 is set: nothing is recorded\n")
+        return
     if not _recorded() and not _owns_any():
         raise UsageError(
             "nothing is recorded: use retrace.jit in place of jax.jit, or call "

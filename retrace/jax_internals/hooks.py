@@ -9,18 +9,20 @@ cache, and a test slot inside it is called once for each trace that really runs.
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import traceback
 from collections.abc import Callable
 from time import perf_counter
-from types import FrameType
-from typing import Any, Protocol
+from types import FrameType, TracebackType
+from typing import Any, Protocol, cast
 
 import jax
 from jax._src import monitoring as private_monitoring
 from jax._src import pjit, source_info_util, stages, traceback_util, util
 
+from retrace.errors import RetraceError
 from retrace.model import Stage
 
 _STAGES = {
@@ -31,9 +33,19 @@ _STAGES = {
 _CACHE_EVENTS = "/jax/compilation_cache/"
 _REAL_TRACE = ("trace_to_jaxpr", "create_pjit_jaxpr")
 
-# A frame of ours between JAX's would otherwise be taken for the user's line.
-source_info_util.register_exclusion(__file__)
+_OURS = os.path.join(os.path.dirname(os.path.dirname(__file__)), "")
+
+# A frame of ours between JAX's would otherwise be taken for the user's line; those
+# around a program that `retrace run` launched would stand in the places that JAX
+# writes into programs, and in cache keys where these count.
+source_info_util.register_exclusion(_OURS)
 traceback_util.register_exclusion(__file__)
+_launcher: FrameType | None = sys._getframe()
+while _launcher is not None and _launcher.f_code.co_filename != f"{_OURS}launch.py":
+    _launcher = _launcher.f_back
+while _launcher is not None:
+    source_info_util.register_exclusion(_launcher.f_code.co_filename)
+    _launcher = _launcher.f_back
 
 
 class Trace:
@@ -91,6 +103,12 @@ class Hooks:
 
     def install(self) -> None:
         """Begin to listen."""
+        self._listen()
+        self._install_trace_proxy()
+        self._replace(pjit, "_cpp_pjit", self._observe_jit)
+        self._replace(stages.Traced, "lower", self._observe_lower)
+
+    def _listen(self) -> None:
         jax.monitoring.register_event_listener(self._on_event)
         jax.monitoring.register_event_duration_secs_listener(self._on_duration)
         self._undo += [
@@ -103,9 +121,6 @@ class Hooks:
             self._undo.append(
                 lambda: _discard(private_monitoring, "scalar_listener", self._on_scalar)
             )
-        self._install_trace_proxy()
-        self._replace(pjit, "_cpp_pjit", self._observe_jit)
-        self._replace(stages.Traced, "lower", self._observe_lower)
 
     def remove(self) -> None:
         """Leave JAX as it was; others' listeners stay."""
@@ -113,12 +128,15 @@ class Hooks:
             undo()
         self._undo.clear()
 
-    def _guarded(self, call: Callable[..., None], *args: Any) -> None:
+    def guarded(self, call: Callable[..., None], *args: Any) -> None:
+        """Run something of ours, and keep its failures away from the program."""
         # The one guard around everything that runs inside JAX: a bug of ours, a
         # full disk or a strange object of the user's must not reach the program.
         try:
             call(*args)
-        except Exception as error:  # noqa: BLE001 - see above
+        except Exception as error:
+            if _interrupts(error):
+                raise
             self._fail(error)
 
     def _refused(self) -> BaseException | None:
@@ -131,7 +149,8 @@ class Hooks:
             return None
 
     def _fail(self, error: Exception) -> None:
-        kind = "unwritable" if isinstance(error, OSError) else "failed"
+        ours = isinstance(error, OSError | RetraceError)
+        kind = "unwritable" if ours else "failed"
         try:
             self._observer.failed(f"{type(error).__name__} while recording")
         except Exception:  # noqa: BLE001, S110
@@ -140,36 +159,38 @@ class Hooks:
         if kind in self._reported:
             return
         self._reported.add(kind)
-        if isinstance(error, OSError):
+        if ours:
             text = f"retrace: the recording cannot be written ({error}); the program goes on\n"
         else:
-            trace = "".join(traceback.format_exception(error)).rstrip()
             text = (
                 "retrace: a failure while recording, reported once; the program goes on, "
-                f"please send this to the maintainers:\n{trace}\n"
+                "please send this to the maintainers:\n"
             )
         try:
+            if not ours:
+                text += "".join(traceback.format_exception(error)).rstrip() + "\n"
             sys.stderr.write(text)
-        except (OSError, ValueError, AttributeError):
-            # stderr may be closed, or None; there is nobody left to tell.
+        except Exception:  # noqa: BLE001
+            # stderr may be closed, None or the user's own, and the stack full: there
+            # is nobody left to tell.
             return
 
     def _on_scalar(self, event: str, value: float, **metadata: Any) -> None:
         if (stage := _STAGES.get(event)) is not None:
             name = str(metadata.get("fun_name", ""))
             frame = sys._getframe(1)
-            self._guarded(self._observer.stage_started, stage, name, frame)
+            self.guarded(self._observer.stage_started, stage, name, frame)
             if (refused := self._refused()) is not None:
                 try:
                     _raise(refused)
                 finally:
                     # JAX does not tell the end of a stage that did not get to begin.
-                    self._guarded(self._observer.stage_ended, stage, name, 0.0, frame)
+                    self.guarded(self._observer.stage_ended, stage, name, 0.0, frame)
 
     def _on_duration(self, event: str, duration_secs: float, **metadata: Any) -> None:
         if (stage := _STAGES.get(event)) is not None:
             name = str(metadata.get("fun_name", ""))
-            self._guarded(
+            self.guarded(
                 self._observer.stage_ended, stage, name, duration_secs, sys._getframe(1)
             )
             # jax 0.6.0 tells no beginnings.
@@ -178,7 +199,7 @@ class Hooks:
 
     def _on_event(self, event: str, **metadata: Any) -> None:
         if event.startswith(_CACHE_EVENTS):
-            self._guarded(self._observer.cache_event, event, sys._getframe(1))
+            self.guarded(self._observer.cache_event, event, sys._getframe(1))
 
     def _install_trace_proxy(self) -> None:
         from jax._src.interpreters import partial_eval
@@ -194,7 +215,7 @@ class Hooks:
 
         def on_test_event(name: str, *args: Any) -> None:
             if name in _REAL_TRACE:
-                self._guarded(self._on_real_trace)
+                self.guarded(self._on_real_trace)
                 if (refused := self._refused()) is not None:
                     raise refused
             if earlier is not None:
@@ -227,6 +248,10 @@ class Hooks:
             return
         trace = traces[-1]
         trace.started = perf_counter()
+        if self._on_duration not in private_monitoring.get_event_duration_listeners():
+            # The program cleared all listeners, ours among them.
+            self._observer.failed("the program cleared jax.monitoring's listeners")
+            self._listen()
         self._observer.trace_started(trace)
         trace.caller = None
         trace.started = perf_counter()
@@ -246,15 +271,15 @@ class Hooks:
         while traces and traces.pop() is not trace:
             pass
         if trace.started is not None:
-            self._guarded(self._observer.trace_ended, trace, perf_counter() - trace.started)
+            self.guarded(self._observer.trace_ended, trace, perf_counter() - trace.started)
         trace.result = trace.raised = trace.caller = trace.function = None
 
     def evicted(self, function: object) -> None:
-        self._guarded(self._observer.evicted, function)
+        self.guarded(self._observer.evicted, function)
 
     def _observe_jit(self, make: Any) -> Any:
         def _cpp_pjit(fun: Any, *args: Any, **kwargs: Any) -> Any:
-            self._guarded(self._observer.jitted, fun, sys._getframe(1))
+            self.guarded(self._observer.jitted, fun, sys._getframe(1))
             return make(fun, *args, **kwargs)
 
         return _cpp_pjit
@@ -262,7 +287,7 @@ class Hooks:
     def _observe_lower(self, original: Any) -> Any:
         def lower(traced: Any, *args: Any, **kwargs: Any) -> Any:
             lowered = original(traced, *args, **kwargs)
-            self._guarded(self._observer.lowered, lowered)
+            self.guarded(self._observer.lowered, lowered)
             return lowered
 
         lower.__doc__ = original.__doc__
@@ -305,6 +330,25 @@ def _none() -> None:
 
 def _raise(error: BaseException) -> None:
     raise error
+
+
+def _interrupts(error: Exception) -> bool:
+    """Whether a signal handler or a debugger of the program's raised it amid our work.
+
+    They alone are called with a frame; what we call of the user's never is.
+    """
+    trace: TracebackType | None = error.__traceback__
+    while trace is not None:
+        frame = trace.tb_frame
+        if not frame.f_code.co_filename.startswith(_OURS):
+            for value in frame.f_locals.values():
+                if type(value) is FrameType or (
+                    type(value) is tuple
+                    and any(type(item) is FrameType for item in cast(tuple[object, ...], value))
+                ):
+                    return True
+        trace = trace.tb_next
+    return False
 
 
 def _is_wrapped(function: object) -> bool:
