@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import functools
-import hashlib
-import linecache
 import re
-import weakref
 from collections.abc import Iterator
 from types import CodeType, FrameType, FunctionType, MethodType
-from typing import Any, NamedTuple
+from typing import Any, cast
 
-from retrace.capture.place import Owner, call_site, is_cell, owner
+from retrace.capture.definition import Definitions
+from retrace.capture.place import Owner, call_site, owner
 from retrace.capture.snapshot import snapshot
 from retrace.capture.tokens import Tokens
 from retrace.model import Function, Kind, Receiver, Value
@@ -19,19 +17,8 @@ from retrace.model import Function, Kind, Receiver, Value
 _MOST_CELLS = 32
 _MOST_WRAPPERS = 32
 _DEEPEST_SEARCH = 4
-_LONGEST_SOURCE = 4000
 _SOURCE = re.compile(r"(.+) at (.+):(\d+)")
 """As JAX names the source of a function: "step at train.py:41"."""
-
-
-class Definition(NamedTuple):
-    """What a code object says of the place where the user wrote it."""
-
-    site: str
-    file: str
-    line: int
-    code: str
-    source: str | None
 
 
 class _Unwrapped:
@@ -57,8 +44,7 @@ class Functions:
 
     def __init__(self, tokens: Tokens) -> None:
         self._tokens = tokens
-        # By identity: equal code objects of two files are two definitions.
-        self._definitions: dict[int, tuple[weakref.ref[CodeType], Definition]] = {}
+        self._definitions = Definitions()
         self._jit_lines: dict[int, str] = {}
 
     def describe(self, function: Any, jax_name: str | None = None) -> Function:
@@ -68,7 +54,7 @@ class Functions:
         base = found.base
         if base is None or is_internal(function, found):
             return self._operation(function, found, number or 0, jax_name)
-        definition = self.definition(base.__code__)
+        definition = self._definitions.of(base.__code__)
         name = base.__name__
         kind = found.kind or (Kind.LAMBDA if base.__code__.co_name == "<lambda>" else Kind.DEF)
         receiver = None
@@ -130,20 +116,6 @@ class Functions:
             object=0,
         )
 
-    def definition(self, code: CodeType) -> Definition:
-        """The definition site of a code object."""
-        key = id(code)
-        if (known := self._definitions.get(key)) is not None:
-            return known[1]
-        found = _definition(code)
-        definitions = self._definitions
-
-        def forget(_: object) -> None:
-            definitions.pop(key, None)
-
-        definitions[key] = (weakref.ref(code, forget), found)
-        return found
-
     def _operation(
         self, function: Any, found: _Unwrapped, number: int, jax_name: str | None
     ) -> Function:
@@ -195,8 +167,10 @@ def unwrap(function: Any) -> _Unwrapped:
     for _ in range(_MOST_WRAPPERS):
         if isinstance(current, functools.partial):
             found.through(Kind.PARTIAL, "functools.partial")
-            found.bound += _bound(current)
-            current = current.func
+            user = _users_argument(current)
+            if user is None:
+                found.bound += _bound(current)
+            current = current.func if user is None else user
         elif isinstance(current, MethodType) and (inner := held(current.__self__)) is not None:
             found.through(Kind.TRANSFORM, "pmap")
             current = inner
@@ -276,13 +250,35 @@ def _transform_name(wrapper: Any, wrapped: Any) -> str:
     return "" if inner is wrapped else inner.__qualname__.split(".")[0]
 
 
-def _users_function(function: FunctionType, depth: int) -> Any:
-    """The user's function that a closure of a library's closes over, or None."""
+def _users_argument(partial: functools.partial[Any]) -> Any:
+    """The user's function that a library's function is bound to, or None."""
+    function = unwrap_plain(partial.func)
+    if function is None or owner(function.__code__.co_filename) is not Owner.LIBRARY:
+        return None
+    for content in partial.args:
+        base = unwrap_plain(content)
+        if base is not None and owner(base.__code__.co_filename) is Owner.USER:
+            return content
+    return None
+
+
+def _contents(function: FunctionType) -> Iterator[Any]:
+    """What a function closes over, the members of tuples one by one."""
     for cell in function.__closure__ or ():
         try:
             content = cell.cell_contents
         except ValueError:
             continue
+        # Pairs of functions, such as an optimizer or a transformed model.
+        if isinstance(content, tuple):
+            yield from cast(tuple[Any, ...], content)
+        else:
+            yield content
+
+
+def _users_function(function: FunctionType, depth: int) -> Any:
+    """The user's function that a closure of a library's closes over, or None."""
+    for content in _contents(function):
         if isinstance(content, functools.partial):
             content = content.func
         content = held(content) or content
@@ -342,43 +338,3 @@ def _bound(partial: functools.partial[Any]) -> Iterator[tuple[str, Any]]:
     for index, value in enumerate(partial.args):
         yield (names[index] if index < len(names) else f"args[{index}]"), value
     yield from partial.keywords.items()
-
-
-def _definition(code: CodeType) -> Definition:
-    file, line = code.co_filename, code.co_firstlineno
-    where = "<cell>" if is_cell(file) else f"{file}:{line}"
-    site = f"{where} {code.co_qualname}"
-    if code.co_name == "<lambda>":
-        # Several lambdas may share a line and a qualified name.
-        columns = [start for _, _, start, _ in code.co_positions() if start]
-        site = f"{site}:{min(columns, default=0)}"
-    return Definition(site, file, line, _digest(code), _source(code))
-
-
-def _digest(code: CodeType) -> str:
-    digest = hashlib.sha1(usedforsecurity=False)
-
-    def add(code: CodeType) -> None:
-        digest.update(code.co_code)
-        digest.update(repr((code.co_names, code.co_varnames, code.co_freevars)).encode())
-        for constant in code.co_consts:
-            if isinstance(constant, CodeType):
-                add(constant)
-            elif isinstance(constant, frozenset):
-                # The order of a set of strings is another in each process.
-                digest.update(repr(sorted(map(repr, constant))).encode())
-            else:
-                digest.update(f"{type(constant).__name__} {constant!r}".encode())
-
-    add(code)
-    return digest.hexdigest()[:16]
-
-
-def _source(code: CodeType) -> str | None:
-    lines = [line for _, _, line in code.co_lines() if line]
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            lines += [line for _, _, line in constant.co_lines() if line]
-    first, last = code.co_firstlineno, max(lines, default=code.co_firstlineno)
-    text = linecache.getlines(code.co_filename)[first - 1 : last]
-    return "".join(text)[:_LONGEST_SOURCE] or None

@@ -24,14 +24,16 @@ class Journal:
         self.writers: tuple[Writer, ...] = ()
         """Who gets every miss."""
         self.own: Callable[[Any], tuple[Writer, ...]] = lambda _: ()
-        """Who gets the misses of functions with these options alone (`retrace.jit`)."""
+        """Who gets the misses of functions with these options too (`retrace.jit`)."""
+        self.owned: tuple[Writer, ...] = ()
+        """Those of them that have begun."""
         self._writers: dict[int, tuple[Writer, ...]] = {}
         self._told_all: tuple[Writer, ...] = ()
         self._told_backend: weakref.WeakSet[Writer] = weakref.WeakSet()
 
     def readers_of(self, info: Any) -> tuple[Writer, ...]:
         """Who is to get the misses of a function that was jitted with `info`."""
-        return self.writers or self.own(info)
+        return (*self.writers, *self.own(info))
 
     def writers_of(self, number: int | None) -> tuple[Writer, ...]:
         """Who is to get a program that was made from that of another miss."""
@@ -78,12 +80,13 @@ class Journal:
 
     def tell_backend(self) -> None:
         """Say once where compiled programs run."""
-        if self.writers is self._told_all:
+        everybody = self._all()
+        if everybody == self._told_all:
             return
-        untold = [writer for writer in self.writers if writer not in self._told_backend]
+        untold = [writer for writer in everybody if writer not in self._told_backend]
         if not untold or (backend := running()) is None:
             return
-        self._told_all = self.writers
+        self._told_all = everybody
         for writer in untold:
             self._told_backend.add(writer)
             writer.amend_run(
@@ -92,8 +95,11 @@ class Journal:
 
     def lose(self, reason: str) -> None:
         """Something could not be recorded."""
-        for writer in self.writers:
+        for writer in self._all():
             writer.loss(reason)
+
+    def _all(self) -> tuple[Writer, ...]:
+        return (*self.writers, *self.owned)
 
 
 def _encode(function: Function, key: Key, site: CallSite | None) -> dict[str, JSON]:

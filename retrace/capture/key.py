@@ -111,7 +111,7 @@ class Keys:
     def static(self, value: Any, keyword: bool = False) -> Value:
         """A static argument: JAX compares its type too."""
         by_type = KEYWORD_STATICS_KEEP_THEIR_TYPE or not keyword
-        return snapshot(value, self._tokens.static if by_type else self._tokens.metadata)
+        return snapshot(value, self._tokens.static if by_type else self._tokens.keyword)
 
     def options(self, info: Any, packed: bool = False) -> Iterator[tuple[str, Value]]:
         """The options of `jit` that are not at their default."""

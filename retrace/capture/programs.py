@@ -34,10 +34,10 @@ class Programs:
     """The work that waits for a compilation."""
 
     def __init__(
-        self, known: Callable[[int, Transcript], None], failed: Callable[[str], None]
+        self, known: Callable[[int, Transcript], None], guarded: Callable[..., None]
     ) -> None:
         self._known = known
-        self._failed = failed
+        self._guarded = guarded
         self._waiting: deque[Callable[[], None]] = deque()
         self._thread: threading.Thread | None = None
         self._wake = threading.Event()
@@ -84,9 +84,6 @@ class Programs:
             self._wake.clear()
             while self._waiting:
                 task = self._waiting.popleft()
-                try:
-                    task()
-                except Exception as error:  # noqa: BLE001 - nobody else is there to catch it
-                    self._failed(f"{type(error).__name__} while recording")
+                self._guarded(task)  # nobody else is there to catch what it raises
                 del task
             self._idle.set()

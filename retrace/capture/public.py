@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import sys
 import threading
+from collections.abc import Callable
 from itertools import count
 from types import FrameType
 from typing import Any
@@ -20,7 +21,7 @@ from retrace.capture.place import call_site
 from retrace.model import JSON, Function, Key, Kind, Stage
 from retrace.store.writer import Writer
 
-LOSS = "this JAX is not known: recorded with public events alone, without keys"
+LOSS = "this JAX is not known, recorded with its public events alone, without keys"
 _STAGES = {
     "/jax/core/compile/jaxpr_trace_duration": Stage.TRACE,
     "/jax/core/compile/jaxpr_to_mlir_module_duration": Stage.LOWER,
@@ -36,8 +37,9 @@ class _Thread(threading.local):
 class PublicEvents:
     """Listens to `jax.monitoring`; stands in for the recorder and its hooks."""
 
-    def __init__(self) -> None:
+    def __init__(self, reason: Exception) -> None:
         self.journal = Journal()
+        self._reason = f"{LOSS}: {reason}"
         self._numbers = count()
         self._thread = _Thread()
         self._listening = False
@@ -61,7 +63,7 @@ class PublicEvents:
 
     def began(self, writer: Writer) -> None:
         """Say in a recording what it lacks."""
-        writer.loss(LOSS)
+        writer.loss(self._reason)
 
     def _on_duration(self, event: str, duration_secs: float, **metadata: Any) -> None:
         stage = _STAGES.get(event)
@@ -92,6 +94,13 @@ class PublicEvents:
             self.journal.begin(number, function, Key(), site, fields, self.journal.writers)
         self._thread.last = (number, name, stage)
         self.journal.amend(number, {"stages": {stage: seconds}})
+
+    def guarded(self, call: Callable[..., None], *args: Any) -> None:
+        """Run something of ours, and keep its failures away from the program."""
+        try:
+            call(*args)
+        except Exception as error:  # noqa: BLE001 - it may be in the program's own call
+            sys.stderr.write(f"retrace: the recording is not whole: {error!r}\n")
 
     def site_of(self, function: Any) -> str:
         """The site under which a function would be found: its name is all there is."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import weakref
+from collections.abc import Callable
 from functools import partial
 from types import FrameType
 from typing import Any, TypeAlias
@@ -85,7 +86,9 @@ class Recorder:
     def __init__(self) -> None:
         self.journal = Journal()
         self.misses = Misses(self.journal)
-        self._programs = Programs(self._program_known, self.failed)
+        self.guarded: Callable[..., None] = lambda call, *args: call(*args)
+        """Keeps what fails on a thread of ours away from the program (`Hooks.guarded`)."""
+        self._programs = Programs(self._program_known, self._guard)
         self._thread = _Thread()
         self._by_jaxpr = _Numbers()
         self._by_lowering = _Numbers()
@@ -329,9 +332,6 @@ class Recorder:
         else:
             self.journal.amend(number, fields)
 
-    def _guard(self, call: Callable[..., None], *args: Any) -> None:
-        self.guarded(call, *args)
-
     def jitted(self, function: object, frame: FrameType) -> None:
         """`jit` was called."""
         self.misses.jitted(function, frame)
@@ -367,7 +367,10 @@ class Recorder:
 
     def forked(self) -> None:
         """This is a child now: what its parent's threads were doing is not its own."""
-        self._programs = Programs(self._program_known, self.failed)
+        self._programs = Programs(self._program_known, self._guard)
+
+    def _guard(self, call: Callable[..., None], *args: Any) -> None:
+        self.guarded(call, *args)
 
     def flush(self) -> None:
         """Write what is held back, and wait for programs that are still being walked."""

@@ -54,12 +54,12 @@ class Session:
     def detach(self, writer: Writer) -> None:
         """Give nothing more to `writer`."""
         with self._lock:
-            self.recorder.flush()
+            self._hooks.guarded(self.recorder.flush)
             self.recorder.journal.writers = tuple(
                 other for other in self.recorder.journal.writers if other is not writer
             )
             self.windows.pop(writer, None)
-            writer.end()
+            self._hooks.guarded(writer.end)
             if not self.recorder.journal.writers and not self._own_info:
                 self._hooks.remove()
                 self.recorder.ended()
@@ -84,13 +84,21 @@ class Session:
         return bool(self._own_info)
 
     def _owners(self, info: Any) -> tuple[Writer, ...]:
-        if id(info) not in self._own_info:
+        # `retrace run` and `install` record it already, and say where.
+        if _files or id(info) not in self._own_info:
             return ()
         if self._own_writer is None:
             assert self._own_place is not None
             self.own_directory = self._own_place()
             self._own_writer = _file_writer(self.own_directory)
+            self.recorder.journal.owned = (self._own_writer,)
         return (self._own_writer,)
+
+    def end_own(self) -> None:
+        """Say that the recording of `retrace.jit` is complete."""
+        if self._own_writer is not None:
+            self._hooks.guarded(self.recorder.flush)
+            self._hooks.guarded(self._own_writer.end)
 
     def forked(self) -> None:
         """Go on in a forked child, in a file of its own."""
@@ -103,6 +111,7 @@ class Session:
         if self._own_writer is not None and self.own_directory is not None:
             self._own_writer.close()
             self._own_writer = _file_writer(self.own_directory)
+            self.recorder.journal.owned = (self._own_writer,)
         # A window in memory is its parent's: nobody reads it here.
         self.recorder.journal.writers = tuple(
             successors[writer] for writer in self.recorder.journal.writers if writer in successors
@@ -121,11 +130,13 @@ def _observers() -> tuple[Any, Any]:
     try:
         from retrace.capture.recorder import Recorder
         from retrace.jax_internals.hooks import Hooks
-    except (ImportError, AttributeError):
-        public = PublicEvents()
+    except (ImportError, AttributeError) as error:
+        public = PublicEvents(error)
         return public, public
     recorder = Recorder()
-    return recorder, Hooks(recorder)
+    hooks = Hooks(recorder)
+    recorder.guarded = hooks.guarded
+    return recorder, hooks
 
 
 _session: Session | None = None
@@ -175,6 +186,8 @@ def stop(directory: Path | None = None) -> None:
         writer = _files.pop(path, None)
         if writer is not None:
             session().detach(writer)
+    if directory is None and _session is not None:
+        _session.end_own()
 
 
 atexit.register(stop)
@@ -212,6 +225,12 @@ def flush() -> None:
     """Wait for what is still being worked out of the misses recorded up to now."""
     if _session is not None:
         _session.recorder.flush()
+
+
+def directories() -> list[Path]:
+    """Where this process records everything, and what `retrace.jit` made."""
+    own = _session.own_directory if _session is not None else None
+    return [*_files, *([own] if own is not None else [])]
 
 
 def site_of(function: Any) -> str:

@@ -31,6 +31,7 @@ from retrace.capture.objects import defined, kind_of, package, type_name
 
 _LONGEST = 96
 _MOST_CANDIDATES = 256
+_MOST_KEYWORDS = 10_000
 _STABLE = frozenset(("builtins", "numpy", "ml_dtypes", "jax", "jaxlib"))
 """Packages whose classes are never made again in a process."""
 
@@ -45,6 +46,7 @@ class Tokens:
         self._counter = itertools.count(1)
         self._numbers: dict[int, tuple[weakref.ref[Any], int]] = {}
         self._buckets: dict[Bucket, dict[int, tuple[weakref.ref[Any], str]]] = {}
+        self._keywords: dict[str, str] = {}
 
     def __len__(self) -> int:
         """How many objects it knows; the dead are none of them."""
@@ -57,6 +59,19 @@ class Tokens:
             return _bounded(f"{self.type(kind_of(value))} {content}")
         except CannotTellError:
             return None
+
+    def keyword(self, value: object) -> str | None:
+        """The token of a static argument by keyword, before jax 0.9: its type does not count.
+
+        It is that of the first equal one, so that a value passed by position as well as
+        by keyword counts as one value.
+        """
+        content, token = self.metadata(value), self.static(value)
+        if content is None or token is None:
+            return content
+        if len(self._keywords) >= _MOST_KEYWORDS:
+            self._keywords.clear()
+        return self._keywords.setdefault(content, token)
 
     def metadata(self, value: object) -> str | None:
         """The token of tree metadata, or of anything else that `==` alone compares."""

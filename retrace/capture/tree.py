@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from retrace.capture.graphs import Graphs
 from retrace.capture.snapshot import snapshot
 from retrace.capture.tokens import Tokens
 from retrace.jax_internals.shardings import leaf
@@ -28,6 +29,7 @@ class Tree:
         """Leaves that a wrapper keeps out of the dynamic arguments, by path."""
         self._tokens = tokens
         self._is_array = is_array
+        self._graphs = Graphs(tokens)
 
     def add(self, path: str, value: Any) -> None:
         """Append the leaves and nodes of `value`."""
@@ -43,6 +45,9 @@ class Tree:
             self.nodes.append(Node(path, "None", ()))
         elif isinstance(value, _LEAVES) or (row := _registry.flatten_one_level(value)) is None:
             self._add_leaf(path, value)
+        elif (split := self._graphs.split(path, value)) is not None:
+            self.nodes += split[0]
+            self.leaves += split[1]
         else:
             self._add_custom(path, value, list(row[0]), row[1])
 
@@ -73,7 +78,8 @@ class Tree:
 
     def _metadata(self, value: Any, aux: Any, labels: tuple[str, ...]) -> list[tuple[str, Value]]:
         """The static metadata of a node, field by field where the fields can be told."""
-        if aux is None or aux == ():
+        # An `==` of the user's, or of an array's, would run and may raise.
+        if aux is None or (isinstance(aux, tuple) and not aux):
             return []
         dynamic = {label.removeprefix(".") for label in labels}
         fields = {

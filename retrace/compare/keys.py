@@ -58,7 +58,15 @@ def _config(old: Miss, new: Miss) -> Iterator[Change]:
 
 
 def _static(old: Miss, new: Miss) -> Iterator[Change]:
-    yield from _values(Component.STATIC, old.key.static, new.key.static, "omitted")
+    for change in _values(Component.STATIC, old.key.static, new.key.static, "omitted"):
+        absent = change.old is None or change.new is None
+        default = dict(new.function.defaults).get(change.path or "") if absent else None
+        if default is None:
+            yield change
+        else:
+            # Of another value than the default, the value has changed as well.
+            said = f"omitted ({detail.short(default.text)})"
+            yield change._replace(detail=change.detail.replace("omitted", said, 1))
 
 
 def _signature(old: Miss, new: Miss) -> Iterator[Change]:

@@ -6,7 +6,7 @@ from typing import Any, Literal, TypeAlias, cast
 
 from retrace.causes import Cause
 from retrace.compare.detail import EQUAL_FIELDS
-from retrace.model import Change, Component
+from retrace.model import Change, Component, Miss
 from retrace.reason import rules
 
 Avoidable: TypeAlias = Literal["yes", "no", "maybe"]
@@ -22,10 +22,14 @@ _ALWAYS = frozenset(
 """Causes whose fix applies wherever they occur."""
 
 
-def avoidable(cause: Cause, changes: tuple[Change, ...], program: str | None) -> Avoidable:
+def avoidable(
+    cause: Cause, miss: Miss, changes: tuple[Change, ...], program: str | None
+) -> Avoidable:
     """Whether the fix of the cause was seen to work and applies to this miss."""
     if cause is Cause.FIRST_TRACE:
         return "no"
+    if of_library(cause, miss, changes):
+        return "maybe"
     if program == "identical" or cause in _ALWAYS:
         return "yes"
     if cause is Cause.SOURCE_CHANGED:
@@ -41,6 +45,20 @@ def avoidable(cause: Cause, changes: tuple[Change, ...], program: str | None) ->
         own = [c for c in rules.in_key(changes) if c.component is not Component.SIGNATURE]
         return "yes" if own and all(map(looks_equal, own)) else "maybe"
     return "maybe"
+
+
+def of_library(cause: Cause, miss: Miss, changes: tuple[Change, ...]) -> bool:
+    """Whether a library's own function was made anew, or given what was made anew.
+
+    Whether the user holds what it is made from, or the library keeps it to itself,
+    cannot be seen.
+    """
+    if not miss.function.library:
+        return False
+    if cause in rules.OF_FUNCTION:
+        return True
+    own = [change for change in changes if change.component is Component.STATIC]
+    return cause is Cause.STATIC_ARGUMENT_CHANGED and all(map(looks_equal, own))
 
 
 def partial_batch(changes: tuple[Change, ...]) -> bool:

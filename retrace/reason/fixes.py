@@ -7,12 +7,13 @@ Only advice that was seen to remove the miss is given. A partial made afresh, or
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import PurePath
 from typing import Any, TypeAlias, cast
 
 from retrace.causes import Cause
 from retrace.compare.detail import type_name
 from retrace.model import Change, Component, Fix, Kind, Leaf, Miss
-from retrace.reason.avoidable import looks_equal, partial_batch
+from retrace.reason.avoidable import looks_equal, of_library, partial_batch
 
 Evidence: TypeAlias = tuple[Miss, Miss | None, tuple[Change, ...]]
 
@@ -21,8 +22,28 @@ def fix(
     cause: Cause, miss: Miss, nearest: Miss | None, changes: tuple[Change, ...]
 ) -> Fix | None:
     """The advice for a miss; None where there is nothing to do or nothing known to work."""
+    if of_library(cause, miss, changes):
+        return _of_library(miss)
     advise = _ADVICE.get(cause)
     return None if advise is None else advise((miss, nearest, changes))
+
+
+def _of_library(miss: Miss) -> Fix:
+    where = _package(miss.function.file)
+    text = (
+        f"`{miss.function.name}` is {where}'s, which made it anew: make the object that it "
+        f"comes from once, and jit that once; where {where} makes it at each call, report it "
+        "there."
+    )
+    return Fix("library", text)
+
+
+def _package(file: str | None) -> str:
+    parts = PurePath(file or "").parts
+    for index, part in enumerate(parts[:-1]):
+        if part in ("site-packages", "dist-packages"):
+            return parts[index + 1].removesuffix(".py")
+    return "a library"
 
 
 def _again(evidence: Evidence) -> Fix:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TypeAlias
 
 from retrace.causes import Cause
 from retrace.compare.detail import type_name
+from retrace.compare.equality import same_content
 from retrace.compare.keys import NOT_IN_KEY
-from retrace.model import Change, Component, Function, Kind
+from retrace.model import Change, Component, Function, Kind, Miss, Passing
+
+Passed: TypeAlias = frozenset[str]
+"""Static parameters of which nothing but the passing changed."""
 
 RANK = {cause: rank for rank, cause in enumerate(Cause)}
 
@@ -42,30 +47,42 @@ def in_key(changes: Iterable[Change]) -> tuple[Change, ...]:
     return tuple(change for change in changes if change.component not in NOT_IN_KEY)
 
 
-def cause_of(changes: Iterable[Change]) -> Cause:
+def cause_of(changes: Iterable[Change], passed: Passed = frozenset()) -> Cause:
     """The cause among the changes of a key, by precedence; `unknown` where there is none."""
-    changes = in_key(changes)
-    passed = {change.path for change in changes if change.component is Component.SIGNATURE}
-    causes = (_cause_of_one(change, passed) for change in changes)
+    causes = (_cause_of_one(change, passed) for change in in_key(changes))
     return min(causes, key=RANK.__getitem__, default=Cause.UNKNOWN)
 
 
-def _cause_of_one(change: Change, passed: set[str | None]) -> Cause:
-    # An omitted static parameter has no value of its own: what changed is the passing.
-    if (
-        change.component is Component.STATIC
-        and change.path in passed
-        and (change.old is None or change.new is None)
-    ):
+def _cause_of_one(change: Change, passed: Passed) -> Cause:
+    if change.component is Component.STATIC and change.path in passed:
         return Cause.CALL_SIGNATURE_CHANGED
     return _OF_COMPONENT[change.component]
 
 
-def by_precedence(changes: tuple[Change, ...]) -> tuple[Change, ...]:
+def passed_otherwise(old: Miss, new: Miss) -> Passed:
+    """The static parameters that one call gave the value which the other one omitted.
+
+    Where another value than the default was given, the value has changed as well.
+    """
+    before, after = dict(old.key.static), dict(new.key.static)
+    defaults = dict(new.function.defaults)
+    ways = dict(old.key.signature), dict(new.key.signature)
+    return frozenset(
+        name
+        for name in before.keys() ^ after.keys()
+        if len({way.get(name, Passing.OMITTED) for way in ways}) > 1
+        and (
+            name not in defaults or same_content(defaults[name], before.get(name) or after[name])
+        )
+    )
+
+
+def by_precedence(
+    changes: tuple[Change, ...], passed: Passed = frozenset()
+) -> tuple[Change, ...]:
     """The changes with that of the cause first, those outside the key last."""
     if len(changes) < 2:
         return changes
-    passed = {change.path for change in changes if change.component is Component.SIGNATURE}
 
     def rank(change: Change) -> int:
         if change.component in NOT_IN_KEY:

@@ -100,9 +100,10 @@ class Judge:
             return replace(history.verdicts[first.id], miss=miss, repeat=True)
         if near is None:
             return _verdict(miss, None, (), _Conclusion(Cause.FIRST_TRACE, repeat=history.begun))
-        found = rules.by_precedence(compare(near.miss, miss))
+        passed = rules.passed_otherwise(near.miss, miss)
+        found = rules.by_precedence(compare(near.miss, miss), passed)
         if rules.in_key(found):
-            conclusion = _Conclusion(rules.cause_of(found))
+            conclusion = _Conclusion(rules.cause_of(found, passed))
         elif near.miss.function.object != miss.function.object:
             a, b = near.miss.function, miss.function
             conclusion = _Conclusion(
@@ -135,6 +136,8 @@ class Judge:
             return _Conclusion(Cause.FIRST_TRACE, "another program derived from it", repeat=True)
         if miss.derived is not None and miss.parent in self._causes:
             return _Conclusion(self._causes[miss.parent], repeat=True)
+        if not miss.function.object:
+            return _Conclusion(Cause.UNKNOWN, "this JAX showed no more of it than its name")
         if unsure := doubts(near, miss):
             return _Conclusion(rules.cause_of(unsure), changes=unsure)
         if other_program:
@@ -246,7 +249,7 @@ def _verdict(
         nearest=nearest,
         changes=found,
         program_change=program,
-        avoidable="no" if first_of_line else avoidable(cause, found, program),
+        avoidable="no" if first_of_line else avoidable(cause, miss, found, program),
         fix=fix(cause, miss, nearest, found),
         detail=conclusion.detail,
         repeat=conclusion.repeat,

@@ -182,6 +182,24 @@ def test_an_omitted_static_default_is_the_way_of_calling() -> None:
     assert causes(call(given), call(Key())) == ["first-trace", "call-signature-changed"]
 
 
+def test_another_static_value_than_the_omitted_default_is_another_value() -> None:
+    given = Key(static=(("n", value("3")),), signature=(("n", "keyword"),))
+    omitted = Key(signature=(("n", "omitted"),))
+    for default, expected in (("3", "call-signature-changed"), ("2", "static-argument-changed")):
+        made = function(1, defaults=(("n", value(default)),))
+        _, verdict = verdicts(call(omitted, function=made), call(given, function=made))
+        assert verdict.cause == expected
+        assert {change.component for change in verdict.changes} == {"static", "signature"}
+
+
+def test_what_a_library_makes_anew_is_the_librarys() -> None:
+    file = "/lib/site-packages/optax/base.py"
+    first, again = (function(n, library=True, file=file) for n in (1, 2))
+    _, verdict = verdicts(call(function=first), call(function=again))
+    assert (verdict.cause, verdict.avoidable) == ("function-redefined", "maybe")
+    assert verdict.fix is not None and "optax" in verdict.fix.text
+
+
 def test_an_omitted_array_default_is_the_way_of_calling() -> None:
     given = Key((leaf("t"),), signature=(("t", "positional"),))
     assert causes(call(Key()), call(given)) == ["first-trace", "call-signature-changed"]

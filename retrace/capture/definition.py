@@ -1,0 +1,113 @@
+"""Where the user wrote a function: what makes function objects one function."""
+
+from __future__ import annotations
+
+import hashlib
+import linecache
+import os
+import weakref
+from types import CodeType
+from typing import NamedTuple, TypeAlias
+
+from retrace.capture.place import is_cell
+
+_LONGEST_SOURCE = 4000
+
+Version: TypeAlias = tuple[int, int] | None
+"""Of a file: when it was written and its size; None where there is no file."""
+
+
+class Definition(NamedTuple):
+    """What a code object says of the place where the user wrote it."""
+
+    site: str
+    file: str
+    line: int
+    code: str
+    source: str | None
+
+
+class Definitions:
+    """The definitions of one recording, by code object."""
+
+    def __init__(self) -> None:
+        # By identity: equal code objects of two files are two definitions.
+        self._known: dict[int, tuple[weakref.ref[CodeType], Definition]] = {}
+        self._sites: dict[tuple[str, str], dict[str, Version]] = {}
+
+    def of(self, code: CodeType) -> Definition:
+        """The definition of a code object."""
+        key = id(code)
+        if (known := self._known.get(key)) is not None:
+            return known[1]
+        version = _version(code.co_filename)
+        site = self._site(code, version)
+        found = Definition(
+            site, code.co_filename, code.co_firstlineno, _digest(code), _source(code)
+        )
+        definitions = self._known
+
+        def forget(_: object) -> None:
+            definitions.pop(key, None)
+
+        definitions[key] = (weakref.ref(code, forget), found)
+        return found
+
+    def _site(self, code: CodeType, version: Version) -> str:
+        """The site, which stays the same where an edit of the file moved the function."""
+        site = _site(code)
+        known = self._sites.setdefault((code.co_filename, code.co_qualname), {})
+        if version is not None and known and version not in known.values():
+            linecache.checkcache(code.co_filename)
+            if site not in known and len(known) == 1 and code.co_name != "<lambda>":
+                site = next(iter(known))
+        known[site] = version
+        return site
+
+
+def _version(file: str) -> Version:
+    try:
+        found = os.stat(file)
+    except (OSError, ValueError):
+        return None
+    return found.st_mtime_ns, found.st_size
+
+
+def _site(code: CodeType) -> str:
+    file, line = code.co_filename, code.co_firstlineno
+    where = "<cell>" if is_cell(file) else f"{file}:{line}"
+    site = f"{where} {code.co_qualname}"
+    if code.co_name == "<lambda>":
+        # Several lambdas may share a line and a qualified name.
+        columns = [start for _, _, start, _ in code.co_positions() if start]
+        site = f"{site}:{min(columns, default=0)}"
+    return site
+
+
+def _digest(code: CodeType) -> str:
+    digest = hashlib.sha1(usedforsecurity=False)
+
+    def add(code: CodeType) -> None:
+        digest.update(code.co_code)
+        digest.update(repr((code.co_names, code.co_varnames, code.co_freevars)).encode())
+        for constant in code.co_consts:
+            if isinstance(constant, CodeType):
+                add(constant)
+            elif isinstance(constant, frozenset):
+                # The order of a set of strings is another in each process.
+                digest.update(repr(sorted(map(repr, constant))).encode())
+            else:
+                digest.update(f"{type(constant).__name__} {constant!r}".encode())
+
+    add(code)
+    return digest.hexdigest()[:16]
+
+
+def _source(code: CodeType) -> str | None:
+    lines = [line for _, _, line in code.co_lines() if line]
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            lines += [line for _, _, line in constant.co_lines() if line]
+    first, last = code.co_firstlineno, max(lines, default=code.co_firstlineno)
+    text = linecache.getlines(code.co_filename)[first - 1 : last]
+    return "".join(text)[:_LONGEST_SOURCE] or None

@@ -1,0 +1,136 @@
+"""What stands between the user's function and `jit`: functions and paths are the user's."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+from types import CodeType, ModuleType
+from typing import Any
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from flax import nnx
+
+from retrace.capture.definition import Definitions
+from retrace.capture.tokens import Tokens
+from tests.recording.conftest import Record
+
+X = np.ones((2, 3), np.float32)
+
+
+def static_fields(miss: Any) -> dict[str, str]:
+    return {f"{node.path}.{name}": v.text for node in miss.key.tree for name, v in node.meta}
+
+
+def test_a_module_of_nnx_is_told_by_its_fields(record: Record) -> None:
+    @nnx.jit
+    def train(model: Any, optimizer: Any, x: Any) -> Any:
+        return model(x)
+
+    def program() -> None:
+        model = nnx.Linear(3, 2, rngs=nnx.Rngs(0))
+        optimizer = nnx.Optimizer(model, optax.sgd(0.1), wrt=nnx.Param)
+        train(model, optimizer, X)
+
+    miss = record(program)[-1]
+    assert (miss.function.name, miss.function.library) == ("train", False)
+    assert {leaf.path for leaf in miss.key.leaves} >= {
+        "model.kernel",
+        "model.bias",
+        "optimizer.step",
+        "x",
+    }
+    fields = static_fields(miss)
+    assert any(path.startswith("optimizer.tx") for path in fields)
+    assert fields["model.use_bias"] == "True"
+
+
+def test_the_same_module_twice_has_one_key(record: Record) -> None:
+    forward = nnx.jit(lambda model: model.kernel.sum())
+    models = [nnx.Linear(3, 2, rngs=nnx.Rngs(n)) for n in (0, 1)]
+    jitted = record(lambda: forward(models[0]))[-1]
+    jax.clear_caches()
+    again = record(lambda: forward(models[1]))[-1]
+    assert [node.path for node in jitted.key.tree] == [node.path for node in again.key.tree]
+
+
+def test_a_jitted_module_of_linen(record: Record) -> None:
+    class Block(nn.Module):
+        @nn.jit
+        @nn.compact
+        def __call__(self, inputs: Any) -> Any:
+            return nn.Dense(2)(inputs)
+
+    block = Block()
+    found = record(lambda: block.init(jax.random.PRNGKey(0), X))
+    miss = next(miss for miss in found if miss.function.qualname.endswith("Block.__call__"))
+    assert [name for name, _ in miss.key.static] == ["self"]
+    assert "inputs" in {leaf.path for leaf in miss.key.leaves}
+
+
+@pytest.fixture
+def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """An installed package with a pair of functions over the user's."""
+    folder = tmp_path / "site-packages"
+    folder.mkdir()
+    (folder / "twins.py").write_text(
+        "import functools\n"
+        "def transform(fn):\n"
+        "    def init(x):\n"
+        "        return fn(x)\n"
+        "    def apply(x):\n"
+        "        return fn(x)\n"
+        "    return init, apply\n"
+        "def shorten(pair):\n"
+        "    def apply(x):\n"
+        "        return pair[1](x)\n"
+        "    return apply\n"
+        "def call(fn, x):\n"
+        "    return fn(x)\n"
+        "def bind(fn):\n"
+        "    return functools.partial(call, fn)\n"
+    )
+    monkeypatch.syspath_prepend(str(folder))
+    return importlib.import_module("twins")
+
+
+def test_the_users_function_behind_a_librarys(record: Record, library: ModuleType) -> None:
+    def policy(x: Any) -> Any:
+        return x * 2
+
+    def program() -> None:
+        jax.jit(library.shorten(library.transform(policy)))(X)
+        jax.jit(library.bind(policy))(X)
+
+    found = record(program)
+    assert [miss.function.name for miss in found] == ["policy", "policy"]
+    assert not any(miss.function.library for miss in found)
+    del sys.modules["twins"]
+
+
+def test_an_edit_that_moves_a_function_leaves_it_its_site(tmp_path: Path) -> None:
+    file = tmp_path / "layers.py"
+    definitions = Definitions()
+
+    def sites(source: str) -> list[str]:
+        file.write_text(source)
+        module = compile(source, str(file), "exec")
+        codes = [code for code in module.co_consts if isinstance(code, CodeType)]
+        return [definitions.of(code).site for code in codes]
+
+    moved = sites("def f():\n    return 1\n") + sites("import os\n\ndef f():\n    return 2\n")
+    assert len(set(moved)) == 1
+    # Two of one name in one version of a file are two functions.
+    assert len(set(sites("def g(): ...\n\n\ndef g(): ...\n"))) == 2
+
+
+def test_before_jax_0_9_a_keyword_is_compared_without_its_type() -> None:
+    tokens = Tokens()
+    assert tokens.keyword(2) == tokens.static(2)
+    assert tokens.keyword(2.0) == tokens.keyword(2)
+    assert tokens.keyword(3) != tokens.keyword(2)
