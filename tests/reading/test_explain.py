@@ -236,7 +236,7 @@ def test_another_program_under_an_equal_key() -> None:
 
 @pytest.mark.parametrize("cleared", [{"epoch": 1}, {"function_epoch": 1}])
 def test_another_program_after_a_clear_is_not_the_fault_of_the_clear(
-    cleared: dict[str, int],
+    cleared: dict[str, Any],
 ) -> None:
     first, second = call(program="a"), call(program="b", **cleared)
     _, verdict = verdicts(first, second)
