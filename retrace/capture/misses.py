@@ -9,9 +9,11 @@ from itertools import count
 from types import FrameType
 from typing import Any
 
+import jax
+
 from retrace.capture.function import Functions, is_internal
 from retrace.capture.journal import Journal
-from retrace.capture.key import Keys
+from retrace.capture.key import Keys, parameter_names
 from retrace.capture.operation import body_functions, has_body, interface_frame, parameters
 from retrace.capture.packed import unpack
 from retrace.capture.place import call_site
@@ -244,9 +246,31 @@ def program_leaves(site: Site) -> tuple[Leaf, ...]:
     jaxpr = local.get("jaxpr", site.jaxpr)
     info = getattr(getattr(jaxpr, "jaxpr", jaxpr), "debug_info", None)
     names: Sequence[str] = getattr(info, "arg_names", None) or ()
+    if len(names) != len(args) and site.call is not None:
+        # Where JAX forgot them: a gradient's forward program is given what the call was.
+        names = _leaf_names(site.call)
     if len(names) != len(args):
         names = [""] * len(args)
     return tuple(
         leaf(value, name or f"args[{index}]")
         for index, (name, value) in enumerate(zip(names, args, strict=True))
     )
+
+
+def _leaf_names(call: Call) -> list[str]:
+    """The paths of all arrays that a call was given, in JAX's order."""
+    static = {number % len(call.args) for number in call.info.static_argnums if call.args}
+    names = parameter_names(getattr(call.info, "fun_signature", None), len(call.args))
+    given = [
+        *(
+            (n, v)
+            for i, (n, v) in enumerate(zip(names, call.args, strict=True))
+            if i not in static
+        ),
+        *((n, call.kwargs[n]) for n in sorted(call.kwargs) if n not in call.info.static_argnames),
+    ]
+    return [
+        name + jax.tree_util.keystr(keys)
+        for name, value in given
+        for keys, _ in jax.tree_util.tree_flatten_with_path(value)[0]
+    ]

@@ -79,7 +79,8 @@ def miss_report(view: View, verdict: Verdict, *, keys: bool = False) -> Object:
             "library": site.library,
         },
         "parent": miss.parent,
-        "derived": miss.derived,
+        # Under an eager transform, the call's own program is the call's.
+        "derived": None if miss.derived in ("forward", "jvp", "batched") else miss.derived,
         "inner": miss.inner,
         "thread": miss.thread,
         "stages": {stage.value: miss.stages.get(stage) for stage in Stage},

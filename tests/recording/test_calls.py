@@ -71,6 +71,7 @@ def test_an_eager_gradient_has_a_forward_and_a_backward_program(record: Record) 
 
     forward, backward = record(lambda: jax.grad(energy)(np.ones(3, np.float32)))
     assert set(forward.stages) == ALL and forward.parent is None
+    assert [leaf.path for leaf in forward.key.leaves] == ["x"]
     assert backward.derived == "backward"
     assert backward.parent == forward.id
     assert Stage.TRACE not in backward.stages and Stage.COMPILE in backward.stages
