@@ -310,7 +310,7 @@ def _is_on_host(value: Any) -> bool:
 
 def _array(value: np.ndarray[Any, Any]) -> str:
     if not value.shape and not value.dtype.hasobject:
-        return repr(value.item()).replace(" ", "")
+        return str(value[()]).replace(" ", "")
     kind = f"{dtype_name(value.dtype)}[{','.join(map(str, value.shape))}]"
     if value.nbytes > _MOST_CONTENT or value.dtype.hasobject:
         return f"{kind}="

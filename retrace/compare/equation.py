@@ -1,0 +1,156 @@
+"""Two equations held against each other: is it another one, or the same with other numbers?"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+_SIZES = re.compile(r"\[([^\]]*)\]")
+_NUMBER = re.compile(r"(?<![\w.])-?\d+(?![\w.])")
+_INNER = re.compile(r"@[0-9a-f]{32}")
+
+_VALUES = frozenset(
+    (
+        ("integer_pow", "y"),
+        ("scan", "length"),
+        ("slice", "limit_indices"),
+        ("slice", "start_indices"),
+    )
+)
+"""Parameters that stand for a number which an argument could bring as well."""
+
+
+class Relation(NamedTuple):
+    """What differs between two equations of one form."""
+
+    dims: tuple[tuple[int, int], ...] = ()
+    """Sizes of axes, from what to what."""
+    numbers: tuple[tuple[str, str], ...] = ()
+    """Parameters that must follow a size, or else make it another equation."""
+    constants: tuple[tuple[str, str], ...] = ()
+    """Literals and captured constants, from what to what."""
+    inner: tuple[tuple[str, str], ...] = ()
+    """The hashes of sub-programs."""
+
+
+SAME = Relation()
+
+
+def relate(old: str, new: str) -> Relation | None:
+    """What differs between two equations; None where they are not of one form."""
+    if old == new:
+        return SAME
+    a, b = old.split("\t"), new.split("\t")
+    if len(a) != len(b) or len(a) < 3 or a[0] != b[0]:
+        return None
+    found = _Found()
+    same = (
+        _arguments(a[1].split(" "), b[1].split(" "), found)
+        and _types(a[2], b[2], found)
+        and all(_parameter(a[0], x, y, found) for x, y in zip(a[3:], b[3:], strict=True))
+    )
+    return found.relation() if same else None
+
+
+def relate_types(old: str, new: str) -> Relation | None:
+    """What differs between two types, or two captured constants."""
+    found = _Found()
+    return found.relation() if _types(old, new, found) else None
+
+
+def primitive(text: str) -> str:
+    """The name of an equation's primitive."""
+    return text.partition("\t")[0]
+
+
+def inner(text: str) -> list[str]:
+    """The hashes of an equation's sub-programs."""
+    return [found[1:] for found in _INNER.findall(text)] if "@" in text else []
+
+
+class _Found:
+    def __init__(self) -> None:
+        self.dims: list[tuple[int, int]] = []
+        self.numbers: list[tuple[str, str]] = []
+        self.constants: list[tuple[str, str]] = []
+        self.inner: list[tuple[str, str]] = []
+
+    def relation(self) -> Relation:
+        return Relation(
+            tuple(self.dims), tuple(self.numbers), tuple(self.constants), tuple(self.inner)
+        )
+
+
+def _types(old: str, new: str, found: _Found) -> bool:
+    if old == new:
+        return True
+    old_type, _, old_value = old.partition("=")
+    new_type, _, new_value = new.partition("=")
+    sizes = _SIZES.findall(old_type), _SIZES.findall(new_type)
+    if _SIZES.sub("[]", old_type) != _SIZES.sub("[]", new_type):
+        return False
+    changed = False
+    for before, after in zip(*sizes, strict=True):
+        if before == after:
+            continue
+        x, y = before.split(","), after.split(",")
+        if len(x) != len(y) or not all(part.isdigit() for part in (*x, *y)):
+            return False
+        found.dims += [(int(p), int(q)) for p, q in zip(x, y, strict=True) if p != q]
+        changed = True
+    # Of an array of another size, the content is another one as well.
+    if old_value != new_value and not changed:
+        found.constants.append((old, new))
+    return True
+
+
+def _arguments(old: list[str], new: list[str], found: _Found) -> bool:
+    if len(old) != len(new):
+        return False
+    for a, b in zip(old, new, strict=True):
+        if a == b:
+            continue
+        if a == "$" or b == "$":
+            return False
+        x, _, x_type = a.partition(":")
+        y, _, y_type = b.partition(":")
+        if not _types(x_type, y_type, found):
+            return False
+        if x != y:
+            found.constants.append((x, y))
+    return True
+
+
+def _parameter(equation: str, old: str, new: str, found: _Found) -> bool:
+    if old == new:
+        return True
+    name, _, a = old.partition("=")
+    other, _, b = new.partition("=")
+    if name != other:
+        return False
+    inside = _INNER.findall(a), _INNER.findall(b)
+    if len(inside[0]) != len(inside[1]):
+        return False
+    found.inner += [(x[1:], y[1:]) for x, y in zip(*inside, strict=True) if x != y]
+    a, b = _INNER.sub("@", a), _INNER.sub("@", b)
+    if a == b:
+        return True
+    if _NUMBER.sub("#", a) != _NUMBER.sub("#", b):
+        return False
+    pairs = zip(_NUMBER.findall(a), _NUMBER.findall(b), strict=True)
+    kept = found.constants if (equation, name) in _VALUES else found.numbers
+    kept += [(x, y) for x, y in pairs if x != y]
+    return True
+
+
+def follows(old: str, new: str, dims: set[tuple[int, int]]) -> bool:
+    """Whether a number changed as the size of an axis did: with it, or by as much."""
+    try:
+        a, b = float(old), float(new)
+    except ValueError:
+        return False
+    return any(_close(a * m, b * n) or _close(a * n, b * m) or b - a == m - n for n, m in dims)
+
+
+def _close(a: float, b: float) -> bool:
+    return abs(a - b) <= 1e-6 * max(abs(a), abs(b))

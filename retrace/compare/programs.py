@@ -1,0 +1,387 @@
+"""Two programs held against each other: wasted, shareable, or rightly separate?
+
+identical       the same content
+shapes-only     equation for equation the same, but for the sizes of axes
+constants-only  the same, but for literals and captured constants
+repeated        the same block n times in place of m: an unrolled loop
+different       equations added, removed or changed
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Literal, NamedTuple, TypeAlias
+
+from retrace.compare.alignment import Hunk, align, hunks
+from retrace.compare.equation import (
+    SAME,
+    Relation,
+    follows,
+    inner,
+    primitive,
+    relate,
+    relate_types,
+)
+from retrace.compare.repeats import repeats
+from retrace.model import Frame, Listing, Stack
+
+Kind: TypeAlias = Literal["identical", "shapes-only", "constants-only", "repeated", "different"]
+
+_DEEPEST = 40
+_CHANGED_BLOCK = 64
+"""Primitives of a repeated block that are named at most."""
+
+
+class Size(NamedTuple):
+    """The size of an axis, from what to what."""
+
+    old: int
+    new: int
+    equations: int
+    """So many equations follow it."""
+    inputs: tuple[tuple[int, int], ...]
+    """The inputs of the program that have it: position and axis."""
+
+
+class Constant(NamedTuple):
+    """A literal or captured constant that changed."""
+
+    old: str
+    new: str
+    place: Frame | None
+    times: int = 1
+
+
+class Repeated(NamedTuple):
+    """A block that runs another number of times."""
+
+    primitives: tuple[str, ...]
+    old: int
+    new: int
+    place: Frame | None
+
+
+class LineChange(NamedTuple):
+    """What one source line contributes more, or less, than before."""
+
+    place: Frame | None
+    added: tuple[tuple[str, int], ...]
+    removed: tuple[tuple[str, int], ...]
+    changed: tuple[tuple[str, int], ...]
+
+
+class Difference(NamedTuple):
+    """How a program differs from another one, with the evidence."""
+
+    kind: Kind
+    old: int
+    """Equations."""
+    new: int
+    sizes: tuple[Size, ...] = ()
+    constants: tuple[Constant, ...] = ()
+    repeats: tuple[Repeated, ...] = ()
+    lines: tuple[LineChange, ...] = ()
+    minimal: bool = True
+    """Whether fewer edits would not do, for certain."""
+    rewired: bool = False
+    """The same equations, over other variables."""
+    unsure: bool = False
+    """Captured device arrays are other objects; whether they are equal was not looked at."""
+
+
+Listings: TypeAlias = Mapping[str, Listing]
+
+
+def compare(old: Listing, new: Listing, listings: Listings) -> Difference:
+    """How `new` differs from `old`.
+
+    Args:
+        old: the earlier program.
+        new: the later one.
+        listings: where the sub-programs of both are found, by id.
+    """
+    if old.hash == new.hash:
+        return Difference("identical", old.size, new.size)
+    paired = _Pairs(listings)
+    if paired.program(old, new):
+        kind = paired.kind()
+        if kind is not None:
+            return Difference(
+                kind, old.size, new.size, paired.sizes(new), paired.told_constants()
+            )
+    if (blocks := _repeated(old, new)) is not None:
+        return Difference("repeated", old.size, new.size, repeats=blocks)
+    lines, minimal = _lines(old, new, listings)
+    return Difference(
+        "different",
+        old.size,
+        new.size,
+        paired.sizes(new),
+        paired.told_constants(),
+        lines=lines,
+        minimal=minimal,
+        rewired=not lines,
+    )
+
+
+def place(listing: Listing, index: int) -> Frame | None:
+    """The innermost line of the user's own code behind an equation."""
+    if not listing.places:
+        return None
+    return own_frame(listing.stacks[listing.places[index]])
+
+
+def own_frame(stack: Stack) -> Frame | None:
+    """The innermost frame of the user's own code, else the innermost of a library."""
+    return next((frame for frame in stack if not frame.library), stack[0] if stack else None)
+
+
+class _Pairs:
+    """Two programs taken equation by equation, their sub-programs as well."""
+
+    def __init__(self, listings: Listings) -> None:
+        self._listings = listings
+        self._known: dict[tuple[str, str], bool] = {}
+        self._relations: dict[tuple[str, str], Relation | None] = {}
+        self._dims: set[tuple[int, int]] = set()
+        self._numbers: set[tuple[str, str]] = set()
+        self._followers: Counter[tuple[int, int]] = Counter()
+        self._constants: dict[tuple[str, str, Frame | None], int] = {}
+        self._inputs: list[tuple[tuple[int, int], int, int]] = []
+
+    def program(self, old: Listing, new: Listing, outer: Frame | None = None) -> bool:
+        """Whether both are of one form; what differs is kept."""
+        known = self._known.get((old.hash, new.hash))
+        if known is None:
+            # A hostile recording may hold a program inside itself.
+            self._known[old.hash, new.hash] = False
+            known = self._program(old, new, outer)
+            self._known[old.hash, new.hash] = known
+        return known
+
+    def _program(self, old: Listing, new: Listing, outer: Frame | None) -> bool:
+        if (
+            old.wires != new.wires
+            or len(old.equations) != len(new.equations)
+            or len(old.inputs) != len(new.inputs)
+            or len(old.constants) != len(new.constants)
+            or not self._outputs(old, new, outer)
+        ):
+            return False
+        for index, (a, b) in enumerate(zip(old.inputs, new.inputs, strict=True)):
+            found = relate_types(a, b)
+            if found is None:
+                return False
+            self._dims.update(found.dims)
+            if outer is None and found.dims:
+                self._note_input(index, a, b)
+        for index, (a, b) in enumerate(zip(old.constants, new.constants, strict=True)):
+            found = relate_types(a, b)
+            if found is None:
+                return False
+            self._keep(found, _used(new, index) or outer, counts=False)
+        for index, (a, b) in enumerate(zip(old.equations, new.equations, strict=True)):
+            if a is b or a == b:
+                continue
+            if (a, b) not in self._relations:
+                self._relations[a, b] = relate(a, b)
+            found = self._relations[a, b]
+            if found is None:
+                return False
+            at = place(new, index) or outer
+            self._keep(found, at)
+            for x, y in found.inner:
+                before, after = self._inner(old, x), self._inner(new, y)
+                if before is None or after is None:
+                    return False
+                if not self.program(before, after, at or _NOWHERE):
+                    return False
+        return True
+
+    def _outputs(self, old: Listing, new: Listing, outer: Frame | None) -> bool:
+        if len(old.outputs) != len(new.outputs):
+            return False
+        for a, b in zip(old.outputs, new.outputs, strict=True):
+            if a == b:
+                continue
+            if a.startswith("$") or b.startswith("$"):
+                return False
+            found = relate(f"\t{a}\t", f"\t{b}\t")
+            if found is None:
+                return False
+            self._keep(found, outer, counts=False)
+        return True
+
+    def _inner(self, listing: Listing, hash_: str) -> Listing | None:
+        return self._listings.get(listing.inner.get(hash_, ""))
+
+    def _keep(self, found: Relation, at: Frame | None, *, counts: bool = True) -> None:
+        self._dims.update(found.dims)
+        if counts:
+            self._followers.update(set(found.dims))
+        self._numbers.update(found.numbers)
+        for old, new in found.constants:
+            key = (old, new, None if at is _NOWHERE else at)
+            self._constants[key] = self._constants.get(key, 0) + 1
+
+    def _note_input(self, index: int, old: str, new: str) -> None:
+        before, after = (
+            text[text.find("[") + 1 : text.find("]")].split(",") for text in (old, new)
+        )
+        for axis, (a, b) in enumerate(zip(before, after, strict=True)):
+            if a != b:
+                self._inputs.append(((int(a), int(b)), index, axis))
+
+    def kind(self) -> Kind | None:
+        """What kind of difference this is; None where it is more than one of them."""
+        dims = self._dims
+        if not all(follows(old, new, dims) for old, new in self._numbers):
+            return None
+        if dims:
+            return None if self._own_constants() else "shapes-only"
+        return "constants-only" if self._constants else None
+
+    def _own_constants(self) -> list[tuple[str, str, Frame | None]]:
+        # A mean divides by the size of the batch: that constant is part of the shape.
+        return [key for key in self._constants if not follows(key[0], key[1], self._dims)]
+
+    def told_constants(self) -> tuple[Constant, ...]:
+        """The constants that changed for themselves."""
+        return tuple(Constant(*key, self._constants[key]) for key in self._own_constants())
+
+    def sizes(self, new: Listing) -> tuple[Size, ...]:
+        """The sizes that changed, those that most equations follow first."""
+        found = [
+            Size(
+                *pair,
+                self._followers[pair],
+                tuple((index, axis) for size, index, axis in self._inputs if size == pair),
+            )
+            for pair in self._dims
+        ]
+        return tuple(sorted(found, key=lambda size: (-size.equations, size.old, size.new)))
+
+
+_NOWHERE = Frame("", 0, "", 0, True)
+
+
+def _used(listing: Listing, variable: int) -> Frame | None:
+    """Where a captured constant is first used."""
+    position = 0
+    for index, text in enumerate(listing.equations):
+        taken = text.split("\t", 2)[1].split(" ").count("$")
+        if variable in listing.wires[position : position + taken]:
+            return place(listing, index)
+        position += taken
+    return None
+
+
+def _repeated(old: Listing, new: Listing) -> tuple[Repeated, ...] | None:
+    if len(old.equations) == len(new.equations):
+        return None
+    for tokens in (_exact, _numberless):
+        found = repeats(tokens(old), tokens(new))
+        if not found:
+            continue
+        told: list[Repeated] = []
+        for block in found:
+            longer, start = (new, block.new) if block.new_times > 1 else (old, block.old)
+            end = start + min(block.length, _CHANGED_BLOCK)
+            named = tuple(primitive(text) for text in longer.equations[start:end])
+            at = next(filter(None, (place(longer, i) for i in range(start, end))), None)
+            told.append(Repeated(named, block.old_times, block.new_times, at))
+        return tuple(told)
+    return None
+
+
+def _exact(listing: Listing) -> Sequence[Hashable]:
+    return listing.equations
+
+
+def _numberless(listing: Listing) -> Sequence[Hashable]:
+    # `weights[i]` in a loop over i: the same block with another number in it.
+    known: dict[str, Hashable] = {}
+    for text in set(listing.equations):
+        name, arguments, *rest = text.split("\t")
+        bare = " ".join("$" if a == "$" else f"#{a.partition(':')[2]}" for a in arguments.split())
+        kept = [r for r in rest if not r.startswith(("start_indices", "limit_indices", "index"))]
+        known[text] = (name, bare, *kept)
+    return [known[text] for text in listing.equations]
+
+
+def changed_pairs(old: Listing, new: Listing, hunk: Hunk) -> list[tuple[int | None, int | None]]:
+    """The equations of a hunk, those that became one another side by side."""
+    pairs: list[tuple[int | None, int | None]] = []
+    y = hunk.new
+    for x in range(hunk.old, hunk.old_end):
+        name = primitive(old.equations[x])
+        match = next(
+            (
+                i
+                for i in range(y, min(hunk.new_end, y + 16))
+                if primitive(new.equations[i]) == name
+            ),
+            None,
+        )
+        if match is None:
+            pairs.append((x, None))
+            continue
+        pairs += [(None, i) for i in range(y, match)]
+        pairs.append((x, match))
+        y = match + 1
+    return pairs + [(None, i) for i in range(y, hunk.new_end)]
+
+
+class _Tally:
+    def __init__(self, listings: Listings) -> None:
+        self.listings = listings
+        self.lines: dict[Frame | None, tuple[Counter[str], Counter[str], Counter[str]]] = {}
+        self.seen: set[tuple[str, str]] = set()
+        self.minimal = True
+
+    def add(self, at: Frame | None, which: int, name: str) -> None:
+        row = self.lines.setdefault(at, (Counter(), Counter(), Counter()))
+        row[which][name] += 1
+
+    def programs(self, old: Listing, new: Listing, outer: Frame | None, depth: int) -> None:
+        if (old.hash, new.hash) in self.seen or depth > _DEEPEST:
+            return
+        self.seen.add((old.hash, new.hash))
+        alignment = align(old.equations, new.equations)
+        self.minimal = self.minimal and alignment.minimal
+        for hunk in hunks(alignment, len(old.equations), len(new.equations)):
+            for x, y in changed_pairs(old, new, hunk):
+                if y is None:
+                    assert x is not None
+                    self.add(place(old, x) or outer, 1, primitive(old.equations[x]))
+                elif x is None:
+                    self.add(place(new, y) or outer, 0, primitive(new.equations[y]))
+                else:
+                    self._changed(old, x, new, y, outer, depth)
+
+    def _changed(
+        self, old: Listing, x: int, new: Listing, y: int, outer: Frame | None, depth: int
+    ) -> None:
+        a, b = old.equations[x], new.equations[y]
+        at = place(new, y) or outer
+        before = [self.listings.get(old.inner.get(hash_, "")) for hash_ in inner(a)]
+        after = [self.listings.get(new.inner.get(hash_, "")) for hash_ in inner(b)]
+        found = relate(a, b)
+        only_inside = found is not None and found == SAME._replace(inner=found.inner)
+        if not only_inside or None in before or None in after:
+            self.add(at, 2, primitive(b))
+        for p, q in zip(before, after, strict=False):
+            if p is not None and q is not None and p.hash != q.hash:
+                self.programs(p, q, at, depth + 1)
+
+
+def _lines(old: Listing, new: Listing, listings: Listings) -> tuple[tuple[LineChange, ...], bool]:
+    tally = _Tally(listings)
+    tally.programs(old, new, None, 0)
+    found = [
+        LineChange(at, *(tuple(counter.most_common()) for counter in row))
+        for at, row in tally.lines.items()
+    ]
+    found.sort(key=lambda line: -sum(n for part in line[1:] for _, n in part))
+    return tuple(found), tally.minimal

@@ -1,0 +1,90 @@
+"""A block that runs several times in a row: what a Python loop leaves in a program."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import NamedTuple
+
+_CANDIDATES = 6
+_BUDGET = 4_000_000
+"""Comparisons of single equations, after which no more blocks are looked for."""
+
+
+class Run(NamedTuple):
+    """A block, where it first stands, and how often it stands there in a row."""
+
+    start: int
+    length: int
+    times: int
+
+
+def runs(tokens: Sequence[Hashable]) -> list[Run]:
+    """A sequence as runs, the shortest block at each place first."""
+    numbers: dict[Hashable, int] = {}
+    row = [numbers.setdefault(token, len(numbers)) for token in tokens]
+    following: list[list[int]] = [[] for _ in numbers]
+    for index, number in enumerate(row):
+        following[number].append(index)
+    seen = [0] * len(following)
+    found: list[Run] = []
+    budget = _BUDGET
+    index = 0
+    while index < len(row):
+        places = following[row[index]]
+        at = seen[row[index]]
+        while places[at] < index:
+            at += 1
+        seen[row[index]] = at
+        length, times = 1, 1
+        for place in places[at + 1 : at + 1 + _CANDIDATES]:
+            step = place - index
+            if place + step > len(row) or budget < 0:
+                break
+            if row[place - 1] != row[place + step - 1]:
+                continue
+            budget -= step
+            block = row[index:place]
+            if block == row[place : place + step]:
+                length, times = step, 2
+                while row[index + times * step : index + (times + 1) * step] == block:
+                    times += 1
+                break
+        found.append(Run(index, length, times))
+        index += length * times
+    return found
+
+
+class Repeat(NamedTuple):
+    """One block on both sides, and how often it runs on each."""
+
+    old: int
+    """Where it begins."""
+    new: int
+    length: int
+    old_times: int
+    new_times: int
+
+
+def repeats(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[Repeat] | None:
+    """The blocks that run another number of times; None where more than that differs."""
+    a, b = runs(old), runs(new)
+    x, y = _once(old, a), _once(new, b)
+    if [token for token, _, _ in x] != [token for token, _, _ in y]:
+        return None
+    found: list[Repeat] = []
+    for (_, at, first), (_, place, second) in zip(x, y, strict=True):
+        longer = max(filter(None, (first, second)), key=lambda run: run.times, default=None)
+        times = [1 if run is None else run.times for run in (first, second)]
+        if longer is not None and times[0] != times[1]:
+            found.append(Repeat(at, place, longer.length, times[0], times[1]))
+    return found
+
+
+def _once(tokens: Sequence[Hashable], found: list[Run]) -> list[tuple[Hashable, int, Run | None]]:
+    """Each block written once: its tokens, their places, and at its start the run."""
+    out: list[tuple[Hashable, int, Run | None]] = []
+    for run in found:
+        for offset in range(run.length):
+            starts = run if not offset and run.times > 1 else None
+            out.append((tokens[run.start + offset], run.start + offset, starts))
+    return out

@@ -1,0 +1,231 @@
+"""Two programs in, the kind of their difference and its evidence out."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from retrace.compare.alignment import EXACT, Alignment, align, hunks
+from retrace.compare.patch import Content, apply, patch
+from retrace.compare.programs import Difference, compare
+from retrace.model import Frame, Listing
+
+Row = tuple[str, list[int], int]
+"""The text of an equation with blanks for tabs, its variables, its source line."""
+
+
+def listing(
+    rows: list[Row], inputs: tuple[str, ...] = ("f32[8]",), inner: tuple[Listing, ...] = ()
+) -> Listing:
+    """A program whose last result is its output."""
+    equations = [text.replace("|", "\t") for text, _, _ in rows]
+    wires = [wire for _, taken, _ in rows for wire in taken]
+    lines = sorted({line for _, _, line in rows})
+    outputs = (f"${len(inputs) + len(rows) - 1}",)
+    digest = f"{hash((tuple(equations), tuple(wires), inputs, outputs)) % 2**64:032x}"
+    return Listing(
+        id=digest[8:],
+        hash=digest,
+        size=len(rows),
+        inputs=inputs,
+        constants=(),
+        equations=equations,
+        wires=wires,
+        places=[lines.index(line) for _, _, line in rows],
+        stacks=tuple((Frame("model.py", line, "step", 1, False),) for line in lines),
+        outputs=outputs,
+        inner={program.hash: program.id for program in inner},
+    )
+
+
+def chain(*texts: str) -> Listing:
+    """A program in which each equation takes the result of the one before."""
+    return listing([(text, [index], index + 10) for index, text in enumerate(texts)])
+
+
+def against(old: Listing, new: Listing, *inner: Listing) -> Difference:
+    return compare(old, new, {program.id: program for program in (old, new, *inner)})
+
+
+SIN, COS, DOUBLE = "sin|$|f32[8]", "cos|$|f32[8]", "mul|$ 2.0:f32[]|f32[8]"
+
+
+def test_equal_content_is_identical() -> None:
+    assert against(chain(SIN, DOUBLE), chain(SIN, DOUBLE)).kind == "identical"
+
+
+def test_sizes_are_told_with_the_axes_that_have_them() -> None:
+    def mean(size: int) -> Listing:
+        rows: list[Row] = [
+            (f"reduce_sum|$|f32[]|axes=(0,)|shape=({size},)", [0], 1),
+            (f"div|$ {size}.0:f32[]|f32[]", [1], 1),
+            (f"sub|$ $|f32[{size}]", [0, 2], 2),
+        ]
+        return listing(rows, (f"f32[{size}]",))
+
+    found = against(mean(32), mean(17))
+    assert found.kind == "shapes-only"
+    assert [(s.old, s.new, s.equations, s.inputs) for s in found.sizes] == [
+        (32, 17, 1, ((0, 0),))
+    ]
+
+
+def test_constants_are_told_with_their_line() -> None:
+    found = against(chain(SIN, DOUBLE), chain(SIN, DOUBLE.replace("2.0", "3.0")))
+    assert found.kind == "constants-only"
+    (constant,) = found.constants
+    assert (constant.old, constant.new, constant.place and constant.place.line) == (
+        "2.0",
+        "3.0",
+        11,
+    )
+
+
+def test_another_axis_is_another_program() -> None:
+    found = against(chain("sum|$|f32[]|axes=(0,)"), chain("sum|$|f32[]|axes=(1,)"))
+    assert found.kind == "different"
+
+
+def test_a_size_and_a_constant_of_its_own_are_different() -> None:
+    old = listing([("mul|$ 2.0:f32[]|f32[8]", [0], 1)])
+    new = listing([("mul|$ 7.5:f32[]|f32[9]", [0], 1)], ("f32[9]",))
+    assert against(old, new).kind == "different"
+
+
+def test_a_block_that_runs_more_often_is_repeated() -> None:
+    layer = ["dot|$|f32[8]", "tanh|$|f32[8]"]
+
+    def layers(number: int) -> Listing:
+        rows: list[Row] = [(SIN, [0], 40)]
+        rows += [(text, [len(rows) + i], 41) for i, text in enumerate(layer * number)]
+        return listing([*rows, (COS, [len(rows)], 42)])
+
+    for old, new in ((5, 7), (7, 5), (1, 2)):
+        found = against(layers(old), layers(new))
+        (block,) = found.repeats
+        assert found.kind == "repeated"
+        assert (block.primitives, block.old, block.new) == (("dot", "tanh"), old, new)
+        assert block.place is not None and block.place.line == 41
+
+
+def test_lines_are_told_where_more_differs() -> None:
+    found = against(chain(SIN, SIN, DOUBLE), chain(SIN, COS, COS, DOUBLE))
+    assert found.kind == "different"
+    assert found.minimal
+    said = {line.place and line.place.line: line[1:] for line in found.lines}
+    assert said[11] == ((("cos", 1),), (("sin", 1),), ())
+    assert said[12][0] == (("cos", 1),)
+
+
+def test_the_same_equations_over_other_variables_are_different() -> None:
+    two = ("f32[]", "f32[]")
+    old, new = (listing([("sub|$ $|f32[]", wires, 1)], two) for wires in ([0, 1], [1, 0]))
+    found = against(old, new)
+    assert (found.kind, found.rewired) == ("different", True)
+
+
+def test_sub_programs_are_looked_into() -> None:
+    def outer(body: Listing) -> Listing:
+        return listing([(f"scan|$|f32[8]|jaxpr=@{body.hash}|length=4", [0], 5)], inner=(body,))
+
+    bodies = [chain(SIN, DOUBLE), chain(SIN, DOUBLE.replace("2.0", "3.0")), chain(SIN, COS)]
+    programs = [outer(body) for body in bodies]
+    constant = against(programs[0], programs[1], *bodies)
+    assert constant.kind == "constants-only"
+    assert constant.constants[0].place is not None and constant.constants[0].place.line == 11
+    other = against(programs[0], programs[2], *bodies)
+    assert other.kind == "different"
+    assert [line.place and line.place.line for line in other.lines] == [11]
+
+
+def test_a_program_inside_itself_does_no_harm() -> None:
+    a, b = (
+        listing([(f"pjit|$|{t}|jaxpr=@{n * 32}", [0], 1)])
+        for t, n in (("f32[8]", "a"), ("f32[9]", "b"))
+    )
+    a.inner["a" * 32], b.inner["b" * 32] = a.id, b.id
+    assert against(a, b).kind in ("different", "shapes-only")
+
+
+# Properties: few tokens, so that there is much to be confused about.
+texts = st.lists(st.sampled_from([SIN, COS, DOUBLE]), max_size=9)
+
+
+def longest_common(a: list[str], b: list[str]) -> int:
+    """The exhaustive answer, by dynamic programming."""
+    row = [0] * (len(b) + 1)
+    for x in a:
+        before = row
+        row = [0]
+        for index, y in enumerate(b):
+            row.append(before[index] + 1 if x == y else max(row[-1], before[index + 1]))
+    return row[-1]
+
+
+def kept(alignment: Alignment) -> int:
+    return sum(block.length for block in alignment.blocks)
+
+
+@given(texts, texts)
+def test_the_edits_are_the_fewest_and_symmetric(a: list[str], b: list[str]) -> None:
+    found, back = align(a, b), align(b, a)
+    assert found.minimal
+    assert kept(found) == kept(back) == longest_common(a, b)
+    for block in found.blocks:
+        assert a[block.old : block.old + block.length] == b[block.new : block.new + block.length]
+
+
+@given(
+    st.integers(0, 2**32), st.lists(st.tuples(st.integers(0, 10**6), st.booleans()), max_size=400)
+)
+def test_planted_edits_are_found(seed: int, planted: list[tuple[int, bool]]) -> None:
+    old = [str((seed + index * index) % 13) for index in range(2000)]
+    new = list(old)
+    for at, insert in planted:
+        if insert:
+            new.insert(at % len(new), "new")
+        else:
+            del new[at % len(new)]
+    found = align(old, new)
+    edits = len(old) + len(new) - 2 * kept(found)
+    assert found.minimal or len(planted) > EXACT
+    assert edits <= len(planted) if found.minimal else edits <= 4 * len(planted)
+    assert all(
+        hunk.old_end > hunk.old or hunk.new_end > hunk.new
+        for hunk in hunks(found, len(old), len(new))
+    )
+
+
+@st.composite
+def contents(draw: st.DrawFn) -> Content:
+    inputs = tuple(draw(st.lists(st.sampled_from(["f32[8]", "i32[]"]), min_size=1, max_size=3)))
+    names = draw(
+        st.lists(
+            st.sampled_from(["sin|$|f32[8]", "add|$ $|f32[8]", "split|$|f32[8] f32[8]"]),
+            max_size=8,
+        )
+    )
+    made = len(inputs)
+    wires: list[tuple[int, ...]] = []
+    for text in names:
+        taken = text.count("$")
+        wires.append(tuple(draw(st.integers(0, made - 1)) for _ in range(taken)))
+        made += 2 if text.startswith("split") else 1
+    equations = tuple(text.replace("|", "\t") for text in names)
+    return Content(inputs, (), equations, tuple(wires), (f"${draw(st.integers(0, made - 1))}",))
+
+
+@given(contents(), contents())
+def test_the_difference_applied_to_the_old_gives_the_new(old: Content, new: Content) -> None:
+    assert apply(patch(old, new), old) == new
+    assert apply(patch(new, old), new) == old
+    assert patch(old, old).equations == () and patch(old, old).wires == ()
+
+
+@given(texts, texts)
+def test_a_comparison_is_symmetric_up_to_direction(a: list[str], b: list[str]) -> None:
+    there, back = against(chain(*a), chain(*b)), against(chain(*b), chain(*a))
+    assert there.kind == back.kind
+    assert sorted((c.old, c.new) for c in there.constants) == sorted(
+        (c.new, c.old) for c in back.constants
+    )
