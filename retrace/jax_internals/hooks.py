@@ -190,9 +190,7 @@ class Hooks:
     def _on_duration(self, event: str, duration_secs: float, **metadata: Any) -> None:
         if (stage := _STAGES.get(event)) is not None:
             name = str(metadata.get("fun_name", ""))
-            self.guarded(
-                self._observer.stage_ended, stage, name, duration_secs, sys._getframe(1)
-            )
+            self.guarded(self._observer.stage_ended, stage, name, duration_secs, sys._getframe(1))
             # jax 0.6.0 tells no beginnings.
             if (refused := self._refused()) is not None:
                 raise refused
