@@ -6,8 +6,10 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
+from retrace.capture.background import Task
 from retrace.jax_internals.backend import running
 from retrace.model import JSON, CallSite, Function, Key, Listing
 from retrace.store.schema import PARTS, encode_call_site, encode_function
@@ -20,7 +22,9 @@ _MOST_OPEN = 100_000
 class Journal:
     """Who gets which miss, and what was written of it."""
 
-    def __init__(self) -> None:
+    def __init__(self, background: Callable[[Task], None] | None = None) -> None:
+        self.background = background
+        """Who writes: another thread, or, without one, whoever tells."""
         self.writers: tuple[Writer, ...] = ()
         """Who gets every miss."""
         self.own: Callable[[Any], tuple[Writer, ...]] = lambda _: ()
@@ -55,19 +59,13 @@ class Journal:
                 del self._writers[old]
         self._writers[number] = writers
         line = {**fields, "at": time.time(), "thread": threading.current_thread().name}
-        encoded = _encode(function, key, site)
-        described = [encode_function(body) for body in bodies]
-        # The same objects again and again: their parts need not be encoded each time.
-        shared = {"config": key.config, "call_site": site}
-        for writer in writers:
-            writer.miss(number, line, encoded, described, shared)
+        self._write(partial(_begin, number, function, key, site, line, writers, tuple(bodies)))
 
     def amend(self, number: int, fields: dict[str, JSON]) -> None:
         """Something became known of a miss; parts are given by their content."""
-        kinds = [kind for kind in PARTS if kind in fields]
-        for writer in self._writers.get(number, ()):
-            parts = {kind: writer.part(kind, fields[kind]) for kind in kinds}
-            writer.amend(number, {**fields, **parts})
+        writers = self._writers.get(number, ())
+        if writers:
+            self._write(partial(_amend, number, fields, writers))
 
     def replace(self, number: int, function: Function, key: Key, fields: dict[str, JSON]) -> None:
         """An operation that began with its body is known now."""
@@ -76,7 +74,7 @@ class Journal:
     def listings(self, number: int, listings: Sequence[Listing]) -> None:
         """The text of a miss's program, and of those inside it."""
         for writer in self._writers.get(number, ()):
-            writer.listings(listings)
+            self._write(partial(writer.listings, listings))
 
     def tell_backend(self) -> None:
         """Say once where compiled programs run."""
@@ -89,17 +87,46 @@ class Journal:
         self._told_all = everybody
         for writer in untold:
             self._told_backend.add(writer)
-            writer.amend_run(
-                {"backend": backend.platform, "process_index": backend.process_index}
-            )
+            fields = {"backend": backend.platform, "process_index": backend.process_index}
+            self._write(partial(writer.amend_run, fields))
 
     def lose(self, reason: str) -> None:
         """Something could not be recorded."""
         for writer in self._all():
-            writer.loss(reason)
+            self._write(partial(writer.loss, reason))
+
+    def _write(self, task: Task) -> None:
+        if self.background is None:
+            task()
+        else:
+            self.background(task)
 
     def _all(self) -> tuple[Writer, ...]:
         return (*self.writers, *self.owned)
+
+
+def _begin(
+    number: int,
+    function: Function,
+    key: Key,
+    site: CallSite | None,
+    line: dict[str, JSON],
+    writers: tuple[Writer, ...],
+    bodies: tuple[Function, ...],
+) -> None:
+    encoded = _encode(function, key, site)
+    described = [encode_function(body) for body in bodies]
+    # The same objects again and again: their parts need not be encoded each time.
+    shared = {"config": key.config, "call_site": site}
+    for writer in writers:
+        writer.miss(number, line, encoded, described, shared)
+
+
+def _amend(number: int, fields: dict[str, JSON], writers: tuple[Writer, ...]) -> None:
+    kinds = [kind for kind in PARTS if kind in fields]
+    for writer in writers:
+        parts = {kind: writer.part(kind, fields[kind]) for kind in kinds}
+        writer.amend(number, {**fields, **parts})
 
 
 def _encode(function: Function, key: Key, site: CallSite | None) -> dict[str, JSON]:

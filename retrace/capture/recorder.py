@@ -6,10 +6,10 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable
-from functools import partial
 from types import FrameType
 from typing import Any, TypeAlias
 
+from retrace.capture.background import Background, Task
 from retrace.capture.function import is_internal
 from retrace.capture.journal import Journal
 from retrace.capture.misses import Misses, program_leaves, source_of_call, source_of_program
@@ -36,14 +36,12 @@ _Held: TypeAlias = tuple[int, dict[str, Any]] | None
 class _Running:
     """A stage that is under way in a thread."""
 
-    __slots__ = ("handled", "held", "inner", "lookup", "number", "stage")
+    __slots__ = ("handled", "inner", "lookup", "number", "stage")
 
     def __init__(self, number: int, stage: Stage) -> None:
         self.number = number
         self.stage = stage
         self.inner = 0
-        self.held: list[_Held] = []
-        """What another thread is to write meanwhile; whoever takes it out writes it."""
         self.handled = sys.exc_info()[1]
         """What the program was handling when the stage began: it did not raise that."""
         self.lookup = Lookup() if stage is Stage.COMPILE else None
@@ -84,11 +82,12 @@ class Recorder:
     """The observer behind JAX's hooks, for all threads of a process."""
 
     def __init__(self) -> None:
-        self.journal = Journal()
-        self.misses = Misses(self.journal)
-        self.guarded: Callable[..., None] = lambda call, *args: call(*args)
+        self.guarded: Callable[[Task], None] = _unguarded
         """Keeps what fails on a thread of ours away from the program (`Hooks.guarded`)."""
-        self._programs = Programs(self._program_known, self._guard)
+        self._background = Background(self._guard)
+        self.journal = Journal(self._background.line)
+        self.misses = Misses(self.journal)
+        self._programs = Programs(self._program_known, self._background)
         self._thread = _Thread()
         self._by_jaxpr = _Numbers()
         self._by_lowering = _Numbers()
@@ -147,9 +146,8 @@ class Recorder:
         self._hold(number, {"stage": stage})
         if stage is Stage.COMPILE:
             # It may take minutes, and be the last that the program does.
-            running.held, self._thread.held = [self._thread.held], None
-            self._programs.later(partial(self._write, running.held))
-            self._programs.work()
+            self._write_held()
+            self._background.compiling(+1)
 
     def stage_ended(self, stage: Stage, name: str, seconds: float, frame: FrameType) -> None:
         """JAX has lowered or compiled, or raised in doing so."""
@@ -165,9 +163,8 @@ class Recorder:
         fields = self._ended(top, stage, seconds)
         if top is not None:
             running.pop()
-            if top.held:
-                # XLA was quicker than the other thread: one line tells it all.
-                self._thread.held = _popped(top.held)
+            if stage is Stage.COMPILE:
+                self._background.compiling(-1)
             raised = sys.exc_info()[1]
             if raised is not None and raised is not top.handled:
                 fields["raised"] = type(raised).__name__
@@ -294,11 +291,6 @@ class Recorder:
         if inner and "inner" in fields:
             known["inner"] += inner
 
-    def _write(self, waiting: list[_Held]) -> None:
-        held = _popped(waiting)
-        if held is not None:
-            self.journal.amend(*held)
-
     def _write_held(self) -> None:
         held, self._thread.held = self._thread.held, None
         if held is not None:
@@ -367,22 +359,21 @@ class Recorder:
 
     def forked(self) -> None:
         """This is a child now: what its parent's threads were doing is not its own."""
-        self._programs = Programs(self._program_known, self._guard)
+        self._background = Background(self._guard)
+        self.journal.background = self._background.line
+        self._programs = Programs(self._program_known, self._background)
 
-    def _guard(self, call: Callable[..., None], *args: Any) -> None:
-        self.guarded(call, *args)
+    def _guard(self, task: Task) -> None:
+        self.guarded(task)
 
     def flush(self) -> None:
         """Write what is held back, and wait for programs that are still being walked."""
         self._write_held()
-        self._programs.flush()
+        self._background.flush()
 
 
-def _popped(waiting: list[_Held]) -> _Held:
-    try:
-        return waiting.pop()
-    except IndexError:  # the other thread was quicker
-        return None
+def _unguarded(task: Task) -> None:
+    task()
 
 
 def _mapping(fields: dict[str, Any], name: str) -> dict[str, Any]:

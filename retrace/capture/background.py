@@ -1,0 +1,85 @@
+"""The work that need not hold the program up, on a thread of its own.
+
+Lines of the recording are encoded and written as soon as the interpreter is free, at
+the latest when XLA compiles and releases it; programs are walked only while XLA
+compiles, since walking one beside the program's own Python would slow that down.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import TypeAlias
+
+Task: TypeAlias = Callable[[], None]
+
+_PATIENCE = 10.0
+"""Seconds that the end of a recording waits for a disk that does not answer."""
+
+
+class Background:
+    """Two queues and the thread that empties them, in order."""
+
+    def __init__(self, guarded: Callable[[Task], None]) -> None:
+        self._guarded = guarded
+        self._lines: deque[Task] = deque()
+        self._programs: deque[Task] = deque()
+        self._wake = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._compiling = 0
+        self._flushing = 0
+
+    def line(self, task: Task) -> None:
+        """Write something, after all that was to be written before."""
+        self._lines.append(task)
+        self._stir()
+
+    def program(self, task: Task) -> None:
+        """Walk a program while the next one compiles."""
+        self._programs.append(task)
+
+    def compiling(self, more: int) -> None:
+        """One compilation more is under way, or one less."""
+        self._compiling = max(0, self._compiling + more)
+        if more > 0 and self._programs:
+            self._stir()
+
+    def flush(self) -> None:
+        """Do all that waits, and return when it is done."""
+        if threading.current_thread() is self._thread or not (self._lines or self._busy()):
+            return
+        done = threading.Event()
+        self._flushing += 1
+        self._programs.append(done.set)
+        self._stir()
+        done.wait(_PATIENCE)
+        self._flushing -= 1
+
+    def _busy(self) -> bool:
+        return bool(self._programs) or (self._thread is not None and self._thread.is_alive())
+
+    def _stir(self) -> None:
+        if self._thread is None or not self._thread.is_alive():
+            self._thread = threading.Thread(target=self._run, name="retrace", daemon=True)
+            self._thread.start()
+        if not self._wake.is_set():
+            self._wake.set()
+
+    def _run(self) -> None:
+        while True:
+            self._wake.wait()
+            self._wake.clear()
+            while (task := self._next()) is not None:
+                self._guarded(task)  # nobody else is there to catch what it raises
+                del task
+
+    def _next(self) -> Task | None:
+        try:
+            if self._lines:
+                return self._lines.popleft()
+            if self._programs and (self._compiling or self._flushing):
+                return self._programs.popleft()
+        except IndexError:  # a child of a fork may find the queue of its parent
+            pass
+        return None
