@@ -4,6 +4,7 @@
     recording           record everything inside a `with` block or a decorated function
     install, uninstall  record everything in this process
     misses, explain     what was recorded up to now, as data and in words
+    assert_max_traces, assert_no_retrace, freeze    keep it from coming back
 
 Importing this package costs nothing: each name is fetched when it is first touched.
 """
@@ -17,6 +18,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from retrace.causes import Cause as Cause
     from retrace.errors import RetraceError as RetraceError
+    from retrace.errors import RetraceWarning as RetraceWarning
+    from retrace.guard import assert_max_traces as assert_max_traces
+    from retrace.guard import assert_no_retrace as assert_no_retrace
+    from retrace.guard import freeze as freeze
     from retrace.live import explain as explain
     from retrace.live import install as install
     from retrace.live import jit as jit
@@ -29,7 +34,11 @@ __version__ = "0.1.0"
 _HOMES = {
     "Cause": "retrace.causes",
     "RetraceError": "retrace.errors",
+    "RetraceWarning": "retrace.errors",
+    "assert_max_traces": "retrace.guard",
+    "assert_no_retrace": "retrace.guard",
     "explain": "retrace.live",
+    "freeze": "retrace.guard",
     "install": "retrace.live",
     "jit": "retrace.live",
     "misses": "retrace.live",
@@ -40,7 +49,11 @@ _HOMES = {
 __all__ = [
     "Cause",
     "RetraceError",
+    "RetraceWarning",
+    "assert_max_traces",
+    "assert_no_retrace",
     "explain",
+    "freeze",
     "install",
     "jit",
     "misses",

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 
 class RetraceError(Exception):
     """Base of all errors of retrace."""
@@ -13,3 +16,23 @@ class UsageError(RetraceError):
 
 class UnreadableError(RetraceError):
     """A recording that cannot be read."""
+
+
+class MissError(RetraceError):
+    """A miss where a guard allows none; the text explains it.
+
+    Attributes:
+        misses: the misses that were too many, each explained, in order.
+    """
+
+    def __init__(self, text: str, misses: Sequence[Any] = ()) -> None:
+        super().__init__(text)
+        self.misses = list(misses)
+
+
+class ExceededError(MissError, AssertionError):
+    """More misses than an assertion allows, told at the end of its block."""
+
+
+class RetraceWarning(UserWarning):
+    """A miss that a guard only warns of, or a guard that guards nothing."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ContextDecorator
 from pathlib import Path
 from types import SimpleNamespace, TracebackType
@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, Self, cast
 from retrace.errors import UsageError
 
 if TYPE_CHECKING:
-    from retrace.model import Miss
+    from retrace.model import Miss, Verdict
     from retrace.model import Recording as Recorded
+    from retrace.present.view import View
     from retrace.store.sinks import Memory
     from retrace.store.writer import Writer
 
@@ -23,7 +24,8 @@ _installed: Path | None = None
 _ended: list[Path] = []
 
 
-def _is_off() -> bool:
+def is_off() -> bool:
+    """Whether `RETRACE=0` turns all of retrace off."""
     return os.environ.get("RETRACE") == "0"
 
 
@@ -48,6 +50,8 @@ class ExplainedMiss(Mapping[str, Any]):
         return len(self._fields)
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):  # asked while a copy is being made, before it has fields
+            raise AttributeError(name)
         try:
             return _attributes(self._fields[name])
         except KeyError:
@@ -72,17 +76,30 @@ def _attributes(value: Any) -> Any:
 def _explained(
     recorded: Recorded, keep: Callable[[Miss], bool] | None = None
 ) -> list[ExplainedMiss]:
-    from retrace.present.machine import miss_report
-    from retrace.present.terminal import message
     from retrace.present.view import View
     from retrace.reason.verdict import judge
 
-    view = View(recorded, judge(recorded), os.getcwd())
+    view = View(recorded, judge(recorded), here())
+    return explained(view, [v for v in view.verdicts if keep is None or keep(v.miss)])
+
+
+def explained(view: View, verdicts: Iterable[Verdict]) -> list[ExplainedMiss]:
+    """Misses as data and words."""
+    from retrace.present.machine import miss_report
+    from retrace.present.terminal import message
+
     return [
         ExplainedMiss(miss_report(view, verdict, keys=True), message(view, verdict))
-        for verdict in view.verdicts
-        if keep is None or keep(verdict.miss)
+        for verdict in verdicts
     ]
+
+
+def here() -> str:
+    """The directory beneath which places are written relative to it."""
+    try:
+        return os.getcwd()
+    except OSError:  # it is gone
+        return ""
 
 
 class recording(ContextDecorator):  # noqa: N801 - it is used like a function
@@ -112,7 +129,7 @@ class recording(ContextDecorator):  # noqa: N801 - it is used like a function
         self._lines: Memory | None = None
 
     def __enter__(self) -> Self:
-        if _is_off():
+        if is_off():
             return self
         from retrace.capture.session import begin_file, begin_memory
 
@@ -174,7 +191,7 @@ def install(dir: str | os.PathLike[str] | None = None) -> None:
         >>> retrace.uninstall()
     """
     global _installed
-    if _is_off() or _installed is not None:
+    if is_off() or _installed is not None:
         return
     from retrace.capture.arrival import start
 
@@ -238,7 +255,7 @@ def jit(fun: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     return jitted
 
 
-if not TYPE_CHECKING and _is_off():
+if not TYPE_CHECKING and is_off():
     from jax import jit
 
 
@@ -256,7 +273,7 @@ def misses(f: Callable[..., Any] | str | None = None) -> list[ExplainedMiss]:
         >>> retrace.misses("no_such_function")
         []
     """
-    found = _recorded()
+    found = recorded_directories()
     if not found:
         return []
     from retrace.capture.session import flush
@@ -266,7 +283,8 @@ def misses(f: Callable[..., Any] | str | None = None) -> list[ExplainedMiss]:
     return _explained(read(found), _selects(f))
 
 
-def _recorded() -> list[Path]:
+def recorded_directories() -> list[Path]:
+    """Where this process records, or has recorded, into files."""
     running: list[Path] = []
     if "retrace.capture.session" in sys.modules:
         from retrace.capture.session import directories
@@ -298,10 +316,10 @@ def explain(f: Callable[..., Any] | str | None = None) -> None:
     Raises:
         UsageError: nothing is being recorded.
     """
-    if _is_off():
+    if is_off():
         sys.stdout.write("retrace: RETRACE=0 is set: nothing is recorded\n")
         return
-    if not _recorded() and not _owns_any():
+    if not recorded_directories() and not _owns_any():
         raise UsageError(
             "nothing is recorded: use retrace.jit in place of jax.jit, or call "
             "retrace.install() before the functions run"

@@ -49,7 +49,11 @@ def test_the_public_names() -> None:
     assert sorted(retrace.__all__) == [
         "Cause",
         "RetraceError",
+        "RetraceWarning",
+        "assert_max_traces",
+        "assert_no_retrace",
         "explain",
+        "freeze",
         "install",
         "jit",
         "misses",

@@ -61,6 +61,9 @@ class PublicEvents:
         """Listen no more: a listener cannot be taken out again with what is public."""
         self._muted = True
 
+    def refuse(self, refusal: Callable[[], BaseException | None] | None) -> None:
+        """Nothing: what is public shows a stage only when it is over."""
+
     def began(self, writer: Writer) -> None:
         """Say in a recording what it lacks."""
         writer.loss(self._reason)

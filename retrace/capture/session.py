@@ -40,9 +40,9 @@ class Session:
         self.windows: dict[Writer, Memory] = {}
         """The windows in memory that are open."""
 
-    def refuse(self, refusal: Callable[[], BaseException | None]) -> None:
-        """Ask `refusal` at each stage of a miss what to raise there; None for nothing."""
-        self._hooks.refusal = refusal
+    def refuse(self, refusal: Callable[[], BaseException | None] | None) -> None:
+        """Ask `refusal` at each call that misses what to raise there; None for no more."""
+        self._hooks.refuse(refusal)
 
     def attach(self, writer: Writer) -> None:
         """Give every miss from now on to `writer`, however its function was jitted."""

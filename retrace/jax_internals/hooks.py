@@ -83,6 +83,8 @@ class Observer(Protocol):
 class _Thread(threading.local):
     def __init__(self) -> None:
         self.traces: list[Trace] = []
+        self.calls = 0
+        """How many calls that were traced are being served, one inside the other."""
 
 
 class Hooks:
@@ -93,8 +95,8 @@ class Hooks:
         self._thread = _Thread()
         self._reported: set[str] = set()
         self._undo: list[Callable[[], None]] = []
-        self.refusal: Callable[[], BaseException | None] = _none
-        """Asked when a stage begins and when it has ended: what to raise there, at the call."""
+        self._refusal: Callable[[], BaseException | None] = _none
+        self._undo_refusal: Callable[[], None] = _none
 
     @property
     def installed(self) -> bool:
@@ -128,6 +130,40 @@ class Hooks:
             undo()
         self._undo.clear()
 
+    def refuse(self, refusal: Callable[[], BaseException | None] | None) -> None:
+        """Ask what to raise at a call that misses: before its trace, or else at its end.
+
+        Args:
+            refusal: asked in the thread and on the stack of the call; None for no more.
+        """
+        self._undo_refusal()
+        self._undo_refusal = _none
+        self._refusal = refusal or _none
+        if refusal is None:
+            return
+        module: Any = pjit
+        original = getattr(module, "_pjit_call_impl_python", None)
+        if original is None:
+            return
+
+        def serve(*args: Any, **params: Any) -> Any:
+            thread = self._thread
+            thread.calls += 1
+            try:
+                result = original(*args, **params)
+            finally:
+                thread.calls -= 1
+            if (refused := self._refused()) is not None:
+                raise refused
+            return result
+
+        def undo() -> None:
+            if module._pjit_call_impl_python is serve:
+                module._pjit_call_impl_python = original
+
+        module._pjit_call_impl_python = serve
+        self._undo_refusal = undo
+
     def guarded(self, call: Callable[..., None], *args: Any) -> None:
         """Run something of ours, and keep its failures away from the program."""
         # The one guard around everything that runs inside JAX: a bug of ours, a
@@ -141,10 +177,10 @@ class Hooks:
 
     def _refused(self) -> BaseException | None:
         # A guard of the user's may refuse a miss. What it raises passes through JAX as an
-        # error of the traced function would, and so must not be raised inside `_guarded`.
+        # error of the traced function would, and so must not be raised inside `guarded`.
         try:
-            return self.refusal()
-        except Exception as error:  # noqa: BLE001 - as in `_guarded`
+            return self._refusal()
+        except Exception as error:  # noqa: BLE001 - as in `guarded`
             self._fail(error)
             return None
 
@@ -180,7 +216,9 @@ class Hooks:
             name = str(metadata.get("fun_name", ""))
             frame = sys._getframe(1)
             self.guarded(self._observer.stage_started, stage, name, frame)
-            if (refused := self._refused()) is not None:
+            # Raised inside JAX's caches of lowerings and executables, it would stay in them:
+            # JAX would lower and compile anew at every later call.
+            if not self._thread.calls and (refused := self._refused()) is not None:
                 try:
                     _raise(refused)
                 finally:
@@ -192,7 +230,7 @@ class Hooks:
             name = str(metadata.get("fun_name", ""))
             self.guarded(self._observer.stage_ended, stage, name, duration_secs, sys._getframe(1))
             # jax 0.6.0 tells no beginnings.
-            if (refused := self._refused()) is not None:
+            if not self._thread.calls and (refused := self._refused()) is not None:
                 raise refused
 
     def _on_event(self, event: str, **metadata: Any) -> None:

@@ -38,6 +38,11 @@ def plain(text: str, style: str) -> str:  # noqa: ARG001
 def message(view: View, verdict: Verdict, width: int = 80, paint: Paint = plain) -> str:
     """One miss as a program that is still running tells it."""
     group = Group(verdict.cause, [verdict], seconds=verdict.miss.seconds)
+    return group_message(view, group, width, paint)
+
+
+def group_message(view: View, group: Group, width: int = 80, paint: Paint = plain) -> str:
+    """The misses of one function and cause, as one miss is told."""
     return "\n".join(_message(view, group, width, paint, "retrace: "))
 
 

@@ -1,0 +1,207 @@
+"""How many misses a function may have, and which of them were too many."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from typing import NamedTuple, cast
+
+from retrace.causes import Cause
+from retrace.errors import UsageError
+from retrace.model import Function, Kind, Stage, Verdict
+from retrace.present.view import View
+from retrace.present.words import count, listed, name, seconds
+
+COUNTS = ("misses", "traces", "lowerings", "compiles", "seconds")
+"""What can be limited beside the causes."""
+
+_STAGES = {"traces": Stage.TRACE, "lowerings": Stage.LOWER, "compiles": Stage.COMPILE}
+_SEPARATORS = re.compile(r"[/\\]+")
+
+
+class Selector(NamedTuple):
+    """Which functions are meant: those of one definition site, or of a name or pattern."""
+
+    said: str
+    site: str | None = None
+
+    def matches(self, function: Function) -> bool:
+        """Whether it means this function."""
+        if self.site is not None:
+            return function.site == self.site
+        return any(fnmatchcase(name, self.said) for name in names(function))
+
+
+def names(function: Function) -> Iterator[str]:
+    """Every name that a user may call it by: `step`, `Model.step`, `package.module.step`."""
+    yield function.name
+    yield function.qualname
+    yield function.jax_name
+    if function.file is not None:
+        parts = _SEPARATORS.split(function.file.removesuffix(".py"))
+        if parts[-1] == "__init__":
+            parts.pop()
+        module = ""
+        for part in reversed(parts[-6:]):
+            module = f"{part}.{module}" if module else part
+            yield f"{module}.{function.qualname}"
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What the misses of a function may come to; each function is held to it by itself."""
+
+    most: Mapping[str, float]
+    """By one of `COUNTS` or by the code of a cause."""
+    functions: tuple[Selector, ...] = ()
+    """Empty: every function."""
+    allow: frozenset[str] = frozenset()
+    """Causes that do not count."""
+    warmup: int = 0
+    """So many misses of each function do not count, the first ones."""
+
+    def matches(self, function: Function) -> bool:
+        """Whether the budget is this function's."""
+        return not self.functions or any(one.matches(function) for one in self.functions)
+
+    def counted(self, verdicts: Iterable[Verdict]) -> dict[str, list[Verdict]]:
+        """The misses that count, by definition site."""
+        found: dict[str, list[Verdict]] = {}
+        spared: dict[str, int] = {}
+        for verdict in verdicts:
+            function = verdict.miss.function
+            if not self.matches(function) or verdict.cause.value in self.allow:
+                continue
+            if not self.functions and _is_first_of_line(verdict):
+                continue
+            spared[function.site] = spared.get(function.site, 0) + 1
+            if spared[function.site] > self.warmup:
+                found.setdefault(function.site, []).append(verdict)
+        return found
+
+
+class Excess(NamedTuple):
+    """One limit that was exceeded by one function."""
+
+    text: str
+    """`train_step was traced 3 times, at most 1 is allowed`."""
+    verdicts: list[Verdict]
+    """The misses that count towards it."""
+
+
+def excesses(view: View, verdicts: Sequence[Verdict], budget: Budget) -> list[Excess]:
+    """Each limit of a budget that some function exceeds.
+
+    Args:
+        view: everything that is known, for labels and places.
+        verdicts: the misses to count.
+        budget: the limits.
+    """
+    found: list[Excess] = []
+    for group in budget.counted(verdicts).values():
+        who = name(group[0].miss.function)
+        for limit, most in budget.most.items():
+            counted = [v for v in group if _counts(v, limit, named=bool(budget.functions))]
+            if limit == "seconds":
+                spent = sum(view.own[v.miss.id] for v in counted)
+                if spent > most:
+                    allowed = f"at most {seconds(most)} allowed"
+                    found.append(Excess(f"{who} took {seconds(spent)}, {allowed}", counted))
+            elif len(counted) > most:
+                found.append(Excess(_said(who, limit, counted, int(most)), counted))
+    return found
+
+
+def _said(who: str, limit: str, counted: list[Verdict], most: int) -> str:
+    number = count(len(counted), "time")
+    allowed = f"at most {most:,} allowed" if most else "none allowed"
+    if limit in _STAGES:
+        did = {"traces": "traced", "lowerings": "lowered", "compiles": "compiled"}[limit]
+        return f"{who} was {did} {number}, {allowed}"
+    if limit == "misses":
+        causes = dict.fromkeys(verdict.cause.value for verdict in counted)
+        return f"{who} missed JAX's caches {number} ({listed(list(causes))}), {allowed}"
+    return f"{who} missed {number} by {limit}, {allowed}"
+
+
+def _counts(verdict: Verdict, limit: str, *, named: bool) -> bool:
+    miss = verdict.miss
+    if limit in _STAGES:
+        # An eager operation is no function of the user's, unless it was asked for.
+        if miss.function.kind is Kind.OP and not named:
+            return False
+        stage = _STAGES[limit]
+        return stage in miss.stages or miss.in_flight is stage
+    return limit in COUNTS or verdict.cause.value == limit
+
+
+def _is_first_of_line(verdict: Verdict) -> bool:
+    return verdict.cause is Cause.EAGER_OP and verdict.avoidable == "no"
+
+
+def checked_limits(most: Mapping[str, float], where: str) -> dict[str, float]:
+    """The limits as given, their names and numbers checked; raises UsageError."""
+    for limit, number in most.items():
+        if limit not in COUNTS:
+            checked_causes([limit], where, COUNTS)
+        if type(number) not in (int, float) or not number >= 0:
+            raise UsageError(f"{where}: {limit} takes a number from 0 on, not {number!r}")
+        if limit != "seconds" and number != int(number):
+            raise UsageError(f"{where}: {limit} takes a whole number, not {number!r}")
+    return dict(most)
+
+
+def checked_causes(
+    causes: Iterable[str], where: str, others: Sequence[str] = ()
+) -> frozenset[str]:
+    """Codes of causes, checked; raises UsageError with the nearest known one."""
+    known = [*(cause.value for cause in Cause), *others]
+    if isinstance(causes, str):
+        causes = [causes]
+    found = [str(cause) for cause in causes]
+    for cause in found:
+        if cause not in known:
+            guess = nearest(cause, known) or f"; causes are {', '.join(known)}"
+            raise UsageError(f"{where}: there is no cause {cause!r}{guess}")
+    return frozenset(found)
+
+
+def nearest(text: str, known: Iterable[str]) -> str:
+    """`, did you mean shape-changed?`, or nothing where nothing is near."""
+    close = get_close_matches(text[:80], list(dict.fromkeys(known)), 1, 0.5)
+    return f", did you mean {close[0]}?" if close else ""
+
+
+def selectors(
+    functions: object, site_of: Callable[[object], str], where: str
+) -> tuple[Selector, ...]:
+    """What a user names: a function, a name, a pattern, or several of these.
+
+    Args:
+        functions: None for all functions.
+        site_of: the definition site of a function object.
+        where: who asks, for the error.
+
+    Raises:
+        UsageError: something is neither a name nor callable.
+    """
+    if functions is None:
+        return ()
+    given: Iterable[object] = (functions,)
+    if isinstance(functions, list | tuple | set | frozenset):
+        given = cast(Iterable[object], functions)
+    found: list[Selector] = []
+    for one in given:
+        if isinstance(one, str):
+            found.append(Selector(one))
+        elif callable(one):
+            said = getattr(one, "__name__", type(one).__name__)
+            found.append(Selector(str(said), site_of(one)))
+        else:
+            raise UsageError(
+                f"{where} takes functions and their names, not {type(one).__name__} ({one!r:.60})"
+            )
+    return tuple(found)

@@ -1,0 +1,406 @@
+"""Guards inside a running program: what must not be traced again, and says why it was."""
+
+from __future__ import annotations
+
+import functools
+import gc
+import inspect
+import threading
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from types import FunctionType, TracebackType
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar, cast
+
+from retrace.errors import ExceededError, MissError, RetraceWarning, UsageError
+from retrace.live import explained, is_off
+
+if TYPE_CHECKING:
+    from retrace.budget import Budget, Selector
+    from retrace.model import Verdict
+    from retrace.present.view import View
+    from retrace.watch import Watch
+
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+Functions: TypeAlias = Callable[..., Any] | str | Iterable[Callable[..., Any] | str] | None
+
+
+class Guard:
+    """A block, a function, or all that follows, under watch. Nests, in any thread."""
+
+    def __init__(self) -> None:
+        self._windows: list[tuple[Watch, int]] = []
+
+    def __enter__(self) -> Self:
+        if not is_off():
+            self._begin()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        __tracebackhide__ = True
+        if self._windows:
+            self._end(self._windows[-1], error)
+
+    def __call__(self, function: Decorated) -> Decorated:
+        """Guard each call of a function, a coroutine function included."""
+
+        async def awaited(*args: Any, **kwargs: Any) -> Any:
+            __tracebackhide__ = True
+            with self._again():
+                return await function(*args, **kwargs)
+
+        def called(*args: Any, **kwargs: Any) -> Any:
+            __tracebackhide__ = True
+            with self._again():
+                return function(*args, **kwargs)
+
+        guarded: Any = awaited if inspect.iscoroutinefunction(function) else called
+        return cast(Decorated, functools.wraps(function)(guarded))
+
+    def _again(self) -> Self:
+        """A guard of the same kind, for one call."""
+        copy = object.__new__(type(self))
+        copy.__dict__.update(self.__dict__, _windows=[])
+        return copy
+
+    def _begin(self) -> None:
+        from retrace.watch import watch
+
+        here = watch()
+        self._windows.append((here, here.open()))
+
+    def _end(self, window: tuple[Watch, int], error: BaseException | None) -> None:
+        """The block has ended; `error` is what it raised."""
+        self._windows.remove(window)
+        window[0].close()
+
+
+class Assertion(Guard):
+    """Counts the misses of a block and raises at its end where they are too many."""
+
+    def __init__(
+        self,
+        said: str,
+        functions: Functions,
+        most: Mapping[str, float],
+        allow: Iterable[str] = (),
+        warmup: int = 0,
+    ) -> None:
+        super().__init__()
+        self._said = said
+        self._budget: Budget | None = None
+        if not is_off():
+            self._budget = make_budget(said, functions, most, allow, warmup)
+
+    def _end(self, window: tuple[Watch, int], error: BaseException | None) -> None:
+        __tracebackhide__ = True
+        watch, start = window
+        numbers = watch.numbers(start)
+        budget = self._budget
+        assert budget is not None
+        failure: ExceededError | None = None
+        try:
+            if error is None and numbers:
+                failure = _failure(watch, numbers, budget, self._said)
+            if error is None and failure is None:
+                warn_of_unmatched(watch, budget.functions, self._said)
+        finally:
+            super()._end(window, error)
+        if failure is not None:
+            raise failure
+
+
+def _failure(watch: Watch, numbers: list[int], budget: Budget, said: str) -> ExceededError | None:
+    from retrace.budget import excesses
+    from retrace.present.guard import explanation
+    from retrace.watch import of_numbers
+
+    view = watch.view()
+    found = excesses(view, of_numbers(view.verdicts, numbers), budget)
+    if not found:
+        return None
+    counted = in_order(view, (verdict for one in found for verdict in one.verdicts))
+    heads = [f"{one.text} ({said})" for one in found]
+    return ExceededError(explanation(view, heads, counted), explained(view, counted))
+
+
+def in_order(view: View, verdicts: Iterable[Verdict]) -> list[Verdict]:
+    """Each of some verdicts once, in the order in which the misses began."""
+    wanted = {verdict.miss.id for verdict in verdicts}
+    return [verdict for verdict in view.verdicts if verdict.miss.id in wanted]
+
+
+def make_budget(
+    said: str,
+    functions: Functions,
+    most: Mapping[str, float],
+    allow: Iterable[str] = (),
+    warmup: int = 0,
+) -> Budget:
+    """A budget of what a user gave; raises UsageError where that is nonsense."""
+    from retrace.budget import Budget, checked_causes, checked_limits, selectors
+
+    given: Any = warmup
+    if type(given) is not int or warmup < 0:
+        raise UsageError(f"{said}: warmup takes a number of misses, not {warmup!r}")
+    if isinstance(functions, bool | int | float):
+        raise UsageError(f"{said} takes functions and their names, not {functions!r}")
+    return Budget(
+        checked_limits(most, said),
+        selectors(functions, _site_of, said),
+        checked_causes(allow, said),
+        warmup,
+    )
+
+
+def _site_of(function: object) -> str:
+    from retrace.capture.session import site_of
+
+    return site_of(function)
+
+
+def warn_of_unmatched(watch: Watch, functions: tuple[Selector, ...], said: str) -> None:
+    """Warn of a name under which nothing was ever traced and no function exists."""
+    unmatched = [one for one in functions if one.site is None and one.said not in _known]
+    if not unmatched:
+        return
+    traced = [verdict.miss.function for verdict in watch.view().verdicts]
+    for one in unmatched:
+        if any(map(one.matches, traced)) or _exists(one.said):
+            _known.add(one.said)
+            continue
+        from retrace.budget import names, nearest
+
+        guess = nearest(one.said, [name for function in traced for name in names(function)])
+        text = (
+            f"{said}: nothing named {one.said!r} was ever traced here, and no such "
+            f"function exists, so that nothing is guarded{guess}"
+        )
+        warnings.warn_explicit(text, RetraceWarning, *_caller(), registry={})
+
+
+_known: set[str] = set()
+"""Names under which something was found."""
+
+
+def _caller() -> tuple[str, int]:
+    """The line of the user's that a guard stands on."""
+    frame = inspect.currentframe()
+    while frame is not None and frame.f_globals.get("__package__") == __package__:
+        frame = frame.f_back
+    return ("<unknown>", 0) if frame is None else (frame.f_code.co_filename, frame.f_lineno)
+
+
+def _exists(pattern: str) -> bool:
+    """Whether a function of this name lives; all of its calls may have hit."""
+    from fnmatch import fnmatchcase
+
+    return any(
+        fnmatchcase(name, pattern)
+        for one in gc.get_objects()
+        if type(one) is FunctionType
+        for name in (one.__name__, one.__qualname__, f"{one.__module__}.{one.__qualname__}")
+    )
+
+
+class assert_max_traces(Assertion):  # noqa: N801 - it is used like a function
+    """Fail where a function is traced more often than `n` times within a block.
+
+    Usable with `with` and as a decorator, where each call of the decorated function
+    is a block of its own; nests, and counts what all threads do. What is derived
+    from a function (its gradient, a partial, a bound method) counts as the function.
+
+    Args:
+        f: a function (jitted or not), its name, a pattern (`"mymodule.*"`), several of
+            these, or None: every function, each by itself.
+        n: how many traces are allowed.
+        warmup: so many misses of each function are not counted, the first ones.
+        compiles: how many compilations are allowed.
+        lowerings: how many lowerings are allowed.
+        seconds: how many seconds of tracing, lowering and compiling are allowed.
+        causes: how many misses are allowed by cause: `{"shape-changed": 3}`.
+
+    Raises:
+        ExceededError: an `AssertionError`, at the end of the block; its text explains
+            each miss, `misses` holds them as data. A block that raises keeps its error.
+        UsageError: an argument is nonsense.
+
+    Example:
+        >>> import jax, retrace
+        >>> step = jax.jit(lambda x: x + 1)
+        >>> with retrace.assert_max_traces(step, 1):
+        ...     _ = step(1), step(2)
+    """
+
+    def __init__(
+        self,
+        f: Functions = None,
+        n: int | None = None,
+        *,
+        warmup: int = 0,
+        compiles: int | None = None,
+        lowerings: int | None = None,
+        seconds: float | None = None,
+        causes: Mapping[str, int] | None = None,
+    ) -> None:
+        limits = {"traces": n, "compiles": compiles, "lowerings": lowerings, "seconds": seconds}
+        most: dict[str, float] = {
+            limit: number for limit, number in limits.items() if number is not None
+        }
+        most.update({str(cause): number for cause, number in (causes or {}).items()})
+        if not most:
+            raise UsageError("assert_max_traces takes a limit: assert_max_traces(f, 1)")
+        super().__init__("assert_max_traces", f, most, (), warmup)
+
+
+class assert_no_retrace(Assertion):  # noqa: N801 - it is used like a function
+    """Fail where anything misses JAX's caches within a block.
+
+    Counts every miss, one that only lowers or compiles included. Eager operations
+    count from the second program of one line on.
+
+    Args:
+        f: a function, a name, a pattern, several of these, or None: everything.
+        allow: causes that do not count, by their codes: `{"first-trace"}`.
+        warmup: so many misses of each function are not counted, the first ones.
+
+    Raises:
+        ExceededError: an `AssertionError`, at the end of the block; its text explains
+            each miss, `misses` holds them as data. A block that raises keeps its error.
+        UsageError: an argument is nonsense.
+
+    Example:
+        >>> import jax, retrace
+        >>> step = jax.jit(lambda x: x + 1)
+        >>> with retrace.assert_no_retrace(allow={"first-trace"}):
+        ...     _ = step(1), step(2)
+    """
+
+    def __init__(
+        self, f: Functions = None, *, allow: Iterable[str] = (), warmup: int = 0
+    ) -> None:
+        super().__init__("assert_no_retrace", f, {"misses": 0}, allow, warmup)
+
+
+class freeze(Guard):  # noqa: N801 - it is used like a function
+    """From here on every miss raises, at the call that caused it, before JAX works.
+
+    As a statement it holds until `end()`; with `with`, for the block; as a decorator,
+    for each call. JAX and its caches stay sound: the call may be made again.
+
+    Args:
+        f: a function, a name, a pattern, several of these, or None: everything, eager
+            operations included.
+        allow: causes that do not count: `{"first-trace", "eager-op"}`.
+        warmup: so many misses of each function pass, the first ones.
+        warn: issue a `RetraceWarning` at the calling line instead of raising.
+
+    Raises:
+        RetraceError: (a `MissError`) from the call that missed; its text explains the
+            miss, `misses` holds it as data.
+        UsageError: an argument is nonsense.
+
+    Example:
+        >>> import jax, retrace
+        >>> step = jax.jit(lambda x: x + 1)
+        >>> _ = step(1)
+        >>> with retrace.freeze():
+        ...     _ = step(2)
+    """
+
+    def __init__(
+        self,
+        f: Functions = None,
+        *,
+        allow: Iterable[str] = (),
+        warmup: int = 0,
+        warn: bool = False,
+    ) -> None:
+        super().__init__()
+        self._warn = warn
+        self._budget: Budget | None = None
+        self._passed: dict[str, int] = {}
+        self._lock = threading.Lock()
+        self._standing = False
+        if not is_off():
+            self._budget = make_budget("freeze", f, {"misses": 0}, allow, warmup)
+            self._begin()
+            self._standing = True
+
+    def end(self) -> None:
+        """Let misses pass again."""
+        self._standing = False
+        while self._windows:
+            self._end(self._windows[-1], None)
+
+    def __enter__(self) -> Self:
+        if self._standing:
+            self._standing = False
+            return self
+        return super().__enter__()
+
+    def __call__(self, function: Decorated) -> Decorated:
+        self.end()
+        return super().__call__(function)
+
+    def _again(self) -> Self:
+        copy = super()._again()
+        vars(copy)["_passed"] = {}
+        return copy
+
+    def _begin(self) -> None:
+        from retrace.watch import watch
+
+        here = watch()
+        self._windows.append((here, here.open(self)))
+
+    def _end(self, window: tuple[Watch, int], error: BaseException | None) -> None:
+        self._windows.remove(window)
+        window[0].close(self)
+
+    def begun(self, number: int) -> BaseException | None:
+        """A miss began: the error to raise at the call."""
+        from retrace.watch import watch
+
+        budget = self._budget
+        found = watch().judged(number)
+        if found is None or budget is None:
+            return None
+        view, verdict = found
+        function = verdict.miss.function
+        if not budget.matches(function) or verdict.cause.value in budget.allow:
+            return None
+        with self._lock:
+            passed = self._passed[function.site] = self._passed.get(function.site, 0) + 1
+        if passed <= budget.warmup:
+            return None
+        return self._error(view, verdict)
+
+    def compiled(self, number: int) -> BaseException | None:
+        """Nothing: it was told when the miss began."""
+        return None
+
+    def _error(self, view: View, verdict: Verdict) -> BaseException | None:
+        from retrace.present.guard import explanation
+        from retrace.present.words import name
+
+        head = f"{name(verdict.miss.function)} missed JAX's caches while frozen"
+        text = explanation(view, [f"{head} ({verdict.cause.value})"], [verdict], begun=True)
+        if not self._warn:
+            return MissError(text, explained(view, [verdict]))
+        return warned(text, verdict)
+
+
+def warned(text: str, verdict: Verdict) -> BaseException | None:
+    """Warn at the line that called; the warning itself where filters make it an error."""
+    site = verdict.miss.call_site
+    file, line = (site.file, site.line) if site is not None else ("<unknown>", 0)
+    try:
+        warnings.warn_explicit(text, RetraceWarning, file, line, registry={})
+    except RetraceWarning as warning:
+        return warning
+    return None
