@@ -21,10 +21,6 @@ from retrace.reason.verdict import judge
 from retrace.store.reader import Reader, read, read_lines
 from retrace.store.writer import Writer
 
-_BEGUN = '{"miss":'
-_AMENDED = '{"amend":'
-_LAST_STAGE = '"compile":'
-
 
 class Listener(Protocol):
     """Who is told of misses at the call that makes them, in its thread."""
@@ -40,18 +36,15 @@ class Listener(Protocol):
 
 class _Thread(threading.local):
     def __init__(self) -> None:
-        self.events: list[tuple[bool, int]] = []
-        """What was written in this thread since JAX last asked: begun or not, and the number."""
+        self.events: list[tuple[int, bool]] = []
+        """What came to pass in this thread since JAX last asked: the number, whether compiled."""
 
 
 class _Feed:
-    """The sink of the recording: keeps its lines, and notes which misses they tell of."""
+    """The sink of the recording: keeps its lines until they are read."""
 
     def __init__(self) -> None:
         self.lines: deque[str] = deque()
-        self.numbers: list[int] = []
-        """The misses in the order in which they began."""
-        self.thread = _Thread()
         self._begun = False
 
     def open(self) -> bool:
@@ -60,20 +53,9 @@ class _Feed:
 
     def write(self, line: str) -> None:
         self.lines.append(line)
-        told = line.rpartition("\n")[2]
-        if told.startswith(_BEGUN):
-            number = _number(told, _BEGUN)
-            self.numbers.append(number)
-            self.thread.events.append((True, number))
-        elif told.startswith(_AMENDED) and _LAST_STAGE in told:
-            self.thread.events.append((False, _number(told, _AMENDED)))
 
     def close(self) -> None:
         """Nothing: the lines stay."""
-
-
-def _number(line: str, prefix: str) -> int:
-    return int(line[len(prefix) :].partition(",")[0].rstrip("}"))
 
 
 class Watch:
@@ -85,6 +67,9 @@ class Watch:
         self._feed = _Feed()
         self._writer = Writer(self._feed, describe_run())
         self._reader = Reader()
+        self._thread = _Thread()
+        self._numbers: list[int] = []
+        """The misses in the order in which they began."""
         self._lock = threading.RLock()
         self._earlier: dict[int, Miss] = {}
         self._sources: list[Callable[[], Recording]] = []
@@ -100,13 +85,13 @@ class Watch:
         with self._lock:
             if not self._open:
                 self._sources, self._earlier = list(self._others()), {}
-                self._since = len(self._feed.numbers)
+                self._since = len(self._numbers)
                 session().attach(self._writer)
-                session().refuse(self._refusal)
+                session().refuse(self._told, self._refusal)
             self._open += 1
             if listener is not None:
                 self._listeners = (*self._listeners, listener)
-            return len(self._feed.numbers)
+            return len(self._numbers)
 
     def close(self, listener: Listener | None = None) -> None:
         """Watch no longer, unless someone else does."""
@@ -116,19 +101,16 @@ class Watch:
             self._listeners = tuple(one for one in self._listeners if one is not listener)
             self._open -= 1
             if not self._open:
-                session().refuse(None)
+                session().refuse(None, None)
                 session().detach(self._writer)
-                self._feed.thread.events.clear()
+                self._thread.events.clear()
 
     def numbers(self, start: int) -> list[int]:
         """The numbers of the misses that began from a position on."""
-        return self._feed.numbers[start:]
+        return self._numbers[start:]
 
     def view(self) -> View:
         """All that is known of this process, judged."""
-        from retrace.capture.session import flush
-
-        flush()
         recording = self._known()
         return View(recording, judge(recording), here())
 
@@ -147,6 +129,9 @@ class Watch:
         return view, view.by_id[miss.id]
 
     def _known(self) -> Recording:
+        from retrace.capture.session import flush
+
+        flush()
         with self._lock:
             while self._feed.lines:
                 for line in self._feed.lines.popleft().split("\n"):
@@ -158,7 +143,7 @@ class Watch:
                     self._earlier.setdefault(miss.number, _of_run(miss, run))
             # What was watched before and has ended counts where the very same function
             # object comes again: a test's verdict must not depend on the tests before it.
-            now = set(self._feed.numbers[self._since :])
+            now = set(self._numbers[self._since :])
             objects = {miss.function.object for miss in misses if miss.number in now}
             kept = {
                 m.number: m for m in misses if m.number in now or m.function.object in objects
@@ -175,14 +160,20 @@ class Watch:
         for directory in recorded_directories():
             yield lambda directory=directory: _of_this_process(read([directory]))
 
+    def _told(self, number: int, is_compiled: bool) -> None:
+        if not is_compiled:
+            self._numbers.append(number)
+        if self._listeners:
+            self._thread.events.append((number, is_compiled))
+
     def _refusal(self) -> BaseException | None:
-        events = self._feed.thread.events
+        events = self._thread.events
         if not events:
             return None
         told, events[:] = list(events), []
-        for is_begun, number in told:
+        for number, is_compiled in told:
             for listener in self._listeners:
-                error = listener.begun(number) if is_begun else listener.compiled(number)
+                error = listener.compiled(number) if is_compiled else listener.begun(number)
                 if error is not None:
                     return error
         return None

@@ -5,13 +5,13 @@ from __future__ import annotations
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from retrace.capture.background import Task
 from retrace.jax_internals.backend import running
-from retrace.model import JSON, CallSite, Function, Key, Listing
+from retrace.model import JSON, CallSite, Function, Key, Listing, Stage
 from retrace.store.schema import PARTS, encode_call_site, encode_function
 from retrace.store.writer import Writer
 
@@ -31,6 +31,8 @@ class Journal:
         """Who gets the misses of functions with these options too (`retrace.jit`)."""
         self.owned: tuple[Writer, ...] = ()
         """Those of them that have begun."""
+        self.told: Callable[[int, bool], None] | None = None
+        """Told at once, on the stack of the call, that a miss began or (True) was compiled."""
         self._writers: dict[int, tuple[Writer, ...]] = {}
         self._told_all: tuple[Writer, ...] = ()
         self._told_backend: weakref.WeakSet[Writer] = weakref.WeakSet()
@@ -59,11 +61,15 @@ class Journal:
                 del self._writers[old]
         self._writers[number] = writers
         line = {**fields, "at": time.time(), "thread": threading.current_thread().name}
+        if self.told is not None and self.writers:
+            self.told(number, False)
         self._write(partial(_begin, number, function, key, site, line, writers, tuple(bodies)))
 
     def amend(self, number: int, fields: dict[str, JSON]) -> None:
         """Something became known of a miss; parts are given by their content."""
         writers = self._writers.get(number, ())
+        if self.told is not None and Stage.COMPILE in _stages(fields):
+            self.told(number, True)
         if writers:
             self._write(partial(_amend, number, fields, writers))
 
@@ -120,6 +126,10 @@ def _begin(
     shared = {"config": key.config, "call_site": site}
     for writer in writers:
         writer.miss(number, line, encoded, described, shared)
+
+
+def _stages(fields: dict[str, JSON]) -> Mapping[Stage, float]:
+    return cast(Mapping[Stage, float], fields.get("stages", {}))
 
 
 def _amend(number: int, fields: dict[str, JSON], writers: tuple[Writer, ...]) -> None:

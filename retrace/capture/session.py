@@ -40,8 +40,18 @@ class Session:
         self.windows: dict[Writer, Memory] = {}
         """The windows in memory that are open."""
 
-    def refuse(self, refusal: Callable[[], BaseException | None] | None) -> None:
-        """Ask `refusal` at each call that misses what to raise there; None for no more."""
+    def refuse(
+        self,
+        told: Callable[[int, bool], None] | None,
+        refusal: Callable[[], BaseException | None] | None,
+    ) -> None:
+        """Ask at each call that misses what to raise there; None for no more.
+
+        Args:
+            told: called with the number of each miss that began or (True) was compiled.
+            refusal: asked after that, in the thread and on the stack of the call.
+        """
+        self.recorder.journal.told = told
         self._hooks.refuse(refusal)
 
     def attach(self, writer: Writer) -> None:
