@@ -72,7 +72,7 @@ class Session:
             self._hooks.guarded(writer.end)
             if not self.recorder.journal.writers and not self._own_info:
                 self._hooks.remove()
-                self.recorder.ended()
+                self._hooks.guarded(self.recorder.ended)
 
     def own(self, jitted: Any, place: Callable[[], Path]) -> None:
         """Record the misses of one jitted function, even where nothing else is.

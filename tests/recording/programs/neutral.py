@@ -1,0 +1,126 @@
+"""Prints all that a program can see of JAX: results, traces, errors, what is still alive."""
+
+from __future__ import annotations
+
+import functools
+import gc
+import re
+import traceback
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+gc.disable()
+_ADDRESS = re.compile(r"0x[0-9a-f]+|\d{9,}")
+
+
+class Scale:
+    def __init__(self, factor: int) -> None:
+        self.factor = factor
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Scale) and other.factor == self.factor
+
+    def __hash__(self) -> int:
+        return hash(self.factor)
+
+    def times(self, x: Any) -> Any:
+        print("traced", self.factor)
+        return x * self.factor
+
+
+def show(case: Callable[[], object]) -> None:
+    try:
+        print(case.__name__, case())
+    except Exception as error:  # noqa: BLE001 - whatever JAX raises is to be seen
+        frames = [
+            (frame.name, frame.lineno)
+            for frame in traceback.extract_tb(error.__traceback__)
+            if frame.filename == __file__
+        ]
+        print(case.__name__, type(error).__name__, _ADDRESS.sub("...", str(error)), frames)
+
+
+@show
+def closures_die() -> object:
+    alive: list[weakref.ref[Any]] = []
+    for use in (lambda f: jax.jit(f)(1.0), lambda f: jax.eval_shape(f, 1.0), jax.jit):
+        array = np.ones(1000)
+        alive.append(weakref.ref(array))
+
+        def long(x: Any, array: Any = array) -> Any:
+            for _ in range(60):
+                x = x + 1
+            return x + array
+
+        use(long)
+        del long, array
+    return [reference() is None for reference in alive]
+
+
+@show
+def receivers_and_statics() -> object:
+    scaled = jax.jit(lambda x, scale: scale.times(x), static_argnums=1)
+    alive: list[weakref.ref[Any]] = []
+    for factor in (1, 2, 1):
+        scale = Scale(factor)
+        alive.append(weakref.ref(scale))
+        scaled(1.0, scale)
+        jax.jit(scale.times)(1.0)
+        jax.jit(functools.partial(scale.times))(1)
+    del scale, scaled
+    return [reference() is None for reference in alive]
+
+
+@show
+def donated() -> object:
+    given = jnp.arange(4.0)
+    result = jax.jit(lambda x: x * 2, donate_argnums=0)(given)
+    return given.is_deleted(), np.asarray(result).tobytes().hex()
+
+
+@show
+def leaks_are_found() -> object:
+    kept: list[Any] = []
+    with jax.checking_leaks():
+        jax.jit(jax.grad(jax.jit(lambda x: jnp.sin(x) * 2)))(1.0)
+        return jax.jit(kept.append)(1.0)
+
+
+@show
+def no_tracing() -> object:
+    double = jax.jit(lambda x: x * 2)
+    double(1.0)
+    with jax.no_tracing():
+        return double(2.0), double(1)
+
+
+@show
+def nans() -> object:
+    with jax.debug_nans(True):
+        return jax.jit(lambda x: jnp.log(x) * 2)(-1.0)
+
+
+@show
+def not_hashable() -> object:
+    return jax.jit(lambda x, s: x, static_argnums=1)(1.0, [1])
+
+
+@show
+def raised_in_a_trace() -> object:
+    def inner(x: Any) -> Any:
+        raise KeyError("inner")
+
+    return jax.jit(lambda x: jax.jit(inner)(x))(1.0)
+
+
+@show
+def gradients() -> object:
+    f = jax.jit(lambda x: print("traced") or jnp.tanh(x) ** 2)
+    results = [jax.grad(f)(1.0), jax.vmap(f)(np.ones(2)), jax.jvp(f, (1.0,), (1.0,))]
+    results += [jax.lax.scan(lambda c, x: (f(c) + x, c), 0.5, np.ones(2))]
+    return [np.asarray(leaf).tobytes().hex() for leaf in jax.tree.leaves(results)]

@@ -1,0 +1,179 @@
+"""What must never happen to a program because it is recorded."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+import retrace
+from retrace.capture import misses as beginnings
+from retrace.store.reader import read
+
+PROGRAMS = Path(__file__).parent / "programs"
+
+
+def run(directory: Path, *arguments: str, **options: str) -> subprocess.CompletedProcess[str]:
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith("RETRACE")
+    }
+    return subprocess.run(
+        [sys.executable, *arguments],
+        cwd=directory,
+        capture_output=True,
+        text=True,
+        timeout=200,
+        env={
+            **environment,
+            "JAX_PLATFORMS": "cpu",
+            "PYTHONPATH": os.pathsep.join(sys.path),
+            **options,
+        },
+        check=False,
+    )
+
+
+def test_a_program_sees_the_same_with_and_without(tmp_path: Path) -> None:
+    program = str(PROGRAMS / "neutral.py")
+    plain = run(tmp_path, program)
+    recorded = run(tmp_path, "-m", "retrace", "run", "-q", program)
+    assert (plain.returncode, plain.stderr) == (0, "")
+    assert recorded.stdout == plain.stdout
+    assert (recorded.returncode, recorded.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("metadata", ["false", "true"])
+def test_a_cache_filled_with_or_without_has_the_same_keys(metadata: str, tmp_path: Path) -> None:
+    # With metadata in the key, the places of the frames around a program count too.
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import jax, jax.numpy as jnp\n"
+        "def main():\n"
+        "    jax.jit(jax.grad(jax.jit(lambda x: jnp.sin(x) + 1)))(1.0)\n"
+        "    jax.lax.scan(lambda c, x: (c + x, c), 0.0, jnp.ones(3))\n"
+        "main()\n"
+    )
+    cache = tmp_path / "cache"
+    options = {
+        "JAX_COMPILATION_CACHE_DIR": str(cache),
+        "JAX_COMPILATION_CACHE_INCLUDE_METADATA_IN_KEY": metadata,
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+        "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
+    }
+    run(tmp_path, str(program), **options)
+    filled = {file.name for file in cache.iterdir()}
+    run(tmp_path, "-m", "retrace", "run", "-q", str(program), **options)
+    assert filled and {file.name for file in cache.iterdir()} == filled
+
+
+def test_a_signal_that_comes_while_we_work_reaches_the_program(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class TimeIsUpError(Exception):
+        pass
+
+    def handler(number: int, frame: FrameType | None) -> None:
+        raise TimeIsUpError
+
+    original = beginnings.call_site
+
+    def interrupted(frame: FrameType | None) -> Any:
+        signal.raise_signal(signal.SIGALRM)
+        return original(frame)
+
+    monkeypatch.setattr(beginnings, "call_site", interrupted)
+    before = signal.signal(signal.SIGALRM, handler)
+    try:
+        with retrace.recording(), pytest.raises(TimeIsUpError):
+            jax.jit(lambda x: x)(1.0)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_metadata_that_cannot_be_compared_to_anything_else_is_recorded() -> None:
+    class Node:
+        pass
+
+    metadata: Any = np.ones(3)
+    jax.tree_util.register_pytree_node(
+        Node, lambda _: ((1.0,), metadata), lambda metadata, children: Node()
+    )
+    with retrace.recording() as recorded:
+        jax.eval_shape(lambda node: 1.0, Node())
+    assert len(recorded.misses) == 1
+
+
+def test_listeners_that_the_program_clears_are_counted_and_set_again() -> None:
+    from jax._src import monitoring
+
+    with retrace.recording() as recorded:
+        monitoring.clear_event_listeners()
+        jax.jit(lambda x: x + 1).lower(np.ones(3))
+        (miss,) = recorded.misses
+        losses = recorded._read().runs[0].losses  # pyright: ignore[reportPrivateUsage]
+    assert miss.stages.lower is not None
+    assert losses == {"the program cleared jax.monitoring's listeners": 1}
+
+
+@pytest.mark.parametrize("how", ["import", "jit"])
+def test_where_nothing_can_be_written_the_program_goes_on(how: str, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a directory")
+    jit = "jax" if how == "import" else "retrace"
+    program = f"import retrace, jax; print({jit}.jit(lambda x: x + 1)(1.0))"
+    options = {"RETRACE": "1"} if how == "import" else {}
+    done = run(tmp_path, "-c", program, RETRACE_DIR="file", **options)
+    assert (done.returncode, done.stdout) == (0, "2.0\n")
+    assert done.stderr.count("retrace:") == 1 and "file is a file" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+STEP = """
+import retrace
+@retrace.jit
+def step(x):
+    return x + 1
+step(1.0), step(1)
+print(len(retrace.misses(step)))
+retrace.explain(step)
+"""
+
+
+def test_a_recording_of_retrace_jit_is_complete(tmp_path: Path) -> None:
+    (tmp_path / "step.py").write_text(STEP)
+    done = run(tmp_path, "step.py", RETRACE_DIR="here")
+    assert done.returncode == 0 and done.stdout.startswith("2\n"), done.stderr
+    (process,) = read([tmp_path / "here"]).runs
+    assert process.complete and process.backend == "cpu"
+
+
+def test_a_program_with_retrace_jit_can_be_run_under_retrace_or_with_it_off(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "step.py").write_text(STEP)
+    plain = run(tmp_path, "step.py")
+    under = run(tmp_path, "-m", "retrace", "run", "-q", "step.py")
+    assert (under.returncode, under.stderr) == (0, "")
+    assert under.stdout.startswith("2\n") and plain.stdout.startswith("2\n")
+    off = run(tmp_path, "step.py", RETRACE="0")
+    assert (off.returncode, off.stderr) == (0, "") and off.stdout.startswith("0\n")
+
+
+def test_a_window_leaves_the_misses_of_retrace_jit_where_they_are_looked_for(
+    tmp_path: Path,
+) -> None:
+    program = (
+        "import retrace\n"
+        "double = retrace.jit(lambda x: 2 * x)\n"
+        "with retrace.recording() as recorded: double(1.0)\n"
+        "print(len(retrace.misses(double)), len(recorded.misses))\n"
+    )
+    done = run(tmp_path, "-c", program)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "1 1\n", "")
