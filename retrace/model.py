@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 from retrace.causes import Cause
 
@@ -332,6 +332,15 @@ class Fix(NamedTuple):
     text: str
 
 
+class Comparison(Protocol):
+    """Two programs held against each other, when it is asked for."""
+
+    @property
+    def kind(self) -> str | None:
+        """How they differ; None where that cannot be told."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """What is concluded of one miss. The wording is left to `present`."""
@@ -340,8 +349,8 @@ class Verdict:
     cause: Cause
     nearest: Miss | None
     changes: tuple[Change, ...]
-    program_change: str | None
-    """How its program differs from the nearest's (INTERFACE: `program.change`)."""
+    program: Comparison | None = field(compare=False)
+    """Its program against the nearest's; None where they are not comparable."""
     avoidable: Literal["yes", "no", "maybe"]
     fix: Fix | None
     detail: str | None = None
@@ -351,3 +360,8 @@ class Verdict:
     repeat: bool = False
     """Of one cause with an earlier miss, and not counted as a further first trace: the
     same call again after it raised, or another stage of what was traced before."""
+
+    @property
+    def program_change(self) -> str | None:
+        """How its program differs from the nearest's: "shapes-only"."""
+        return None if self.program is None else self.program.kind

@@ -180,6 +180,8 @@ class Recorder:
         if stage is Stage.COMPILE or "raised" in fields or top is None:
             # Where beginnings are not told, this is the last chance before XLA compiles.
             self._write_held()
+        if top is None:
+            self._background.compiling(-1 if stage is Stage.COMPILE else +1)
 
     def cache_event(self, event: str, frame: FrameType) -> None:
         """JAX looked into its on-disk cache."""

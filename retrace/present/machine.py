@@ -11,6 +11,7 @@ from typing import Any, TypeAlias, cast
 
 from retrace.causes import Cause
 from retrace.model import Key, Leaf, Miss, Run, Stage, Value, Verdict
+from retrace.present.program import evidence
 from retrace.present.sentences import explanation
 from retrace.present.view import View
 
@@ -108,13 +109,19 @@ def miss_report(view: View, verdict: Verdict, *, keys: bool = False) -> Object:
             "hash": program.hash,
             "equations": program.equations,
             "change": verdict.program_change,
+            "evidence": evidence(view, verdict),
         },
         "avoidable": verdict.avoidable,
         "explanation": explanation(view, verdict),
         "fix": verdict.fix and {"code": verdict.fix.code, "text": verdict.fix.text},
     }
     if program is None:
-        fields["program"] = {"hash": None, "equations": None, "change": verdict.program_change}
+        fields["program"] = {
+            "hash": None,
+            "equations": None,
+            "change": verdict.program_change,
+            "evidence": [],
+        }
     if keys:
         fields["key"] = _key(miss)
     return fields

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from retrace.causes import Cause
 from retrace.model import Change, Component, Kind, Miss, Stage, Verdict
 from retrace.present import sentences
+from retrace.present.program import evidence
 from retrace.present.view import Group, View
 from retrace.present.words import (
     clean,
@@ -98,7 +99,7 @@ def lines(view: View, group: Group) -> Iterator[Line]:
         yield Line("raised", (raised,))
     yield Line("cost", (_cost(group),))
     if group.cause is not Cause.EAGER_OP and (program := _program(view, verdict)):
-        yield Line("program", (program,))
+        yield Line("program", (program, *evidence(view, verdict)))
     if only := _only(view, group):
         yield Line("process", (only,))
     if verdict.fix is not None:
@@ -312,9 +313,10 @@ def _program(view: View, verdict: Verdict) -> str:
     other = verdict.nearest.program
     said = {
         "identical": f"identical to that of {before}",
-        "shapes-only": "none added or removed, only shapes differ",
-        "constants-only": "none added or removed, only constants differ",
-        "repeated": "the same ones, repeated another number of times",
+        "shapes-only": "none added or removed",
+        "constants-only": f"those of {before} but for constants",
+        "repeated": f"the same block repeated, {before} has "
+        f"{'' if other is None else format(other.equations, ',')}",
         "different": "",
     }.get(change, clean(change))
     if change == "different":

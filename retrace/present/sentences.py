@@ -6,6 +6,7 @@ from typing import assert_never
 
 from retrace.causes import Cause
 from retrace.model import Change, Component, Kind, Leaf, Miss, Stage, Verdict
+from retrace.present.program import evidence
 from retrace.present.view import View
 from retrace.present.words import clean, count, did, listed, name
 
@@ -139,7 +140,7 @@ def _sentence(  # noqa: C901, PLR0912 - one case for each cause, and nothing els
             return (
                 f"{again}, with the key of {before}, and became another program: it reads "
                 "something that is not an argument (a global, a closure, a clock, the order of "
-                f"a set){detail}."
+                f"a set){detail}.{_read_at(view, verdict)}"
             )
         case Cause.EAGER_OP:
             where = view.called_from(miss)
@@ -165,6 +166,15 @@ def _sentence(  # noqa: C901, PLR0912 - one case for each cause, and nothing els
                 f"`retrace show {miss.id}`."
             )
     assert_never(verdict.cause)
+
+
+def _read_at(view: View, verdict: Verdict) -> str:
+    found = evidence(view, verdict, 1)
+    return f" Against {_nearest(view, verdict)}, {found[0]}." if found else ""
+
+
+def _nearest(view: View, verdict: Verdict) -> str:
+    return "it" if verdict.nearest is None else view.earlier(verdict.nearest, verdict.miss)
 
 
 def _first(miss: Miss) -> str:

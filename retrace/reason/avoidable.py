@@ -7,7 +7,9 @@ from typing import Any, Literal, TypeAlias, cast
 from retrace.causes import Cause
 from retrace.compare.detail import EQUAL_FIELDS
 from retrace.model import Change, Component, Miss
+from retrace.reason import program as programs
 from retrace.reason import rules
+from retrace.reason.program import Comparison
 
 Avoidable: TypeAlias = Literal["yes", "no", "maybe"]
 
@@ -23,22 +25,27 @@ _ALWAYS = frozenset(
 
 
 def avoidable(
-    cause: Cause, miss: Miss, changes: tuple[Change, ...], program: str | None
+    cause: Cause, miss: Miss, changes: tuple[Change, ...], program: Comparison | None
 ) -> Avoidable:
     """Whether the fix of the cause was seen to work and applies to this miss."""
     if cause is Cause.FIRST_TRACE:
         return "no"
     if of_library(cause, miss, changes):
         return "maybe"
-    if program == "identical" or cause in _ALWAYS:
+    if (program is not None and program.is_wasted) or cause in _ALWAYS:
         return "yes"
     if cause is Cause.SOURCE_CHANGED:
         return "no"
+    if (decided := programs.avoidable(cause, changes, program)) is not None:
+        return decided
     if cause in rules.OF_FUNCTION:
         # The same function made again is wasted; one made over other values needs
         # them as arguments, which is not always possible.
         differing = (Component.CLOSURE, Component.DEFAULTS)
-        return "maybe" if any(change.component in differing for change in changes) else "yes"
+        if any(change.component in differing for change in changes):
+            return "maybe"
+        # With nothing else changed, another program comes from a global that it reads.
+        return "yes" if program is None or program.kind in (None, "identical") else "maybe"
     if cause is Cause.SHAPE_CHANGED:
         return "yes" if partial_batch(changes) else "maybe"
     if cause in (Cause.STATIC_ARGUMENT_CHANGED, Cause.TREE_STRUCTURE_CHANGED):

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from retrace.causes import Cause
 from retrace.compare.keys import changes as compare
 from retrace.compare.keys import doubts, function_changes
 from retrace.compare.nearest import TRACED, Index, Nearest, was_lowered
-from retrace.model import Change, Component, Function, Kind, Miss, Recording, Stage, Verdict
+from retrace.model import (
+    Change,
+    Component,
+    Function,
+    Kind,
+    Listing,
+    Miss,
+    Recording,
+    Stage,
+    Verdict,
+)
 from retrace.reason import rules
 from retrace.reason.avoidable import avoidable
 from retrace.reason.fixes import fix
 from retrace.reason.patterns import recognise
+from retrace.reason.program import Comparison, advice
 
 Site: TypeAlias = tuple[str, str | None, tuple[str, ...]]
 """A history of its own: the definition site, how the program was derived from it,
@@ -29,7 +40,7 @@ def judge(recording: Recording) -> list[Verdict]:
     judges: dict[str, Judge] = {}
     found: dict[int, Verdict] = {}
     for miss in sorted(recording.misses, key=lambda miss: miss.number):
-        found[id(miss)] = judges.setdefault(miss.run, Judge()).judge(miss)
+        found[id(miss)] = judges.setdefault(miss.run, Judge(recording.listings)).judge(miss)
     verdicts = [found[id(miss)] for miss in recording.misses]
     named = recognise(verdicts)
     return [
@@ -62,7 +73,9 @@ class _Conclusion(NamedTuple):
 class Judge:
     """Explains the misses of one process as they come."""
 
-    def __init__(self) -> None:
+    def __init__(self, listings: Mapping[str, Listing] | None = None) -> None:
+        """`listings` are the texts of the programs, by id."""
+        self._listings: Mapping[str, Listing] = {} if listings is None else listings
         self._histories: dict[Site, _History] = {}
         self._causes: dict[str, Cause] = {}
         self._lines: set[tuple[str, str, int]] = set()
@@ -99,7 +112,13 @@ class Judge:
         if not _same_entry(near, miss) and (first := _exact(history.raised, miss)) is not None:
             return replace(history.verdicts[first.id], miss=miss, repeat=True)
         if near is None:
-            return _verdict(miss, None, (), _Conclusion(Cause.FIRST_TRACE, repeat=history.begun))
+            return _verdict(
+                miss,
+                None,
+                (),
+                _Conclusion(Cause.FIRST_TRACE, repeat=history.begun),
+                self._listings,
+            )
         passed = rules.passed_otherwise(near.miss, miss)
         found = rules.by_precedence(compare(near.miss, miss), passed)
         if rules.in_key(found):
@@ -112,8 +131,8 @@ class Judge:
         else:
             conclusion = self._same_again(miss, near.miss, history)
         if conclusion.cause is Cause.FIRST_TRACE:
-            return _verdict(miss, None, (), conclusion)
-        return _verdict(miss, near.miss, conclusion.changes or found, conclusion)
+            return _verdict(miss, None, (), conclusion, self._listings)
+        return _verdict(miss, near.miss, conclusion.changes or found, conclusion, self._listings)
 
     def _same_again(self, miss: Miss, near: Miss, history: _History) -> _Conclusion:
         """Why an equal key of the same function object was not served."""
@@ -162,7 +181,9 @@ class Judge:
         first = line not in self._lines
         self._lines.add(line)
         nearest = None if near is None else near.miss
-        return _verdict(miss, nearest, found, _Conclusion(cause), first_of_line=first)
+        return _verdict(
+            miss, nearest, found, _Conclusion(cause), self._listings, first_of_line=first
+        )
 
 
 def _site(miss: Miss) -> Site:
@@ -220,17 +241,20 @@ def _line(miss: Miss) -> tuple[str, int]:
     return ("", 0) if miss.call_site is None else (miss.call_site.file, miss.call_site.line)
 
 
-def _program_change(
-    miss: Miss, nearest: Miss | None, found: tuple[Change, ...]
-) -> Literal["identical", "different"] | None:
+def _comparison(
+    miss: Miss,
+    nearest: Miss | None,
+    found: tuple[Change, ...],
+    listings: Mapping[str, Listing],
+) -> Comparison | None:
     if nearest is None:
         return None
     if not _traced(miss) and miss.derived is None and miss.function.kind is not Kind.OP:
         retraced = any(change.component in TRACED for change in found)
-        return None if retraced else "identical"
+        return None if retraced else Comparison(nearest, miss, found, listings, "identical")
     if miss.program is None or nearest.program is None:
         return None
-    return "identical" if miss.program.hash == nearest.program.hash else "different"
+    return Comparison(nearest, miss, found, listings)
 
 
 def _verdict(
@@ -238,19 +262,20 @@ def _verdict(
     nearest: Miss | None,
     found: tuple[Change, ...],
     conclusion: _Conclusion,
+    listings: Mapping[str, Listing],
     *,
     first_of_line: bool = False,
 ) -> Verdict:
     cause = conclusion.cause
-    program = _program_change(miss, nearest, found)
+    program = _comparison(miss, nearest, found, listings)
     return Verdict(
         miss=miss,
         cause=cause,
         nearest=nearest,
         changes=found,
-        program_change=program,
+        program=program,
         avoidable="no" if first_of_line else avoidable(cause, miss, found, program),
-        fix=fix(cause, miss, nearest, found),
+        fix=advice(cause, found, program) or fix(cause, miss, nearest, found),
         detail=conclusion.detail,
         repeat=conclusion.repeat,
     )

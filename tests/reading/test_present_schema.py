@@ -132,6 +132,7 @@ MISS = record(
     program=record(
         hash=MAYBE_TEXT,
         equations=MAYBE_NUMBER,
+        evidence={"type": "array", "items": TEXT},
         change={
             "enum": [
                 None,
