@@ -1,0 +1,114 @@
+"""What differs between two programs, in the user's lines first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import cast
+
+from retrace.compare.programs import Constant, Difference, LineChange, Repeated, Size
+from retrace.model import Component, Frame, Verdict
+from retrace.present.view import View
+from retrace.present.words import clean, count, listed, place, times
+from retrace.reason.program import Comparison
+
+_MOST_LINES = 3
+_MOST_PRIMITIVES = 4
+
+
+def difference(verdict: Verdict) -> Difference | None:
+    """The evidence behind a verdict's `program_change`; None where there is none."""
+    return verdict.program.difference if isinstance(verdict.program, Comparison) else None
+
+
+def evidence(view: View, verdict: Verdict, most: int = _MOST_LINES) -> list[str]:
+    """How the program differs from the nearest's, one fact an item; empty where it does not."""
+    found = difference(verdict)
+    if found is None:
+        return []
+    if found.kind == "identical" and verdict.program_change == "constants-only":
+        return ["captured arrays are other objects; their content was not looked at"]
+    match found.kind:
+        case "shapes-only":
+            return [_size(verdict, size) for size in found.sizes[:most]]
+        case "constants-only":
+            return list(_constants(view, found.constants, most))
+        case "repeated":
+            return list(_repeats(view, found.repeats, most))
+        case "different":
+            if found.rewired:
+                return ["the same equations, over other variables or in another order of results"]
+            return list(_lines(view, found.lines, most))
+        case _:
+            return []
+
+
+def first_line(view: View, verdict: Verdict) -> str | None:
+    """The source line at which the program differs first of all."""
+    found = difference(verdict)
+    if found is None:
+        return None
+    places = [
+        *(constant.place for constant in found.constants),
+        *(block.place for block in found.repeats),
+        *(line.place for line in found.lines),
+    ]
+    return next((at(view, frame) for frame in places if frame is not None), None)
+
+
+def at(view: View, frame: Frame | None) -> str:
+    """`model.py:41`."""
+    return "inside jax" if frame is None else place(frame.file, frame.line, view.bases)
+
+
+def _size(verdict: Verdict, size: Size) -> str:
+    said = f"{count(size.equations, 'shape')} follow"
+    said += "s" if size.equations == 1 else ""
+    axes = [
+        f"axis {axis} of {clean(change.path or 'an argument', 32)}"
+        for change in verdict.changes
+        if change.component is Component.SHAPE
+        for axis, pair in enumerate(
+            zip(cast(list[int], change.old), cast(list[int], change.new), strict=False)
+        )
+        if pair == (size.old, size.new)
+    ]
+    what = listed(axes, 2) if axes else "an axis"
+    return f"{said} {what} ({size.old:,} -> {size.new:,})"
+
+
+def _constants(view: View, constants: Sequence[Constant], most: int) -> Iterator[str]:
+    for constant in constants[:most]:
+        again = f", {times(constant.times)}" if constant.times > 1 else ""
+        sides = f"{clean(constant.old, 32)} -> {clean(constant.new, 32)}"
+        yield f"{at(view, constant.place)} has {sides}{again}"
+    if len(constants) > most:
+        yield f"and {count(len(constants) - most, 'more constant')}"
+
+
+def _repeats(view: View, blocks: Sequence[Repeated], most: int) -> Iterator[str]:
+    for block in blocks[:most]:
+        what = listed([clean(name, 32) for name in block.primitives], _MOST_PRIMITIVES)
+        again = f"{block.new:,} time{'s' if block.new != 1 else ''} instead of {block.old:,}"
+        yield f"{at(view, block.place)} now runs {what} {again}"
+    if len(blocks) > most:
+        yield f"and {count(len(blocks) - most, 'more block')}"
+
+
+def _lines(view: View, lines: Sequence[LineChange], most: int) -> Iterator[str]:
+    for line in lines[:most]:
+        said: list[str] = []
+        for verb, part in (
+            ("now runs", line.added),
+            ("no longer runs", line.removed),
+            ("runs another", line.changed),
+        ):
+            if part:
+                named = [f"{clean(name, 32)}{_times(number)}" for name, number in part]
+                said.append(f"{verb} {listed(named, _MOST_PRIMITIVES)}")
+        yield f"{at(view, line.place)} {', '.join(said)}"
+    if len(lines) > most:
+        yield f"and {count(len(lines) - most, 'more line')}"
+
+
+def _times(number: int) -> str:
+    return f" ({number:,} times)" if number > 1 else ""

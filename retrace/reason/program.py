@@ -1,0 +1,157 @@
+"""What the programs say of a miss: wasted, shareable, or rightly separate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, cast
+
+from retrace.causes import Cause
+from retrace.compare.programs import Difference, Kind, compare
+from retrace.model import Change, Component, Fix, Listing, Miss
+from retrace.reason import rules
+
+_VALUES = frozenset({Component.STATIC, Component.CLOSURE, Component.DEFAULTS})
+"""What a Python value goes into a program by."""
+_NUMBERS = frozenset(("bool", "int", "float", "complex"))
+_PLAIN = _NUMBERS | {"str", "NoneType", "tuple"}
+
+
+class Comparison:
+    """A miss's program held against the nearest's, when it is asked for."""
+
+    def __init__(
+        self,
+        old: Miss,
+        new: Miss,
+        changes: tuple[Change, ...],
+        listings: Mapping[str, Listing],
+        known: Kind | None = None,
+    ) -> None:
+        self._misses = (old, new)
+        self._changes = changes
+        self._listings = listings
+        self._known: Kind | None = known
+        self._found: Difference | None = None
+        self._asked = False
+
+    @property
+    def is_wasted(self) -> bool:
+        """Whether both are the same; needs no text of theirs."""
+        if self._known is not None:
+            return self._known == "identical"
+        old, new = (miss.program for miss in self._misses)
+        if old is None or new is None or old.hash != new.hash:
+            return False
+        return old.arrays == new.arrays and None not in new.arrays
+
+    @property
+    def kind(self) -> Kind | None:
+        """How they differ; None where that cannot be told."""
+        if (known := self._known) is not None:
+            return known
+        if self.is_wasted:
+            return "identical"
+        old, new = (miss.program for miss in self._misses)
+        if old is None or new is None:
+            return None
+        if old.hash == new.hash:
+            # Captured arrays were not fetched: made again, or other ones?
+            captured = any(change.component in _VALUES for change in self._changes)
+            return "constants-only" if captured else None
+        found = self.difference
+        return "different" if found is None else found.kind
+
+    @property
+    def difference(self) -> Difference | None:
+        """The evidence; None where the text of a program was not recorded."""
+        if not self._asked:
+            self._asked = True
+            old, new = (miss.program for miss in self._misses)
+            before = old and self._listings.get(old.listing or "")
+            after = new and self._listings.get(new.listing or "")
+            if before is not None and after is not None:
+                self._found = compare(before, after, self._listings)
+        return self._found
+
+    def listings(self) -> tuple[Listing, Listing] | None:
+        """The text of both, the nearest's first."""
+        programs = [miss.program for miss in self._misses]
+        found = [p and self._listings.get(p.listing or "") for p in programs]
+        if found[0] is None or found[1] is None:
+            return None
+        return found[0], found[1]
+
+
+def avoidable(
+    cause: Cause, changes: tuple[Change, ...], program: Comparison | None
+) -> Literal["yes", "no"] | None:
+    """What the programs alone decide; None where they leave it open.
+
+    A program that differs only in a number which Python put into it could have taken
+    that number as an argument. One in which Python's `if` or `for` took another way
+    is rightly separate.
+    """
+    values = _values(cause, changes)
+    if program is None or not values or not all(_is_plain(change) for change in values):
+        return None
+    kind = program.kind
+    if kind == "constants-only" and all(_is_number(change) for change in values):
+        return "yes"
+    return "no" if kind == "different" else None
+
+
+def advice(cause: Cause, changes: tuple[Change, ...], program: Comparison | None) -> Fix | None:
+    """What to do about a value that Python put into the program; None where it did not."""
+    values = _values(cause, changes)
+    if program is None or cause is not Cause.STATIC_ARGUMENT_CHANGED or not values:
+        return None
+    if not all(_is_plain(change) for change in values):
+        return None
+    name = f"`{values[0].path}`"
+    match program.kind:
+        case "constants-only" if all(_is_number(change) for change in values):
+            text = (
+                f"pass {name} as an argument that is not static: only a constant depends on it."
+            )
+            return Fix("static-to-dynamic", text)
+        case "repeated":
+            text = (
+                f"a Python loop over {name} is unrolled: `jax.lax.scan` or `jax.lax.fori_loop` "
+                "keeps it one block; else keep to a few values."
+            )
+            return Fix("loop-in-program", text)
+        case "different":
+            text = (
+                f"each value of {name} rightly has a program of its own; `jax.lax.cond` for an "
+                "`if`, or `jax.lax.fori_loop` for a `for`, would make it one."
+            )
+            return Fix("branch-in-program", text)
+        case _:
+            return None
+
+
+def _values(cause: Cause, changes: tuple[Change, ...]) -> list[Change]:
+    """The Python values that alone can have made another program."""
+    if cause is not Cause.STATIC_ARGUMENT_CHANGED and cause not in rules.OF_FUNCTION:
+        return []
+    own = [change for change in changes if change.component in _VALUES]
+    ignored = {*_VALUES, Component.FUNCTION, Component.PROGRAM, Component.SIGNATURE}
+    return own if all(change.component in ignored for change in changes) else []
+
+
+def _types(change: Change) -> Iterable[str]:
+    for side in (change.old, change.new):
+        fields = cast(dict[str, Any], side) if isinstance(side, dict) else {}
+        yield str(fields.get("type", ""))
+
+
+def _is_plain(change: Change) -> bool:
+    return all(type_ in _PLAIN or type_.startswith("numpy.") for type_ in _types(change))
+
+
+def _is_number(change: Change) -> bool:
+    # `numpy.float32`, but not `numpy.ndarray`.
+    return all(
+        type_ in _NUMBERS or type_.startswith(("numpy.int", "numpy.uint", "numpy.float"))
+        for type_ in _types(change)
+    )
