@@ -94,15 +94,17 @@ class Tree:
             for name, content in fields.items()
             if any(content is item for item in items)
         }
-        if named and all(
-            isinstance(item, str) or any(item is content for content in named.values())
+        # What no field holds is kept as it is, but for the names of fields.
+        rest = tuple(
+            item
             for item in items
-        ):
-            return [
-                (name, snapshot(content, self._tokens.metadata))
-                for name, content in named.items()
-            ]
-        return [("", snapshot(aux, self._tokens.metadata))]
+            if not any(item is content for content in named.values())
+            and not (isinstance(item, str) and (item in fields or item in dynamic))
+        )
+        if not named:
+            return [("", snapshot(aux, self._tokens.metadata))]
+        rows = [*named.items(), *([("", rest)] if rest else [])]
+        return [(name, snapshot(content, self._tokens.metadata)) for name, content in rows]
 
 
 def _labels(value: Any, children: list[Any]) -> tuple[str, ...]:

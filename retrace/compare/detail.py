@@ -9,6 +9,7 @@ EQUAL_FIELDS = "equal field by field, unequal by `==`"
 """What is said of two values that only an equality of their own tells apart."""
 
 _LONGEST = 60
+_LEAD = 20
 
 
 def array(leaf: Leaf) -> str:
@@ -58,6 +59,10 @@ def value(old: Value | None, new: Value | None, absent: str = "absent") -> str:
     if same_content(old, new):
         if old.token is None or new.token is None:
             return f"looks the same; whether this {type_} equals the earlier one cannot be told"
+        if by_content(new) and not new.exact:
+            return f"another {type_}, alike as far as it was recorded"
+        if is_nan(new):
+            return "a NaN is equal to itself alone, and this one is another object"
         if new.exact:
             return f"a new {type_}, {EQUAL_FIELDS}"
         return f"a new {type_} that looks the same, unequal by `==`"
@@ -65,7 +70,27 @@ def value(old: Value | None, new: Value | None, absent: str = "absent") -> str:
         if old.type != new.type:
             return f"{type_name(old.type)} {short(old.text)} -> {type_} {short(new.text)}"
         return f"another {type_}, printed alike: {short(new.text)}"
-    return f"{short(old.text)} -> {short(new.text)}"
+    return " -> ".join(_shortened(old.text, new.text))
+
+
+def by_content(value: Value) -> bool:
+    """Whether Python compares such values by what they print, so that a cut one may differ."""
+    return value.type in ("str", "bytes", "int")
+
+
+def is_nan(value: Value) -> bool:
+    """Whether the value is no number."""
+    return value.text == "nan" or value.text.endswith("(nan)")
+
+
+def _shortened(old: str, new: str) -> tuple[str, str]:
+    """Two texts cut to what fits into a sentence, and to where they differ."""
+    if short(old) != short(new):
+        return short(old), short(new)
+    pairs = enumerate(zip(old, new, strict=False))
+    common = next((index for index, (a, b) in pairs if a != b), min(len(old), len(new)))
+    start = max(0, common - _LEAD)
+    return short(f"...{old[start:]}"), short(f"...{new[start:]}")
 
 
 def is_none(node: Node) -> bool:

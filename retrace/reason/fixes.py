@@ -54,7 +54,8 @@ def _again(evidence: Evidence) -> Fix:
         Kind.PARTIAL: f"`{function.name}` itself",
         Kind.TRANSFORM: f"the transformed `{function.name}`",
     }.get(function.kind, f"`{function.name}`")
-    cells = _paths(changes, Component.CLOSURE, Component.DEFAULTS)
+    data = tuple(change for change in changes if not _is_function(change))
+    cells = _paths(data, Component.CLOSURE, Component.DEFAULTS)
     held = [name for name, _ in (*function.bound, *function.closure)]
     if function.kind is Kind.PARTIAL:
         names = _listed(held or cells) or "what the partial binds"
@@ -97,6 +98,13 @@ def _static(evidence: Evidence) -> Fix:
     _, _, changes = evidence
     own = [change for change in changes if change.component is Component.STATIC]
     name = _listed([own[0].path] if own else [])
+    types = [str(_side(side, "type")) for change in own[:1] for side in (change.old, change.new)]
+    if own and "nan" in (_side(own[0].new, "text"), _side(own[0].old, "text")):
+        text = f"pass one NaN object as {name} (`math.nan`), or None where it stands for nothing."
+        return Fix("compare-by-value", text)
+    if own and _is_function(own[0]):
+        text = f"make {name} once, outside the loop, and pass that same object at every call."
+        return Fix("reuse-object", text)
     if own and looks_equal(own[0]):
         type_ = type_name(_side(own[0].new, "type"))
         text = (
@@ -104,10 +112,12 @@ def _static(evidence: Evidence) -> Fix:
             "`__hash__` by value, as a frozen dataclass has."
         )
         return Fix("compare-by-value", text)
-    types = [str(_side(side, "type")) for change in own[:1] for side in (change.old, change.new)]
     if len(set(types)) > 1 and all(map(_is_number, types)):
         kind = "a Python int" if "int" in types else "one type"
         return Fix("one-static-type", f"pass {name} as {kind} at every call.")
+    if not any(map(_is_number, types)):
+        text = f"keep {name} to a few values: JAX compiles a program for each."
+        return Fix("few-values", text)
     text = f"pass {name} as an array if no shape depends on it; else keep to a few values."
     return Fix("static-to-dynamic", text)
 
@@ -134,6 +144,9 @@ def _shape(evidence: Evidence) -> Fix:
     changes = evidence[2]
     own = [change for change in changes if change.component is Component.SHAPE]
     name = _listed([own[0].path] if own else [])
+    if any("key<" in c.detail for c in changes if c.component is Component.DTYPE):
+        text = f"make {name} in one way at every call, best by `jax.random.key`."
+        return Fix("one-key-type", text)
     if partial_batch(changes):
         text = (
             "drop or pad the last batch (drop_remainder=True), or round axis 0 up to a few sizes."
@@ -195,8 +208,9 @@ def _eager(evidence: Evidence) -> Fix | None:
 
 
 def _body(evidence: Evidence) -> Fix:
-    names = _listed([body.name for body in evidence[0].bodies])
-    text = f"define {names} once, at module level, or jit the function around the loop."
+    names = list(dict.fromkeys(body.name for body in evidence[0].bodies))
+    what = "what this line defines" if names == ["<lambda>"] else _listed(names)
+    text = f"define {what} once, at module level, or jit the function around the loop."
     return Fix("define-body-once", text)
 
 
@@ -236,6 +250,14 @@ def _listed(names: list[str | None] | list[str]) -> str:
 
 def _side(side: object, name: str) -> object:
     return cast(dict[str, Any], side).get(name) if isinstance(side, dict) else None
+
+
+_FUNCTIONS = ("function", "method", "partial", "PjitFunction", "custom_vjp", "custom_jvp")
+
+
+def _is_function(change: Change) -> bool:
+    """Whether a value of a key or a closure is now a function, which only a new one replaces."""
+    return str(_side(change.new, "type")).rpartition(".")[2] in _FUNCTIONS
 
 
 def _is_number(type_: str) -> bool:

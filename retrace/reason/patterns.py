@@ -20,7 +20,8 @@ def recognise(verdicts: Iterable[Verdict]) -> dict[str, str]:
     """The pattern of each miss that belongs to one, by the id of the miss."""
     functions: dict[tuple[str, str], Verdicts] = {}
     for verdict in verdicts:
-        if verdict.cause is not Cause.FIRST_TRACE:
+        # A call that raised left no entry, and says nothing of how sizes come.
+        if verdict.cause is not Cause.FIRST_TRACE and verdict.miss.raised is None:
             key = (verdict.miss.run, verdict.miss.function.site)
             functions.setdefault(key, []).append(verdict)
     found: dict[str, str] = {}

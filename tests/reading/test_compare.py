@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 
+from retrace.compare import detail
 from retrace.compare.keys import changes, doubts
 from retrace.compare.replay import apply
 from retrace.compare.values import differences
@@ -251,3 +252,19 @@ def test_flat_values_are_compared_without_loading_deepdiff() -> None:
         assert "deepdiff" in sys.modules
     """
     subprocess.run([sys.executable, "-W", "ignore", "-c", program], check=True)
+
+
+def test_long_texts_are_cut_where_they_differ() -> None:
+    old, new = (Value("tuple", "x" * 100 + end, end, True) for end in ("ab", "cd"))
+    said = detail.value(old, new)
+    assert "ab -> ..." in said and said.endswith("cd") and len(said) < 80
+
+
+def test_a_cut_string_is_another_string() -> None:
+    old, new = (Value("str", "'" + "x" * 99 + "...", token, False) for token in ("1", "2"))
+    assert detail.value(old, new).startswith("another str")
+
+
+def test_a_nan_is_equal_to_itself_alone() -> None:
+    old, new = (Value("float", "nan", token, True, "nan") for token in ("nan@1", "nan@2"))
+    assert "NaN" in detail.value(old, new)

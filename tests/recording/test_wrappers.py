@@ -8,6 +8,7 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
+import equinox as eqx
 import flax.linen as nn
 import jax
 import numpy as np
@@ -133,3 +134,31 @@ def test_before_jax_0_9_a_keyword_is_compared_without_its_type() -> None:
     assert tokens.keyword(2) == tokens.static(2)
     assert tokens.keyword(2.0) == tokens.keyword(2)
     assert tokens.keyword(3) != tokens.keyword(2)
+
+
+def test_static_fields_beside_something_else(record: Record) -> None:
+    class Model(eqx.Module):
+        w: Any
+        power: int = eqx.field(static=True)
+
+    jitted = jax.jit(lambda model: model.w**model.power)
+    miss = record(lambda: jitted(Model(X, 3)))[-1]
+    assert static_fields(miss)["model.power"] == "3"
+
+
+def test_metadata_that_no_field_holds_is_kept(record: Record) -> None:
+    @jax.tree_util.register_pytree_node_class
+    class Grid:
+        def __init__(self, values: Any, name: str) -> None:
+            self.values, self.name = values, name
+
+        def tree_flatten(self) -> Any:
+            return (self.values,), (self.name, self.name.upper())
+
+        @classmethod
+        def tree_unflatten(cls, aux: Any, children: Any) -> Any:
+            return cls(children[0], aux[0])
+
+    jitted = jax.jit(lambda model: model.values)
+    fields = static_fields(record(lambda: jitted(Grid(X, "u")))[-1])
+    assert fields == {"model.name": "'u'", "model.": "('U',)"}
