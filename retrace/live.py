@@ -112,7 +112,7 @@ class recording(ContextDecorator):  # noqa: N801 - it is used like a function
         dir: where to write the recording; without it, it is kept in memory alone.
 
     Raises:
-        UsageError: `dir` holds a recording already.
+        UsageError: `dir` holds a recording already, or this object is on already.
 
     Example:
         >>> import jax, retrace
@@ -127,10 +127,14 @@ class recording(ContextDecorator):  # noqa: N801 - it is used like a function
         self._directory = None if dir is None else Path(dir)
         self._writer: Writer | None = None
         self._lines: Memory | None = None
+        self._is_on = False
 
     def __enter__(self) -> Self:
         if is_off():
             return self
+        if self._is_on:
+            raise UsageError("this recording is on already: make another one for a nested block")
+        self._is_on = True
         from retrace.capture.session import begin_file, begin_memory
 
         if self._directory is None:
@@ -147,6 +151,7 @@ class recording(ContextDecorator):  # noqa: N801 - it is used like a function
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self._is_on = False
         if self._writer is not None:
             from retrace.capture.session import session
 

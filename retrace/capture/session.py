@@ -141,12 +141,20 @@ def _observers() -> tuple[Any, Any]:
         from retrace.capture.recorder import Recorder
         from retrace.jax_internals.hooks import Hooks
     except (ImportError, AttributeError) as error:
+        if not _is_of_jax(error):
+            raise
         public = PublicEvents(error)
         return public, public
     recorder = Recorder()
     hooks = Hooks(recorder)
     recorder.guarded = hooks.guarded
     return recorder, hooks
+
+
+def _is_of_jax(error: ImportError | AttributeError) -> bool:
+    """Whether it is JAX that lacks something, and not we."""
+    module = getattr(getattr(error, "obj", None), "__name__", None) or error.name or ""
+    return module.partition(".")[0] in ("jax", "jaxlib")
 
 
 _session: Session | None = None

@@ -183,6 +183,11 @@ def _unknown_jax(tmp_path: Path) -> Path:
     folder = tmp_path.parent / f"{tmp_path.name}-unknown"
     folder.mkdir()
     (folder / "sitecustomize.py").write_text(
-        "import sys\nsys.modules['retrace.jax_internals.calls'] = None\n"
+        "import sys\n"
+        "class Unknown:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'retrace.jax_internals.calls':\n"
+        "            raise ImportError('cannot import pjit', name='jax._src')\n"
+        "sys.meta_path.insert(0, Unknown())\n"
     )
     return folder
