@@ -30,7 +30,7 @@ def avoidable(
     """Whether the fix of the cause was seen to work and applies to this miss."""
     if cause is Cause.FIRST_TRACE:
         return "no"
-    if of_library(cause, miss, changes):
+    if of_library(cause, miss):
         return "maybe"
     if (program is not None and program.is_wasted) or cause in _ALWAYS:
         return "yes"
@@ -54,18 +54,13 @@ def avoidable(
     return "maybe"
 
 
-def of_library(cause: Cause, miss: Miss, changes: tuple[Change, ...]) -> bool:
-    """Whether a library's own function was made anew, or given what was made anew.
+def of_library(cause: Cause, miss: Miss) -> bool:
+    """Whether a library's own function was made anew.
 
     Whether the user holds what it is made from, or the library keeps it to itself,
     cannot be seen.
     """
-    if not miss.function.library:
-        return False
-    if cause in rules.OF_FUNCTION:
-        return True
-    own = [change for change in changes if change.component is Component.STATIC]
-    return cause is Cause.STATIC_ARGUMENT_CHANGED and all(map(looks_equal, own))
+    return miss.function.library and cause in rules.OF_FUNCTION
 
 
 def partial_batch(changes: tuple[Change, ...]) -> bool:

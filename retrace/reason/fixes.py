@@ -22,7 +22,7 @@ def fix(
     cause: Cause, miss: Miss, nearest: Miss | None, changes: tuple[Change, ...]
 ) -> Fix | None:
     """The advice for a miss; None where there is nothing to do or nothing known to work."""
-    if of_library(cause, miss, changes):
+    if of_library(cause, miss):
         return _of_library(miss)
     advise = _ADVICE.get(cause)
     return None if advise is None else advise((miss, nearest, changes))
@@ -104,6 +104,9 @@ def _static(evidence: Evidence) -> Fix:
         return Fix("compare-by-value", text)
     if own and _is_function(own[0]):
         text = f"make {name} once, outside the loop, and pass that same object at every call."
+        if evidence[0].function.library:
+            package = _package(evidence[0].function.file)
+            text = f"{text[:-1]}; where {package} makes it, report it there."
         return Fix("reuse-object", text)
     if own and looks_equal(own[0]):
         type_ = type_name(_side(own[0].new, "type"))
