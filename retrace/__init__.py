@@ -4,7 +4,7 @@
     recording           record everything inside a `with` block or a decorated function
     install, uninstall  record everything in this process
     misses, explain     what was recorded up to now, as data and in words
-    assert_max_traces, assert_no_retrace, freeze    keep it from coming back
+    assert_max_traces, assert_no_retrace, freeze, policy    keep it from coming back
 
 Importing this package costs nothing: each name is fetched when it is first touched.
 """
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from retrace.live import misses as misses
     from retrace.live import recording as recording
     from retrace.live import uninstall as uninstall
+    from retrace.policies import policy as policy
 
 __version__ = "0.1.0"
 
@@ -42,6 +43,7 @@ _HOMES = {
     "install": "retrace.live",
     "jit": "retrace.live",
     "misses": "retrace.live",
+    "policy": "retrace.policies",
     "recording": "retrace.live",
     "uninstall": "retrace.live",
 }
@@ -57,6 +59,7 @@ __all__ = [
     "install",
     "jit",
     "misses",
+    "policy",
     "recording",
     "uninstall",
 ]
@@ -77,3 +80,6 @@ def __dir__() -> list[str]:
 
 if os.environ.get("RETRACE") == "1":
     import_module("retrace.live").install_or_warn()
+
+if os.environ.get("RETRACE_POLICY") and os.environ.get("RETRACE") != "0":
+    import_module("retrace.policies").start_from_environment()

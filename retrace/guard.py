@@ -107,7 +107,7 @@ class Assertion(Guard):
             if error is None and numbers:
                 failure = _failure(watch, numbers, budget, self._said)
             if error is None and failure is None:
-                warn_of_unmatched(watch, budget.functions, self._said)
+                _warn_of(unmatched(watch, budget.functions), self._said)
         finally:
             super()._end(window, error)
         if failure is not None:
@@ -163,24 +163,30 @@ def _site_of(function: object) -> str:
     return site_of(function)
 
 
-def warn_of_unmatched(watch: Watch, functions: tuple[Selector, ...], said: str) -> None:
-    """Warn of a name under which nothing was ever traced and no function exists."""
-    unmatched = [one for one in functions if one.site is None and one.said not in _known]
-    if not unmatched:
-        return
+def unmatched(watch: Watch, functions: tuple[Selector, ...]) -> list[str]:
+    """What to say of names under which nothing was ever traced and no function exists."""
+    asked = [one for one in functions if one.site is None and one.said not in _known]
+    if not asked:
+        return []
+    from retrace.budget import names, nearest
+
+    said: list[str] = []
     traced = [verdict.miss.function for verdict in watch.view().verdicts]
-    for one in unmatched:
+    for one in asked:
         if any(map(one.matches, traced)) or _exists(one.said):
             _known.add(one.said)
             continue
-        from retrace.budget import names, nearest
-
         guess = nearest(one.said, [name for function in traced for name in names(function)])
-        text = (
-            f"{said}: nothing named {one.said!r} was ever traced here, and no such "
-            f"function exists, so that nothing is guarded{guess}"
+        said.append(
+            f"nothing named {one.said!r} was ever traced here, and no such function "
+            f"exists, so that nothing is guarded{guess}"
         )
-        warnings.warn_explicit(text, RetraceWarning, *_caller(), registry={})
+    return said
+
+
+def _warn_of(texts: list[str], said: str) -> None:
+    for text in texts:
+        warnings.warn_explicit(f"{said}: {text}", RetraceWarning, *_caller(), registry={})
 
 
 _known: set[str] = set()

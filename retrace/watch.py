@@ -105,6 +105,11 @@ class Watch:
                 session().detach(self._writer)
                 self._thread.events.clear()
 
+    @property
+    def position(self) -> int:
+        """How many misses have begun."""
+        return len(self._numbers)
+
     def numbers(self, start: int) -> list[int]:
         """The numbers of the misses that began from a position on."""
         return self._numbers[start:]

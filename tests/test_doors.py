@@ -57,6 +57,7 @@ def test_the_public_names() -> None:
         "install",
         "jit",
         "misses",
+        "policy",
         "recording",
         "uninstall",
     ]

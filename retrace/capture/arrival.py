@@ -9,13 +9,14 @@ from __future__ import annotations
 import importlib.util
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
 
 _waiting: list[Path] = []
+_calls: list[Callable[[], None]] = []
 
 
 def start(directory: Path) -> None:
@@ -25,6 +26,16 @@ def start(directory: Path) -> None:
         directory: exists; one file for each process is made in it.
     """
     _waiting.append(directory)
+    _await()
+
+
+def call(function: Callable[[], None]) -> None:
+    """Call a function once jax is there."""
+    _calls.append(function)
+    _await()
+
+
+def _await() -> None:
     if "jax" in sys.modules:
         _arrived()
     elif _watcher not in sys.meta_path:
@@ -34,7 +45,7 @@ def start(directory: Path) -> None:
 def stop(directory: Path | None = None) -> None:
     """End the recording into a directory, or all of them."""
     _waiting[:] = [path for path in _waiting if directory is not None and path != directory]
-    if not _waiting and _watcher in sys.meta_path:
+    if not _waiting and not _calls and _watcher in sys.meta_path:
         sys.meta_path.remove(_watcher)
     if "retrace.capture.session" in sys.modules:
         from retrace.capture.session import stop as stop_recording
@@ -85,12 +96,15 @@ class _Loader(Loader):
 
 def _arrived() -> None:
     directories, _waiting[:] = list(_waiting), []
+    functions, _calls[:] = list(_calls), []
     # What fails here fails inside the program's own `import jax`.
     try:
         from retrace.capture.session import start as start_recording
 
         for directory in directories:
             start_recording(directory)
+        for function in functions:
+            function()
     except Exception as error:  # noqa: BLE001 - the guard of the program's own import
         trace = "".join(traceback.format_exception(error)).rstrip()
         sys.stderr.write(

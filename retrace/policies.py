@@ -1,0 +1,231 @@
+"""What a process does about misses from here on: nothing, record, warn or raise."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterable
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from retrace.errors import RetraceError, UsageError
+from retrace.guard import Decorated, Functions, Guard, freeze, make_budget
+from retrace.live import install, is_off, uninstall
+
+if TYPE_CHECKING:
+    from retrace.budget import Budget
+    from retrace.model import Verdict
+    from retrace.present.view import View
+    from retrace.watch import Watch
+
+MODES = ("record", "warn", "raise", "off")
+DEAR = 0.1
+"""Seconds that the misses of one function and cause cost before `warn` speaks of them."""
+
+_AGAIN = (10, 100, 1_000, 10_000)
+"""At these repetitions of one function and cause a line says that it goes on."""
+_MOST = 10
+"""Messages a minute."""
+
+
+class policy(Guard):  # noqa: N801 - it is used like a function
+    """What this process does about misses: as a statement from here on, or for a block.
+
+    The latest one holds; at the end of a block the one before it holds again.
+
+    Args:
+        mode: "record" records everything, as `install`; "warn" prints the message of a
+            miss on stderr, once a cause and function; "raise" is `freeze`; "off" does
+            nothing.
+        f: a function, a name, a pattern, several of these, or None: everything.
+        allow: causes that do not count.
+        warmup: so many misses of each function pass, the first ones.
+        dear: seconds that the misses of one function and cause cost before "warn" tells.
+        every: whether "warn" also tells what can perhaps not be avoided.
+
+    Raises:
+        RetraceError: at a call that misses, under "raise".
+        UsageError: an argument is nonsense.
+
+    Example:
+        >>> import retrace
+        >>> with retrace.policy("warn"):
+        ...     pass
+    """
+
+    def __init__(
+        self,
+        mode: str,
+        f: Functions = None,
+        *,
+        allow: Iterable[str] = (),
+        warmup: int = 0,
+        dear: float = DEAR,
+        every: bool = False,
+    ) -> None:
+        super().__init__()
+        if mode not in MODES:
+            from retrace.budget import nearest
+
+            guess = nearest(str(mode), MODES) or f": it is one of {', '.join(MODES)}"
+            raise UsageError(f"there is no policy {mode!r}{guess}")
+        self._mode = mode
+        self._arguments = (f, tuple(allow), warmup)
+        self._worth = (dear, every)
+        self._undo: list[policy | None] = []
+        self._effect: _Warner | freeze | None = None
+        self._standing = False
+        if not is_off():
+            make_budget("policy", f, {"misses": 0}, self._arguments[1], warmup)
+            self._set()
+            self._standing = True
+
+    def end(self) -> None:
+        """Let the policy before this one hold again."""
+        global _holding
+        self._standing = False
+        if self._undo:
+            before = self._undo.pop()
+            if _holding is self:
+                self.suspend()
+                _holding = before
+                if before is not None:
+                    before.resume()
+
+    def __enter__(self) -> Self:
+        if not self._standing and not is_off():
+            self._set()
+        self._standing = False
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.end()
+
+    def __call__(self, function: Decorated) -> Decorated:
+        self.end()
+        return super().__call__(function)
+
+    def _again(self) -> Self:
+        copy = super()._again()
+        vars(copy).update(_undo=[], _effect=None)
+        return copy
+
+    def _set(self) -> None:
+        global _holding
+        self._undo.append(_holding)
+        if _holding is not None:
+            _holding.suspend()
+        _holding = self
+        self.resume()
+
+    def resume(self) -> None:
+        """Hold from here on."""
+        f, allow, warmup = self._arguments
+        if self._mode == "raise":
+            self._effect = freeze(f, allow=allow, warmup=warmup)
+        elif self._mode == "warn":
+            budget = make_budget("policy", f, {"misses": 0}, allow, warmup)
+            self._effect = _Warner(budget, *self._worth)
+        elif self._mode == "record":
+            install()
+
+    def suspend(self) -> None:
+        """Hold no longer, while another policy does."""
+        if self._effect is not None:
+            self._effect.end()
+            self._effect = None
+        if self._mode == "record":
+            uninstall()
+
+
+_holding: policy | None = None
+
+
+class _Warner:
+    """Prints the message of each miss that is worth it, when it was compiled."""
+
+    def __init__(self, budget: Budget, dear: float, every: bool) -> None:
+        from retrace.watch import watch
+
+        self._budget = budget
+        self._dear = dear
+        self._every = every
+        self._lock = threading.Lock()
+        self._passed: dict[str, int] = {}
+        self._times: dict[tuple[str, str], int] = {}
+        self._spent: dict[tuple[str, str], float] = {}
+        self._told: set[tuple[str, str]] = set()
+        self._recent: list[float] = []
+        self._watch: Watch = watch()
+        self._watch.open(self)
+
+    def end(self) -> None:
+        """Warn no more."""
+        self._watch.close(self)
+
+    def begun(self, number: int) -> BaseException | None:
+        """Nothing: what it cost is not known yet."""
+        return None
+
+    def compiled(self, number: int) -> BaseException | None:
+        """A miss is over: tell of it where that is worth it."""
+        found = self._watch.judged(number)
+        if found is not None and (text := self._text(*found)):
+            try:
+                sys.stderr.write(f"{text}\n")
+                sys.stderr.flush()
+            except (OSError, ValueError, AttributeError):
+                pass  # closed, or None: there is nobody to tell
+        return None
+
+    def _text(self, view: View, verdict: Verdict) -> str:
+        from retrace.present.terminal import message
+        from retrace.present.words import name, ordinal
+
+        function, cause = verdict.miss.function, verdict.cause.value
+        if not self._budget.matches(function) or cause in self._budget.allow:
+            return ""
+        worth = ("yes", "maybe") if self._every else ("yes",)
+        key = (function.site, cause)
+        with self._lock:
+            passed = self._passed[function.site] = self._passed.get(function.site, 0) + 1
+            if passed <= self._budget.warmup or verdict.avoidable not in worth:
+                return ""
+            times = self._times[key] = self._times.get(key, 0) + 1
+            self._spent[key] = self._spent.get(key, 0.0) + verdict.miss.seconds
+            if key in self._told:
+                if times in _AGAIN:
+                    return f"retrace: {name(function)}: {cause} for the {ordinal(times)} time"
+                return ""
+            if self._spent[key] < self._dear or not self._may_speak():
+                return ""
+            self._told.add(key)
+        return message(view, verdict)
+
+    def _may_speak(self) -> bool:
+        now = time.monotonic()
+        self._recent = [at for at in self._recent if now - at < 60]
+        if len(self._recent) >= _MOST:
+            return False
+        self._recent.append(now)
+        return True
+
+
+def start_from_environment() -> None:
+    """Do what `RETRACE_POLICY` says, once jax is there; a wrong value is told and ignored."""
+    from retrace.capture.arrival import call
+
+    def begin() -> None:
+        try:
+            policy(os.environ["RETRACE_POLICY"])
+        except RetraceError as error:
+            sys.stderr.write(f"retrace: RETRACE_POLICY: {error}\n")
+
+    call(begin)

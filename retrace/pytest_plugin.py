@@ -1,0 +1,203 @@
+"""The pytest plugin: asleep in every run of the environment until a test or an option asks.
+
+Loaded by entry point, so that nothing but pytest and the standard library is
+imported here; the rest, jax with it, where a test is watched for the first time.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+
+if TYPE_CHECKING:
+    from retrace.live import recording
+    from retrace.testing import Watched
+
+_MARKER = (
+    "retrace(max_traces=None, allow=None, functions=None, warmup=0, compiles=None, "
+    "lowerings=None, seconds=None, causes=None): fail where JAX traces or compiles too often; "
+    "without arguments, where anything but a first trace misses JAX's caches"
+)
+_WATCHED = pytest.StashKey["Watched"]()
+_EXPLAINED = pytest.StashKey[str]()
+
+
+class _Row(NamedTuple):
+    """The misses of one function and cause in one test."""
+
+    seconds: float
+    text: str
+    test: str
+
+
+class _State:
+    def __init__(self) -> None:
+        self.rows: list[_Row] = []
+        self.directory: Path | None = None
+
+
+_STATE = pytest.StashKey[_State]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Our options."""
+    group = parser.getgroup("retrace", "what JAX traces and compiles")
+    group.addoption(
+        "--retrace", action="store_true", help="record every test and list the slowest misses"
+    )
+    group.addoption(
+        "--retrace-dir",
+        metavar="DIR",
+        help="write a recording of the whole run to DIR, for `retrace report DIR`",
+    )
+    group.addoption(
+        "--retrace-top",
+        type=int,
+        metavar="N",
+        help="how many of the slowest misses to list (10); implies --retrace",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the marker, and begin the recording where one is asked for."""
+    config.addinivalue_line("markers", _MARKER)
+    config.stash[_STATE] = _State()
+    named = config.getoption("--retrace-dir")
+    if named and not _is_off():
+        _begin(config, Path(named))
+
+
+def _begin(config: pytest.Config, named: Path) -> None:
+    from retrace.capture.arrival import start
+    from retrace.errors import RetraceError
+    from retrace.store.place import create
+
+    worker = hasattr(config, "workerinput")
+    try:
+        directory = create(config.invocation_params.dir / named, append=worker)
+    except RetraceError as error:
+        raise pytest.UsageError(f"--retrace-dir: {error}") from None
+    # Under xdist the tests run in the workers, each of which writes a file of its own.
+    if worker or not getattr(config.option, "numprocesses", None):
+        config.stash[_STATE].directory = directory
+        start(directory)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """End the recording."""
+    state = config.stash.get(_STATE, None)
+    if state is not None and state.directory is not None:
+        from retrace.capture.arrival import stop
+
+        stop(state.directory)
+
+
+def _is_off() -> bool:
+    return os.environ.get("RETRACE") == "0"
+
+
+def _lists(config: pytest.Config) -> bool:
+    return bool(config.getoption("--retrace")) or config.getoption("--retrace-top") is not None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Watch a test from its setup on, so that what its fixtures traced is known."""
+    marked = item.get_closest_marker("retrace") is not None
+    if _is_off() or not (marked or _lists(item.config)):
+        return (yield)
+    from retrace.testing import Watched
+
+    with Watched() as watched:
+        item.stash[_WATCHED] = watched
+        try:
+            return (yield)
+        finally:
+            del item.stash[_WATCHED]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """Hold the test to its markers."""
+    __tracebackhide__ = True
+    watched = item.stash.get(_WATCHED, None)
+    if watched is None:
+        return (yield)
+    from retrace.errors import UsageError
+
+    try:
+        watched.begin([(mark.args, mark.kwargs) for mark in item.iter_markers("retrace")])
+    except UsageError as error:
+        pytest.fail(f"@pytest.mark.retrace: {error}", pytrace=False)
+    try:
+        result = yield
+    except BaseException:
+        _explain(item, watched)
+        raise
+    if heads := _explain(item, watched):
+        pytest.fail("\n".join(heads), pytrace=False)
+    return result
+
+
+def _explain(item: pytest.Item, watched: Watched) -> list[str]:
+    """What was exceeded; the explanation goes into a section of the test's report."""
+    found = watched.excesses()
+    item.stash[_EXPLAINED] = found.text
+    return found.heads
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Put what the test missed into its report, which xdist carries to the main process."""
+    report = yield
+    watched = item.stash.get(_WATCHED, None)
+    if call.when == "call" and (text := item.stash.get(_EXPLAINED, "")):
+        report.sections.append(("retrace", text))
+    if watched is not None and call.when == "teardown" and _lists(item.config):
+        report.__dict__["retrace_rows"] = watched.rows()
+    return report
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_report_teststatus(report: pytest.TestReport, config: pytest.Config) -> None:
+    """Collect the rows of a test that ended, in the process that prints."""
+    if hasattr(config, "workerinput"):
+        return
+    rows: list[tuple[float, str]] = report.__dict__.pop("retrace_rows", [])
+    state = config.stash[_STATE]
+    state.rows += [_Row(seconds, text, report.nodeid) for seconds, text in rows]
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    """List the slowest misses."""
+    if not _lists(config) or _is_off():
+        return
+    rows = sorted(config.stash[_STATE].rows, reverse=True)
+    top: Any = config.getoption("--retrace-top")
+    shown = rows[: 10 if top is None else max(0, top)]
+    terminalreporter.section("retrace: slowest misses")
+    if not rows:
+        terminalreporter.write_line("no misses: nothing was traced or compiled")
+    for row in shown:
+        terminalreporter.write_line(f"{row.seconds:8.2f} s  {row.text}  {row.test}")
+    if len(rows) > len(shown):
+        rest = rows[len(shown) :]
+        spent = sum(row.seconds for row in rest)
+        terminalreporter.write_line(f"and {len(rest):,} more, {spent:.2f} s")
+
+
+@pytest.fixture
+def retrace_recording() -> Iterator[recording]:
+    """A recording of this test; `retrace_recording.misses` are its misses up to now."""
+    import retrace
+
+    with retrace.recording() as recorded:
+        yield recorded

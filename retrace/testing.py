@@ -1,0 +1,130 @@
+"""One test under watch: what it missed, and whether that was too much."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+from retrace import budget
+from retrace.causes import Cause
+from retrace.errors import UsageError
+from retrace.guard import in_order, make_budget, unmatched
+from retrace.present.guard import explanation
+from retrace.present.message import where
+from retrace.present.words import name, times
+from retrace.watch import of_numbers, watch
+
+_SAID = "pytest.mark.retrace"
+_LIMITS = {
+    "max_traces": "traces",
+    "compiles": "compiles",
+    "lowerings": "lowerings",
+    "seconds": "seconds",
+}
+_KNOWN = (*_LIMITS, "allow", "functions", "warmup", "causes")
+
+
+class Found(NamedTuple):
+    """What came of a test."""
+
+    heads: list[str]
+    """What was exceeded, a line each."""
+    text: str
+    """The explanation; empty where there is none."""
+
+
+class Watched:
+    """The misses of one test, from the setup of its fixtures on."""
+
+    def __init__(self) -> None:
+        self._watch = watch()
+        self._start = self._called = 0
+        self._budgets: list[budget.Budget] = []
+
+    def __enter__(self) -> Self:
+        self._start = self._called = self._watch.open()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._watch.close()
+
+    def begin(self, marks: Sequence[tuple[Sequence[Any], Mapping[str, Any]]]) -> None:
+        """The test itself begins.
+
+        Args:
+            marks: arguments of its markers, the closest first; of several that name the
+                same functions the closest holds.
+
+        Raises:
+            UsageError: a marker has an argument that is nonsense.
+        """
+        budgets: dict[object, budget.Budget] = {}
+        for arguments, options in marks:
+            made = _budget(arguments, options)
+            budgets.setdefault(made.functions, made)
+        self._budgets = list(budgets.values())
+        self._called = self._watch.position
+
+    def excesses(self) -> Found:
+        """What the test has exceeded, explained."""
+        unknown = [
+            text for one in self._budgets for text in unmatched(self._watch, one.functions)
+        ]
+        numbers = self._watch.numbers(self._called)
+        if unknown or not numbers:
+            return Found(unknown, "")
+        view = self._watch.view()
+        verdicts = of_numbers(view.verdicts, numbers)
+        found = [e for one in self._budgets for e in budget.excesses(view, verdicts, one)]
+        if not found:
+            return Found([], "")
+        heads = [excess.text for excess in found]
+        counted = in_order(view, (v for excess in found for v in excess.verdicts))
+        return Found(heads, explanation(view, heads, counted))
+
+    def rows(self) -> list[tuple[float, str]]:
+        """Seconds and words, by function and cause, of all that the test missed."""
+        numbers = self._watch.numbers(self._start)
+        if not numbers:
+            return []
+        view = self._watch.view()
+        rows: list[tuple[float, str]] = []
+        for group in view.groups(of_numbers(view.verdicts, numbers)):
+            who = name(group.shown.miss.function)
+            if group.cause is Cause.EAGER_OP:
+                who = "eager operations"
+            often = f", {times(len(group.verdicts))}" if len(group.verdicts) > 1 else ""
+            worth = ", avoidable" if group.avoidable == "yes" else ""
+            said = f"{who} ({where(view, group)}): {group.cause.value}{often}{worth}"
+            rows.append((round(group.seconds, 4), said))
+        return rows
+
+
+def _budget(arguments: Sequence[Any], options: Mapping[str, Any]) -> budget.Budget:
+    if arguments:
+        raise UsageError(f"it takes arguments by name: {', '.join(_KNOWN)}")
+    for option in options:
+        if option not in _KNOWN:
+            raise UsageError(
+                f"there is no argument {option!r}{budget.nearest(option, _KNOWN)}"
+                f" (it takes {', '.join(_KNOWN)})"
+            )
+    most: dict[str, float] = {
+        limit: options[option]
+        for option, limit in _LIMITS.items()
+        if options.get(option) is not None
+    }
+    causes: Mapping[str, int] = options.get("causes") or {}
+    most.update({str(cause): number for cause, number in causes.items()})
+    allow = options.get("allow")
+    if allow is None:
+        allow = () if most else (Cause.FIRST_TRACE,)
+    return make_budget(
+        _SAID, options.get("functions"), most or {"misses": 0}, allow, options.get("warmup", 0)
+    )

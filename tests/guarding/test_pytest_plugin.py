@@ -1,0 +1,160 @@
+"""A test suite goes in, what pytest says of it comes out."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from importlib.metadata import entry_points
+from pathlib import Path
+
+import pytest
+
+from retrace.store.reader import read
+
+HEAD = """
+import asyncio, functools
+import jax, numpy as np, pytest
+
+@jax.jit
+def step(x):
+    return x * 2
+
+def ones(n):
+    return np.ones(n, np.float32)
+"""
+
+
+def run(
+    folder: Path, *options: str, source: str | None = None
+) -> subprocess.CompletedProcess[str]:
+    if source is not None:
+        (folder / "test_it.py").write_text(HEAD + textwrap.dedent(source))
+    loaded = any(point.name == "retrace" for point in entry_points(group="pytest11"))
+    ours = () if loaded else ("-p", "retrace.pytest_plugin")
+    return subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            *(
+                "-p",
+                "no:cacheprovider",
+                "-p",
+                "no:jaxtyping",
+                "-W",
+                "error",
+                *ours,
+                *options,
+                str(folder),
+            ),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=folder,
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+            "JAX_PLATFORMS": "cpu",
+        },
+    )
+
+
+GUARDED = """
+@pytest.mark.retrace(max_traces=1, functions=["step"])
+def test_too_often():
+    step(ones(2)), step(ones(3))
+
+@pytest.mark.retrace(max_traces=1)
+def test_another_window():
+    step(ones(4)), step(ones(4))
+
+@pytest.mark.retrace(allow=["first-trace", "shape-changed"])
+def test_allowed():
+    step(ones(5)), step(ones(6))
+
+@pytest.mark.retrace
+class TestClass:
+    @pytest.mark.parametrize("size", [7, 8])
+    def test_each(self, size):
+        again = jax.jit(lambda x: x + 1)
+        again(ones(size)), again(ones(size))
+
+    def test_lambdas(self):
+        for _ in range(3):
+            jax.jit(lambda x: x + 1)(ones(2))
+
+def in_loop(test):
+    @functools.wraps(test)
+    def run():
+        asyncio.run(test())
+    return run
+
+@in_loop
+@pytest.mark.retrace(max_traces=0, functions="step")
+async def test_coroutine():
+    await asyncio.sleep(0)
+    step(ones(9))
+
+@pytest.mark.retrace(max_trace=1)
+def test_misspelt():
+    pass
+
+@pytest.mark.retrace(max_traces=1, functions="stpe")
+def test_unmatched():
+    pass
+
+def test_unmarked():
+    step(ones(10)), step(ones(11))
+
+def test_recording(retrace_recording):
+    step(ones(12))
+    assert [miss.function.name for miss in retrace_recording.misses] == ["step"]
+"""
+
+
+@pytest.mark.parametrize("options", [(), ("-n", "2")], ids=["one process", "workers"])
+def test_a_guarded_suite(options: tuple[str, ...], tmp_path: Path) -> None:
+    if options:
+        pytest.importorskip("xdist")
+    done = run(tmp_path, "--strict-markers", "--retrace-top=3", "-rA", *options, source=GUARDED)
+    said = done.stdout
+    assert done.returncode == 1, said + done.stderr
+    failed = {
+        line.split("::", 1)[1].split(" ")[0] for line in said.splitlines() if "FAILED t" in line
+    }
+    assert failed == {
+        "test_too_often",
+        "TestClass::test_lambdas",
+        "test_coroutine",
+        "test_misspelt",
+        "test_unmatched",
+    }, said
+    assert "step was traced twice" in said or "step was traced 2 times" in said
+    assert "- retrace -" in said and "float32[2] -> float32[3]" in said
+    assert "did you mean max_traces" in said and "stpe" in said
+    assert "pytest_plugin.py" not in said and "watch.py" not in said
+    assert "retrace: slowest misses" in said and " more, " in said
+
+
+def test_a_run_that_does_not_use_it_imports_nothing(tmp_path: Path) -> None:
+    (tmp_path / "test_plain.py").write_text(
+        "import sys\ndef test_plain():\n"
+        "    assert 'retrace.pytest_plugin' in sys.modules\n"
+        "    heavy = {'jax', 'numpy', 'deepdiff', 'typer', 'retrace.model', 'retrace.live'}\n"
+        "    assert not heavy & set(sys.modules)\n"
+    )
+    done = run(tmp_path, "--strict-markers", "-p", "no:hypothesispytest")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "retrace:" not in done.stdout
+
+
+def test_the_whole_run_is_recorded(tmp_path: Path) -> None:
+    source = "def test_it():\n    step(ones(2))\n"
+    done = run(tmp_path, "--retrace-dir", "recorded", source=source)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert [miss.function.name for miss in read([tmp_path / "recorded"]).misses] == ["step"]
+    again = run(tmp_path, "--retrace-dir", "recorded")
+    assert again.returncode == 4 and "--retrace-dir" in again.stderr
