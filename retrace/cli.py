@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 import typer.core
 
-from retrace import console
+from retrace import commands, console
 from retrace.errors import RetraceError, UsageError
 
 if TYPE_CHECKING:
     from retrace.model import Verdict
     from retrace.present.view import View
 
-DONE = 0
+DONE = commands.DONE
 FOUND = 1
 """A check found what it was told to find."""
 WRONG = 2
@@ -32,11 +32,8 @@ SORTS = ("seconds", "count", "time")
 _Complaint: type[Exception] = typer.BadParameter.__mro__[2]
 
 # Markup off: help is plain text in a pipe as on a terminal, and rich is never loaded.
-app = typer.Typer(
-    add_completion=False,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+_HELP = {"help_option_names": ["-h", "--help"]}
+app = typer.Typer(add_completion=False, rich_markup_mode=None, context_settings=_HELP)
 
 
 class RunCommand(typer.core.TyperCommand):
@@ -179,8 +176,8 @@ def report(
         if code is not None:
             _one_of(option, code, codes)
     gc.disable()  # a report makes many objects, no rings of them, and ends
-    view = _read(directories or [])
-    verdicts = _selected(view, function, cause)
+    view = read_view(directories or [])
+    verdicts = selected(view, function, cause)
     console.write(_report(view, verdicts, format, sort, keys, output), output)
     failing = [verdict for verdict in verdicts if verdict.cause.value in (fail_on or ())]
     if failing:
@@ -209,8 +206,8 @@ def show(
     """
     _one_of("--format", format, ("text", "json"))
     gc.disable()
-    view = _read([] if directory is None else [directory])
-    verdict = _found(view, miss)
+    view = read_view([] if directory is None else [directory])
+    verdict = found_miss(view, miss)
     if format == "json":
         from retrace.present import machine
 
@@ -222,6 +219,10 @@ def show(
         text = terminal.show(view, verdict, width=width, paint=paint)
     console.write(text, output)
     return DONE
+
+
+app.command()(commands.programs)
+app.command()(commands.diff)
 
 
 def main() -> NoReturn:
@@ -289,11 +290,11 @@ def _summarise(directory: Path, *, newest: bool) -> None:
         console.say("the program never imported jax: there was nothing to record")
         return
     try:
-        view = _read([directory])
+        view = read_view([directory])
     except RetraceError as error:
         console.say(str(error))
         return
-    shown, here = str(directory), _here()
+    shown, here = str(directory), console.here()
     if here and shown.startswith(here + os.sep):
         shown = shown[len(here) + 1 :]
     width, paint = console.terminal(sys.stderr)
@@ -310,7 +311,7 @@ def _complaint(error: Any) -> str:
     said = error.format_message().strip().rstrip(".").replace("\n", " ")
     if said.startswith("No such command") and "ean" not in said:
         named = said.split("'")[1:2] or [""]
-        said += _nearest(named[0], ("run", "report", "show"))
+        said += _nearest(named[0], ("run", "report", "show", "programs", "diff"))
     said = f"{said[:1].lower()}{said[1:]}"
     return f"{said}{'' if said.endswith('?') else ';'} see `{path} --help`"
 
@@ -333,24 +334,19 @@ def _one_of(option: str, value: str, known: Sequence[str]) -> None:
         raise UsageError(f"{option} does not know {value!r}{guess}")
 
 
-def _read(directories: list[Path]) -> View:
+def read_view(directories: list[Path]) -> View:
+    """What was recorded, explained; the newest recording where none is named."""
     from retrace.present.view import View
     from retrace.reason.verdict import judge
     from retrace.store.place import newest
     from retrace.store.reader import read
 
     recording = read(directories or [newest()])
-    return View(recording, judge(recording), _here())
+    return View(recording, judge(recording), console.here())
 
 
-def _here() -> str:
-    try:
-        return os.getcwd()
-    except OSError:  # the directory is gone
-        return ""
-
-
-def _selected(view: View, function: str | None, cause: str | None) -> list[Verdict]:
+def selected(view: View, function: str | None, cause: str | None) -> list[Verdict]:
+    """The misses of one function, or of one cause; raises UsageError on an unknown name."""
     verdicts = view.verdicts
     if function is not None:
         verdicts = [
@@ -367,7 +363,8 @@ def _selected(view: View, function: str | None, cause: str | None) -> list[Verdi
     return [v for v in verdicts if cause is None or v.cause.value == cause]
 
 
-def _found(view: View, text: str) -> Verdict:
+def found_miss(view: View, text: str) -> Verdict:
+    """The miss that an id or a label means; raises UsageError where there is not just one."""
     found = view.find(text)
     if len(found) == 1:
         return found[0]

@@ -21,6 +21,14 @@ def say(text: str) -> None:
         pass
 
 
+def here() -> str:
+    """The working directory; nothing where it is gone."""
+    try:
+        return os.getcwd()
+    except OSError:
+        return ""
+
+
 def terminal(stream: Any, output: Path | None = None) -> tuple[int, Any]:
     """Columns and colours of where the text goes."""
     from retrace.present.terminal import colour, plain

@@ -280,7 +280,7 @@ def _used(listing: Listing, variable: int) -> Frame | None:
 def _repeated(old: Listing, new: Listing) -> tuple[Repeated, ...] | None:
     if len(old.equations) == len(new.equations):
         return None
-    for tokens in (_exact, _numberless):
+    for tokens in (_exact, numberless):
         found = repeats(tokens(old), tokens(new))
         if not found:
             continue
@@ -299,7 +299,8 @@ def _exact(listing: Listing) -> Sequence[Hashable]:
     return listing.equations
 
 
-def _numberless(listing: Listing) -> Sequence[Hashable]:
+def numberless(listing: Listing) -> Sequence[Hashable]:
+    """The equations with their literals and indices left out."""
     # `weights[i]` in a loop over i: the same block with another number in it.
     known: dict[str, Hashable] = {}
     for text in set(listing.equations):

@@ -9,10 +9,12 @@ from typing import TypeAlias
 
 from retrace.causes import Cause
 from retrace.model import Stage, Verdict
+from retrace.present import difference
 from retrace.present.message import Line, eager_row, heading, lines, origin, where
 from retrace.present.sentences import explanation
 from retrace.present.view import Group, Sort, View
 from retrace.present.words import clean, count, cut, listed, name, place, seconds
+from retrace.reason.program import Comparison
 
 Paint: TypeAlias = Callable[[str, str], str]
 """Takes a text and a style to the text in that style."""
@@ -370,6 +372,9 @@ def show(view: View, verdict: Verdict, *, width: int = 80, paint: Paint = plain)
     rows.append(Line("when", (when, f"thread {clean(miss.thread)}", view.process(miss.run))))
     rows.append(Line("id", (miss.id, view.label(miss))))
     out += ["", *_body(rows, width, paint), *_key(verdict, width)]
+    program = verdict.program if isinstance(verdict.program, Comparison) else None
+    if program is not None and program.kind != "identical" and (sides := program.listings()):
+        out += ["", "program", *difference.lines(view, *sides, width, paint)]
     return "\n".join(out) + "\n"
 
 

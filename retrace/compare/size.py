@@ -1,0 +1,105 @@
+"""Where programs are large: their equations by source line, sub-programs included."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from retrace.compare.equation import inner, primitive
+from retrace.compare.programs import numberless, place
+from retrace.compare.repeats import runs
+from retrace.model import Frame, Listing, Stack
+
+_DEEPEST = 40
+_LENGTH = re.compile(r"\tlength=(\d+)")
+_FEWEST_TIMES = 8
+_FEWEST_EQUATIONS = 24
+"""A block that is repeated less is not worth a word."""
+
+
+class Sample(NamedTuple):
+    """Equations of one kind, traced on one stack."""
+
+    primitive: str
+    stack: Stack
+
+
+class Amount(NamedTuple):
+    """How many equations there are, and how many run."""
+
+    equations: int
+    run: int
+    """As `equations`, times the trip counts of the scans around them."""
+
+
+class Unrolled(NamedTuple):
+    """A block that stands in a program many times in a row."""
+
+    place: Frame | None
+    primitives: tuple[str, ...]
+    times: int
+
+    @property
+    def saved(self) -> int:
+        """So many equations fewer a loop of JAX's own would have."""
+        return (self.times - 1) * len(self.primitives)
+
+
+def samples(programs: Iterable[Listing], listings: Mapping[str, Listing]) -> dict[Sample, Amount]:
+    """The equations of programs, by stack and primitive."""
+    walk = _Walk(listings)
+    for program in programs:
+        walk.program(program, 1, 1, (), 0)
+    return {sample: Amount(*walk.found[sample]) for sample in walk.found}
+
+
+class _Walk:
+    def __init__(self, listings: Mapping[str, Listing]) -> None:
+        self.found: dict[Sample, list[int]] = {}
+        self._listings = listings
+        self._groups: dict[str, Counter[tuple[str, int]]] = {}
+
+    def program(self, listing: Listing, times: int, trips: int, outer: Stack, depth: int) -> None:
+        groups = self._groups.get(listing.id)
+        if groups is None:
+            places = listing.places or [-1] * len(listing.equations)
+            groups = Counter(zip(listing.equations, places, strict=True))
+            self._groups[listing.id] = groups
+        for (text, at), number in groups.items():
+            stack = (*(listing.stacks[at] if at >= 0 else ()), *outer)
+            row = self.found.setdefault(Sample(primitive(text), stack), [0, 0])
+            row[0] += number * times
+            row[1] += number * times * trips
+            if "@" not in text or depth >= _DEEPEST:
+                continue
+            name, length = primitive(text), _LENGTH.search(text)
+            inside = trips * (int(length[1]) if name == "scan" and length else 1)
+            for hash_ in inner(text):
+                sub = self._listings.get(listing.inner.get(hash_, ""))
+                if sub is not None:
+                    self.program(sub, number * times, inside, stack, depth + 1)
+
+
+def unrolled(programs: Iterable[Listing], listings: Mapping[str, Listing]) -> list[Unrolled]:
+    """The blocks that a Python loop left in programs, those that cost most first."""
+    found: dict[tuple[Frame | None, tuple[str, ...]], Unrolled] = {}
+    seen: set[str] = set()
+    waiting = list(programs)
+    while waiting:
+        listing = waiting.pop()
+        if listing.id in seen:
+            continue
+        seen.add(listing.id)
+        waiting += [listings[id_] for id_ in listing.inner.values() if id_ in listings]
+        for run in runs(numberless(listing)):
+            if run.times < _FEWEST_TIMES or run.times * run.length < _FEWEST_EQUATIONS:
+                continue
+            rows = range(run.start, run.start + run.length)
+            at = next(filter(None, (place(listing, index) for index in rows)), None)
+            named = tuple(primitive(listing.equations[index]) for index in rows)
+            block = Unrolled(at, named, run.times)
+            if block.times > found.get((at, named), block._replace(times=0)).times:
+                found[at, named] = block
+    return sorted(found.values(), key=lambda block: -block.saved)

@@ -1,0 +1,64 @@
+"""Equations per source line, for people."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from retrace.compare.programs import own_frame
+from retrace.compare.size import Amount, Sample, Unrolled
+from retrace.model import Frame
+from retrace.present.program import at
+from retrace.present.view import View
+from retrace.present.words import clean, count, cut, listed
+
+_MOST_LINES = 20
+_MOST_BLOCKS = 5
+
+
+def table(
+    view: View,
+    programs: int,
+    samples: Mapping[Sample, Amount],
+    blocks: Sequence[Unrolled],
+    width: int = 80,
+) -> str:
+    """The lines with most equations, and the loops that were unrolled."""
+    total = sum(amount.equations for amount in samples.values())
+    run = sum(amount.run for amount in samples.values())
+    rows: dict[tuple[Frame | None, str], list[int]] = {}
+    named: dict[tuple[Frame | None, str], Counter[str]] = {}
+    for sample, amount in samples.items():
+        frame = own_frame(sample.stack)
+        # Two columns of one line, and two functions that share it, are told apart by name.
+        key = (frame, "" if frame is None else frame.function)
+        row = rows.setdefault(key, [0, 0])
+        row[0] += amount.equations
+        row[1] += amount.run
+        named.setdefault(key, Counter())[sample.primitive] += amount.equations
+    said = f"retrace: {count(total, 'equation')} in {count(programs, 'program')}"
+    out = [f"{said}, {run:,} with the trips of their scans" if run != total else said, ""]
+    if not total:
+        return out[0] + "\n"
+    out.append(f"{'equations':>10} {'share':>7} {'run':>10}   line, function, primitives")
+    worst = sorted(rows.items(), key=lambda item: -item[1][0])
+    for key, (equations, runs) in worst[:_MOST_LINES]:
+        frame, function = key
+        what = listed([clean(name, 24) for name, _ in named[key].most_common()], 3)
+        where = f"{at(view, frame)} {clean(function, 32)}".strip()
+        share = f"{100 * equations / total:.1f} %"
+        text = cut(f"{where}   {what}", max(20, width - 32))
+        out.append(f"{equations:>10,} {share:>7} {runs:>10,}   {text}")
+    if len(worst) > _MOST_LINES:
+        rest = sum(amounts[0] for _, amounts in worst[_MOST_LINES:])
+        lines = count(len(worst) - _MOST_LINES, "more line")
+        out.append(f"{rest:>10,} {100 * rest / total:>5.1f} % {'':>10}   {lines}")
+    for block in blocks[:_MOST_BLOCKS]:
+        what = listed([clean(name, 24) for name in block.primitives], 4)
+        out += [
+            "",
+            f"unrolled   {at(view, block.place)} runs {what} {block.times:,} times in a row",
+            "           `jax.lax.scan` or `jax.lax.fori_loop` (`jax.vmap` where the rounds are",
+            f"           independent) leaves one: {block.saved:,} equations fewer",
+        ]
+    return "\n".join(out) + "\n"

@@ -1,0 +1,250 @@
+"""Programs under JAX: recorded, compared with the earlier one, told by the user's own lines."""
+
+# JAX's own annotations are partial.
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownLambdaType=false, reportUnknownVariableType=false
+
+from __future__ import annotations
+
+import functools
+import gzip
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from retrace.capture.session import begin_file, session
+from retrace.compare.size import samples, unrolled
+from retrace.model import Kind, Listing, Recording, Verdict
+from retrace.present import pprof
+from retrace.present.program import evidence
+from retrace.present.view import View
+from retrace.reason.verdict import judge
+from retrace.store.programs import Library, decode, encode
+from retrace.store.reader import read
+
+ones = np.ones(3, np.float32)
+Judged = tuple[Recording, list[Verdict]]
+Run = Callable[[Callable[[], object]], Judged]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    """Record a program into a file; the misses of its functions, judged."""
+
+    def recorded(program: Callable[[], object]) -> Judged:
+        writer = begin_file(tmp_path)
+        try:
+            program()
+        finally:
+            session().detach(writer)
+        recording = read([tmp_path])
+        assert recording.runs[0].losses == {}
+        kept = [v for v in judge(recording) if v.miss.function.kind is not Kind.OP]
+        return recording, kept
+
+    return recorded
+
+
+def listing_of(recording: Recording, verdict: Verdict) -> Listing:
+    assert verdict.miss.program is not None
+    return recording.listings[verdict.miss.program.listing or ""]
+
+
+def line_of(function: Any, after: int) -> str:
+    return f"{Path(__file__).name}:{function.__code__.co_firstlineno + after}"
+
+
+def said(judged: Judged, index: int = -1) -> list[str]:
+    recording, verdicts = judged
+    return evidence(
+        View(recording, judge(recording), str(Path(__file__).parent)), verdicts[index]
+    )
+
+
+def test_cond_is_one_program_for_both_values(run: Run) -> None:
+    @functools.partial(jax.jit, static_argnames="flag")
+    def step(x: Any, flag: bool) -> Any:
+        return jax.lax.cond(jnp.asarray(x[0] > 0), jnp.sin, jnp.cos, x)
+
+    _, verdicts = run(lambda: [step(ones, flag=flag) for flag in (True, False)])
+    assert [v.program_change for v in verdicts] == [None, "identical"]
+    assert verdicts[1].avoidable == "yes"
+
+
+def test_a_python_if_on_a_static_value_is_rightly_separate(run: Run) -> None:
+    @functools.partial(jax.jit, static_argnames="flag")
+    def step(x: Any, flag: bool) -> Any:
+        if flag:
+            return jnp.sin(x)
+        return jnp.cos(x) + x
+
+    judged = run(lambda: [step(ones, flag=flag) for flag in (True, False)])
+    last = judged[1][-1]
+    assert (last.program_change, last.avoidable) == ("different", "no")
+    assert last.fix is not None and "jax.lax.cond" in last.fix.text
+    assert any("now runs cos and add" in text for text in said(judged))
+
+
+def test_layers_in_a_python_loop_are_repeated(run: Run) -> None:
+    def step(x: Any, depth: int) -> Any:
+        for _ in range(depth):
+            x = jnp.tanh(x * 2.0)
+        return x
+
+    jitted = jax.jit(step, static_argnames="depth")
+    judged = run(lambda: [jitted(ones, depth=depth) for depth in (5, 7)])
+    assert judged[1][-1].program_change == "repeated"
+    assert judged[1][-1].fix is not None and "fori_loop" in judged[1][-1].fix.text
+    expected = f"{line_of(step, 2)} now runs mul and tanh 7 times instead of 5"
+    assert [text.rpartition("/")[2] for text in said(judged)] == [expected]
+
+
+def test_a_number_that_could_be_an_argument(run: Run) -> None:
+    @functools.partial(jax.jit, static_argnames="rate")
+    def decay(x: Any, rate: float) -> Any:
+        return x * rate
+
+    judged = run(lambda: [decay(ones, rate=rate) for rate in (0.5, 0.25)])
+    last = judged[1][-1]
+    assert (last.program_change, last.avoidable) == ("constants-only", "yes")
+    assert "0.5 -> 0.25" in said(judged)[0]
+
+
+def test_sizes_follow_the_axes_of_the_arguments(run: Run) -> None:
+    mean = jax.jit(lambda batch: jnp.mean(jnp.sin(batch)))
+    judged = run(lambda: [mean(np.ones((size, 4), np.float32)) for size in (32, 17)])
+    assert judged[1][-1].program_change == "shapes-only"
+    assert "axis 0 of batch (32 -> 17)" in said(judged)[0]
+
+
+def test_captured_arrays_are_told_by_object_and_never_read(run: Run) -> None:
+    tables = [jnp.arange(3.0), jnp.arange(3.0) + 1]
+
+    def made(table: Any) -> Any:
+        return jax.jit(lambda x: x + table)
+
+    _, verdicts = run(lambda: [made(tables[index])(ones) for index in (0, 0, 1)])
+    changes = [v.program_change for v in verdicts]
+    assert changes[:2] == [None, "identical"]
+    assert changes[2] == "constants-only"
+
+
+def test_5000_unrolled_additions_point_to_their_line(run: Run) -> None:
+    def total(x: Any) -> Any:
+        for _ in range(5000):
+            x = x + 1.0
+        return x
+
+    recording, verdicts = run(lambda: jax.jit(total).lower(ones))
+    program = listing_of(recording, verdicts[0])
+    (block,) = unrolled([program], recording.listings)
+    assert (block.primitives, block.times, block.saved) == (("add",), 5000, 4999)
+    assert block.place is not None
+    assert block.place.line == total.__code__.co_firstlineno + 2
+    assert len(encode([program])) < 100 * 5000
+
+
+def test_trips_of_a_scan_are_counted(run: Run) -> None:
+    @jax.jit
+    def loop(x: Any) -> Any:
+        return jax.lax.scan(lambda c, _: (jnp.sin(c), None), x, None, length=10)[0]
+
+    recording, verdicts = run(lambda: loop(ones))
+    found = samples([listing_of(recording, verdicts[0])], recording.listings)
+    amounts = {sample.primitive: tuple(amount) for sample, amount in found.items()}
+    assert amounts["scan"] == (1, 1)
+    assert amounts["sin"] == (1, 10)
+
+
+def test_what_is_written_is_what_is_read(run: Run) -> None:
+    def loss(x: Any) -> Any:
+        return jax.lax.scan(lambda c, v: (c * v, jax.nn.relu(c)), 1.0, x)[1].sum()
+
+    recording, verdicts = run(lambda: jax.jit(jax.grad(loss))(ones))
+    program = listing_of(recording, verdicts[0])
+    inner = [recording.listings[id_] for id_ in program.inner.values()]
+    assert inner
+    assert list(decode(encode([program, *inner]))) == [program, *inner]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"listings":["a"],"block":{"texts":[],"frames":[],"programs":[["a"]]}}',
+        '{"listings":["a"],"packed":"AAAA"}',
+        '{"listings":["a"],"block":{}}',
+        '{"listings":["a"],"packed":"%%%"',
+        '{"listings":[1,["a"]]}',
+        '{"listings":',
+    ],
+)
+def test_a_damaged_program_is_missing_and_harms_nothing(line: str) -> None:
+    library = Library()
+    library.add_line(line)
+    assert library.get("a") is None
+    assert "b" not in library
+
+
+# An independent reader of protocol buffers: field numbers to values.
+
+
+def fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
+    position = 0
+
+    def varint() -> int:
+        nonlocal position
+        value = shift = 0
+        while True:
+            byte = data[position]
+            position += 1
+            value |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                return value
+
+    while position < len(data):
+        key = varint()
+        if key & 7 == 0:
+            yield key >> 3, varint()
+        else:
+            assert key & 7 == 2
+            length = varint()
+            yield key >> 3, data[position : position + length]
+            position += length
+
+
+def one(data: bytes | int, field: int) -> Any:
+    assert isinstance(data, bytes)
+    return next(value for number, value in fields(data) if number == field)
+
+
+def test_the_profile_holds_each_equation_with_its_stack(run: Run) -> None:
+    def helper(x: Any) -> Any:
+        return jnp.sin(x) * 2.0
+
+    def step(x: Any) -> Any:
+        return helper(x) + helper(x)
+
+    recording, verdicts = run(lambda: jax.jit(step)(ones))
+    found = samples([listing_of(recording, verdicts[0])], recording.listings)
+    profile = list(fields(gzip.decompress(pprof.encode(found, "a comment"))))
+    strings = [bytes(value).decode() for field, value in profile if field == 6]  # pyright: ignore[reportArgumentType]
+    assert strings[0] == ""
+    functions = {one(v, 1): strings[one(v, 2)] for f, v in profile if f == 5}
+    locations = {
+        one(v, 1): (functions[one(one(v, 4), 1)], one(one(v, 4), 2)) for f, v in profile if f == 4
+    }
+    told: Counter[tuple[str, str]] = Counter()
+    for field, value in profile:
+        if field == 2:
+            stack = [locations[index] for index in one(value, 1)]
+            primitive = strings[one(one(value, 3), 2)]
+            told[primitive, stack[0][0].rpartition(".")[2]] += one(value, 2)[0]
+            assert stack[-1][0].endswith("step")
+    assert told == {("sin", "helper"): 2, ("mul", "helper"): 2, ("add", "step"): 1}
