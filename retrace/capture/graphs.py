@@ -84,7 +84,8 @@ class _Reading:
         labels: list[str] = []
         below: list[Node] = []
         for _ in range(definition.num_attributes):
-            key, attribute = next(self._attributes, (None, None))
+            row: tuple[Any, Any] = next(self._attributes, (None, None))
+            key, attribute = row
             label = _label(key)
             own_key = str(key).startswith(_BOOKKEEPING)
             match type(attribute).__name__:
