@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 import typer.core
 
-from retrace import commands, console
+from retrace import check, commands, console
 from retrace.errors import RetraceError, UsageError
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ FOUND = 1
 WRONG = 2
 """Wrong usage, or input that cannot be read."""
 
-FORMATS = ("text", "json", "markdown")
+FORMATS = ("text", "json", "markdown", "github")
 SORTS = ("seconds", "count", "time")
 
 # The wrong usage that the parser finds; typer names it in no public place of all its releases.
@@ -186,6 +186,9 @@ def report(
     return FOUND if failing else DONE
 
 
+app.command()(check.check)
+
+
 @app.command()
 def show(
     miss: Annotated[
@@ -311,7 +314,7 @@ def _complaint(error: Any) -> str:
     said = error.format_message().strip().rstrip(".").replace("\n", " ")
     if said.startswith("No such command") and "ean" not in said:
         named = said.split("'")[1:2] or [""]
-        said += _nearest(named[0], ("run", "report", "show", "programs", "diff"))
+        said += _nearest(named[0], ("run", "report", "check", "show", "programs", "diff"))
     said = f"{said[:1].lower()}{said[1:]}"
     return f"{said}{'' if said.endswith('?') else ';'} see `{path} --help`"
 
@@ -384,6 +387,8 @@ def _report(
         from retrace.present import machine
 
         return machine.encode(machine.report(view, verdicts, keys=keys))
+    if format == "github":
+        return check.to_github(view, verdicts)
     if format == "markdown":
         from retrace.present import markdown
 

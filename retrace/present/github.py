@@ -1,0 +1,69 @@
+"""The dearest causes as annotations of GitHub Actions, on the lines that caused them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from retrace.model import Verdict
+from retrace.present.message import heading
+from retrace.present.sentences import explanation
+from retrace.present.terminal import worth_telling
+from retrace.present.view import Group, View
+from retrace.present.words import clean, count, seconds
+
+_MOST = 10
+"""So many annotations of one kind GitHub shows for a step."""
+
+
+def report(view: View, verdicts: Sequence[Verdict] | None = None) -> str:
+    """One workflow command a line, the dearest cause first; a notice counts the others.
+
+    Args:
+        view: the whole recording.
+        verdicts: the misses to tell of; None for all.
+    """
+    told = view.verdicts if verdicts is None else verdicts
+    groups = view.groups(told, "seconds")
+    loud, small = worth_telling(view, groups)
+    found = [*loud, *small]
+    out = [_annotation(view, group) for group in found[:_MOST]]
+    if rest := found[_MOST:]:
+        spent = seconds(sum(group.seconds for group in rest))
+        said = f"and {count(len(rest), 'more cause')}, {spent}: `retrace report` lists them"
+        out.append(f"::notice title=retrace::{_data(said)}")
+    return "".join(f"{line}\n" for line in out)
+
+
+def _annotation(view: View, group: Group) -> str:
+    verdict = group.shown
+    file, line = _place(verdict)
+    at = "" if file is None else f"file={_property(_relative(file, view.bases[0]))},"
+    if file is not None and line is not None:
+        at += f"line={line},"
+    said = [explanation(view, verdict), f"Cost: {seconds(group.seconds)}."]
+    if verdict.fix is not None:
+        said.append(f"Fix: {clean(verdict.fix.text, 400)}")
+    title = f"retrace: {heading(view, group)}"
+    told = _data(clean(" ".join(said), None))
+    return f"::warning {at}title={_property(clean(title, 200))}::{told}"
+
+
+def _place(verdict: Verdict) -> tuple[str | None, int | None]:
+    site, function = verdict.miss.call_site, verdict.miss.function
+    if site is not None and not site.library:
+        return site.file, site.line
+    return function.file, function.line
+
+
+def _relative(file: str, here: str) -> str:
+    inside = here and file.startswith(here.rstrip(os.sep) + os.sep)
+    return os.path.relpath(file, here) if inside else file
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")
