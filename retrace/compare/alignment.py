@@ -56,17 +56,25 @@ def align(old: Sequence[Hashable], new: Sequence[Hashable]) -> Alignment:
     left = [index for index in range(before, ends[0]) if a[index] in shared]
     right = [index for index in range(before, ends[1]) if b[index] in shared]
     found, minimal = _pieces([a[index] for index in left], [b[index] for index in right])
-    pairs = [(left[x + i], right[y + i]) for x, y, length in found for i in range(length)]
     blocks = [Block(0, 0, before)] if before else []
-    for x, y in pairs:
-        last = blocks[-1] if blocks else Block(-1, -1, 0)
-        if (last.old + last.length, last.new + last.length) == (x, y):
-            blocks[-1] = last._replace(length=last.length + 1)
+    whole = len(left) == ends[0] - before and len(right) == ends[1] - before
+    for x, y, length in found:
+        if whole:
+            _join(blocks, before + x, before + y, length)
         else:
-            blocks.append(Block(x, y, 1))
+            for i in range(length):
+                _join(blocks, left[x + i], right[y + i], 1)
     if after:
         blocks.append(Block(*ends, after))
     return Alignment(tuple(blocks), minimal)
+
+
+def _join(blocks: list[Block], old: int, new: int, length: int) -> None:
+    last = blocks[-1] if blocks else Block(-1, -1, 0)
+    if (last.old + last.length, last.new + last.length) == (old, new):
+        blocks[-1] = last._replace(length=last.length + length)
+    else:
+        blocks.append(Block(old, new, length))
 
 
 def hunks(alignment: Alignment, old: int, new: int) -> list[Hunk]:

@@ -10,25 +10,24 @@ different       equations added, removed or changed
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
-from retrace.compare.alignment import Hunk, align, hunks
+from retrace.compare.alignment import Alignment, align
 from retrace.compare.equation import (
-    SAME,
     Relation,
     follows,
-    inner,
     primitive,
     relate,
     relate_types,
 )
+from retrace.compare.lines import LineChange, Listings, line_changes, place
 from retrace.compare.repeats import repeats
-from retrace.model import Frame, Listing, Stack
+from retrace.model import Frame, Listing
 
 Kind: TypeAlias = Literal["identical", "shapes-only", "constants-only", "repeated", "different"]
 
-_DEEPEST = 40
+_MOST_LOOPS = 200
 _CHANGED_BLOCK = 64
 """Primitives of a repeated block that are named at most."""
 
@@ -62,15 +61,6 @@ class Repeated(NamedTuple):
     place: Frame | None
 
 
-class LineChange(NamedTuple):
-    """What one source line contributes more, or less, than before."""
-
-    place: Frame | None
-    added: tuple[tuple[str, int], ...]
-    removed: tuple[tuple[str, int], ...]
-    changed: tuple[tuple[str, int], ...]
-
-
 class Difference(NamedTuple):
     """How a program differs from another one, with the evidence."""
 
@@ -90,9 +80,6 @@ class Difference(NamedTuple):
     """Captured device arrays are other objects; whether they are equal was not looked at."""
 
 
-Listings: TypeAlias = Mapping[str, Listing]
-
-
 def compare(old: Listing, new: Listing, listings: Listings) -> Difference:
     """How `new` differs from `old`.
 
@@ -110,9 +97,10 @@ def compare(old: Listing, new: Listing, listings: Listings) -> Difference:
             return Difference(
                 kind, old.size, new.size, paired.sizes(new), paired.told_constants()
             )
-    if (blocks := _repeated(old, new)) is not None:
+    alignment = align(old.equations, new.equations)
+    if (blocks := _repeated(old, new, alignment)) is not None:
         return Difference("repeated", old.size, new.size, repeats=blocks)
-    lines, minimal = _lines(old, new, listings)
+    lines, minimal = line_changes(old, new, alignment, listings)
     return Difference(
         "different",
         old.size,
@@ -123,18 +111,6 @@ def compare(old: Listing, new: Listing, listings: Listings) -> Difference:
         minimal=minimal,
         rewired=not lines,
     )
-
-
-def place(listing: Listing, index: int) -> Frame | None:
-    """The innermost line of the user's own code behind an equation."""
-    if not listing.places:
-        return None
-    return own_frame(listing.stacks[listing.places[index]])
-
-
-def own_frame(stack: Stack) -> Frame | None:
-    """The innermost frame of the user's own code, else the innermost of a library."""
-    return next((frame for frame in stack if not frame.library), stack[0] if stack else None)
 
 
 class _Pairs:
@@ -277,8 +253,9 @@ def _used(listing: Listing, variable: int) -> Frame | None:
     return None
 
 
-def _repeated(old: Listing, new: Listing) -> tuple[Repeated, ...] | None:
-    if len(old.equations) == len(new.equations):
+def _repeated(old: Listing, new: Listing, alignment: Alignment) -> tuple[Repeated, ...] | None:
+    # A loop grows in few places; to look for blocks in a program costs more than to align it.
+    if len(old.equations) == len(new.equations) or len(alignment.blocks) > _MOST_LOOPS:
         return None
     for tokens in (_exact, numberless):
         found = repeats(tokens(old), tokens(new))
@@ -309,80 +286,3 @@ def numberless(listing: Listing) -> Sequence[Hashable]:
         kept = [r for r in rest if not r.startswith(("start_indices", "limit_indices", "index"))]
         known[text] = (name, bare, *kept)
     return [known[text] for text in listing.equations]
-
-
-def changed_pairs(old: Listing, new: Listing, hunk: Hunk) -> list[tuple[int | None, int | None]]:
-    """The equations of a hunk, those that became one another side by side."""
-    pairs: list[tuple[int | None, int | None]] = []
-    y = hunk.new
-    for x in range(hunk.old, hunk.old_end):
-        name = primitive(old.equations[x])
-        match = next(
-            (
-                i
-                for i in range(y, min(hunk.new_end, y + 16))
-                if primitive(new.equations[i]) == name
-            ),
-            None,
-        )
-        if match is None:
-            pairs.append((x, None))
-            continue
-        pairs += [(None, i) for i in range(y, match)]
-        pairs.append((x, match))
-        y = match + 1
-    return pairs + [(None, i) for i in range(y, hunk.new_end)]
-
-
-class _Tally:
-    def __init__(self, listings: Listings) -> None:
-        self.listings = listings
-        self.lines: dict[Frame | None, tuple[Counter[str], Counter[str], Counter[str]]] = {}
-        self.seen: set[tuple[str, str]] = set()
-        self.minimal = True
-
-    def add(self, at: Frame | None, which: int, name: str) -> None:
-        row = self.lines.setdefault(at, (Counter(), Counter(), Counter()))
-        row[which][name] += 1
-
-    def programs(self, old: Listing, new: Listing, outer: Frame | None, depth: int) -> None:
-        if (old.hash, new.hash) in self.seen or depth > _DEEPEST:
-            return
-        self.seen.add((old.hash, new.hash))
-        alignment = align(old.equations, new.equations)
-        self.minimal = self.minimal and alignment.minimal
-        for hunk in hunks(alignment, len(old.equations), len(new.equations)):
-            for x, y in changed_pairs(old, new, hunk):
-                if y is None:
-                    assert x is not None
-                    self.add(place(old, x) or outer, 1, primitive(old.equations[x]))
-                elif x is None:
-                    self.add(place(new, y) or outer, 0, primitive(new.equations[y]))
-                else:
-                    self._changed(old, x, new, y, outer, depth)
-
-    def _changed(
-        self, old: Listing, x: int, new: Listing, y: int, outer: Frame | None, depth: int
-    ) -> None:
-        a, b = old.equations[x], new.equations[y]
-        at = place(new, y) or outer
-        before = [self.listings.get(old.inner.get(hash_, "")) for hash_ in inner(a)]
-        after = [self.listings.get(new.inner.get(hash_, "")) for hash_ in inner(b)]
-        found = relate(a, b)
-        only_inside = found is not None and found == SAME._replace(inner=found.inner)
-        if not only_inside or None in before or None in after:
-            self.add(at, 2, primitive(b))
-        for p, q in zip(before, after, strict=False):
-            if p is not None and q is not None and p.hash != q.hash:
-                self.programs(p, q, at, depth + 1)
-
-
-def _lines(old: Listing, new: Listing, listings: Listings) -> tuple[tuple[LineChange, ...], bool]:
-    tally = _Tally(listings)
-    tally.programs(old, new, None, 0)
-    found = [
-        LineChange(at, *(tuple(counter.most_common()) for counter in row))
-        for at, row in tally.lines.items()
-    ]
-    found.sort(key=lambda line: -sum(n for part in line[1:] for _, n in part))
-    return tuple(found), tally.minimal

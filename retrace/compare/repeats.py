@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
@@ -67,6 +68,9 @@ class Repeat(NamedTuple):
 
 def repeats(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[Repeat] | None:
     """The blocks that run another number of times; None where more than that differs."""
+    counts = Counter(old), Counter(new)
+    if not (counts[0] <= counts[1] or counts[1] <= counts[0]):
+        return None
     a, b = runs(old), runs(new)
     x, y = _once(old, a), _once(new, b)
     if [token for token, _, _ in x] != [token for token, _, _ in y]:

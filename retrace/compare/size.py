@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from retrace.compare.equation import inner, primitive
-from retrace.compare.programs import numberless, place
+from retrace.compare.lines import place
+from retrace.compare.programs import numberless
 from retrace.compare.repeats import runs
 from retrace.model import Frame, Listing, Stack
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from retrace.compare.alignment import align, hunks
 from retrace.compare.keys import changes as compare
-from retrace.compare.programs import changed_pairs, place
+from retrace.compare.lines import changed_pairs, place
 from retrace.model import Listing, Verdict
 from retrace.present.program import at, evidence
 from retrace.present.view import View

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from retrace.compare.programs import own_frame
+from retrace.compare.lines import own_frame
 from retrace.compare.size import Amount, Sample, Unrolled
 from retrace.model import Frame
 from retrace.present.program import at

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import cast
 
-from retrace.compare.programs import Constant, Difference, LineChange, Repeated, Size
+from retrace.compare.lines import LineChange
+from retrace.compare.programs import Constant, Difference, Repeated, Size
 from retrace.model import Component, Frame, Verdict
 from retrace.present.view import View
 from retrace.present.words import clean, count, listed, place, times

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 import jax
 
-from tests.benchmarks import commands, recording
+from tests.benchmarks import commands, programs, recording
 from tests.benchmarks.measure import Ratio
 
 
@@ -39,6 +39,8 @@ def _measurements(quick: bool) -> Iterator[Callable[[], Ratio]]:
     yield lambda: commands.importing(5 if quick else 25)
     yield lambda: commands.reporting(5, 20, 5 if quick else 25, 1.3)
     yield lambda: commands.reporting(1000, 20, 5 if quick else 25, 2.0)
+    for index in range(4):
+        yield lambda index=index: programs.comparing()[index]
 
 
 def main() -> int:
