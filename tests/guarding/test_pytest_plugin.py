@@ -158,3 +158,10 @@ def test_the_whole_run_is_recorded(tmp_path: Path) -> None:
     assert [miss.function.name for miss in read([tmp_path / "recorded"]).misses] == ["step"]
     again = run(tmp_path, "--retrace-dir", "recorded")
     assert again.returncode == 4 and "--retrace-dir" in again.stderr
+
+
+def test_the_example_passes(tmp_path: Path) -> None:
+    example = Path(__file__).parents[2] / "examples" / "test_guarded.py"
+    (tmp_path / "test_guarded.py").write_text(example.read_text())
+    done = run(tmp_path, "--strict-markers")
+    assert done.returncode == 0, done.stdout + done.stderr
