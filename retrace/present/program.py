@@ -74,6 +74,8 @@ def _size(verdict: Verdict, size: Size) -> str:
         if pair == (size.old, size.new)
     ]
     what = listed(axes, 2) if axes else "an axis"
+    if not size.equations:
+        said = "its arguments alone follow"
     return f"{said} {what} ({size.old:,} -> {size.new:,})"
 
 

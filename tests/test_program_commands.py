@@ -1,0 +1,79 @@
+"""The commands about programs, over the example that shows each kind of difference."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLE = Path(__file__).resolve().parent.parent / "examples" / "program_changes.py"
+
+
+def retrace(*arguments: str, cwd: Path, code: int = 0) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", "retrace", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=cwd,
+        env=os.environ | {"JAX_PLATFORMS": "cpu", "NO_COLOR": "1"},
+    )
+    assert done.returncode == code, done.stderr
+    return done.stdout if not code else done.stderr
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("programs")
+    retrace("run", "--quiet", "--out", "recording", str(EXAMPLE), cwd=path)
+    return path
+
+
+def test_each_kind_of_difference_is_told(folder: Path) -> None:
+    report = json.loads(
+        retrace("report", "recording", "--function", "step", "--format", "json", cwd=folder)
+    )
+    told = [(miss["program"]["change"], miss["avoidable"]) for miss in report["misses"]]
+    assert told == [
+        (None, "no"),
+        ("shapes-only", "yes"),
+        ("constants-only", "yes"),
+        ("repeated", "maybe"),
+        ("different", "no"),
+        ("identical", "yes"),
+    ]
+    evidence = [" ".join(miss["program"]["evidence"]) for miss in report["misses"]]
+    assert "axis 0 of x (32 -> 17)" in evidence[1]
+    assert "0.1 -> 0.2" in evidence[2]
+    assert "now runs mul and tanh 7 times instead of 3" in evidence[3]
+    assert "now runs abs" in evidence[4]
+    assert evidence[5] == ""
+
+
+def test_show_prints_the_equations_that_differ(folder: Path) -> None:
+    said = retrace("show", "step #5", "recording", cwd=folder)
+    assert "  + abs $ -> f32[32,8]" in said
+    assert any(line.startswith("  - ") for line in said.splitlines())
+
+
+def test_programs_counts_equations_by_line(folder: Path) -> None:
+    said = retrace(
+        "programs", "recording", "--function", "step", "--pprof", "equations.pb.gz", cwd=folder
+    )
+    assert "equations in 5 programs" in said
+    assert "program_changes.py:17 step" in said.replace("  ", " ")
+    assert (folder / "equations.pb.gz").read_bytes().startswith(b"\x1f\x8b")
+
+
+def test_diff_of_two_misses_and_of_two_recordings(folder: Path) -> None:
+    said = retrace("diff", "step #1", "step #4", "--recording", "recording", cwd=folder)
+    assert "the programs are repeated" in said
+    assert "static depth: 3 -> 7" in said
+    assert "the same misses" in retrace("diff", "recording", "recording", cwd=folder)
+    assert "no miss" in retrace(
+        "diff", "step #1", "stop #9", "--recording", "recording", cwd=folder, code=2
+    )
