@@ -65,6 +65,8 @@ class Session:
         """Give nothing more to `writer`."""
         with self._lock:
             self._hooks.guarded(self.recorder.flush)
+            # Where that failed, lines may still wait; where not, there is nothing to do.
+            self._hooks.guarded(self.recorder.flush)
             self.recorder.journal.writers = tuple(
                 other for other in self.recorder.journal.writers if other is not writer
             )
@@ -107,6 +109,8 @@ class Session:
     def end_own(self) -> None:
         """Say that the recording of `retrace.jit` is complete."""
         if self._own_writer is not None:
+            self._hooks.guarded(self.recorder.flush)
+            # Where that failed, lines may still wait; where not, there is nothing to do.
             self._hooks.guarded(self.recorder.flush)
             self._hooks.guarded(self._own_writer.end)
 
