@@ -175,8 +175,7 @@ def report(
     for option, code in (("--cause", cause), *(("--fail-on", code) for code in fail_on or ())):
         if code is not None:
             _one_of(option, code, codes)
-    gc.disable()  # a report makes many objects, no rings of them, and ends
-    view = read_view(directories or [])
+    view = read_at_last(directories or [])
     verdicts = selected(view, function, cause)
     console.write(_report(view, verdicts, format, sort, keys, output), output)
     failing = [verdict for verdict in verdicts if verdict.cause.value in (fail_on or ())]
@@ -208,8 +207,7 @@ def show(
     Example:  retrace show 'train_step #3'
     """
     _one_of("--format", format, ("text", "json"))
-    gc.disable()
-    view = read_view([] if directory is None else [directory])
+    view = read_at_last([] if directory is None else [directory])
     verdict = found_miss(view, miss)
     if format == "json":
         from retrace.present import machine
@@ -255,6 +253,7 @@ def _launch(
 ) -> int:
     from retrace import launch
 
+    gc.enable()
     if out is None and (named := os.environ.get("RETRACE_DIR")):
         out, append = Path(named), not force
     off = os.environ.get("RETRACE") == "0"
@@ -346,6 +345,16 @@ def read_view(directories: list[Path]) -> View:
 
     recording = read(directories or [newest()])
     return View(recording, judge(recording), console.here())
+
+
+def read_at_last(directories: list[Path]) -> View:
+    """As `read_view`, in a process that shows what was read and ends."""
+    view = read_view(directories)
+    # To free them one by one took a tenth of a report's time: a ring is left to the exit.
+    kept: list[object] = [view]
+    kept.append(kept)
+    gc.freeze()
+    return view
 
 
 def selected(view: View, function: str | None, cause: str | None) -> list[Verdict]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -35,12 +34,11 @@ def programs(
 
     Example:  retrace programs --function train_step --pprof equations.pb.gz
     """
-    from retrace.cli import read_view, selected
+    from retrace.cli import read_at_last, selected
     from retrace.compare.size import samples, unrolled
     from retrace.present import lines
 
-    gc.disable()
-    view = read_view([] if directory is None else [directory])
+    view = read_at_last([] if directory is None else [directory])
     listings = view.recording.listings
     found = _texts(view, selected(view, function, None), nested=function is not None)
     told = samples(found, listings)
@@ -87,9 +85,8 @@ def diff(
 
     Examples:  retrace diff;  retrace diff before/ after/;  retrace diff 'step #1' 'step #2'
     """
-    from retrace.cli import found_miss, read_view
+    from retrace.cli import found_miss, read_at_last
 
-    gc.disable()
     width, paint = console.terminal(sys.stdout)
     if old is None:
         from retrace.store.place import recordings
@@ -103,11 +100,11 @@ def diff(
     if Path(old).exists() and Path(new).exists():
         from retrace.present.recordings import difference
 
-        text = difference(read_view([Path(old)]), read_view([Path(new)]), width)
+        text = difference(read_at_last([Path(old)]), read_at_last([Path(new)]), width)
     else:
         from retrace.present.difference import between
 
-        view = read_view([] if recording is None else [recording])
+        view = read_at_last([] if recording is None else [recording])
         text = between(view, found_miss(view, old), found_miss(view, new), width, paint)
     console.write(text, None)
     return DONE

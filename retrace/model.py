@@ -88,8 +88,7 @@ class Passing(StrEnum):
     OMITTED = "omitted"
 
 
-@dataclass(frozen=True, slots=True)
-class Receiver:
+class Receiver(NamedTuple):
     """The object behind a bound method or a callable instance."""
 
     type: str
@@ -100,8 +99,7 @@ class Receiver:
     value: Value | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Function:
+class Function(NamedTuple):
     """A function object that was given to JAX, and the place its user wrote it."""
 
     name: str
@@ -129,8 +127,7 @@ class Function:
     """Written in an installed package: nothing there is the user's to change."""
 
 
-@dataclass(frozen=True, slots=True)
-class Key:
+class Key(NamedTuple):
     """JAX's cache key of one call, with the user's names in place of positions."""
 
     leaves: tuple[Leaf, ...] = ()
@@ -141,8 +138,7 @@ class Key:
     config: tuple[tuple[str, Value], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class CallSite:
+class CallSite(NamedTuple):
     """The line that asked for the call."""
 
     file: str
@@ -153,8 +149,7 @@ class CallSite:
     """True where no frame of the user's own code was found."""
 
 
-@dataclass(frozen=True, slots=True)
-class PersistentCache:
+class PersistentCache(NamedTuple):
     """What JAX's on-disk compilation cache did for one compilation."""
 
     outcome: Literal["hit", "miss", "not-stored", "off"]
@@ -162,8 +157,7 @@ class PersistentCache:
     reason: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Program:
+class Program(NamedTuple):
     """A jaxpr, by its content."""
 
     hash: str
@@ -190,8 +184,7 @@ Stack: TypeAlias = tuple[Frame, ...]
 """The innermost frame first, as far as the beginning of the program's own trace."""
 
 
-@dataclass(frozen=True, slots=True)
-class Listing:
+class Listing(NamedTuple):
     """The text of a jaxpr, without names of variables.
 
     Variables are numbered in the order of their definition, the inputs first.

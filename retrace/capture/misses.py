@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from itertools import count
 from types import FrameType
 from typing import Any
@@ -87,7 +86,7 @@ class Misses:
         static = [
             (name, snapshot(value, self._tokens.metadata)) for name, value in parameters(given)
         ]
-        key = replace(key, static=(*key.static, *static))
+        key = key._replace(static=(*key.static, *static))
         interface = interface_frame(call.frame) if has_body(given) else None
         if interface is None:
             number = next(self._numbers)
@@ -210,10 +209,10 @@ def _operation(
 ) -> Function:
     """An operation at the line that ran it, under the name of its body where it has one."""
     where = "?" if site is None else f"{site.file}:{site.line}"
-    function = replace(function, site=f"{function.site} at {where}")
+    function = function._replace(site=f"{function.site} at {where}")
     for body in bodies:
-        return replace(
-            function, name=body.name, qualname=body.qualname, file=body.file, line=body.line
+        return function._replace(
+            name=body.name, qualname=body.qualname, file=body.file, line=body.line
         )
     return function
 

@@ -11,7 +11,7 @@ int with a bit for each, so that a column costs one operation over all rows:
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 
 
 class Column:
@@ -45,31 +45,36 @@ def _bits(held: int) -> int:
     return 1 << ~held if held < 0 else held
 
 
-class Counts:
-    """A number for each row, its binary digits kept as one set of rows each."""
+def least(counts: Mapping[int, int], among: int, everyone: int) -> tuple[int, int]:
+    """Which of these rows have the smallest sum of numbers.
 
-    __slots__ = ("_digits",)
+    Args:
+        counts: what to add to each row of a set of rows.
+        among: the rows to choose from, at least one.
+        everyone: all rows.
 
-    def __init__(self) -> None:
-        self._digits: list[int] = []
+    Returns:
+        The smallest sum, and the rows that have it.
+    """
+    smallest = counts.get(everyone, 0)
+    digits: list[int] = []
+    for rows, number in counts.items():
+        for place in range(number.bit_length() if rows != everyone else 0):
+            if number >> place & 1:
+                _add(digits, rows, place)
+    for place in reversed(range(len(digits))):
+        zeros = among & ~digits[place]
+        if zeros:
+            among = zeros
+        else:
+            smallest += 1 << place
+    return smallest, among
 
-    def add(self, rows: int) -> None:
-        """Add one to each of these rows."""
-        for index, digit in enumerate(self._digits):
-            if not rows:
-                return
-            self._digits[index] = digit ^ rows
-            rows &= digit
-        if rows:
-            self._digits.append(rows)
 
-    def least(self, among: int) -> tuple[int, int]:
-        """The smallest number that one of these rows has, and the rows that have it."""
-        number = 0
-        for index in reversed(range(len(self._digits))):
-            zeros = among & ~self._digits[index]
-            if zeros:
-                among = zeros
-            else:
-                number |= 1 << index
-        return number, among
+def _add(digits: list[int], rows: int, place: int) -> None:
+    """Add two to the power of `place` to each of the rows, in binary with carry."""
+    while rows:
+        while place >= len(digits):
+            digits.append(0)
+        digits[place], rows = digits[place] ^ rows, digits[place] & rows
+        place += 1

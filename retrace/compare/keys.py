@@ -7,7 +7,9 @@ order. What JAX's cache key does not hold (closure, code, program) is listed as 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TypeAlias, cast
+from functools import lru_cache, partial
+from itertools import chain
+from typing import Any, TypeAlias, cast
 
 from retrace.compare import detail
 from retrace.compare.equality import PLACEMENT, described, identity, placement, same_content
@@ -83,7 +85,7 @@ def _signature(old: Miss, new: Miss) -> Iterator[Change]:
 def _arguments(old: Miss, new: Miss) -> Iterator[Change]:
     placed = not (old.nested or new.nested)
     if same_structure(old, new):
-        pairs: Iterable[tuple[Leaf, Leaf]] = zip(old.key.leaves, new.key.leaves, strict=True)
+        pairs = list(zip(old.key.leaves, new.key.leaves, strict=True))
     else:
         before, after = Arguments(old.key), Arguments(new.key)
         found = walk(before, after)
@@ -97,24 +99,30 @@ def _arguments(old: Miss, new: Miss) -> Iterator[Change]:
             yield Change(Component.TREE, path, said, described(a), described(b), _exact(a, b))
         pairs = found.pairs
     if old.key.leaves is not new.key.leaves:
-        changed = [change for a, b in pairs if a != b for change in leaf_changes(a, b, placed)]
+        # Most leaves of a site differ in their shape alone, where they differ at all.
+        yield from [
+            _new_change((Component.SHAPE, b.path, *_shape_sides(a.shape, b.shape), True))
+            for a, b in pairs
+            if a.shape != b.shape
+        ]
+        rest = [(a, b) for a, b in pairs if a[2:] != b[2:]]
+        changed = [change for a, b in rest for change in _but_shape(a, b, placed)]
         yield from sorted(changed, key=lambda change: _LEAF_ORDER[change.component])
 
 
-_LEAF_ORDER = {
-    Component.SHAPE: 0,
-    Component.DTYPE: 1,
-    Component.WEAK_TYPE: 2,
-    Component.SHARDING: 3,
-}
+_new_change: Callable[[Iterable[object]], Change] = partial(cast(Any, tuple).__new__, Change)
 
 
-def leaf_changes(old: Leaf, new: Leaf, placed: bool) -> Iterator[Change]:
-    """The changes of one array; `placed` says whether both calls had a placement at all."""
+@lru_cache(maxsize=4096)  # the leaves of a batch change together
+def _shape_sides(old: tuple[int, ...], new: tuple[int, ...]) -> tuple[str, JSON, JSON]:
+    return detail.shape(old, new), list(old), list(new)
+
+
+_LEAF_ORDER = {Component.DTYPE: 1, Component.WEAK_TYPE: 2, Component.SHARDING: 3}
+
+
+def _but_shape(old: Leaf, new: Leaf, placed: bool) -> Iterator[Change]:
     path = new.path
-    if old.shape != new.shape:
-        said = detail.shape(old.shape, new.shape)
-        yield Change(Component.SHAPE, path, said, list(old.shape), list(new.shape), True)
     if old.dtype != new.dtype:
         said = f"{old.dtype} -> {new.dtype}"
         yield Change(Component.DTYPE, path, said, old.dtype, new.dtype, True)
@@ -192,7 +200,7 @@ NOT_IN_KEY = frozenset(
 
 def changes(old: Miss, new: Miss) -> tuple[Change, ...]:
     """Everything in which two misses of one site differ, the most telling first."""
-    return tuple(change for dimension in DIMENSIONS for change in dimension(old, new))
+    return tuple(chain.from_iterable(dimension(old, new) for dimension in DIMENSIONS))
 
 
 def same_structure(old: Miss, new: Miss) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator
 from typing import NamedTuple, TypeAlias
 
-from retrace.compare.columns import Column, Counts
+from retrace.compare.columns import Column, least
 from retrace.compare.equality import identity, placement
 from retrace.compare.keys import NOT_IN_KEY
 from retrace.compare.tree import Arguments, field_path, walk
@@ -179,7 +179,9 @@ class _Group:
         found = walk(self._arguments, arguments)
         different: dict[Place, Hashable] = dict(self._different_names(miss.key))
         for first, leaf in found.pairs:
-            different.update(_leaf_places(first, leaf, not miss.nested))
+            if first.shape != leaf.shape:
+                different[Component.SHAPE, leaf.path] = leaf.shape
+            different.update(_but_shape(first, leaf, not miss.nested))
         for field in found.meta:
             value = _ABSENT if field.new is None else identity(field.new)
             different[Component.TREE, field.path] = value
@@ -201,25 +203,32 @@ class _Group:
         among = self._lowered if lowered else everyone
         if not among:
             return None
-        trees, others, traced = Counts(), Counts(), 0
-        for place in {*self._columns, *different} if different else self._columns:
+        # Leaves differ in the same rows, and a value never seen before differs in all of
+        # them: such places are counted in one go.
+        trees: dict[int, int] = {}
+        others: dict[int, int] = {}
+        unseen = different.keys() - self._columns.keys()
+        traced = 0
+        for place, column in (*self._columns.items(), *((place, None) for place in unseen)):
             component = place[0]
             if covered and self._owner(place) in covered:
                 continue
-            column = self._columns.get(place)
-            if place in different:
-                rows = everyone ^ (column.holding(different[place]) if column else 0)
+            if place not in different:
+                rows = 0 if column is None else column.others
+            elif column is not None and (held := column.holding(different[place])):
+                rows = everyone ^ held
             else:
-                rows = column.others if column else 0
+                rows = everyone
             if component is Component.SHARDING:
                 rows = 0 if miss.nested else rows & ~self._nested
-            if component in TRACED:
+            if lowered and component in TRACED:
                 traced |= rows
-            (trees if component is Component.TREE else others).add(rows)
+            counts = trees if component is Component.TREE else others
+            counts[rows] = counts.get(rows, 0) + 1
         if lowered and not parts and (served := among & ~traced):
             among = served
-        tree, among = trees.least(among)
-        other, among = others.least(among)
+        tree, among = least(trees, among, everyone)
+        other, among = least(others, among, everyone)
         function = miss.function
         same = among & self._objects.get(function.object, 0)
         alike = 0
@@ -240,12 +249,13 @@ class _Group:
     def _different(self, key: Key, placed: bool) -> Iterator[tuple[Place, Hashable]]:
         if key.leaves is not self._first.leaves:
             for first, leaf in zip(self._first.leaves, key.leaves, strict=True):
-                if first is leaf or first == leaf:
-                    continue
                 # Passed by keyword, the same leaves can stand in another order.
                 if first.path != leaf.path:
                     first = self._leaves[leaf.path]
-                yield from _leaf_places(first, leaf, placed)
+                if first.shape != leaf.shape:
+                    yield (Component.SHAPE, leaf.path), leaf.shape
+                if first[2:] != leaf[2:]:
+                    yield from _but_shape(first, leaf, placed)
         if key.tree is not self._first.tree and key.tree != self._first.tree:
             yield from _different(self._fields, dict(_field_places(key.tree)))
         yield from self._different_names(key)
@@ -277,10 +287,8 @@ def _different(
             yield place, _ABSENT
 
 
-def _leaf_places(first: Leaf, new: Leaf, placed: bool) -> Iterator[tuple[Place, Hashable]]:
+def _but_shape(first: Leaf, new: Leaf, placed: bool) -> Iterator[tuple[Place, Hashable]]:
     path = new.path
-    if first.shape != new.shape:
-        yield (Component.SHAPE, path), new.shape
     if first.dtype != new.dtype:
         yield (Component.DTYPE, path), new.dtype
     if first.weak_type != new.weak_type:

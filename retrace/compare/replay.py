@@ -35,9 +35,9 @@ def apply(changes: tuple[Change, ...], old: Miss) -> Miss:
             case Component.SIGNATURE:
                 signature[path] = new
             case Component.FUNCTION:
-                function = replace(function, object=new["object"])
+                function = function._replace(object=new["object"])
             case Component.CODE:
-                function = replace(function, code=new)
+                function = function._replace(code=new)
             case Component.PROGRAM:
                 program = Program(new["hash"], new["equations"])
             case Component.TREE if _is_value(new) or _is_value(change.old):
@@ -58,7 +58,7 @@ def apply(changes: tuple[Change, ...], old: Miss) -> Miss:
         **{name: tuple(values.items()) for name, values in named.items()},
     )
     frozen = {name: tuple(values.items()) for name, values in cells.items()}
-    return replace(old, key=key, function=replace(function, **frozen), program=program)
+    return replace(old, key=key, function=function._replace(**frozen), program=program)
 
 
 def _is_value(side: Any) -> bool:

@@ -6,6 +6,7 @@ from typing import Any, Literal, TypeAlias, cast
 
 from retrace.causes import Cause
 from retrace.compare.detail import EQUAL_FIELDS
+from retrace.compare.keys import NOT_IN_KEY
 from retrace.model import Change, Component, Miss
 from retrace.reason import program as programs
 from retrace.reason import rules
@@ -65,15 +66,19 @@ def of_library(cause: Cause, miss: Miss) -> bool:
 
 def partial_batch(changes: tuple[Change, ...]) -> bool:
     """Whether nothing but one leading axis became shorter: the rest of a data set."""
-    sizes: set[tuple[int, int]] = set()
-    for change in rules.in_key(changes):
+    size: tuple[int, int] | None = None
+    for change in changes:
         if change.component is not Component.SHAPE:
+            if change.component in NOT_IN_KEY:
+                continue
             return False
         old, new = cast(list[int], change.old), cast(list[int], change.new)
-        if not old or len(old) != len(new) or old[1:] != new[1:]:
+        if not old or len(old) != len(new) or new[0] >= old[0] or old[1:] != new[1:]:
             return False
-        sizes.add((old[0], new[0]))
-    return len(sizes) == 1 and all(new < old for old, new in sizes)
+        if size not in (None, (old[0], new[0])):
+            return False
+        size = old[0], new[0]
+    return size is not None
 
 
 def looks_equal(change: Change) -> bool:

@@ -145,8 +145,8 @@ def _tree(evidence: Evidence) -> Fix:
 
 def _shape(evidence: Evidence) -> Fix:
     changes = evidence[2]
-    own = [change for change in changes if change.component is Component.SHAPE]
-    name = _listed([own[0].path] if own else [])
+    first = next((c for c in changes if c.component is Component.SHAPE), None)
+    name = _listed([] if first is None else [first.path])
     if any("key<" in c.detail for c in changes if c.component is Component.DTYPE):
         text = f"make {name} in one way at every call, best by `jax.random.key`."
         return Fix("one-key-type", text)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 from retrace.causes import Cause
-from retrace.model import Component, Miss, Verdict
+from retrace.model import Component, Verdict
 from retrace.reason import rules
 from retrace.reason.avoidable import looks_equal, partial_batch
 
@@ -65,7 +65,7 @@ def _equal_but_not_the_same(group: Verdicts) -> Verdicts:
 
 
 def _grows_by_one(group: Verdicts) -> Verdicts:
-    grown = [verdict for verdict in group if 1 in _growth(verdict)]
+    grown = [verdict for verdict in group if _grew_by_one(verdict)]
     return grown if len(grown) >= _MANY - 1 else []
 
 
@@ -107,24 +107,15 @@ def _of_shape(group: Verdicts) -> Verdicts:
     return [verdict for verdict in group if verdict.cause is Cause.SHAPE_CHANGED]
 
 
-def _growth(verdict: Verdict) -> set[int]:
-    """By how much the axes of this miss are longer than those of the nearest key."""
-    found: set[int] = set()
-    if verdict.nearest is None or not _counts(verdict):
-        return found
-    before = {leaf.path: leaf.shape for leaf in verdict.nearest.key.leaves}
-    for change in verdict.changes:
-        if change.component is Component.SHAPE and change.path is not None:
-            new = _shape(verdict.miss, change.path)
-            for a, b in zip(before[change.path], new, strict=False):
-                if a != b:
-                    found.add(b - a)
-    return found
+def _grew_by_one(verdict: Verdict) -> bool:
+    """Whether an axis of this miss is one longer than that of the nearest key."""
+    for change in verdict.changes if _counts(verdict) else ():
+        if change.component is Component.SHAPE:
+            old, new = cast(list[int], change.old), cast(list[int], change.new)
+            if any(b - a == 1 for a, b in zip(old, new, strict=False)):
+                return True
+    return False
 
 
 def _counts(verdict: Verdict) -> bool:
     return verdict.cause in (Cause.SHAPE_CHANGED, Cause.EAGER_OP)
-
-
-def _shape(miss: Miss, path: str) -> tuple[int, ...]:
-    return next((leaf.shape for leaf in miss.key.leaves if leaf.path == path), ())

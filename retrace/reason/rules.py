@@ -44,12 +44,12 @@ OF_FUNCTION = frozenset({*_OF_KIND.values(), Cause.SOURCE_CHANGED}) - {Cause.EAG
 
 def in_key(changes: Iterable[Change]) -> tuple[Change, ...]:
     """The changes that would have missed with a stable function as well."""
-    return tuple(change for change in changes if change.component not in NOT_IN_KEY)
+    return tuple([change for change in changes if change.component not in NOT_IN_KEY])
 
 
 def cause_of(changes: Iterable[Change], passed: Passed = frozenset()) -> Cause:
     """The cause among the changes of a key, by precedence; `unknown` where there is none."""
-    causes = (_cause_of_one(change, passed) for change in in_key(changes))
+    causes = {_cause_of_one(change, passed) for change in in_key(changes)}
     return min(causes, key=RANK.__getitem__, default=Cause.UNKNOWN)
 
 
@@ -81,7 +81,7 @@ def by_precedence(
     changes: tuple[Change, ...], passed: Passed = frozenset()
 ) -> tuple[Change, ...]:
     """The changes with that of the cause first, those outside the key last."""
-    if len(changes) < 2:
+    if len({change.component for change in changes}) < 2 and not passed:
         return changes
 
     def rank(change: Change) -> int:

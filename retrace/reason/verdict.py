@@ -121,8 +121,8 @@ class Judge:
             )
         passed = rules.passed_otherwise(near.miss, miss)
         found = rules.by_precedence(compare(near.miss, miss), passed)
-        if rules.in_key(found):
-            conclusion = _Conclusion(rules.cause_of(found, passed))
+        if (cause := rules.cause_of(found, passed)) is not Cause.UNKNOWN:
+            conclusion = _Conclusion(cause)
         elif near.miss.function.object != miss.function.object:
             a, b = near.miss.function, miss.function
             conclusion = _Conclusion(

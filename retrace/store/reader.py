@@ -18,6 +18,7 @@ from retrace.store.schema import (
     PARTS,
     amend,
     amend_run,
+    decode_leaves_like,
     decode_miss,
     decode_part,
     decode_run,
@@ -144,7 +145,11 @@ class Reader:
             kind, number = line["kind"], line["part"]
             if (kind, number) in self._parts:
                 return _UNREADABLE
-            self._parts[kind, number] = decode_part(kind, line["value"])
+            if (like := line.get("like")) is None:
+                part = decode_part(kind, line["value"])
+            else:
+                part = decode_leaves_like(self._parts["leaves", like], line["value"])
+            self._parts[kind, number] = part
         elif "retrace" in line:
             self._take_header(line)
         elif "run" in line:

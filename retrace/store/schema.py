@@ -2,6 +2,7 @@
 
     {"retrace": 1, "run": {...}}                 the first line of every file
     {"part": 7, "kind": "leaves", "value": ...}  a long or repeated part, once a file
+    {"part": 9, "kind": "leaves", "like": 7, "value": ...}    those of 7 in other shapes
     {"miss": 3, "at": ..., "function": 2, "leaves": 7, ...}   a miss began; parts by number
     {"amend": 3, "stages": {"trace": 0.1}, ...}  what became known of it later
     {"run": {"backend": "cpu"}}                  what became known of the run later
@@ -16,8 +17,9 @@ Format 1: the first.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from itertools import product
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from itertools import chain
 from typing import Any, TypeAlias, cast
 
 from retrace.model import (
@@ -121,19 +123,40 @@ def _values(rows: Any) -> tuple[tuple[str, Value], ...]:
     return tuple((_text(name), _value(row)) for name, row in rows)
 
 
-_LEAF_TYPES = {
-    (str, list, str, bool, sharding, bool, memory, layout)
-    for sharding, memory, layout in product((str, type(None)), repeat=3)
-}
+_SHAPES = {list}
 _SIZES = {int}
+_LEAF_TYPES: tuple[set[type], ...] = (
+    {str},
+    _SHAPES,
+    {str},
+    {bool},
+    {str, type(None)},
+    {bool},
+    {str, type(None)},
+    {str, type(None)},
+)
+_new_leaf: Callable[[Iterable[object]], Leaf] = partial(cast(Any, tuple).__new__, Leaf)
 
 
-def _leaf(row: Any) -> Leaf:
-    # The one decoder that counts: a recording has thousands of leaves.
-    path, shape, dtype, weak, sharding, committed, memory, layout = row
-    if tuple(map(type, row)) not in _LEAF_TYPES or not _SIZES.issuperset(map(type, shape)):
-        raise TypeError("not a leaf")
-    return Leaf(path, tuple(shape), dtype, weak, sharding, committed, memory, layout)
+def _leaves(rows: Any) -> tuple[Leaf, ...]:
+    # The one decoder that counts, as a recording has thousands of leaves: they are
+    # checked and made column by column.
+    if not rows:
+        return ()
+    columns = tuple(zip(*rows, strict=True))
+    for column, types in zip(columns, _LEAF_TYPES, strict=True):
+        if not types.issuperset(map(type, column)):
+            raise TypeError("not a leaf")
+    path, shapes, *others = columns
+    return _in_shapes(path, shapes, others)
+
+
+def _in_shapes(path: Sequence[Any], shapes: Any, others: Iterable[Sequence[Any]]) -> Any:
+    if not _SHAPES.issuperset(map(type, shapes)):
+        raise TypeError("not a shape")
+    if not _SIZES.issuperset(map(type, chain.from_iterable(shapes))):
+        raise TypeError("not a size")
+    return tuple(map(_new_leaf, zip(path, map(tuple, shapes), *others, strict=True)))
 
 
 def _node(row: Any) -> Node:
@@ -217,7 +240,7 @@ def decode_part(kind: str, value: Any) -> Any:
         case "function":
             return decode_function(value)
         case "leaves":
-            return tuple(map(_leaf, value))
+            return _leaves(value)
         case "tree":
             return tuple(map(_node, value))
         case "signature":
@@ -228,6 +251,17 @@ def decode_part(kind: str, value: Any) -> Any:
             return decode_call_site(value)
         case _:
             raise ValueError(f"no such part: {kind!r}")
+
+
+def apart_from_shapes(leaves: Any) -> tuple[JSON, ...]:
+    """Where a `leaves` part has to be equal to the one that it is written `like`."""
+    return tuple((leaf[0], *leaf[2:]) for leaf in leaves)
+
+
+def decode_leaves_like(leaves: tuple[Leaf, ...], shapes: Any) -> tuple[Leaf, ...]:
+    """The same leaves in other shapes; raises as `decode_part` does."""
+    path, _, *others = zip(*leaves, strict=True)
+    return _in_shapes(path, shapes, others)
 
 
 def decode_run(fields: Any) -> Run:

@@ -17,9 +17,9 @@ from json import encoder
 from types import MappingProxyType
 from typing import Any, Protocol, cast
 
-from retrace.model import JSON, Listing, Run
+from retrace.model import JSON, Leaf, Listing, Run
 from retrace.store.programs import Shelf
-from retrace.store.schema import FORMAT, LONGEST_LINE, encode_run
+from retrace.store.schema import FORMAT, LONGEST_LINE, apart_from_shapes, encode_run
 
 RETRY_SECONDS = 1.0
 """How long a recording that cannot be written is left alone before the next attempt."""
@@ -148,6 +148,13 @@ class Writer:
         number = self._parts.get(quick)
         if number is not None:
             return number
+        kin = _quick("like", apart_from_shapes(value)) if kind == "leaves" and quick else b""
+        if (like := self._parts.get(kin)) is not None:
+            number = next(self._numbers)
+            shapes = _encode([leaf[1] for leaf in cast(tuple[Leaf, ...], value)])
+            lines.append(f'{{"part":{number},"kind":"leaves","like":{like},"value":{shapes}}}')
+            new.append((quick, number))
+            return number
         text = _encode(value)
         digest = blake2b(f"{kind} {text}".encode(), digest_size=16).digest()
         number = self._parts.get(digest)
@@ -156,8 +163,7 @@ class Writer:
             lines.append(f'{{"part":{number},"kind":"{kind}","value":{text}}}')
             # Known to other threads when it is written, not before.
             new.append((digest, number))
-        if quick:
-            new.append((quick, number))
+        new += [(known, number) for known in (quick, kin) if known]
         return number
 
     def _know(self, new: Sequence[tuple[bytes, int]]) -> None:

@@ -34,7 +34,10 @@ for size in range(int(sys.argv[2])):
 
 
 def _environment() -> dict[str, str]:
-    return {**os.environ, "JAX_PLATFORMS": "cpu", "NO_COLOR": "1"}
+    environment = {**os.environ, "JAX_PLATFORMS": "cpu", "NO_COLOR": "1"}
+    # As after an installation by pip: what is imported has been compiled before.
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    return environment | {"PYTHONPYCACHEPREFIX": str(Path(tempfile.gettempdir(), "retrace-pyc"))}
 
 
 def importing(pairs: int) -> Ratio:

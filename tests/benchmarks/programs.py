@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from difflib import SequenceMatcher
 from functools import cache
 from typing import Any
@@ -49,7 +48,7 @@ def _program() -> tuple[Listing, float]:
 
 def _edited(listing: Listing, texts: list[str], name: str) -> Listing:
     places = [0] * len(texts)
-    return replace(listing, equations=texts, places=places, hash=name.rjust(32, "0"), id=name)
+    return listing._replace(equations=texts, places=places, hash=name.rjust(32, "0"), id=name)
 
 
 def _scattered(listing: Listing) -> Listing:
@@ -78,7 +77,7 @@ def comparing() -> tuple[Ratio, ...]:
 
 def _ratios() -> Iterator[Ratio]:
     old, trace = _program()
-    same = replace(old)
+    same = old._replace()
     for name, new, bound in (
         ("identical", same, 0.01),
         ("1,000 scattered edits", _scattered(old), 0.20),
@@ -99,7 +98,7 @@ def _ratios() -> Iterator[Ratio]:
             bound,
         )
     few = old.equations[:4000]
-    edited = _scattered(replace(old, equations=few)).equations
+    edited = _scattered(old._replace(equations=few)).equations
     spent = seconds(lambda: SequenceMatcher(None, few, edited, autojunk=False).get_opcodes())
     share = spent / (trace * len(few) / _EQUATIONS)
     yield Ratio(

@@ -40,7 +40,7 @@ def value(text: str, token: str | None = "", kind: str = "int", data: Any = None
 
 def function(number: int = 1, kind: Kind = Kind.DEF, **fields: Any) -> Function:
     base = Function("f", "f", "f", kind, "t.py", 1, "t.py:1 f", number, "code")
-    return replace(base, **fields)
+    return base._replace(**fields)
 
 
 def miss(
@@ -206,8 +206,8 @@ def planted(draw: st.DrawFn) -> Planted:
         edits.append("meta")
     edit = draw(st.sampled_from(edits))
     if edit in ("static", "options", "config"):
-        old = replace(key, **{edit: (*getattr(key, edit), ("k", value("1")))})
-        new = replace(key, **{edit: (*getattr(key, edit), ("k", draw(_others)))})
+        old = key._replace(**{edit: (*getattr(key, edit), ("k", value("1")))})
+        new = key._replace(**{edit: (*getattr(key, edit), ("k", draw(_others)))})
         cause = {
             "static": Cause.STATIC_ARGUMENT_CHANGED,
             "options": Cause.JIT_OPTIONS_CHANGED,
@@ -215,11 +215,11 @@ def planted(draw: st.DrawFn) -> Planted:
         }[edit]
         return Planted(old, new, Component(edit), "k", cause)
     if edit == "signature":
-        old = replace(key, signature=(*key.signature, ("k", "positional")))
-        new = replace(key, signature=(*key.signature, ("k", "keyword")))
+        old = key._replace(signature=(*key.signature, ("k", "positional")))
+        new = key._replace(signature=(*key.signature, ("k", "keyword")))
         return Planted(old, new, Component.SIGNATURE, "k", Cause.CALL_SIGNATURE_CHANGED)
     if edit == "added":
-        new = replace(key, leaves=(*key.leaves, leaf("k", 2)))
+        new = key._replace(leaves=(*key.leaves, leaf("k", 2)))
         return Planted(key, new, Component.TREE, "k", Cause.TREE_STRUCTURE_CHANGED)
     if edit == "meta":
         node, name = draw(st.sampled_from(fields))
@@ -228,12 +228,12 @@ def planted(draw: st.DrawFn) -> Planted:
         nodes = tuple(edited if n is node else n for n in key.tree)
         path = f"{node.path}.{name}" if name else node.path
         cause = Cause.TREE_STRUCTURE_CHANGED
-        return Planted(key, replace(key, tree=nodes), Component.TREE, path, cause)
+        return Planted(key, key._replace(tree=nodes), Component.TREE, path, cause)
     chosen = draw(st.sampled_from(key.leaves))
     if edit == "none":
         rest = tuple(each for each in key.leaves if each is not chosen)
         nodes = (*key.tree, Node(chosen.path, "NoneType", ()))
-        new = replace(key, leaves=rest, tree=nodes)
+        new = key._replace(leaves=rest, tree=nodes)
         cause = Cause.TREE_STRUCTURE_CHANGED
         return Planted(key, new, Component.TREE, chosen.path, cause)
     edited, cause = {
@@ -248,7 +248,7 @@ def planted(draw: st.DrawFn) -> Planted:
             Cause.SHARDING_CHANGED,
         ),
     }[edit]
-    new = replace(key, leaves=tuple(edited if each is chosen else each for each in key.leaves))
+    new = key._replace(leaves=tuple(edited if each is chosen else each for each in key.leaves))
     return Planted(key, new, Component(edit), chosen.path, cause)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -207,7 +206,7 @@ def test_what_is_not_known_is_null() -> None:
     story = training()
     miss = story.misses[5]
     miss.call_site = miss.program = miss.persistent_cache = None
-    miss.function = replace(miss.function, file=None, line=None)
+    miss.function = miss.function._replace(file=None, line=None)
     story.run.process_index = story.run.backend = None
     VALIDATOR.validate(machine.report(story.view()))
 

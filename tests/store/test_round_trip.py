@@ -108,7 +108,7 @@ misses = st.builds(
     | st.builds(
         PersistentCache, st.sampled_from(["hit", "miss", "not-stored", "off"]), short, short
     ),
-    program=st.none() | st.builds(Program, text, whole),
+    program=st.none() | st.builds(Program, text, whole, st.none(), st.just(())),
 )
 
 
