@@ -1,8 +1,8 @@
 """The work that need not hold the program up, on a thread of its own.
 
-Lines of the recording are encoded and written as soon as the interpreter is free, at
-the latest when XLA compiles and releases it; programs are walked only while XLA
-compiles, since walking one beside the program's own Python would slow that down.
+Lines of the recording are encoded and written when XLA compiles and releases the
+interpreter, or a moment later; programs are walked only while XLA compiles, since
+walking one beside the program's own Python would slow that down.
 """
 
 from __future__ import annotations
@@ -18,6 +18,11 @@ _PATIENCE = 10.0
 """Seconds that the end of a recording waits for a disk that does not answer."""
 
 
+_LINGER = 0.02
+"""Seconds after which the thread looks for more by itself, until it finds nothing: to wake
+it costs the program more than the rest of a line does."""
+
+
 class Background:
     """Two queues and the thread that empties them, in order."""
 
@@ -26,6 +31,7 @@ class Background:
         self._lines: deque[Task] = deque()
         self._programs: deque[Task] = deque()
         self._wake = threading.Event()
+        self._resting = True
         self._thread: threading.Thread | None = None
         self._compiling = 0
         self._flushing = 0
@@ -33,7 +39,8 @@ class Background:
     def line(self, task: Task) -> None:
         """Write something, after all that was to be written before."""
         self._lines.append(task)
-        self._stir()
+        if self._resting:
+            self._stir()
 
     def program(self, task: Task) -> None:
         """Walk a program while the next one compiles."""
@@ -42,12 +49,14 @@ class Background:
     def compiling(self, more: int) -> None:
         """One compilation more is under way, or one less."""
         self._compiling = max(0, self._compiling + more)
-        if more > 0 and self._programs:
+        if more > 0 and self._resting and self._programs:
             self._stir()
 
     def flush(self) -> None:
         """Do all that waits, and return when it is done."""
-        if threading.current_thread() is self._thread or not (self._lines or self._busy()):
+        if threading.current_thread() is self._thread:
+            return
+        if self._thread is None and not self._programs:
             return
         done = threading.Event()
         self._flushing += 1
@@ -55,9 +64,6 @@ class Background:
         self._stir()
         done.wait(_PATIENCE)
         self._flushing -= 1
-
-    def _busy(self) -> bool:
-        return bool(self._programs) or (self._thread is not None and self._thread.is_alive())
 
     def _stir(self) -> None:
         if self._thread is None or not self._thread.is_alive():
@@ -69,10 +75,17 @@ class Background:
     def _run(self) -> None:
         while True:
             self._wake.wait()
-            self._wake.clear()
-            while (task := self._next()) is not None:
-                self._guarded(task)  # nobody else is there to catch what it raises
-                del task
+            self._resting = False
+            more = True
+            while more:
+                self._wake.clear()
+                while (task := self._next()) is not None:
+                    self._guarded(task)  # nobody else is there to catch what it raises
+                    del task
+                more = self._wake.wait(_LINGER) or bool(self._lines)
+            self._resting = True
+            if self._lines:  # put there before it was known that nobody looks
+                self._wake.set()
 
     def _next(self) -> Task | None:
         try:
