@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from retrace.causes import Cause as Cause
     from retrace.errors import RetraceError as RetraceError
     from retrace.errors import RetraceWarning as RetraceWarning
+    from retrace.frozen import freeze as freeze
     from retrace.guard import assert_max_traces as assert_max_traces
     from retrace.guard import assert_no_retrace as assert_no_retrace
-    from retrace.guard import freeze as freeze
     from retrace.live import explain as explain
     from retrace.live import install as install
     from retrace.live import jit as jit
@@ -39,7 +39,7 @@ _HOMES = {
     "assert_max_traces": "retrace.guard",
     "assert_no_retrace": "retrace.guard",
     "explain": "retrace.live",
-    "freeze": "retrace.guard",
+    "freeze": "retrace.frozen",
     "install": "retrace.live",
     "jit": "retrace.live",
     "misses": "retrace.live",

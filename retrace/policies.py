@@ -11,7 +11,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from retrace.errors import RetraceError, UsageError
-from retrace.guard import Decorated, Functions, Guard, freeze, make_budget
+from retrace.frozen import freeze
+from retrace.guard import Decorated, Functions, Guard, make_budget
 from retrace.live import install, is_off, uninstall
 
 if TYPE_CHECKING:

@@ -43,6 +43,7 @@ class PublicEvents:
         self._numbers = count()
         self._thread = _Thread()
         self._listening = False
+        self._failed = False
         self._muted = True
 
     @property
@@ -72,13 +73,8 @@ class PublicEvents:
         stage = _STAGES.get(event)
         if stage is None or self._muted or not self.journal.writers:
             return
-        try:
-            self._record(
-                stage, str(metadata.get("fun_name", "")), duration_secs, inspect.currentframe()
-            )
-        except Exception as error:  # noqa: BLE001 - it runs inside the program's own call
-            self._muted = True
-            sys.stderr.write(f"retrace: recording ended, the program goes on: {error!r}\n")
+        name = str(metadata.get("fun_name", ""))
+        self.guarded(self._record, stage, name, duration_secs, inspect.currentframe())
 
     def _record(self, stage: Stage, name: str, seconds: float, frame: FrameType | None) -> None:
         name = name.removeprefix("jit(").removesuffix(")") or "<unknown>"
@@ -103,7 +99,9 @@ class PublicEvents:
         try:
             call(*args)
         except Exception as error:  # noqa: BLE001 - it may be in the program's own call
-            sys.stderr.write(f"retrace: the recording is not whole: {error!r}\n")
+            if not self._failed:
+                self._failed = True
+                sys.stderr.write(f"retrace: the recording is not whole: {error!r}\n")
 
     def site_of(self, function: Any) -> str:
         """The site under which a function would be found: its name is all there is."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
 from retrace.causes import Cause
@@ -49,14 +49,19 @@ def in_key(changes: Iterable[Change]) -> tuple[Change, ...]:
 
 def cause_of(changes: Iterable[Change], passed: Passed = frozenset()) -> Cause:
     """The cause among the changes of a key, by precedence; `unknown` where there is none."""
-    causes = {_cause_of_one(change, passed) for change in in_key(changes)}
+    causes = map(_cause_within(passed), changes)
     return min(causes, key=RANK.__getitem__, default=Cause.UNKNOWN)
 
 
-def _cause_of_one(change: Change, passed: Passed) -> Cause:
-    if change.component is Component.STATIC and change.path in passed:
-        return Cause.CALL_SIGNATURE_CHANGED
-    return _OF_COMPONENT[change.component]
+def _cause_within(passed: Passed) -> Callable[[Change], Cause]:
+    """The cause of one change; `unknown` of what is in no key."""
+
+    def cause(change: Change) -> Cause:
+        if passed and change.component is Component.STATIC and change.path in passed:
+            return Cause.CALL_SIGNATURE_CHANGED
+        return _OF_COMPONENT.get(change.component, Cause.UNKNOWN)
+
+    return cause
 
 
 def passed_otherwise(old: Miss, new: Miss) -> Passed:
@@ -81,15 +86,8 @@ def by_precedence(
     changes: tuple[Change, ...], passed: Passed = frozenset()
 ) -> tuple[Change, ...]:
     """The changes with that of the cause first, those outside the key last."""
-    if len({change.component for change in changes}) < 2 and not passed:
-        return changes
-
-    def rank(change: Change) -> int:
-        if change.component in NOT_IN_KEY:
-            return RANK[Cause.UNKNOWN]
-        return RANK[_cause_of_one(change, passed)]
-
-    return tuple(sorted(changes, key=rank))
+    cause = _cause_within(passed)
+    return tuple(sorted(changes, key=lambda change: RANK[cause(change)]))
 
 
 def cause_of_function(old: Function, new: Function) -> Cause:

@@ -89,7 +89,9 @@ class Judge:
         Returns:
             The verdict; never raises on a miss that could be recorded.
         """
-        history = self._histories.setdefault(_site(miss), _History())
+        site = _site(miss)
+        if (history := self._histories.get(site)) is None:
+            history = self._histories[site] = _History()
         if miss.function.kind is Kind.OP:
             verdict = self._operation(miss, history)
         else:
@@ -191,7 +193,7 @@ def _site(miss: Miss) -> Site:
     if function.kind is Kind.OP:
         return (function.site, None, ())
     # A partial is the function with arguments filled in; it shares its history.
-    transforms = tuple(name for name in function.wrappers if "partial" not in name)
+    transforms = tuple([name for name in function.wrappers if "partial" not in name])
     return (function.site, miss.derived, transforms)
 
 

@@ -13,6 +13,7 @@ definitions ago they were made, which repeats where the program does.
 from __future__ import annotations
 
 import json
+import re
 import zlib
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -30,6 +31,7 @@ SUFFIX = ".programs"
 _PACKED_FROM = 4096
 _LONGEST_BLOCK = 1 << 29
 """Characters that a reader unpacks at most."""
+_ID = re.compile(r'"([^"\\]+)"')
 _NONSENSE = (TypeError, ValueError, LookupError, AttributeError, OverflowError, zlib.error)
 
 
@@ -239,11 +241,6 @@ class Library(Mapping[str, Listing]):
             if not line.startswith(BEGINNING):
                 continue
             end = line.find("]", len(BEGINNING))
-            try:
-                ids = json.loads(line[len(BEGINNING) : end + 1])
-            except (ValueError, RecursionError):
-                continue
-            if isinstance(ids, list) and line.endswith("}"):  # else torn off
-                for found in cast(list[object], ids):
-                    if isinstance(found, str):
-                        self._blocks.setdefault(found, line)
+            if line.endswith("}"):  # else torn off
+                for found in _ID.findall(line, len(BEGINNING), end):
+                    self._blocks.setdefault(found, line)

@@ -33,9 +33,10 @@ def _measurements(quick: bool) -> Iterator[Callable[[], Ratio]]:
     for leaves in (1, 30, 300):
         yield lambda leaves=leaves: recording.hits(leaves, 9 if quick else 41)
     yield lambda: recording.smallest_miss(15 if quick else 101)
-    yield lambda: recording.inside(30 if quick else 200)
+    yield lambda: recording.smallest_inside(30 if quick else 200)
     yield lambda: recording.explained_miss(15 if quick else 101)
     yield lambda: recording.large_miss(3 if quick else 9)
+    yield lambda: recording.large_inside(2 if quick else 5)
     yield lambda: commands.importing(5 if quick else 25)
     yield lambda: commands.reporting(5, 20, 5 if quick else 25, 1.3)
     yield lambda: commands.reporting(1000, 20, 5 if quick else 25, 2.0)
