@@ -155,6 +155,8 @@ class PersistentCache(NamedTuple):
     outcome: Literal["hit", "miss", "not-stored", "off"]
     key: str | None = None
     reason: str | None = None
+    ingredients: tuple[tuple[str, str], ...] = ()
+    """What JAX made the key of, in order, each with the hash of all so far."""
 
 
 class Program(NamedTuple):
@@ -239,6 +241,8 @@ class Miss:
     bodies: tuple[Function, ...] = ()
     """The functions that an eager control-flow operation was given."""
     new_bodies: tuple[bool, ...] = ()
+    settings: tuple[tuple[str, CallSite], ...] = ()
+    """Where the options of the configuration were set, of which that could be seen."""
     epoch: int = 0
     """How often `jax.clear_caches()` had run."""
     function_epoch: int = 0

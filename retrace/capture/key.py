@@ -32,6 +32,8 @@ _OPTIONS = (
     "abstracted_axes",
 )
 _POSITIONS = frozenset(("static_argnums", "static_argnames", "donate_argnums", "donate_argnames"))
+_NAMES = ("static_argnames", "donate_argnames")
+"""JAX infers them from the numbers, and the numbers from them."""
 _PUBLIC = {
     "in_shardings_leaves": "in_shardings",
     "out_shardings_leaves": "out_shardings",
@@ -121,6 +123,8 @@ class Keys:
             value = getattr(info, name, None)
             if value is None or value == getattr(self._defaults, name, None):
                 continue
+            if name in _NAMES and _is_inferred(info, name):
+                continue
             if isinstance(value, tuple) and all(
                 type(item).__name__ == "UnspecifiedValue" or item is None for item in value
             ):
@@ -133,6 +137,18 @@ class Keys:
 
 
 def _nothing() -> None: ...
+
+
+def _is_inferred(info: Any, name: str) -> bool:
+    """Whether names of parameters say no more than their numbers do."""
+    signature: inspect.Signature | None = getattr(info, "fun_signature", None)
+    numbers: tuple[int, ...] = getattr(info, name.replace("names", "nums"), ())
+    if signature is None:
+        return False
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    names = [p.name for p in signature.parameters.values() if p.kind in positional]
+    numbered = {names[n] for n in numbers if -len(names) <= n < len(names)}
+    return numbered.issuperset(getattr(info, name))
 
 
 def parameter_names(signature: inspect.Signature | None, count: int) -> list[str]:

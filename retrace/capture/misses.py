@@ -16,12 +16,14 @@ from retrace.capture.key import Keys, parameter_names
 from retrace.capture.operation import body_functions, has_body, interface_frame, parameters
 from retrace.capture.packed import unpack
 from retrace.capture.place import call_site
+from retrace.capture.settings import Settings
 from retrace.capture.snapshot import snapshot
 from retrace.capture.tokens import Tokens
 from retrace.jax_internals.calls import Call, Site, mark, marked
 from retrace.jax_internals.clears import Clears
 from retrace.jax_internals.shardings import leaf
 from retrace.model import JSON, CallSite, Function, Key, Kind, Leaf, Stage
+from retrace.store.schema import encode_call_site
 from retrace.store.writer import Writer
 
 _MOST_SOURCES = 10_000
@@ -36,6 +38,7 @@ class Misses:
         self._functions = Functions(self._tokens)
         self._keys = Keys(self._tokens, journal.lose)
         self._clears = Clears()
+        self._settings = Settings()
         self._numbers = count()
         self._seen: set[int] = set()
         self._sources: dict[str, Function] = {}
@@ -65,7 +68,7 @@ class Misses:
         mark(call.frame, number)
         if call.ahead:
             fields["ahead"] = True
-        self._begin(number, function, key, site, fields, writers)
+        self._begin(number, function, key, site, fields, writers, call.frame)
         if source := source_of_call(call):
             if len(self._sources) >= _MOST_SOURCES:
                 self._sources.clear()
@@ -91,7 +94,9 @@ class Misses:
         if interface is None:
             number = next(self._numbers)
             mark(call.frame, number)
-            self._begin(number, _operation(function, site), key, site, fields, writers)
+            self._begin(
+                number, _operation(function, site), key, site, fields, writers, call.frame
+            )
             return number
         bodies = [self._functions.describe(body) for body in body_functions(interface)]
         function = _operation(function, site, bodies)
@@ -103,7 +108,7 @@ class Misses:
             return number
         number = next(self._numbers)
         mark(call.frame, number)
-        self._begin(number, function, key, site, fields, writers, bodies)
+        self._begin(number, function, key, site, fields, writers, call.frame, bodies)
         return number
 
     def of_body(
@@ -126,7 +131,7 @@ class Misses:
         number = next(self._numbers)
         mark(interface, number)
         key = Key(config=self._keys.config())
-        self._begin(number, function, key, site, fields, writers, bodies)
+        self._begin(number, function, key, site, fields, writers, interface, bodies)
         return number
 
     def of_derived(
@@ -147,7 +152,7 @@ class Misses:
         key = Key(leaves=program_leaves(site), config=self._keys.config())
         number = next(self._numbers)
         mark(site.program, number)
-        self._begin(number, function, key, place, fields, writers)
+        self._begin(number, function, key, place, fields, writers, site.program)
         return number
 
     def of_name(self, name: str, frame: FrameType, fields: dict[str, JSON]) -> int | None:
@@ -159,7 +164,7 @@ class Misses:
         number = next(self._numbers)
         function = self._functions.from_source(None, bare)
         key = Key(config=self._keys.config())
-        self._begin(number, function, key, call_site(frame), fields, self._journal.writers)
+        self._begin(number, function, key, call_site(frame), fields, self._journal.writers, frame)
         return number
 
     def _begin(
@@ -170,8 +175,11 @@ class Misses:
         site: CallSite | None,
         fields: dict[str, JSON],
         writers: tuple[Writer, ...],
+        frame: FrameType,
         bodies: Sequence[Function] = (),
     ) -> None:
+        if settings := self._settings.of(frame, key.config):
+            fields["settings"] = {n: encode_call_site(one) for n, one in settings.items()}
         fields["new"] = self._is_new(function.object)
         fields["epoch"] = self._clears.epoch()
         if epoch := self._epochs.get(function.object):
@@ -189,6 +197,10 @@ class Misses:
     def jitted(self, function: Any, frame: FrameType) -> None:
         """`jit` was called: its line tells closures of a library's apart."""
         self._functions.jitted(function, frame)
+
+    def configured(self, option: str, frame: FrameType) -> None:
+        """`jax.config.update` set an option."""
+        self._settings.updated(option, frame)
 
     def evicted(self, function: Any) -> None:
         """`f.clear_cache()` dropped the entries of one function."""

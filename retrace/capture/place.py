@@ -8,7 +8,7 @@ import site
 import sys
 import sysconfig
 from enum import Enum
-from types import FrameType
+from types import CodeType, FrameType
 
 import jax
 
@@ -102,8 +102,11 @@ def call_site(frame: FrameType | None) -> CallSite | None:
 
 
 def _call_site(frame: FrameType, *, library: bool) -> CallSite:
-    code = frame.f_code
-    line = frame.f_lineno or code.co_firstlineno
+    return site_of_line(frame.f_code, frame.f_lineno or frame.f_code.co_firstlineno, library)
+
+
+def site_of_line(code: CodeType, line: int, library: bool = False) -> CallSite:
+    """A line of a function."""
     known = _call_sites.get((code.co_filename, line))
     if known is not None and known.function == code.co_qualname:
         return known

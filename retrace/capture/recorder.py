@@ -25,8 +25,8 @@ from retrace.jax_internals.calls import (
     marked,
 )
 from retrace.jax_internals.disk_cache import Lookup
-from retrace.jax_internals.hooks import Trace
 from retrace.jax_internals.jaxprs import Transcript
+from retrace.jax_internals.traces import Trace
 from retrace.model import JSON, Stage
 from retrace.store.writer import Writer
 
@@ -172,7 +172,7 @@ class Recorder:
             lookup = (top.lookup if top is not None else self._thread.lookup) or Lookup()
             self._thread.lookup = None
             cache = lookup.outcome(seconds)
-            fields["persistent_cache"] = [cache.outcome, cache.key, cache.reason]
+            fields["persistent_cache"] = cache
             self.journal.tell_backend()
         else:
             self._thread.lowered = number
@@ -185,11 +185,18 @@ class Recorder:
 
     def cache_event(self, event: str, frame: FrameType) -> None:
         """JAX looked into its on-disk cache."""
+        self._lookup().event(event, frame)
+
+    def cache_key_part(self, name: str, digest: str) -> None:
+        """JAX put one more ingredient into the key of its on-disk cache."""
+        self._lookup().part(name, digest)
+
+    def _lookup(self) -> Lookup:
         running = self._thread.running
         lookup = running[-1].lookup if running else None
         if lookup is None:
             lookup = self._thread.lookup = self._thread.lookup or Lookup()
-        lookup.event(event, frame)
+        return lookup
 
     def _parallel_trace_ended(self, seconds: float, frame: FrameType) -> None:
         # pmap traces outside JAX's cached trace function until 0.7.
@@ -329,6 +336,10 @@ class Recorder:
     def jitted(self, function: object, frame: FrameType) -> None:
         """`jit` was called."""
         self.misses.jitted(function, frame)
+
+    def configured(self, option: str, frame: FrameType) -> None:
+        """`jax.config.update` was called."""
+        self.misses.configured(option, frame)
 
     def evicted(self, function: object) -> None:
         """`f.clear_cache()` was called."""

@@ -56,7 +56,18 @@ def _options(old: Miss, new: Miss) -> Iterator[Change]:
 
 
 def _config(old: Miss, new: Miss) -> Iterator[Change]:
-    yield from _values(Component.CONFIG, old.key.config, new.key.config, "not set")
+    for change in _values(Component.CONFIG, old.key.config, new.key.config, "not set"):
+        sides = ((change.old, old), (change.new, new))
+        a, b = (_with_place(side, miss, change.path) for side, miss in sides)
+        yield change._replace(old=a, new=b)
+
+
+def _with_place(side: JSON, miss: Miss, option: str | None) -> JSON:
+    """What an option was, with the place that set it where that was seen."""
+    site = dict(miss.settings).get(option or "")
+    if side is None or site is None:
+        return side
+    return {**cast(dict[str, JSON], side), "set_at": {"file": site.file, "line": site.line}}
 
 
 def _static(old: Miss, new: Miss) -> Iterator[Change]:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import jax
 from jax._src import api, core, pjit, stages
 
-from retrace.jax_internals.hooks import TraceProxy
+from retrace.jax_internals.traces import TraceProxy
 
 _FOLDER = os.path.dirname(jax.__file__) + os.sep
 _MARK = "__retrace_miss__"

@@ -24,6 +24,7 @@ from retrace.model import PersistentCache
 
 _EVENTS = "/jax/compilation_cache/"
 _DEEPEST = 8
+_DIGITS = 16
 _SLACK = 0.05
 """Seconds that the stage may take longer than what JAX holds against its limit."""
 _suffix: str | None = getattr(lru_cache, "_CACHE_SUFFIX", None)
@@ -32,7 +33,7 @@ _suffix: str | None = getattr(lru_cache, "_CACHE_SUFFIX", None)
 class Lookup:
     """What was seen of the cache between the start and the end of one compilation."""
 
-    __slots__ = ("_callbacks", "_found", "_key", "_looked_up", "_written")
+    __slots__ = ("_callbacks", "_found", "_key", "_looked_up", "_parts", "_written")
 
     def __init__(self) -> None:
         self._looked_up = False
@@ -40,6 +41,11 @@ class Lookup:
         self._written = False
         self._callbacks = False
         self._key: str | None = None
+        self._parts: list[tuple[str, str]] = []
+
+    def part(self, name: str, digest: str) -> None:
+        """Take in the hash over an ingredient of the key and over all before it."""
+        self._parts.append((name, digest[:_DIGITS]))
 
     def event(self, name: str, frame: FrameType) -> None:
         """Take in one of JAX's events; of the frame, a few locals of its callers are read."""
@@ -56,6 +62,9 @@ class Lookup:
 
     def outcome(self, compile_seconds: float) -> PersistentCache:
         """What became of it, once the compilation took `compile_seconds`."""
+        return self._outcome(compile_seconds)._replace(ingredients=tuple(self._parts))
+
+    def _outcome(self, compile_seconds: float) -> PersistentCache:
         if not self._looked_up:
             return PersistentCache("off")
         if self._found:

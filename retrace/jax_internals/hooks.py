@@ -19,10 +19,11 @@ from types import FrameType, TracebackType
 from typing import Any, Protocol, cast
 
 import jax
+from jax._src import cache_key, config, pjit, source_info_util, stages, traceback_util, util
 from jax._src import monitoring as private_monitoring
-from jax._src import pjit, source_info_util, stages, traceback_util, util
 
 from retrace.errors import RetraceError
+from retrace.jax_internals.traces import Trace, TraceProxy
 from retrace.model import Stage
 
 _STAGES = {
@@ -48,23 +49,6 @@ while _launcher is not None:
     _launcher = _launcher.f_back
 
 
-class Trace:
-    """One look into JAX's tracing cache, and what came of it."""
-
-    __slots__ = ("ahead", "caller", "function", "number", "raised", "result", "started")
-
-    def __init__(self, function: object, caller: FrameType) -> None:
-        self.function = function
-        self.caller: FrameType | None = caller
-        self.started: float | None = None
-        self.number: int | None = None
-        """What the observer makes of it; None where it is no miss of its own."""
-        self.ahead = False
-        """Whether no lowering need follow."""
-        self.result: Any = None
-        self.raised: BaseException | None = None
-
-
 class Observer(Protocol):
     """Who is told. Its failures are kept away from the program."""
 
@@ -74,7 +58,9 @@ class Observer(Protocol):
     def stage_started(self, stage: Stage, name: str, frame: FrameType) -> None: ...
     def stage_ended(self, stage: Stage, name: str, seconds: float, frame: FrameType) -> None: ...
     def cache_event(self, event: str, frame: FrameType) -> None: ...
+    def cache_key_part(self, name: str, digest: str) -> None: ...
     def jitted(self, function: object, frame: FrameType) -> None: ...
+    def configured(self, option: str, frame: FrameType) -> None: ...
     def evicted(self, function: object) -> None: ...
     def lowered(self, lowered: object) -> None: ...
     def failed(self, reason: str) -> None: ...
@@ -109,6 +95,9 @@ class Hooks:
         self._install_trace_proxy()
         self._replace(pjit, "_cpp_pjit", self._observe_jit)
         self._replace(stages.Traced, "lower", self._observe_lower)
+        self._replace(config.Config, "update", self._observe_update)
+        if hasattr(cache_key, "_log_cache_key_hash"):
+            self._replace(cache_key, "_log_cache_key_hash", self._observe_cache_key)
 
     def _listen(self) -> None:
         jax.monitoring.register_event_listener(self._on_event)
@@ -320,6 +309,22 @@ class Hooks:
 
         return _cpp_pjit
 
+    def _observe_update(self, original: Any) -> Any:
+        def update(self_: Any, name: str, val: Any) -> None:
+            original(self_, name, val)
+            self.guarded(self._observer.configured, name, sys._getframe(1))
+
+        update.__doc__ = original.__doc__
+        return update
+
+    def _observe_cache_key(self, original: Any) -> Any:
+        def _log_cache_key_hash(hash_obj: Any, last_serialized: str, hashfn: Any) -> None:
+            original(hash_obj, last_serialized, hashfn)
+            digest = hash_obj.copy().hexdigest()
+            self.guarded(self._observer.cache_key_part, last_serialized, digest)
+
+        return _log_cache_key_hash
+
     def _observe_lower(self, original: Any) -> Any:
         def lower(traced: Any, *args: Any, **kwargs: Any) -> Any:
             lowered = original(traced, *args, **kwargs)
@@ -328,36 +333,6 @@ class Hooks:
 
         lower.__doc__ = original.__doc__
         return lower
-
-
-class TraceProxy:
-    """Stands in front of JAX's cached trace function, and is it in all else."""
-
-    def __init__(self, cached: Any, hooks: Hooks) -> None:
-        self.__wrapped__ = cached
-        self._hooks = hooks
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        trace = self._hooks.enter_trace(args[0] if args else None, sys._getframe(1))
-        try:
-            trace.result = result = self.__wrapped__(*args, **kwargs)
-            return result
-        except BaseException as error:
-            trace.raised = error
-            raise
-        finally:
-            self._hooks.exit_trace(trace)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.__wrapped__, name)
-
-    def evict_weakref(self, function: object) -> Any:
-        self._hooks.evicted(function)
-        return self.__wrapped__.evict_weakref(function)
-
-    def evict_function(self, function: object) -> Any:
-        self._hooks.evicted(function)
-        return self.__wrapped__.evict_function(function)
 
 
 def _none() -> None:

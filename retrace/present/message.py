@@ -120,6 +120,9 @@ def _because(view: View, group: Group) -> Iterator[Line]:
             said = said.replace(": by ", " by ")
         yield Line(label, (said,))
         label = ""
+        details = Counter(v.detail for v in group.verdicts if v.detail != verdict.detail)
+        if others := [f"{clean(said, 80)} ({times(n)})" for said, n in details.items() if said]:
+            yield Line("", (f"also {listed(others, 3, 'other ways')}",))
     elif not verdict.changes:
         if group.cause not in (Cause.FIRST_TRACE, Cause.EAGER_OP):
             yield Line(label, (sentences.explanation(view, verdict),))
@@ -127,7 +130,7 @@ def _because(view: View, group: Group) -> Iterator[Line]:
     told = [change for change in verdict.changes if _tells(change, group.cause)]
     arrays: set[str | None] = set()
     for change in told[:_MOST]:
-        yield Line(label, _cells(verdict, change, change.path in arrays))
+        yield Line(label, _cells(view, verdict, change, change.path in arrays))
         label = ""
         if change.component in _LEAF:
             arrays.add(change.path)
@@ -144,7 +147,7 @@ def _tells(change: Change, cause: Cause) -> bool:
     return not (change.component is Component.CODE and cause is Cause.SOURCE_CHANGED)
 
 
-def _cells(verdict: Verdict, change: Change, again: bool) -> tuple[str, ...]:
+def _cells(view: View, verdict: Verdict, change: Change, again: bool) -> tuple[str, ...]:
     what = change.component.value.replace("_", " ")
     path = () if change.path is None else (clean(change.path, 40),)
     detail = clean(change.detail, 160)
@@ -153,7 +156,7 @@ def _cells(verdict: Verdict, change: Change, again: bool) -> tuple[str, ...]:
         said = f"{old} -> {new}"
         extra = () if change.component is Component.DTYPE or detail in said else (detail,)
         return (what, *path, said, *extra)
-    return (what, *path, detail)
+    return (what, *path, detail, *sentences.set_at(view, change))
 
 
 def _others(group: Group) -> str:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple, TypeAlias
 
 from retrace.causes import Cause
+from retrace.model import Miss, PersistentCache
 from retrace.present.view import View
-from retrace.present.words import count, name, seconds, times
+from retrace.present.words import clean, count, name, seconds, times
 
 _WORTH_TELLING = 0.05
 """Seconds below which a difference of cost is noise."""
@@ -36,9 +38,44 @@ def difference(old: View, new: View, width: int = 80) -> str:
     ):
         if told := list(lines):
             out += ["", title, *told]
+    if told := list(_disk_cache(old, new)):
+        out += ["", "on-disk cache", *told]
     if len(out) == 1:
         out.append("         the same misses by function and cause, at about the same cost")
     return "\n".join(line[: max(width, 40)] for line in out) + "\n"
+
+
+def _disk_cache(old: View, new: View) -> Iterator[str]:
+    """Why JAX did not find on disk what the first recording had compiled."""
+    known: dict[object, PersistentCache] = {}
+    for miss in old.recording.misses:
+        if (cache := miss.persistent_cache) is not None and cache.key is not None:
+            known[_compiled(miss)] = cache
+    told: Counter[tuple[str, str]] = Counter()
+    for miss in new.recording.misses:
+        cache, before = miss.persistent_cache, known.get(_compiled(miss))
+        if before is None or cache is None or cache.key is None or cache.outcome == "hit":
+            continue
+        told[name(miss.function), _looked_up_in_vain(before, cache)] += 1
+    for (what, why), number in told.most_common():
+        yield f"{'':>14}   {what}: {why}, {times(number)}"
+
+
+def _compiled(miss: Miss) -> object:
+    function, leaves = miss.function, miss.key.leaves
+    static = tuple((path, value.text) for path, value in miss.key.static)
+    return (function.qualname, function.kind, miss.derived, leaves, static)
+
+
+def _looked_up_in_vain(old: PersistentCache, new: PersistentCache) -> str:
+    if old.key == new.key:
+        if old.outcome == "not-stored":
+            return f"not on disk, since it was not stored ({clean(old.reason)})"
+        return "the same key, and no longer on disk"
+    for (what, before), (_, after) in zip(old.ingredients, new.ingredients, strict=False):
+        if before != after:
+            return f"another key, by its {clean(what)}"
+    return "another key"
 
 
 def _rows(view: View) -> dict[Key, _Row]:

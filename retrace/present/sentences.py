@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import assert_never
+from typing import Any, assert_never, cast
 
 from retrace.causes import Cause
 from retrace.model import Change, Component, Kind, Leaf, Miss, Stage, Verdict
 from retrace.present.program import evidence
 from retrace.present.view import View
-from retrace.present.words import clean, count, did, listed, name
+from retrace.present.words import clean, count, did, listed, name, place
 
 PATTERNS = {
     "compiles-twice": "compiles twice: weak on the first call, strong ever after, as where the "
@@ -95,8 +95,9 @@ def _sentence(  # noqa: C901, PLR0912 - one case for each cause, and nothing els
             return f"{again} because `jax.jit` was given other options than for {before}: {what}."
         case Cause.CONFIG_CHANGED:
             what = _listed(changes, Component.CONFIG) or "a setting"
+            at = "".join(f", {said}" for change in changes[:1] for said in set_at(view, change))
             return (
-                f"{again} because JAX's configuration differs from that of {before}: {what}. "
+                f"{again} because JAX's configuration differs from that of {before}: {what}{at}. "
                 "JAX keeps a program for each setting."
             )
         case Cause.STATIC_ARGUMENT_CHANGED:
@@ -210,6 +211,15 @@ def _one(change: Change) -> str:
     if change.path is None:
         return detail
     return f"`{clean(change.path)}` ({detail})" if detail else f"`{clean(change.path)}`"
+
+
+def set_at(view: View, change: Change) -> tuple[str, ...]:
+    """Where an option of the configuration was set, if that was seen of either side."""
+    for side, said in ((change.new, "set at"), (change.old, "it was set at")):
+        at = cast(dict[str, Any], side).get("set_at") if isinstance(side, dict) else None
+        if at is not None:
+            return (f"{said} {place(at['file'], at['line'], view.bases)}",)
+    return ()
 
 
 def _listed(changes: tuple[Change, ...], component: Component) -> str:

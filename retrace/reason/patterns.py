@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias, cast
 
 from retrace.causes import Cause
@@ -14,9 +14,11 @@ Verdicts: TypeAlias = list[Verdict]
 
 _MANY = 4
 """From so many misses of one kind on, a pattern is one."""
+_TINY = 10
+"""From so many programs of single operations on, a line has compiled too many."""
 
 
-def recognise(verdicts: Iterable[Verdict]) -> dict[str, str]:
+def recognise(verdicts: Sequence[Verdict]) -> dict[str, str]:
     """The pattern of each miss that belongs to one, by the id of the miss."""
     functions: dict[tuple[str, str], Verdicts] = {}
     for verdict in verdicts:
@@ -29,7 +31,18 @@ def recognise(verdicts: Iterable[Verdict]) -> dict[str, str]:
         for name, members in _PATTERNS:
             for verdict in members(group):
                 found.setdefault(verdict.miss.id, name)
+    for verdict in _tiny_programs(verdicts):
+        found.setdefault(verdict.miss.id, "thousand-tiny-programs")
     return found
+
+
+def _tiny_programs(verdicts: Iterable[Verdict]) -> Verdicts:
+    lines: dict[tuple[str, str, int], Verdicts] = {}
+    for verdict in verdicts:
+        site = verdict.miss.call_site
+        if verdict.cause is Cause.EAGER_OP and site is not None and not site.library:
+            lines.setdefault((verdict.miss.run, site.file, site.line), []).append(verdict)
+    return [verdict for line in lines.values() if len(line) >= _TINY for verdict in line]
 
 
 def _compiles_twice(group: Verdicts) -> Verdicts:

@@ -164,7 +164,8 @@ class Judge:
         if other_program:
             return _Conclusion(Cause.JAXPR_CHANGED)
         between = miss.number - near.number - 1
-        said = f"it ran again without any clear, {between:,} misses after the equal one"
+        misses = "miss" if between == 1 else "misses"
+        said = f"it ran again without any clear, {between:,} {misses} after the equal one"
         return _Conclusion(Cause.CACHE_EVICTED, said)
 
     def _operation(self, miss: Miss, history: _History) -> Verdict:

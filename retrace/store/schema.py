@@ -320,6 +320,9 @@ def decode_miss(line: Mapping[str, Any], parts: Parts, run: str) -> Miss:
             cast(Function, parts["function", index]) for index in line.get("bodies", ())
         ),
         new_bodies=tuple(map(bool, line.get("new_bodies", ()))),
+        settings=tuple(
+            [(name, decode_call_site(row)) for name, row in line.get("settings", {}).items()]
+        ),
         epoch=_number(line.get("epoch", 0)),
         function_epoch=_number(line.get("function_epoch", 0)),
         in_flight=Stage(stage) if (stage := line.get("stage")) else None,
@@ -355,11 +358,14 @@ def amend(miss: Miss, line: Mapping[str, Any], parts: Parts) -> None:
     if "inner" in line:
         miss.inner += _number(line["inner"])
     if (cache := line.get("persistent_cache")) is not None:
-        outcome, key, reason = cache
+        outcome, key, reason, *ingredients = cache
         if outcome not in ("hit", "miss", "not-stored", "off"):
             raise ValueError(f"no such outcome: {outcome!r}")
         miss.persistent_cache = PersistentCache(
-            outcome, _text_or_none(key), _text_or_none(reason)
+            outcome,
+            _text_or_none(key),
+            _text_or_none(reason),
+            tuple((_text(name), _text(digest)) for row in ingredients for name, digest in row),
         )
     if (program := line.get("program")) is not None:
         hash_, equations = program

@@ -6,6 +6,7 @@ import inspect
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 from typing import Any
@@ -129,3 +130,48 @@ def test_events_of_no_interest_are_passed_over() -> None:
     assert frame is not None
     lookup.event("/jax/compilation_cache/tasks_using_cache", frame)
     assert lookup.outcome(1.0).outcome == "off"
+
+
+CACHED = """
+import sys
+import jax
+jax.config.update("jax_compilation_cache_dir", sys.argv[1])
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+step = jax.jit(lambda x: x * float(sys.argv[2]))
+step.lower(jax.ShapeDtypeStruct((3,), "float32")).compile()
+"""
+
+
+def test_two_recordings_show_what_made_a_key_another_one(
+    tmp_path: pathlib.Path,
+) -> None:
+    script = tmp_path / "program.py"
+    script.write_text(CACHED)
+    command = [sys.executable, "-m", "retrace"]
+    environment = {**os.environ, "JAX_PLATFORMS": "cpu"}
+
+    def record(name: str, number: str, **variables: str) -> pathlib.Path:
+        out = tmp_path / name
+        arguments = ["-q", "-o", str(out), str(script), str(tmp_path / "cache"), number]
+        subprocess.run([*command, "run", *arguments], env=environment | variables, check=True)
+        return out
+
+    def told(later: pathlib.Path) -> str:
+        done = subprocess.run(
+            [*command, "diff", str(first), str(later)],
+            env=environment,
+            check=True,
+            capture_output=True,
+            text=True,
+        )
+        return done.stdout.partition("on-disk cache\n")[2].strip()
+
+    first = record("first", "2")
+    assert told(record("again", "2")) == ""
+    assert told(record("other", "3")) == "<lambda>: another key, by its computation, once"
+    flags = record("flags", "2", XLA_FLAGS="--xla_cpu_enable_fast_math=true")
+    assert told(flags) == "<lambda>: another key, by its XLA flags, once"
+    shutil.rmtree(tmp_path / "cache")
+    gone = record("gone", "2")
+    assert told(gone) == "<lambda>: the same key, and no longer on disk, once"

@@ -82,6 +82,7 @@ keys = st.builds(
     named,
     named,
 )
+sites = st.builds(CallSite, text, whole, text, short, st.booleans())
 misses = st.builds(
     Miss,
     id=st.just(""),
@@ -91,7 +92,7 @@ misses = st.builds(
     thread=text,
     function=functions,
     key=keys,
-    call_site=st.none() | st.builds(CallSite, text, whole, text, short, st.booleans()),
+    call_site=st.none() | sites,
     parent=st.none() | st.just("before"),
     derived=short,
     inner=whole,
@@ -100,13 +101,18 @@ misses = st.builds(
     new_object=st.booleans(),
     bodies=st.lists(functions, max_size=2).map(tuple),
     new_bodies=st.lists(st.booleans(), max_size=2).map(tuple),
+    settings=st.dictionaries(text, sites, max_size=2).map(lambda found: tuple(found.items())),
     epoch=whole,
     function_epoch=whole,
     stages=st.dictionaries(st.sampled_from(Stage), st.floats(0, 1e6)),
     raised=short,
     persistent_cache=st.none()
     | st.builds(
-        PersistentCache, st.sampled_from(["hit", "miss", "not-stored", "off"]), short, short
+        PersistentCache,
+        st.sampled_from(["hit", "miss", "not-stored", "off"]),
+        short,
+        short,
+        st.lists(st.tuples(text, text), max_size=2).map(tuple),
     ),
     program=st.none() | st.builds(Program, text, whole, st.none(), st.just(())),
 )
@@ -149,6 +155,7 @@ def write(writer: Writer, found: Iterable[Miss]) -> None:
                 "new": miss.new_object,
                 "bodies": [writer.part("function", encode_function(f)) for f in miss.bodies],
                 "new_bodies": miss.new_bodies,
+                "settings": {name: encode_call_site(site) for name, site in miss.settings},
                 "epoch": miss.epoch,
                 "function_epoch": miss.function_epoch,
                 "derived": miss.derived,
@@ -162,7 +169,7 @@ def write(writer: Writer, found: Iterable[Miss]) -> None:
                 "stages": miss.stages,
                 "raised": miss.raised,
                 "inner": miss.inner,
-                "persistent_cache": cache and [cache.outcome, cache.key, cache.reason],
+                "persistent_cache": cache,
                 "program": program and [program.hash, program.equations],
             },
         )

@@ -1,0 +1,61 @@
+"""What stands in front of JAX's cached trace function."""
+
+from __future__ import annotations
+
+import sys
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from jax._src import traceback_util
+
+if TYPE_CHECKING:
+    from retrace.jax_internals.hooks import Hooks
+
+traceback_util.register_exclusion(__file__)
+
+
+class Trace:
+    """One look into JAX's tracing cache, and what came of it."""
+
+    __slots__ = ("ahead", "caller", "function", "number", "raised", "result", "started")
+
+    def __init__(self, function: object, caller: FrameType) -> None:
+        self.function = function
+        self.caller: FrameType | None = caller
+        self.started: float | None = None
+        self.number: int | None = None
+        """What the observer makes of it; None where it is no miss of its own."""
+        self.ahead = False
+        """Whether no lowering need follow."""
+        self.result: Any = None
+        self.raised: BaseException | None = None
+
+
+class TraceProxy:
+    """Stands in front of JAX's cached trace function, and is it in all else."""
+
+    def __init__(self, cached: Any, hooks: Hooks) -> None:
+        self.__wrapped__ = cached
+        self._hooks = hooks
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        trace = self._hooks.enter_trace(args[0] if args else None, sys._getframe(1))
+        try:
+            trace.result = result = self.__wrapped__(*args, **kwargs)
+            return result
+        except BaseException as error:
+            trace.raised = error
+            raise
+        finally:
+            self._hooks.exit_trace(trace)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.__wrapped__, name)
+
+    def evict_weakref(self, function: object) -> Any:
+        self._hooks.evicted(function)
+        return self.__wrapped__.evict_weakref(function)
+
+    def evict_function(self, function: object) -> Any:
+        self._hooks.evicted(function)
+        return self.__wrapped__.evict_function(function)
