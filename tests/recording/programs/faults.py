@@ -26,7 +26,7 @@ from retrace.store.reader import read_lines
 
 PACKAGE = Path(str(capture.__file__)).parent.parent
 ROOMS = ("capture/", "jax_internals/", "store/writer.py", "store/sinks.py")
-NOT_INSIDE = ("jax_internals/hooks.py", "capture/session.py")
+NOT_INSIDE = ("jax_internals/hooks.py", "jax_internals/traces.py", "capture/session.py")
 """The guard itself with what stands around it, and what users call by name."""
 THE_GUARD = ("_guard", "_run", "_next")
 """What carries the guard to a thread of our own."""
