@@ -60,6 +60,10 @@ class Misses:
             key = self._keys.of_call(
                 packed.signature, call.info, packed.args, packed.kwargs, packed.is_array
             )
+            if packed.receiver is not None:
+                (name, value), *others = key.static
+                told = value._replace(text=packed.receiver, data=None)
+                key = key._replace(static=((name, told), *others))
         else:
             function = self._functions.describe(given)
             signature = getattr(call.info, "fun_signature", None) or _signature(given)

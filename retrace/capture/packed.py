@@ -7,14 +7,19 @@ of its own for all. What the user called stands in a frame of the wrapper's.
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import sys
 from collections.abc import Callable
 from types import FrameType, FunctionType
 from typing import Any, NamedTuple
 
+from retrace.capture.function import unwrap
+from retrace.capture.objects import fields
+from retrace.capture.snapshot import snapshot
 from retrace.jax_internals.calls import Call
 
+_BITS = (1 << 64) - 1
 _NEAR = 4
 """The wrapper's frame is so few frames outside JAX's at most."""
 
@@ -28,6 +33,8 @@ class Packed(NamedTuple):
     kwargs: dict[str, Any]
     is_array: Callable[[Any], bool] | None
     """The wrapper's test of what stays a dynamic argument; None where `jit` decides."""
+    receiver: str | None = None
+    """What the first argument stands for, in words, where it cannot be read."""
 
 
 def unpack(call: Call) -> Packed | None:
@@ -64,11 +71,42 @@ def _linen(call: Call) -> Packed | None:
         or function.__globals__.get("__name__") != "flax.core.lift"
     ):
         return None
-    own = list(call.info.fun_signature.parameters.values())
     given = [
         inspect.Parameter(name, inspect.Parameter.POSITIONAL_ONLY)
         for name in ("self", "variables", "rngs")
     ]
-    # The module itself goes in as a fingerprint, with what may be changed in it.
-    own = [p for p in own[1:] if p.name not in ("variables", "rngs")]
-    return Packed(function, inspect.Signature([*given, *own]), call.args, call.kwargs, None)
+    method = unwrap(function).base
+    signature = call.info.fun_signature if method is None else inspect.signature(method)
+    # What the method is given besides: Flax's own function of it takes scopes and a hash.
+    taken = ("scopes", "module_hash") if method is None or _is_core(method) else ("self",)
+    own = [
+        p for p in signature.parameters.values() if p.name not in (*taken, "variables", "rngs")
+    ]
+    parameters = inspect.Signature([*given, *own])
+    return Packed(function, parameters, call.args, call.kwargs, None, _module(call.args[0]))
+
+
+def _is_core(function: FunctionType) -> bool:
+    return function.__globals__.get("__name__") == "flax.linen.transforms"
+
+
+def _module(fingerprint: Any) -> str | None:
+    """A module in words, from what Flax gives `jit` in its place."""
+    try:
+        mutable, proxy = fingerprint
+        module, hashed = proxy.module_ref(), proxy.hash_key
+    except (TypeError, ValueError, AttributeError):
+        return None
+    held = fields(module) or {}
+    own = [
+        f"{one.name}={_text(held.get(one.name))}"
+        for one in dataclasses.fields(module)
+        if one.init and one.name not in ("parent", "name")
+    ]
+    what = f"{type(module).__name__}({', '.join(own)})"
+    may_change = _text(mutable)
+    return f"{what}, mutable {may_change}, fingerprint {hashed & _BITS:x}"
+
+
+def _text(value: object) -> str:
+    return snapshot(value, lambda _: None).text

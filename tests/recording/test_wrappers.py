@@ -73,6 +73,28 @@ def test_a_jitted_module_of_linen(record: Record) -> None:
     assert "inputs" in {leaf.path for leaf in miss.key.leaves}
 
 
+def test_a_jitted_class_of_linen(record: Record) -> None:
+    class Layer(nn.Module):
+        width: int
+
+        @nn.compact
+        def __call__(self, inputs: Any, scale: float = 1.0) -> Any:
+            return nn.Dense(self.width)(inputs) * scale
+
+    made: Any = nn.jit(Layer)
+    misses = [
+        next(miss for miss in found if miss.function.name == "__call__")
+        for found in (
+            record(lambda: made(width).init(jax.random.PRNGKey(0), X)) for width in (2, 3)
+        )
+    ]
+    for miss, width in zip(misses, (2, 3), strict=True):
+        ((name, module),) = miss.key.static
+        assert name == "self"
+        assert module.text.startswith(f"JitLayer(width={width}), mutable ")
+        assert "inputs" in {leaf.path for leaf in miss.key.leaves}
+
+
 @pytest.fixture
 def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """An installed package with a pair of functions over the user's."""
