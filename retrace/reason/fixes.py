@@ -200,11 +200,22 @@ def _hidden(evidence: Evidence) -> Fix:
     return Fix("pass-state", f"pass to `{name}` as an argument what it reads from outside.")
 
 
+def _grows(change: Change) -> bool:
+    """Whether one axis of an array became longer, and nothing else of its shape changed."""
+    if change.component is not Component.SHAPE:
+        return False
+    old, new = cast(list[int], change.old), cast(list[int], change.new)
+    if len(old) != len(new):
+        return False
+    differing = [(a, b) for a, b in zip(old, new, strict=True) if a != b]
+    return len(differing) == 1 and differing[0][0] < differing[0][1]
+
+
 def _eager(evidence: Evidence) -> Fix | None:
     if evidence[1] is None:
         return None
     text = "put the operations of this line into one jitted function"
-    if any(change.component is Component.SHAPE for change in evidence[2]):
+    if any(_grows(change) for change in evidence[2]):
         # Jitted, what has another shape at each call would miss at each call.
         return Fix("jit-block", f"{text}, and pad what grows to one shape.")
     return Fix("jit-block", f"{text}.")
