@@ -47,8 +47,12 @@ class Project(NamedTuple):
             raise UsageError(f"cannot read the baseline {self.baseline}: {reason}") from None
 
 
-def around(start: Path) -> Project:
+def around(start: Path, *, quick: bool = False) -> Project:
     """The project of a folder: the nearest pyproject.toml from there upwards, if there is one.
+
+    Args:
+        start: the folder.
+        quick: do not parse a file that never names retrace.
 
     Raises:
         UsageError: the file cannot be read.
@@ -56,16 +60,19 @@ def around(start: Path) -> Project:
     for folder in (start, *start.parents):
         file = folder / FILE
         if os.path.isfile(file):  # which never raises, whoever may look into the folder
-            return read(file)
+            return read(file, quick=quick)
     return Project(start, None, {})
 
 
-def read(file: Path) -> Project:
+def read(file: Path, *, quick: bool = False) -> Project:
     """The project of a pyproject.toml; raises UsageError where that cannot be read."""
     import tomllib
 
     try:
-        parsed = tomllib.loads(file.read_bytes().decode())
+        content = file.read_bytes()
+        if quick and b"retrace" not in content:
+            return Project(file.parent, file, {})
+        parsed = tomllib.loads(content.decode())
     except OSError as error:
         reason = (error.strerror or type(error).__name__).lower()
         raise UsageError(f"cannot read {file}: {reason}") from None

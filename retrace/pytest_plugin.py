@@ -98,7 +98,7 @@ def _hold_to_baseline(config: pytest.Config) -> None:
         elif hasattr(config, "workerinput"):
             return
         else:
-            project = around(config.rootpath)
+            project = around(config.rootpath, quick=True)
     except UsageError as error:
         if update:
             raise pytest.UsageError(f"--retrace-update: {error}") from None
