@@ -1,10 +1,10 @@
-"""`retrace check`, and what is said to GitHub: recordings held to a project's budgets."""
+"""`retrace check`, and what is said to GitHub: recordings held to budgets and baseline."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
@@ -14,9 +14,11 @@ from retrace import console
 from retrace.errors import UsageError
 
 if TYPE_CHECKING:
-    from retrace.config import Settings
+    from retrace.baseline import Baseline
+    from retrace.budget import Budget
     from retrace.model import Verdict
     from retrace.present.view import View
+    from retrace.project import Project
 
 _FORMATS = ("text", "github")
 
@@ -33,66 +35,124 @@ def check(
     format: Annotated[
         str, typer.Option("--format", metavar="|".join(_FORMATS), help="How to write it.")
     ] = "text",
+    update: Annotated[
+        bool,
+        typer.Option("--update", help="First write the baseline anew from what was recorded."),
+    ] = False,
 ) -> int:
-    """Compare with the budgets in pyproject.toml; exit 1 and explain each excess.
+    """Compare with budgets and baseline; exit 1 and explain each excess.
+
+    Budgets stand in pyproject.toml, the baseline in retrace-baseline.toml beside it.
 
     Example:  retrace check .retrace/ci --format github
     """
+    from retrace import baseline, project
     from retrace.budget import nearest
-    from retrace.config import find, load
+    from retrace.config import budgets
 
     if format not in _FORMATS:
         guess = nearest(format, _FORMATS) or f", choose from {', '.join(_FORMATS)}"
         raise UsageError(f"--format does not know {format!r}{guess}")
-    settings = load(config if config is not None else find(Path.cwd()))
+    if not (here := console.here()):
+        raise UsageError("the working directory is gone: change to another one")
+    found = project.around(Path(here)) if config is None else project.read(config.absolute())
+    limits, kept = budgets(found), baseline.load(found.baseline)
+    compared = kept is not None and kept.programs is not None
+    if not (limits or update or compared):
+        raise UsageError(_nothing_to_hold_to(found))
     view = _read(directories or [])
-    for said in unmatched(view, settings):
+    for said in unmatched(view, limits):
         console.say(said)
-    found = exceeded(view, settings)
+    over = exceeded(view, limits)
+    if update or compared:
+        _hold(view, found, kept or baseline.Baseline(), over, update=update)
     if format == "github":
-        console.write(to_github(view, found.verdicts), None)
-        for head in found.heads:
+        console.write(to_github(view, [v for v in view.verdicts if v.miss.id in over.ids]), None)
+        for head in over.heads:
             console.say(head)
-    elif found.heads:
+    elif over.heads:
         from retrace.present.guard import explanation
 
         width, _ = console.terminal(sys.stdout)
-        console.write(f"{explanation(view, found.heads, found.verdicts, width)}\n", None)
-    if not found.heads:
-        number = len(settings.budgets)
+        verdicts = [v for v in view.verdicts if v.miss.id in over.ids]
+        console.write(f"{explanation(view, [*over.heads, *over.lines], verdicts, width)}\n", None)
+    if limits and not over.heads:
+        number = len(limits)
         console.say(f"{number:,} budget{'s' if number > 1 else ''} held")
-    return 1 if found.heads else 0
+    return 1 if over.heads else 0
+
+
+def _nothing_to_hold_to(found: Project) -> str:
+    if found.file is None:
+        return (
+            "there is no pyproject.toml here or above with budgets, [tool.retrace], and no "
+            f"{found.baseline.name} here: `retrace check --update` writes one"
+        )
+    return (
+        f'{found.file} has no budgets: write [tool.retrace.budgets."train_step"] and, below it, '
+        f"traces = 1; or write a baseline, {found.baseline.name}, with `retrace check --update`"
+    )
+
+
+def _hold(view: View, found: Project, kept: Baseline, over: Exceeded, *, update: bool) -> None:
+    """Compare with the baseline, or renew it."""
+    from retrace.baseline import Names, difference, save
+    from retrace.drift import of_programs, told
+
+    file = found.baseline
+    names = Names(found.root, Path(console.here()))
+    drift = of_programs(view, names, kept.programs, file.name)
+    said = drift.notes
+    if update:
+        before, kept.programs = kept.programs, drift.updated
+        if kept.programs != before:
+            save(file, kept)
+        said = [told(difference("programs", before or {}, kept.programs), file.name)]
+    else:
+        over.heads.extend(drift.heads)
+        over.lines.extend(drift.lines)
+        over.ids.update(verdict.miss.id for verdict in drift.verdicts)
+        if not drift.heads:
+            said = [*said, f"nothing is missed that {file.name} does not have"]
+    for note in said:
+        first, _, lines = note.partition("\n")
+        console.say(first)
+        if lines:
+            console.write(f"{lines}\n", None)
 
 
 class Exceeded(NamedTuple):
-    """What is over its budget."""
+    """What is over its budget, or not in the baseline."""
 
     heads: list[str]
-    verdicts: list[Verdict]
+    lines: list[str]
+    """The same as a difference of the baseline."""
+    ids: set[str]
+    """The misses that count."""
 
 
-def exceeded(view: View, settings: Settings) -> Exceeded:
+def exceeded(view: View, budgets: Mapping[str, Budget]) -> Exceeded:
     """What exceeds the budgets; each process is held to them by itself."""
     from retrace.budget import excesses
 
     heads: dict[str, None] = {}
     ids: set[str] = set()
-    for run in view.recording.runs:
+    for run in view.recording.runs if budgets else ():
         verdicts = [verdict for verdict in view.verdicts if verdict.miss.run == run.id]
-        for pattern, budget in settings.budgets.items():
+        for pattern, budget in budgets.items():
             for excess in excesses(view, verdicts, budget):
                 heads[f'{excess.text} (budget "{pattern}")'] = None
                 ids.update(verdict.miss.id for verdict in excess.verdicts)
-    return Exceeded(list(heads), [v for v in view.verdicts if v.miss.id in ids])
+    return Exceeded(list(heads), [], ids)
 
 
-def unmatched(view: View, settings: Settings) -> list[str]:
+def unmatched(view: View, budgets: Mapping[str, Budget]) -> list[str]:
     """What to say of budgets whose pattern nothing in the recording has."""
     from retrace.budget import names, nearest
 
     functions = [verdict.miss.function for verdict in view.verdicts]
     said: list[str] = []
-    for pattern, budget in settings.budgets.items():
+    for pattern, budget in budgets.items():
         if not any(map(budget.matches, functions)):
             guess = nearest(pattern, [name for f in functions for name in names(f)])
             said.append(f'the budget "{pattern}" matches nothing that was recorded{guess}')

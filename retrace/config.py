@@ -1,71 +1,36 @@
-"""The budgets of a project: `[tool.retrace]` in its pyproject.toml, read and checked."""
+"""The budgets of a project: `[tool.retrace]` in its pyproject.toml, checked."""
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterable
-from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import cast
 
 from retrace.budget import COUNTS, Budget, Selector, checked_causes, checked_limits, nearest
 from retrace.causes import Cause
 from retrace.errors import UsageError
+from retrace.project import Project, table
 
-_FILE = "pyproject.toml"
-_KEYS = ("budgets",)
+_KEYS = ("budgets", "baseline")
 _OF_BUDGET = ("allow", "warmup")
 
 
-class Settings(NamedTuple):
-    """What a project asks of its recordings."""
-
-    file: Path
-    budgets: dict[str, Budget]
-    """By the pattern as it is written."""
-
-
-def find(start: Path) -> Path:
-    """The nearest pyproject.toml from a directory upwards; raises UsageError."""
-    for folder in (start, *start.parents):
-        if (file := folder / _FILE).is_file():
-            return file
-    raise UsageError(f"there is no {_FILE} here or above: it holds the budgets, [tool.retrace]")
-
-
-def load(file: Path) -> Settings:
-    """The settings in a file.
-
-    Args:
-        file: a pyproject.toml.
+def budgets(project: Project) -> dict[str, Budget]:
+    """The budgets of a project, by the pattern as it is written; there may be none.
 
     Raises:
-        UsageError: the file cannot be read, has no budgets, or a key that is unknown.
+        UsageError: there is a key that is unknown, or a value that makes no sense.
     """
-    try:
-        with file.open("rb") as stream:
-            read = tomllib.load(stream)
-    except OSError as error:
-        reason = (error.strerror or type(error).__name__).lower()
-        raise UsageError(f"cannot read {file}: {reason}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{file} is no TOML: {error}") from None
-    table = _table(_table(read.get("tool", {}), f"{file}: tool").get("retrace", {}), str(file))
-    _known(table, _KEYS, f"{file}: [tool.retrace]")
-    budgets = _table(table.get("budgets", {}), f"{file}: budgets")
-    if not budgets:
-        raise UsageError(
-            f'{file} has no budgets: write [tool.retrace.budgets."train_step"] and, below it, '
-            "traces = 1"
-        )
-    return Settings(file, {pattern: _budget(pattern, budgets[pattern]) for pattern in budgets})
+    known(project.table, _KEYS, f"{project.file}: [tool.retrace]")
+    given = table(project.table.get("budgets", {}), f"{project.file}: budgets")
+    return {pattern: _budget(pattern, given[pattern]) for pattern in given}
 
 
 def _budget(pattern: str, given: object) -> Budget:
     where = f'[tool.retrace.budgets."{pattern}"]'
-    table = _table(given, where)
-    most = {key: value for key, value in table.items() if key not in _OF_BUDGET}
-    _known(most, (*COUNTS, *_OF_BUDGET, *(cause.value for cause in Cause)), where)
-    allow, warmup = table.get("allow", []), table.get("warmup", 0)
+    own = table(given, where)
+    most = {key: value for key, value in own.items() if key not in _OF_BUDGET}
+    known(most, (*COUNTS, *_OF_BUDGET, *(cause.value for cause in Cause)), where)
+    allow, warmup = own.get("allow", []), own.get("warmup", 0)
     if not isinstance(allow, list):
         raise UsageError(f"{where}: allow takes a list of causes, not {allow!r}")
     if type(warmup) is not int or warmup < 0:
@@ -80,14 +45,9 @@ def _budget(pattern: str, given: object) -> Budget:
     )
 
 
-def _table(value: object, where: str) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise UsageError(f"{where} is no table")
-    return cast(dict[str, Any], value)
-
-
-def _known(table: Iterable[str], known: tuple[str, ...], where: str) -> None:
-    for key in table:
-        if key not in known:
-            guess = nearest(key, known) or f"; it takes {', '.join(known)}"
+def known(keys: Iterable[str], allowed: tuple[str, ...], where: str) -> None:
+    """Refuse a key that is not allowed, with the nearest one that is; raises UsageError."""
+    for key in keys:
+        if key not in allowed:
+            guess = nearest(key, allowed) or f"; it takes {', '.join(allowed)}"
             raise UsageError(f"{where} has no key {key!r}{guess}")

@@ -22,7 +22,10 @@ _MARKER = (
     "lowerings=None, seconds=None, causes=None): fail where JAX traces or compiles too often; "
     "without arguments, where anything but a first trace misses JAX's caches"
 )
-_WATCHED = pytest.StashKey["Watched"]()
+WATCHED = pytest.StashKey["Watched"]()
+"""The watch over a test, while it runs."""
+BASELINE = "retrace-baseline"
+"""The plugin that holds tests to the baseline, where it is on."""
 _EXPLAINED = pytest.StashKey[str]()
 
 
@@ -60,6 +63,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="N",
         help="how many of the slowest misses to list (10); implies --retrace",
     )
+    group.addoption(
+        "--retrace-update",
+        action="store_true",
+        help="write the baseline: which functions are traced how often and why, by test",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -69,6 +77,40 @@ def pytest_configure(config: pytest.Config) -> None:
     named = config.getoption("--retrace-dir")
     if named and not _is_off():
         _begin(config, Path(named))
+    _hold_to_baseline(config)
+
+
+def _hold_to_baseline(config: pytest.Config) -> None:
+    """Switch the baseline on where the project has one, or is to have one."""
+    update = bool(config.getoption("--retrace-update"))
+    if _is_off():
+        if update:
+            raise pytest.UsageError("--retrace-update: RETRACE=0 turns all recording off")
+        return
+    from retrace.errors import UsageError
+    from retrace.project import Project, around
+
+    # Under xdist the main process alone looks for it: a worker may run elsewhere.
+    given: Any = getattr(config, "workerinput", {}).get("retrace_baseline")
+    try:
+        if given is not None:
+            project = Project(Path(given[0]), None, {"baseline": given[1]})
+        elif hasattr(config, "workerinput"):
+            return
+        else:
+            project = around(config.rootpath, quick=True)
+    except UsageError as error:
+        if update:
+            raise pytest.UsageError(f"--retrace-update: {error}") from None
+        return  # a file that is not for us, perhaps of another project
+    try:
+        if given is None and not update and not project.has_tests:
+            return
+        from retrace.pytest_baseline import HeldToBaseline
+
+        config.pluginmanager.register(HeldToBaseline(config, project, update), BASELINE)
+    except UsageError as error:
+        raise pytest.UsageError(str(error)) from None
 
 
 def _begin(config: pytest.Config, named: Path) -> None:
@@ -108,23 +150,24 @@ def _lists(config: pytest.Config) -> bool:
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
     """Watch a test from its setup on, so that what its fixtures traced is known."""
     marked = item.get_closest_marker("retrace") is not None
-    if _is_off() or not (marked or _lists(item.config)):
+    held = item.config.pluginmanager.has_plugin(BASELINE)
+    if _is_off() or not (marked or held or _lists(item.config)):
         return (yield)
     from retrace.testing import Watched
 
     with Watched() as watched:
-        item.stash[_WATCHED] = watched
+        item.stash[WATCHED] = watched
         try:
             return (yield)
         finally:
-            del item.stash[_WATCHED]
+            del item.stash[WATCHED]
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     """Hold the test to its markers."""
     __tracebackhide__ = True
-    watched = item.stash.get(_WATCHED, None)
+    watched = item.stash.get(WATCHED, None)
     if watched is None:
         return (yield)
     from retrace.errors import UsageError
@@ -156,7 +199,7 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Put what the test missed into its report, which xdist carries to the main process."""
     report = yield
-    watched = item.stash.get(_WATCHED, None)
+    watched = item.stash.get(WATCHED, None)
     if call.when == "call" and (text := item.stash.get(_EXPLAINED, "")):
         report.sections.append(("retrace", text))
     if watched is not None and call.when == "teardown" and _lists(item.config):

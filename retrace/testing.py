@@ -10,8 +10,10 @@ from retrace import budget
 from retrace.causes import Cause
 from retrace.errors import UsageError
 from retrace.guard import in_order, make_budget, unmatched
+from retrace.model import Verdict
 from retrace.present.guard import explanation
 from retrace.present.message import where
+from retrace.present.view import View
 from retrace.present.words import name, times
 from retrace.watch import of_numbers, watch
 
@@ -88,14 +90,21 @@ class Watched:
         counted = in_order(view, (v for excess in found for v in excess.verdicts))
         return Found(heads, explanation(view, heads, counted))
 
-    def rows(self) -> list[tuple[float, str]]:
-        """Seconds and words, by function and cause, of all that the test missed."""
+    def missed(self) -> tuple[View, list[Verdict]] | None:
+        """All that is known, and what the test missed with its fixtures; None for nothing."""
         numbers = self._watch.numbers(self._start)
         if not numbers:
-            return []
+            return None
         view = self._watch.view()
+        return view, of_numbers(view.verdicts, numbers)
+
+    def rows(self) -> list[tuple[float, str]]:
+        """Seconds and words, by function and cause, of all that the test missed."""
+        if (missed := self.missed()) is None:
+            return []
+        view, verdicts = missed
         rows: list[tuple[float, str]] = []
-        for group in view.groups(of_numbers(view.verdicts, numbers)):
+        for group in view.groups(verdicts):
             who = name(group.shown.miss.function)
             if group.cause is Cause.EAGER_OP:
                 who = "eager operations"

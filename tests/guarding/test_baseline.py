@@ -1,0 +1,216 @@
+"""A recorded program goes into `retrace check`, a baseline and alarms come out."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+PROGRAM = """
+import sys
+import jax, jax.numpy as jnp, numpy as np
+
+class Model:
+    @jax.jit
+    def loss(x):
+        return jnp.mean(x)
+
+@jax.jit
+def train_step(w, x):
+    return w - jax.grad(Model.loss)(w * x)
+
+def main():
+    w = np.ones(3, np.float32)
+    for size in map(int, sys.argv[1:] or "23"):
+        train_step(w, np.ones((size, 1), np.float32).sum())
+        jax.jit(lambda x: x + 1)(np.ones(size, np.float32))
+        train_step(w, np.ones((size, 3), np.float32)[0])
+        def add(c, x):
+            return c + x, None
+        jax.lax.scan(add, 0.0, w)
+    jnp.linspace(0, 1, 5).sum()
+
+main()
+"""
+WRITTEN = """\
+# How often JAX's caches are missed here, by function and cause. Renew it with
+# `pytest --retrace-update` (tests) and `retrace check --update` (programs).
+schema = "retrace-baseline/1"
+
+[programs."app/train.py"]
+"app/train.py::Model.loss" = { first-trace = 1 }
+"app/train.py::main.<locals>.<lambda>" = { first-trace = 1, shape-changed = 1 }
+"app/train.py::main.<locals>.add" = { control-flow-recreated = 1 }
+"app/train.py::train_step" = { first-trace = 1, shape-changed = 1 }
+"""
+
+
+class Project:
+    """A folder with a program in it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.baseline = folder / "retrace-baseline.toml"
+        (folder / "app").mkdir(parents=True)
+        (folder / "pyproject.toml").write_text("")
+        (folder / "app" / "train.py").write_text(PROGRAM)
+
+    def retrace(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run a command in it."""
+        return subprocess.run(
+            [sys.executable, "-m", "retrace", *arguments],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=300,
+            cwd=self.folder,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        )
+
+    def record(self, into: str, *arguments: str, program: str = "app/train.py") -> None:
+        """Record the program."""
+        done = self.retrace("run", "-q", "-o", into, program, *arguments)
+        assert done.returncode == 0, done.stderr
+
+    def settings(self, text: str) -> None:
+        """Write its pyproject.toml."""
+        (self.folder / "pyproject.toml").write_text(textwrap.dedent(text))
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """A project with a recording, and one of a run that misses more often."""
+    project = Project(tmp_path_factory.mktemp("project") / "here")
+    project.record("usual")
+    project.record("more", "2", "3", "4")
+    return project
+
+
+@pytest.fixture
+def project(recorded: Project) -> Project:
+    """The same with the baseline that it deserves."""
+    recorded.settings("")
+    recorded.baseline.write_text(WRITTEN)
+    return recorded
+
+
+def test_it_is_written_once_and_then_held(project: Project) -> None:
+    project.baseline.unlink()
+    done = project.retrace("check", "usual")
+    assert done.returncode == 2 and "retrace check --update" in done.stderr
+    done = project.retrace("check", "--update", "usual")
+    assert done.returncode == 0 and "4 added" in done.stderr, done.stderr
+    assert project.baseline.read_text() == WRITTEN
+    assert '+"app/train.py::Model.loss" = { first-trace = 1 }' in done.stdout
+    kept = project.baseline.stat().st_mtime_ns
+    done = project.retrace("check", "--update", "usual")
+    assert (done.returncode, done.stdout) == (0, "") and "is up to date" in done.stderr
+    assert project.baseline.stat().st_mtime_ns == kept
+    done = project.retrace("check", "usual")
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+
+
+def test_what_is_new_is_explained_as_a_difference(project: Project) -> None:
+    done = project.retrace("check", "more")
+    assert done.returncode == 1, done.stderr
+    who = "app/train.py::main.<locals>.<lambda>"
+    assert f"{who} missed JAX's caches 3 times, twice in" in done.stdout
+    assert f'-"{who}" = {{ first-trace = 1, shape-changed = 1 }}' in done.stdout
+    assert f'+"{who}" = {{ first-trace = 1, shape-changed = 2 }}' in done.stdout
+    assert "control-flow-recreated +1" in done.stdout and "train_step missed" not in done.stdout
+    assert "float32[2] -> float32[3]" in done.stdout and "defined again" in done.stdout
+    done = project.retrace("check", "more", "--format", "github")
+    assert done.returncode == 1 and "::warning file=app/train.py,line=" in done.stdout
+    assert f"{who} missed" in done.stderr
+    assert project.baseline.read_text() == WRITTEN
+
+
+def test_less_is_told_and_lowered_by_an_update_alone(project: Project) -> None:
+    project.baseline.write_text(
+        WRITTEN.replace("shape-changed = 1 }", "shape-changed = 7 }").replace(
+            "::Model.", "::Old."
+        )
+    )
+    done = project.retrace("check", "usual")
+    assert done.returncode == 0 and "3 entries of retrace-baseline.toml" in done.stderr
+    assert '-"app/train.py::Old.loss"' in done.stdout
+    # A function that only ran for the first time is no recompilation come back.
+    assert "not in retrace-baseline.toml yet: app/train.py::Model.loss" in done.stderr
+    done = project.retrace("check", "--update", "usual")
+    assert "1 added, 2 changed, 1 removed" in done.stderr
+    assert project.baseline.read_text() == WRITTEN
+
+
+def test_other_programs_and_tests_stay(project: Project) -> None:
+    others = '\n[programs."other.py"]\n"other.py::f" = { first-trace = 2 }\n\n[tests]\n'
+    project.baseline.write_text(WRITTEN + others)
+    done = project.retrace("check", "--update", "usual")
+    assert "is up to date" in done.stderr
+    (project.folder / "app" / "next.py").write_text("import jax\njax.jit(lambda x: x)(1)\n")
+    project.record("next", program="app/next.py")
+    done = project.retrace("check", "next")
+    assert done.returncode == 0 and "has nothing of app/next.py" in done.stderr, done.stderr
+    done = project.retrace("check", "--update", "next")
+    assert "1 added" in done.stderr, done.stderr
+    assert WRITTEN.partition("[programs")[2] in project.baseline.read_text()
+    assert others in project.baseline.read_text()
+
+
+def test_a_recording_from_elsewhere_has_the_same_names(project: Project, tmp_path: Path) -> None:
+    other = Project(tmp_path / "another" / "machine")
+    other.record("usual", program=str(other.folder / "app" / "train.py"))
+    done = project.retrace("check", "--update", str(other.folder / "usual"))
+    assert "is up to date" in done.stderr, done.stdout + done.stderr
+
+
+def test_a_recording_that_was_broken_off_lowers_nothing(project: Project, tmp_path: Path) -> None:
+    for file in (project.folder / "usual").glob("*.jsonl"):
+        lines = file.read_text().splitlines(keepends=True)
+        (tmp_path / file.name).write_text("".join(lines[: len(lines) // 2]))
+    done = project.retrace("check", str(tmp_path))
+    assert done.returncode == 0 and "not all of app/train.py was recorded" in done.stderr
+    done = project.retrace("check", "--update", str(tmp_path))
+    assert done.returncode == 0 and project.baseline.read_text() == WRITTEN, done.stderr
+
+
+def test_budgets_and_baseline_hold_together(project: Project) -> None:
+    project.settings(
+        """
+        [tool.retrace]
+        baseline = "base.toml"
+        [tool.retrace.budgets.train_step]
+        traces = 1
+        """
+    )
+    done = project.retrace("check", "--update", "usual")
+    assert done.returncode == 1 and "train_step was traced" in done.stdout
+    assert (project.folder / "base.toml").read_text() == WRITTEN
+    project.settings("[tool.retrace]\nbaseline = 3\n")
+    done = project.retrace("check", "usual")
+    assert done.returncode == 2 and "baseline takes a path" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (WRITTEN.replace("/1", "/9"), "has the schema 'retrace-baseline/9'"),
+        (WRITTEN.replace("schema", "format"), "names no schema"),
+        (WRITTEN.replace("[programs", "[program"), "did you mean programs"),
+        (WRITTEN.replace("= { first-trace = 1 }", "= 1"), "is no table"),
+        (WRITTEN.replace("= 1 }", "= true }"), "a number from 1 on"),
+        ("\x00", "is no TOML"),
+    ],
+)
+def test_a_baseline_of_another_format_is_one_line(
+    project: Project, content: str, said: str
+) -> None:
+    project.baseline.write_text(content)
+    for update in ((), ("--update",)):
+        done = project.retrace("check", *update, "usual")
+        assert done.returncode == 2 and done.stdout == "", done.stdout
+        assert done.stderr.count("\n") == 1 and said in done.stderr, done.stderr
+    assert project.baseline.read_text() == content
