@@ -37,7 +37,7 @@ _STYLE = """<style>
 .retrace .at {margin-left: 1em}
 .retrace table {border-collapse: collapse; margin: .3em 0; border: 0}
 .retrace th, .retrace td {text-align: left; vertical-align: top; border: 0;
-  padding: .05em 1.2em .05em 0; background: none; white-space: normal}
+  padding: .05em 1.2em .05em 0; background: none; white-space: pre-wrap}
 .retrace th {font-weight: 400; opacity: .75}
 .retrace td span {margin-right: 1.2em}
 .retrace tr.fix td {font-weight: 600}
