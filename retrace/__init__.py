@@ -42,10 +42,13 @@ _HOMES = {
     "freeze": "retrace.frozen",
     "install": "retrace.live",
     "jit": "retrace.live",
+    # Which `%load_ext retrace` asks for.
+    "load_ipython_extension": "retrace.notebook",
     "misses": "retrace.live",
     "policy": "retrace.policies",
     "recording": "retrace.live",
     "uninstall": "retrace.live",
+    "unload_ipython_extension": "retrace.notebook",
 }
 
 __all__ = [

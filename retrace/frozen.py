@@ -8,8 +8,9 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Self
 
 from retrace.errors import MissError, RetraceWarning
+from retrace.explained import explained
 from retrace.guard import Decorated, Functions, Guard, make_budget
-from retrace.live import explained, is_off
+from retrace.live import is_off
 
 if TYPE_CHECKING:
     from retrace.budget import Budget

@@ -11,7 +11,8 @@ from types import FunctionType, TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar, cast
 
 from retrace.errors import ExceededError, RetraceWarning, UsageError
-from retrace.live import explained, is_off
+from retrace.explained import explained
+from retrace.live import is_off
 
 if TYPE_CHECKING:
     from retrace.budget import Budget, Selector

@@ -5,17 +5,20 @@ from __future__ import annotations
 import functools
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable
 from contextlib import ContextDecorator
 from pathlib import Path
-from types import SimpleNamespace, TracebackType
-from typing import TYPE_CHECKING, Any, Self, cast
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
 
 from retrace.errors import UsageError
+from retrace.explained import Misses, explained
 
 if TYPE_CHECKING:
-    from retrace.model import Miss, Verdict
+    from retrace.model import Miss
     from retrace.model import Recording as Recorded
+    from retrace.notebook import Session
+    from retrace.present.notebook import Report
     from retrace.present.view import View
     from retrace.store.sinks import Memory
     from retrace.store.writer import Writer
@@ -29,69 +32,12 @@ def is_off() -> bool:
     return os.environ.get("RETRACE") == "0"
 
 
-class ExplainedMiss(Mapping[str, Any]):
-    """One miss with its explanation: the fields of the JSON report, and its text.
-
-    Every field is an attribute (`miss.cause`, `miss.function.name`) and an item
-    (`miss["cause"]`); `str(miss)` is the message that the report prints.
-    """
-
-    def __init__(self, fields: dict[str, Any], text: str) -> None:
-        self._fields = fields
-        self._text = text
-
-    def __getitem__(self, name: str) -> Any:
-        return self._fields[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._fields)
-
-    def __len__(self) -> int:
-        return len(self._fields)
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):  # asked while a copy is being made, before it has fields
-            raise AttributeError(name)
-        try:
-            return _attributes(self._fields[name])
-        except KeyError:
-            raise AttributeError(f"a miss has no field {name!r}") from None
-
-    def __str__(self) -> str:
-        return self._text
-
-    def __repr__(self) -> str:
-        return f"<{self._fields['label']}: {self._fields['cause']}>"
-
-
-def _attributes(value: Any) -> Any:
-    if isinstance(value, dict):
-        fields = cast(dict[str, Any], value)
-        return SimpleNamespace(**{name: _attributes(item) for name, item in fields.items()})
-    if isinstance(value, list):
-        return [_attributes(item) for item in cast(list[Any], value)]
-    return value
-
-
-def _explained(
-    recorded: Recorded, keep: Callable[[Miss], bool] | None = None
-) -> list[ExplainedMiss]:
+def judged(recorded: Recorded) -> View:
+    """What was recorded, explained."""
     from retrace.present.view import View
     from retrace.reason.verdict import judge
 
-    view = View(recorded, judge(recorded), here())
-    return explained(view, [v for v in view.verdicts if keep is None or keep(v.miss)])
-
-
-def explained(view: View, verdicts: Iterable[Verdict]) -> list[ExplainedMiss]:
-    """Misses as data and words."""
-    from retrace.present.machine import miss_report
-    from retrace.present.terminal import message
-
-    return [
-        ExplainedMiss(miss_report(view, verdict, keys=True), message(view, verdict))
-        for verdict in verdicts
-    ]
+    return View(recorded, judge(recorded), here())
 
 
 def here() -> str:
@@ -162,9 +108,24 @@ class recording(ContextDecorator):  # noqa: N801 - it is used like a function
         return type(self)(self._directory)
 
     @property
-    def misses(self) -> list[ExplainedMiss]:
+    def misses(self) -> Misses:
         """What was recorded up to now, in order, each with its explanation."""
-        return [] if self._writer is None else _explained(self._read())
+        if self._writer is None:
+            return Misses()
+        view = judged(self._read())
+        return explained(view, view.verdicts)
+
+    def _report(self) -> Report | None:
+        from retrace.present.notebook import Report
+
+        return None if self._writer is None else Report(judged(self._read()), "this recording")
+
+    def _repr_html_(self) -> str | None:
+        report = self._report()
+        return None if report is None else report.html()
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(str(self._report() or repr(self)))
 
     def _read(self) -> Recorded:
         from retrace.capture.session import flush
@@ -264,7 +225,7 @@ if not TYPE_CHECKING and is_off():
     from jax import jit
 
 
-def misses(f: Callable[..., Any] | str | None = None) -> list[ExplainedMiss]:
+def misses(f: Callable[..., Any] | str | None = None) -> Misses:
     """The misses recorded in this process up to now, in order, each explained.
 
     Args:
@@ -278,14 +239,39 @@ def misses(f: Callable[..., Any] | str | None = None) -> list[ExplainedMiss]:
         >>> retrace.misses("no_such_function")
         []
     """
+    view = _known()
+    if view is None:
+        return Misses()
+    keep = _selects(f)
+    return explained(view, [v for v in view.verdicts if keep is None or keep(v.miss)])
+
+
+def _known() -> View | None:
+    """All that is recorded of this process where `misses` looks; None where nothing is."""
+    if (notebook := _notebook()) is not None and not _records_all_into_files():
+        return notebook.view()
     found = recorded_directories()
     if not found:
-        return []
+        return None
     from retrace.capture.session import flush
     from retrace.store.reader import read
 
     flush()
-    return _explained(read(found), _selects(f))
+    return judged(read(found))
+
+
+def _notebook() -> Session | None:
+    if "retrace.notebook" not in sys.modules:
+        return None
+    from retrace.notebook import session
+
+    return session()
+
+
+def _records_all_into_files() -> bool:
+    from retrace.capture.session import directories, session
+
+    return any(path != session().own_directory for path in directories())
 
 
 def recorded_directories() -> list[Path]:
@@ -324,19 +310,21 @@ def explain(f: Callable[..., Any] | str | None = None) -> None:
     if is_off():
         sys.stdout.write("retrace: RETRACE=0 is set: nothing is recorded\n")
         return
-    if not recorded_directories() and not _owns_any():
+    found = misses(f)
+    if not found and not recorded_directories() and not _records_in_memory():
         raise UsageError(
             "nothing is recorded: use retrace.jit in place of jax.jit, or call "
             "retrace.install() before the functions run"
         )
-    found = misses(f)
     if not found:
         sys.stdout.write("retrace: no misses were recorded of it\n")
     for miss in reversed(found):
         sys.stdout.write(f"{miss}\n")
 
 
-def _owns_any() -> bool:
+def _records_in_memory() -> bool:
+    if _notebook() is not None:
+        return True
     if "retrace.capture.session" not in sys.modules:
         return False
     from retrace.capture.session import session

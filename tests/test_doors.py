@@ -14,7 +14,7 @@ import retrace
 
 ROOT = Path(__file__).resolve().parent.parent
 READING = ("model", "causes", "errors", "store", "compare", "reason", "present")
-HEAVY = ("jax", "jaxlib", "numpy", "deepdiff", "rich", "typer", "pytest")
+HEAVY = ("jax", "jaxlib", "numpy", "deepdiff", "rich", "typer", "pytest", "IPython")
 
 
 def run(*arguments: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:

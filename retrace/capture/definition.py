@@ -9,7 +9,7 @@ import weakref
 from types import CodeType
 from typing import NamedTuple, TypeAlias
 
-from retrace.capture.place import is_cell
+from retrace.capture.cell import is_cell, shown
 
 _LONGEST_SOURCE = 4000
 
@@ -43,7 +43,7 @@ class Definitions:
         version = _version(code.co_filename)
         site = self._site(code, version)
         found = Definition(
-            site, code.co_filename, code.co_firstlineno, _digest(code), _source(code)
+            site, shown(code.co_filename), code.co_firstlineno, _digest(code), _source(code)
         )
         definitions = self._known
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from types import CodeType, FrameType, FunctionType, MethodType
 from typing import Any, cast
 
+from retrace.capture.cell import is_cell, line_of, shown
 from retrace.capture.definition import Definitions
 from retrace.capture.place import Owner, call_site, owner
 from retrace.capture.snapshot import snapshot
@@ -98,21 +99,22 @@ class Functions:
             site = call_site(frame)
             number = self._tokens.number(function)
             if site is not None and number is not None:
-                self._jit_lines[number] = f"{site.file}:{site.line}"
+                self._jit_lines[number] = line_of(site)
 
     def from_source(self, source: str | None, name: str) -> Function:
         """A function of which JAX shows no object: its name, at best with its place."""
         match = _SOURCE.fullmatch(source or "")
         file, line = (match[2], int(match[3])) if match else (None, None)
         operation = file is None or owner(file) is Owner.JAX
+        where = "<cell>" if file is not None and is_cell(file) else f"{file}:{line}"
         return Function(
             name=match[1] if match else name,
             jax_name=name,
             qualname=match[1] if match else name,
             kind=Kind.OP if operation else Kind.DEF,
-            file=None if operation else file,
+            file=None if operation or file is None else shown(file),
             line=None if operation else line,
-            site=f"op:{name}" if operation else f"{file}:{line} {name}",
+            site=f"op:{name}" if operation else f"{where} {name}",
             object=0,
         )
 

@@ -14,6 +14,8 @@ from typing import Any, cast
 
 import numpy as np
 
+from retrace.capture.cell import shown
+
 _NO_ARRAYS = frozenset((tuple, list, dict, set, frozenset, FunctionType))
 CONTENT = 64 * 1024
 """Bytes of a numpy array up to which its content is hashed."""
@@ -134,5 +136,5 @@ def content_hash(array: np.ndarray[Any, Any]) -> str | None:
 def function_place(function: FunctionType) -> str:
     """The name of a function and where it was written: `f at file.py:12`."""
     code = function.__code__
-    file = os.path.basename(code.co_filename)
+    file = os.path.basename(shown(code.co_filename))
     return f"{function.__name__} at {file}:{code.co_firstlineno}"

@@ -12,6 +12,7 @@ from types import CodeType, FrameType
 
 import jax
 
+from retrace.capture.cell import is_cell, is_timed, shown
 from retrace.model import CallSite
 
 _LONGEST_SOURCE = 200
@@ -75,11 +76,6 @@ def _owner(filename: str) -> Owner:
     return Owner.USER
 
 
-def is_cell(filename: str) -> bool:
-    """Whether the file is a notebook cell: another name at each run of it."""
-    return filename.startswith("<ipython-input-") or f"{os.sep}ipykernel_" in filename
-
-
 def source_line(filename: str, line: int) -> str | None:
     """The text of a line, stripped and bounded; None where there is none."""
     text = linecache.getline(filename, line).strip()
@@ -91,7 +87,8 @@ def call_site(frame: FrameType | None) -> CallSite | None:
     library: FrameType | None = None
     while frame is not None:
         match owner(frame.f_code.co_filename):
-            case Owner.USER:
+            # `%time` has a frame of its own; around it is the line of the cell.
+            case Owner.USER if not _is_of_magic(frame):
                 return _call_site(frame, library=False)
             case Owner.LIBRARY if library is None:
                 library = frame
@@ -99,6 +96,11 @@ def call_site(frame: FrameType | None) -> CallSite | None:
                 pass
         frame = frame.f_back
     return None if library is None else _call_site(library, library=True)
+
+
+def _is_of_magic(frame: FrameType) -> bool:
+    code = frame.f_code
+    return code.co_name.startswith("<") and is_timed(code.co_filename)
 
 
 def _call_site(frame: FrameType, *, library: bool) -> CallSite:
@@ -110,12 +112,13 @@ def site_of_line(code: CodeType, line: int, library: bool = False) -> CallSite:
     known = _call_sites.get((code.co_filename, line))
     if known is not None and known.function == code.co_qualname:
         return known
-    found = CallSite(
-        code.co_filename, line, code.co_qualname, source_line(code.co_filename, line), library
-    )
+    file = code.co_filename
+    found = CallSite(shown(file), line, code.co_qualname, source_line(file, line), library)
+    if is_cell(file):  # the next run of it has another number, and may have the same file
+        return found
     if len(_call_sites) > 10_000:
         _call_sites.clear()
-    _call_sites[code.co_filename, line] = found
+    _call_sites[file, line] = found
     return found
 
 

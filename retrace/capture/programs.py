@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 from retrace.capture.background import Background
+from retrace.capture.cell import shown
 from retrace.capture.place import Owner, owner
 from retrace.jax_internals.jaxprs import Transcript, transcribe
 
@@ -42,11 +43,11 @@ class Programs:
         if equations is None:
             return
         if not compiles and len(equations) <= _SMALL:
-            self._known(number, transcribe(jaxpr, _is_library))
+            self._known(number, transcribe(jaxpr, _is_library, shown))
         else:
             self._background.program(partial(self._walk, number, weakref.ref(jaxpr)))
 
     def _walk(self, number: int, reference: weakref.ref[Any]) -> None:
         jaxpr = reference()
         if jaxpr is not None:
-            self._known(number, transcribe(jaxpr, _is_library))
+            self._known(number, transcribe(jaxpr, _is_library, shown))

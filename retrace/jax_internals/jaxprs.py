@@ -54,15 +54,20 @@ def fingerprint(jaxpr: Any) -> Program:
     return transcribe(jaxpr).program
 
 
-def transcribe(jaxpr: Any, is_library: Callable[[str], bool | None] | None = None) -> Transcript:
+def transcribe(
+    jaxpr: Any,
+    is_library: Callable[[str], bool | None] | None = None,
+    shown: Callable[[str], str] = str,
+) -> Transcript:
     """A jaxpr and its sub-programs as plain data, in one walk.
 
     Args:
         jaxpr: open or closed.
         is_library: for a file, whether it is a library's; None leaves its frames out.
             Without it, no source lines are taken.
+        shown: the name of a file for people.
     """
-    walk = _Walk(is_library)
+    walk = _Walk(is_library, shown)
     top = walk.program(jaxpr)
     program = Program(top.hash, top.size, top.id)
     return Transcript(program, tuple(walk.listings.values()), tuple(walk.arrays))
@@ -76,10 +81,13 @@ _MOST_FRAMES = 32
 class _Walk:
     """One walk over a program; what was seen on it goes by `id`."""
 
-    def __init__(self, is_library: Callable[[str], bool | None] | None) -> None:
+    def __init__(
+        self, is_library: Callable[[str], bool | None] | None, shown: Callable[[str], str]
+    ) -> None:
         self.listings: dict[str, Listing] = {}
         self.arrays: list[Any] = []
         self._is_library = is_library
+        self._shown = shown
         self._programs: dict[int, Listing] = {}
         self._types: dict[int, str] = {}
         self._alive: list[Any] = []
@@ -197,7 +205,8 @@ class _Walk:
         if library is None:
             return None
         line = type(traceback).code_addr2line(code, position)
-        return Frame(code.co_filename, line, code.co_qualname, code.co_firstlineno, library)
+        file = self._shown(code.co_filename)
+        return Frame(file, line, code.co_qualname, code.co_firstlineno, library)
 
     def _type(self, aval: Any) -> str:
         text = self._types.get(id(aval))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from retrace.causes import Cause
 from retrace.model import Change, Component, Kind, Miss, Stage, Verdict
@@ -51,6 +52,21 @@ class Line(NamedTuple):
 
     label: str
     cells: tuple[str, ...]
+
+
+class Message(NamedTuple):
+    """All that is said of the misses of one function and cause."""
+
+    worth: Literal["yes", "maybe", "no"]
+    heading: str
+    place: str
+    lines: tuple[Line, ...]
+
+
+def told(view: View, group: Group) -> Message:
+    """The message on a group."""
+    said = heading(view, group), where(view, group), tuple(lines(view, group))
+    return Message(group.avoidable, *said)
 
 
 def heading(view: View, group: Group, same: str = ", same cause") -> str:
@@ -354,10 +370,14 @@ def eager_row(view: View, group: Group) -> tuple[str, str, str]:
     return str(len(group.verdicts)), cut(where(view, group), 40), _operations(group.verdicts, 2)
 
 
+_INTERACTIVE = {"ipykernel_launcher.py": "a notebook", "ipython": "IPython"}
+
+
 def origin(view: View) -> str:
     """What was run."""
     named: Counter[str] = Counter()
     for run in view.recording.runs:
         program = run.argv[0] if run.argv and run.argv[0] else "python"
-        named[place(program, None, view.bases)] += 1
+        interactive = _INTERACTIVE.get(os.path.basename(program))
+        named[interactive or place(program, None, view.bases)] += 1
     return listed([what for what, _ in named.most_common()])

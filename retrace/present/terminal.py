@@ -10,7 +10,7 @@ from typing import TypeAlias
 from retrace.causes import Cause
 from retrace.model import Stage, Verdict
 from retrace.present import difference
-from retrace.present.message import Line, eager_row, heading, lines, origin, where
+from retrace.present.message import Line, Message, eager_row, heading, origin, told, where
 from retrace.present.sentences import explanation
 from retrace.present.view import Group, Sort, View
 from retrace.present.words import clean, count, cut, listed, name, place, seconds
@@ -39,13 +39,17 @@ def plain(text: str, style: str) -> str:  # noqa: ARG001
 
 def message(view: View, verdict: Verdict, width: int = 80, paint: Paint = plain) -> str:
     """One miss as a program that is still running tells it."""
-    group = Group(verdict.cause, [verdict], seconds=verdict.miss.seconds)
-    return group_message(view, group, width, paint)
+    return group_message(view, Group.alone(verdict), width, paint)
 
 
 def group_message(view: View, group: Group, width: int = 80, paint: Paint = plain) -> str:
     """The misses of one function and cause, as one miss is told."""
-    return "\n".join(_message(view, group, width, paint, "retrace: "))
+    return written(told(view, group), width, paint)
+
+
+def written(message: Message, width: int = 80, paint: Paint = plain) -> str:
+    """A message as text."""
+    return "\n".join(_written(message, width, paint, "retrace: "))
 
 
 def report(
@@ -56,6 +60,7 @@ def report(
     keys: bool = False,
     width: int = 80,
     paint: Paint = plain,
+    program: str | None = None,
 ) -> str:
     """What was recorded, explained, worst first.
 
@@ -66,16 +71,18 @@ def report(
         keys: whether the cache key of each miss that is shown is written out.
         width: columns.
         paint: `colour` or `plain`.
+        program: what was run, where it still runs; its misses lie in no directory.
     """
-    told = view.verdicts if verdicts is None else verdicts
-    out = list(_opening(view, told, width, paint))
-    groups = view.groups(told, sort)
+    counted = view.verdicts if verdicts is None else verdicts
+    out = list(_opening(view, counted, width, paint, program=program))
+    groups = view.groups(counted, sort)
     loud, small = worth_telling(view, groups)
     for group in loud:
-        out += ["", *_message(view, group, width, paint)]
+        out += ["", *_written(told(view, group), width, paint)]
         if keys:
             out += _key(group.shown, width)
-        out += _ids(group, width, paint)
+        if program is None:
+            out += _ids(group, width, paint)
     out += _listed(small, view, width, paint)
     out += _eager(
         [g for g in groups if g.is_quiet and g.cause is Cause.EAGER_OP], view, width, paint
@@ -83,22 +90,29 @@ def report(
     out += _first(
         [g for g in groups if g.is_quiet and g.cause is Cause.FIRST_TRACE], width, paint
     )
-    out += _closing(view, width, paint)
+    out += _closing(view, width, paint, runs=program is not None)
     return "\n".join(out) + "\n"
 
 
 def _opening(
-    view: View, told: Sequence[Verdict], width: int, paint: Paint, *, brief: bool = False
+    view: View,
+    counted: Sequence[Verdict],
+    width: int,
+    paint: Paint,
+    *,
+    brief: bool = False,
+    program: str | None = None,
 ) -> Iterator[str]:
-    total = view.totals(told)
-    program = origin(view)
-    if not told:
-        what = "no such misses" if view.verdicts else "no misses"
-        because = "" if view.verdicts else ": JAX served every call from its caches, or ran none"
-        yield from _wrapped(f"retrace: {what} in {program}{because}", width, 9)
+    total = view.totals(counted)
+    brief = brief or program is not None
+    if not counted:
+        none = program is not None or not view.verdicts
+        what = "no misses" if none else "no such misses"
+        because = ": JAX served every call from its caches, or ran none" if none else ""
+        yield from _wrapped(f"retrace: {what} in {program or origin(view)}{because}", width, 9)
         return
     misses = count(total.misses, "miss", "misses")
-    said = f"retrace: {misses} in {program}, {seconds(total.all_seconds)}"
+    said = f"retrace: {misses} in {program or origin(view)}, {seconds(total.all_seconds)}"
     worth = "none of them avoidable for certain"
     if total.avoidable:
         worth = f"{total.avoidable:,} avoidable, {seconds(total.avoidable_seconds)}"
@@ -126,11 +140,9 @@ def _opening(
         yield paint(text, "dim")
 
 
-def _message(
-    view: View, group: Group, width: int, paint: Paint, prefix: str = ""
-) -> Iterator[str]:
-    style = {"yes": "loud", "maybe": "warm", "no": "bold"}[group.avoidable]
-    said, at = prefix + heading(view, group), where(view, group)
+def _written(message: Message, width: int, paint: Paint, prefix: str = "") -> Iterator[str]:
+    style = {"yes": "loud", "maybe": "warm", "no": "bold"}[message.worth]
+    said, at = prefix + message.heading, message.place
     gap = width - len(said) - len(at)
     if gap >= 2:
         yield paint(said, style) + " " * gap + at
@@ -139,7 +151,7 @@ def _message(
         yield paint(first, style)
         yield from rest
         yield at.rjust(width)
-    yield from _body(lines(view, group), width, paint)
+    yield from _body(message.lines, width, paint)
 
 
 def _body(body: Iterable[Line], width: int, paint: Paint) -> Iterator[str]:
@@ -262,8 +274,8 @@ def _first(groups: list[Group], width: int, paint: Paint) -> Iterator[str]:
         yield paint(text, "dim")
 
 
-def _closing(view: View, width: int, paint: Paint) -> Iterator[str]:
-    said = [*unfinished(view), *lost(view)]
+def _closing(view: View, width: int, paint: Paint, *, runs: bool = False) -> Iterator[str]:
+    said = [*(() if runs else unfinished(view)), *lost(view)]
     if said:
         yield ""
     for text in said:
@@ -305,8 +317,8 @@ def summary(
     out = list(_opening(view, view.verdicts, width, paint, brief=True))
     if not view.verdicts:
         return "\n".join([*out, *_closing(view, width, paint)]) + "\n"
-    told = [group for group in worth_telling(view, view.groups())[0] if group.avoidable != "no"]
-    for group in told[:_DEAREST]:
+    worth = [g for g in worth_telling(view, view.groups())[0] if g.avoidable != "no"]
+    for group in worth[:_DEAREST]:
         style = "loud" if group.avoidable == "yes" else "warm"
         said, at = heading(view, group, ""), where(view, group)
         said = cut(said, width - 12)
@@ -316,8 +328,8 @@ def summary(
         if (fix := group.shown.fix) is not None:
             cells = _wrapped(clean(fix.text, 2 * (width - 12)), width - 12, 0)[:2]
             out += [f"{'':12}{paint(cell, 'fix')}" for cell in cells]
-    if len(told) > _DEAREST:
-        rest = told[_DEAREST:]
+    if len(worth) > _DEAREST:
+        rest = worth[_DEAREST:]
         spent = seconds(sum(group.seconds for group in rest))
         out.append(f"{'':12}and {count(len(rest), 'more cause')}, {spent}")
     out += [text for text in _closing(view, width, paint) if text]
@@ -329,10 +341,10 @@ def summary(
 
 def show(view: View, verdict: Verdict, *, width: int = 80, paint: Paint = plain) -> str:
     """One miss in full."""
-    group = Group(verdict.cause, [verdict], seconds=verdict.miss.seconds)
+    group = Group.alone(verdict)
     miss, site = verdict.miss, verdict.miss.call_site
     group.folded = [v for v in view.verdicts if v is not verdict and view.root(v.miss) is miss]
-    out = list(_message(view, group, width, paint))
+    out = list(_written(told(view, group), width, paint))
     function = miss.function
     known = f"{clean(function.qualname)} ({function.kind.value}), {view.place(miss)}"
     if function.jax_name != function.name:

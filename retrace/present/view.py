@@ -32,6 +32,11 @@ class Group:
     """Misses nested in, or derived from, those of the group."""
     seconds: float = 0.0
 
+    @classmethod
+    def alone(cls, verdict: Verdict) -> Group:
+        """One miss by itself."""
+        return cls(verdict.cause, [verdict], seconds=verdict.miss.seconds)
+
     @property
     def shown(self) -> Verdict:
         """The miss that stands for the group: the first of those most worth avoiding."""

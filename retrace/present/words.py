@@ -18,6 +18,7 @@ _UNPRINTABLE = re.compile(
     "\ud800-\udfff]"
 )
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]{4,}")
+_CELL = re.compile(r"In \[(\d+| )\]")
 _PACKAGES = re.compile(r"^.*[/\\](?:site|dist)-packages[/\\]")
 
 LONG = 72
@@ -83,9 +84,15 @@ def listed(items: Sequence[str], most: int = 3, more: str = "more") -> str:
 
 
 def place(file: str | None, line: int | None, bases: Sequence[str] = ()) -> str:
-    """`train.py:41`: short beneath one of `bases` and for installed packages, else whole."""
+    """`train.py:41`: short beneath one of `bases` and for installed packages, else whole.
+
+    A notebook's `In [3]` is `cell 3 line 41`.
+    """
     if not file:
         return "an unknown place"
+    if (cell := _CELL.fullmatch(file)) is not None:
+        said = f"cell {cell[1]}" if cell[1] != " " else "a cell"
+        return said if line is None else f"{said} line {line}"
     shown = _PACKAGES.sub("", file)
     for base in bases:
         if base and shown.startswith(beneath := base.rstrip(os.sep) + os.sep):

@@ -47,7 +47,7 @@ def _package(file: str | None) -> str:
 
 
 def _again(evidence: Evidence) -> Fix:
-    miss, _, changes = evidence
+    miss, nearest, changes = evidence
     function = miss.function
     what = {
         Kind.LAMBDA: "the lambda",
@@ -65,10 +65,19 @@ def _again(evidence: Evidence) -> Fix:
         passed = "as arguments" if len(cells) > 1 else "as an argument"
         text = f"jit {what} once, outside the loop, and pass {_listed(cells)} {passed}."
         return Fix("jit-once-pass-arguments", text)
+    if _ran_again(function.file, None if nearest is None else nearest.function.file):
+        text = f"keep {what} in a cell of its own, and run that again only after an edit."
+        return Fix("own-cell", text)
     text = f"jit {what} once, outside the loop or at module level, and call the result."
     if held and function.kind is Kind.LAMBDA:
         text = text[:-1] + f"; pass {_listed(held)} as an argument."
     return Fix("jit-once", text)
+
+
+def _ran_again(file: str | None, before: str | None) -> bool:
+    """Whether a notebook cell ran again: each run has a number of its own."""
+    cells = [one for one in (file, before) if one is not None and one.startswith("In [")]
+    return len(cells) == 2 and file != before
 
 
 def _rebound(evidence: Evidence) -> Fix:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 import jax
 
-from tests.benchmarks import commands, programs, recording
+from tests.benchmarks import commands, guards, programs, recording
 from tests.benchmarks.measure import Ratio
 
 
@@ -29,7 +29,7 @@ def _row(ratio: Ratio) -> str:
     )
 
 
-def _measurements(quick: bool) -> Iterator[Callable[[], Ratio]]:
+def _measurements(quick: bool) -> Iterator[Callable[[], Ratio | None]]:
     for leaves in (1, 30, 300):
         yield lambda leaves=leaves: recording.hits(leaves, 9 if quick else 41)
     yield lambda: recording.smallest_miss(15 if quick else 101)
@@ -40,20 +40,39 @@ def _measurements(quick: bool) -> Iterator[Callable[[], Ratio]]:
     yield lambda: commands.importing(5 if quick else 25)
     yield lambda: commands.reporting(5, 20, 5 if quick else 25, 1.3)
     yield lambda: commands.reporting(1000, 20, 5 if quick else 25, 2.0)
+    yield from _guards(quick)
     for index in range(4):
         yield lambda index=index: programs.comparing()[index]
+
+
+def _guards(quick: bool) -> Iterator[Callable[[], Ratio | None]]:
+    for guarded in _GUARDED:
+        yield lambda guarded=guarded: guarded(15 if quick else 101)
+    yield lambda: guards.plugin(7 if quick else 41)
+
+
+_GUARDED = (
+    guards.asserted,
+    guards.frozen,
+    guards.raising,
+    guards.by_chex,
+    guards.by_equinox,
+)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="fewer repetitions")
+    parser.add_argument("--guards", action="store_true", help="the rows on guards alone")
     arguments = parser.parse_args()
     print(f"jax {jax.__version__}, Python {platform.python_version()}, {platform.machine()}\n")
     print("| what | plain | with retrace | ratio (median) | quartiles | at most |")
     print("|---|---|---|---|---|---|")
     held = True
-    for measure in _measurements(arguments.quick):
-        ratio = measure()
+    measured = _guards if arguments.guards else _measurements
+    for measure in measured(arguments.quick):
+        if (ratio := measure()) is None:  # what it compares with is not installed
+            continue
         held = held and ratio.holds
         print(_row(ratio), flush=True)
     return 0 if held else 1

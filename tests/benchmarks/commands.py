@@ -33,20 +33,21 @@ for size in range(int(sys.argv[2])):
 """
 
 
-def _environment() -> dict[str, str]:
-    environment = {**os.environ, "JAX_PLATFORMS": "cpu", "NO_COLOR": "1"}
+def environment() -> dict[str, str]:
+    """That of every process that is timed."""
+    here = {**os.environ, "JAX_PLATFORMS": "cpu", "NO_COLOR": "1"}
     # As after an installation by pip: what is imported has been compiled before.
-    environment.pop("PYTHONDONTWRITEBYTECODE", None)
-    return environment | {"PYTHONPYCACHEPREFIX": str(Path(tempfile.gettempdir(), "retrace-pyc"))}
+    here.pop("PYTHONDONTWRITEBYTECODE", None)
+    return here | {"PYTHONPYCACHEPREFIX": str(Path(tempfile.gettempdir(), "retrace-pyc"))}
 
 
 def importing(pairs: int) -> Ratio:
     """`import retrace` beside `import jax`."""
-    environment = _environment()
+    here = environment()
     return compare(
         "import jax, and retrace beside it",
-        lambda: process_seconds(["-c", "import jax"], environment),
-        lambda: process_seconds(["-c", "import jax, retrace"], environment),
+        lambda: process_seconds(["-c", "import jax"], here),
+        lambda: process_seconds(["-c", "import jax, retrace"], here),
         pairs,
         1.04,
     )
@@ -54,13 +55,13 @@ def importing(pairs: int) -> Ratio:
 
 def reporting(misses: int, leaves: int, pairs: int, bound: float) -> Ratio:
     """`retrace report` beside an empty typer command."""
-    environment = _environment()
+    here = environment()
     directory = Path(tempfile.mkdtemp())
-    process_seconds(["-c", _RECORD, str(directory), str(misses), str(leaves)], environment)
+    process_seconds(["-c", _RECORD, str(directory), str(misses), str(leaves)], here)
     return compare(
         f"retrace report, {misses:,} misses of {leaves} leaves, beside an empty typer command",
-        lambda: process_seconds(["-c", _EMPTY], environment),
-        lambda: process_seconds(["-m", "retrace", "report", str(directory)], environment),
+        lambda: process_seconds(["-c", _EMPTY], here),
+        lambda: process_seconds(["-m", "retrace", "report", str(directory)], here),
         pairs,
         bound,
     )

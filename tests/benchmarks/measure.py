@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import resource
 import statistics
 import subprocess
 import sys
@@ -85,3 +86,11 @@ def process_seconds(arguments: list[str], environment: Mapping[str, str]) -> flo
         env=dict(environment),
     )
     return perf_counter() - start
+
+
+def processor_seconds(arguments: list[str], environment: Mapping[str, str]) -> float:
+    """What one whole process takes of a processor: steadier, where the machine is busy."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    process_seconds(arguments, environment)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime

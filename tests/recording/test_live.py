@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import jax
@@ -42,3 +43,12 @@ def test_a_decorated_function_is_a_window() -> None:
         return float(jax.jit(lambda x: x.sum())(np.ones(2)))
 
     assert work() == 2.0
+
+
+def test_a_miss_survives_pickling() -> None:
+    with retrace.recording() as recorded:
+        jax.jit(lambda x: x + 1)(np.ones(2))
+    (miss,) = recorded.misses
+    copy = pickle.loads(pickle.dumps(miss))
+    assert str(copy) == str(miss) and dict(copy) == dict(miss)
+    assert copy._repr_html_() == miss._repr_html_()  # pyright: ignore[reportPrivateUsage]

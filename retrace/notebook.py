@@ -1,0 +1,238 @@
+"""`%load_ext retrace`: what JAX traces and compiles in a notebook, below the cell that did it.
+
+From there on every miss of the session is known, so that a cell that runs again is held
+against what it did before. It is kept in memory; nothing is written to disk.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from types import FrameType
+from typing import TYPE_CHECKING, Any, cast
+
+from retrace.explained import Misses, explained
+from retrace.live import is_off
+
+if TYPE_CHECKING:
+    from retrace.model import Verdict
+    from retrace.present.view import View
+
+_SHOWS_ERRORS = ("showtraceback", "showsyntaxerror", "showindentationerror")
+
+
+class Session:
+    """Everything that this process misses from here on, with its programs, in memory."""
+
+    def __init__(self) -> None:
+        from retrace.capture.session import begin_memory
+        from retrace.store.programs import Library
+        from retrace.store.reader import Reader
+
+        self._writer, self._lines = begin_memory()
+        self._read = 0
+        self._reader = Reader()
+        self._programs = Library()
+
+    def view(self) -> View:
+        """What is known by now, judged."""
+        from retrace.capture.session import flush
+        from retrace.live import judged
+        from retrace.model import Recording
+        from retrace.store.programs import BEGINNING
+
+        flush()
+        lines = self._lines.lines[self._read :]
+        self._read += len(lines)
+        for line in lines:
+            if line.startswith(BEGINNING):
+                self._programs.add_line(line)
+            else:
+                self._reader.add(line)
+        run, misses = self._reader.result()
+        return judged(Recording([run], misses, self._programs))
+
+    def end(self) -> None:
+        """Record no more."""
+        from retrace.capture.session import session
+
+        session().detach(self._writer)
+
+
+_loaded = False
+_session: Session | None = None
+"""None until the program imports jax."""
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """Watch from here on, and offer the magics; IPython calls it on `%load_ext retrace`."""
+    global _loaded
+    if not _loaded and not is_off():
+        from retrace.capture.arrival import call
+
+        _loaded = True
+        call(_begin)
+    shell.register_magic_function(_magic(shell), "line_cell", "retrace")
+
+
+def unload_ipython_extension(shell: Any) -> None:
+    """Watch no more; IPython calls it on `%unload_ext retrace`."""
+    global _loaded, _session
+    if _session is not None:
+        _session.end()
+    _loaded, _session = False, None
+    for kind in ("line", "cell"):
+        shell.magics_manager.magics[kind].pop("retrace", None)
+
+
+def _begin() -> None:
+    global _session
+    if _loaded and _session is None:
+        _session = Session()
+
+
+def session() -> Session | None:
+    """What is recorded of this session; None where nothing is."""
+    return _session
+
+
+def _view() -> View:
+    from retrace.model import Recording
+    from retrace.present.view import View
+
+    return View(Recording([], []), []) if _session is None else _session.view()
+
+
+class Explanation:
+    """Why JAX traced and compiled: shown as HTML or text; `misses` is the same as data."""
+
+    def __init__(self, view: View, program: str, verdicts: list[Verdict]) -> None:
+        from retrace.present.notebook import Report
+
+        self._view = view
+        self._verdicts = verdicts
+        self._report = Report(view, program, verdicts)
+
+    @property
+    def misses(self) -> Misses:
+        """Each miss by itself, in order."""
+        return explained(self._view, self._verdicts)
+
+    def __repr__(self) -> str:
+        return str(self._report)
+
+    def _repr_html_(self) -> str:
+        return self._report.html()
+
+
+def _magic(shell: Any) -> Callable[[str, str | None], None]:
+    def retrace(line: str, cell: str | None = None) -> None:
+        """Tell why JAX traced and compiled what it did.
+
+        `%%retrace [NAME]` on top of a cell runs the cell and explains below it what was
+        traced, lowered or compiled. With a name, the explanation is kept in that variable;
+        its `misses` hold it as data. `%retrace` tells of everything since `%load_ext
+        retrace`.
+        """
+        __tracebackhide__ = True
+        name = line.strip()
+        if name and (cell is None or not name.isidentifier()):
+            from IPython.core.error import UsageError
+
+            raise UsageError(
+                "%%retrace [NAME] stands on top of a cell and takes at most the name of a "
+                "variable; %retrace takes nothing"
+            )
+        before = frozenset[str]()
+        if cell is not None:
+            before = frozenset(miss.id for miss in _view().recording.misses)
+        error = None if cell is None else _run(shell, cell)
+        if is_off():
+            sys.stdout.write("retrace: RETRACE=0 is set: nothing is recorded\n")
+        else:
+            program = "this session"
+            if cell is not None:
+                program = f"cell {_number(shell, _calling_cell())}"
+            view = _view()
+            new = [verdict for verdict in view.verdicts if verdict.miss.id not in before]
+            found = Explanation(view, program, new)
+            if name:
+                shell.push({name: found})
+            _display(found)
+        if error is not None:
+            raise error
+
+    return retrace
+
+
+def _display(found: Explanation) -> None:
+    import IPython.display
+
+    module: Any = IPython.display
+    module.display(found)
+
+
+def _run(shell: Any, cell: str) -> BaseException | None:
+    """Run the rest of a cell as the shell runs cells; the error that it raised, if any."""
+    frame = _calling_cell()
+    number = _number(shell, frame)
+    compiler = shell.compile
+    named = compiler.cache
+
+    def cache(code: str, _: int = 0, raw_code: str | None = None) -> str:
+        return named(code, number, raw_code)
+
+    # The shell shows the error of the whole cell, once; and newer shells have counted on.
+    silent: dict[str, Any] = dict.fromkeys(_SHOWS_ERRORS, _nothing)
+    with _instead(shell, silent), _instead(compiler, {"cache": cache}):
+        done = shell.run_cell(cell if frame is None else _placed(cell), store_history=False)
+    if done.error_before_exec is not None:
+        return done.error_before_exec.with_traceback(None)
+    return done.error_in_exec
+
+
+def _calling_cell() -> FrameType | None:
+    from retrace.capture.cell import is_cell
+
+    frame = inspect.currentframe()
+    while frame is not None and not is_cell(frame.f_code.co_filename):
+        frame = frame.f_back
+    return frame
+
+
+def _number(shell: Any, frame: FrameType | None) -> int:
+    """The number of the cell that is running."""
+    from retrace.capture.cell import shown
+
+    found = re.search(r"\d+", shown(frame.f_code.co_filename)) if frame is not None else None
+    return int(found[0]) if found is not None else shell.execution_count
+
+
+def _placed(cell: str) -> str:
+    """The rest of a cell, with lines numbered as people see them below `%%retrace`."""
+    if cell.lstrip().startswith("%%"):
+        return cell  # another magic has to stand first
+    indent = re.match(r"(?:[ \t]*\n)*([ \t]*)", cell)
+    return f"{indent[1] if indent else ''}# %%retrace\n{cell}"
+
+
+@contextmanager
+def _instead(thing: Any, attributes: dict[str, Any]) -> Generator[None]:
+    """Give an object other attributes for a while."""
+    held = cast(dict[str, Any], vars(thing)).copy()
+    try:
+        for name, value in attributes.items():
+            setattr(thing, name, value)
+        yield
+    finally:
+        for name in attributes:
+            delattr(thing, name)
+            if name in held:
+                setattr(thing, name, held[name])
+
+
+def _nothing(*_: Any, **__: Any) -> None:
+    """Shows nothing."""

@@ -1,0 +1,174 @@
+"""The report as HTML, for the output of a notebook cell.
+
+A fragment without scripts, readable on light and dark pages. Names, values and sources
+of a program may hold anything: all of them pass through `_text`.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from retrace.causes import Cause
+from retrace.model import Stage, Verdict
+from retrace.present import terminal
+from retrace.present.message import Line, Message, eager_row, told
+from retrace.present.view import Group, View
+from retrace.present.words import clean, count, listed, name, seconds
+
+_OPEN = 3
+"""So many messages are unfolded; a click unfolds the others."""
+
+_SPAN = re.compile(r"`([^`]*)`")
+_BY_LINE = ("program", "cost")
+
+_STYLE = """<style>
+.retrace {font-size: 13px; line-height: 1.5; max-width: 100ch}
+.retrace p {margin: .3em 0}
+.retrace code, .retrace .at {font: 12px/1.5 ui-monospace, Menlo, Consolas, monospace}
+.retrace code {background: rgba(128, 128, 128, .16); padding: 0 .3em; border-radius: 3px;
+  color: inherit; overflow-wrap: anywhere}
+.retrace details {border-left: 4px solid #888; margin: .5em 0; padding: .1em .8em}
+.retrace details.yes {border-color: #d64545}
+.retrace details.maybe {border-color: #c98a1b}
+.retrace summary {cursor: pointer; font-weight: 600}
+.retrace .at, .retrace .quiet {opacity: .75; font-weight: 400}
+.retrace .at {margin-left: 1em}
+.retrace table {border-collapse: collapse; margin: .3em 0; border: 0}
+.retrace th, .retrace td {text-align: left; vertical-align: top; border: 0;
+  padding: .05em 1.2em .05em 0; background: none; white-space: pre-wrap}
+.retrace th {font-weight: 400; opacity: .75}
+.retrace td span {margin-right: 1.2em}
+.retrace tr.fix td {font-weight: 600}
+</style>"""
+
+
+class Report:
+    """Misses of a program that still runs, as text and as HTML.
+
+    Args:
+        view: all that is known.
+        program: what was run, in words.
+        verdicts: the misses to tell of; None for all.
+    """
+
+    def __init__(
+        self, view: View, program: str, verdicts: Sequence[Verdict] | None = None
+    ) -> None:
+        self._view = view
+        self._program = program
+        self._verdicts = view.verdicts if verdicts is None else verdicts
+
+    def __str__(self) -> str:
+        text = terminal.report(self._view, self._verdicts, program=self._program)
+        return text.rstrip("\n")
+
+    def html(self) -> str:
+        """As a fragment of a page."""
+        view, verdicts = self._view, self._verdicts
+        groups = view.groups(verdicts)
+        loud, small = terminal.worth_telling(view, groups)
+        out = [_opening(view, verdicts, self._program)]
+        out += _messages([told(view, group) for group in loud])
+        out += _small(small)
+        out += _eager(view, [group for group in groups if group.is_quiet])
+        out += _first([group for group in groups if group.is_quiet])
+        out += [f"<p>{_text(said)}</p>" for said in terminal.lost(view)]
+        return _framed(out)
+
+
+def page(messages: Sequence[Message]) -> str:
+    """Some messages, one below the other."""
+    if not messages:
+        return _framed(["<p>no misses</p>"])
+    return _framed(_messages(messages))
+
+
+def _framed(parts: Iterable[str]) -> str:
+    # The classes keep a notebook from reading `$` in a name as mathematics.
+    classes = "retrace tex2jax_ignore mathjax_ignore"
+    return "\n".join([f'<div class="{classes}">', _STYLE, *parts, "</div>"])
+
+
+def _text(said: str) -> str:
+    return html.escape(clean(said, None))
+
+
+def _prose(said: str) -> str:
+    """Text in which what stands between backticks is code."""
+    parts = _SPAN.split(said)
+    shown = [f"<code>{_text(p)}</code>" if i % 2 else _text(p) for i, p in enumerate(parts)]
+    return "".join(shown)
+
+
+def _opening(view: View, verdicts: Sequence[Verdict], program: str) -> str:
+    if not verdicts:
+        why = "JAX served every call from its caches, or ran none"
+        return f"<p><b>no misses</b> in {_text(program)}: {why}</p>"
+    total = view.totals(verdicts)
+    ran = [
+        f"{stage.value} {seconds(total.seconds[stage])} ({total.ran[stage]:,})"
+        for stage in Stage
+        if total.ran[stage]
+    ]
+    worth = "none of them avoidable for certain"
+    if total.avoidable:
+        worth = f"{total.avoidable:,} avoidable, {seconds(total.avoidable_seconds)}"
+    misses = count(total.misses, "miss", "misses")
+    said = f"<p><b>{misses}</b> in {_text(program)}, {seconds(total.all_seconds)}; <b>{worth}</b>"
+    return f'{said}<br><span class="quiet">{", ".join(ran)}</span></p>'
+
+
+def _messages(messages: Sequence[Message]) -> Iterator[str]:
+    for index, message in enumerate(messages):
+        is_open = " open" if index < _OPEN else ""
+        yield f'<details class="{message.worth}"{is_open}>'
+        yield f"<summary>{_text(message.heading)}"
+        yield f'<span class="at">{_text(message.place)}</span></summary>'
+        yield f"<table>{''.join(_rows(message.lines))}</table></details>"
+
+
+def _rows(lines: Iterable[Line]) -> Iterator[str]:
+    for line in lines:
+        row = ' class="fix"' if line.label == "fix" else ""
+        if line.label in _BY_LINE:
+            cells = "<br>".join(map(_prose, line.cells))
+        else:
+            cells = "".join(f"<span>{_prose(cell)}</span>" for cell in line.cells)
+        yield f'<tr{row}><th scope="row">{_text(line.label)}</th><td>{cells}</td></tr>'
+
+
+def _small(groups: Sequence[Group]) -> Iterator[str]:
+    if groups:
+        misses = count(sum(len(group.verdicts) for group in groups), "miss", "misses")
+        spent = seconds(sum(group.seconds for group in groups))
+        told = [f"{name(g.shown.miss.function)} {g.cause.value}" for g in groups]
+        said = f"{misses} of little cost, {spent}: {listed(told, 4)}"
+        yield f'<p class="quiet">{_text(said)}</p>'
+
+
+def _eager(view: View, groups: Sequence[Group]) -> Iterator[str]:
+    found = [group for group in groups if group.cause is Cause.EAGER_OP]
+    if not found:
+        return
+    number = count(sum(len(group.verdicts) for group in found), "eager operation")
+    spent = seconds(sum(group.seconds for group in found))
+    lines = count(len(found), "line")
+    yield f"<details><summary>{number} on {lines}, each a program of its own, {spent}</summary>"
+    yield "<table>"
+    for group in found:
+        often, at, which = eager_row(view, group)
+        cells = (seconds(group.seconds), often, at, which)
+        yield f"<tr>{''.join(f'<td>{_text(cell)}</td>' for cell in cells)}</tr>"
+    yield "</table></details>"
+
+
+def _first(groups: Sequence[Group]) -> Iterator[str]:
+    found = [group for group in groups if group.cause is Cause.FIRST_TRACE]
+    if found:
+        spent = seconds(sum(group.seconds for group in found))
+        named = [f"{name(g.shown.miss.function)} {seconds(g.seconds)}" for g in found]
+        functions = count(len(found), "function")
+        said = f"{functions} ran for the first time, {spent}: {listed(named, 4)}"
+        yield f'<p class="quiet">{_text(said)}</p>'
