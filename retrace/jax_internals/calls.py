@@ -56,8 +56,8 @@ class Site(NamedTuple):
     """How JAX derived the program that is lowered from the call's own."""
     program: FrameType | None
     """The frame that runs a derived program: `jaxpr`, `name`, `args`."""
-    lowered: Any
-    """The `Lowered` whose `compile` was called."""
+    lowered: FrameType | None
+    """The frame of `Lowered.compile`: `self`, `compiler_options`."""
     jaxpr: Any
 
 
@@ -130,7 +130,7 @@ def find(frame: FrameType | None) -> Site:
     derived: str | None = None
     program: FrameType | None = None
     jaxpr: Any = None
-    lowered: Any = None
+    lowered: FrameType | None = None
     while frame is not None:
         code = frame.f_code
         role = _ROLES.get(id(code))
@@ -149,7 +149,7 @@ def find(frame: FrameType | None) -> Site:
         elif role is Role.PROGRAM:
             program = program or frame
         elif role is Role.LOWERED:
-            lowered = frame.f_locals.get("self")
+            lowered = frame
             break
         frame = frame.f_back
     return Site(None, derived, program, lowered, jaxpr)

@@ -368,3 +368,34 @@ def test_clearing_is_counted(record: Record) -> None:
     assert [miss.function_epoch for miss in misses] == [0, 1, 1]
     assert misses[2].epoch == misses[1].epoch + 1
     assert [miss.new_object for miss in misses] == [True, False, False]
+
+
+def test_a_lowering_that_is_compiled_again_misses_again(record: Record) -> None:
+    @jax.jit
+    def serve(x: Any) -> Any:
+        return jnp.tanh(x)
+
+    def program() -> None:
+        lowered = serve.lower(np.ones(3, np.float32))
+        lowered.compile()
+        lowered.compile()
+        lowered.compile({"xla_backend_optimization_level": "0"})
+        with pytest.raises(RuntimeError):
+            lowered.compile({"no such option": "1"})
+        lowered.compile({"xla_backend_optimization_level": "1"})
+
+    first, second, third, fourth = record(program)
+    assert set(first.stages) == ALL and first.raised is None and not first.key.options
+    for again in (second, third, fourth):
+        assert set(again.stages) == {Stage.COMPILE} and again.function == first.function
+        assert again.key.leaves == first.key.leaves and again.call_site is not None
+    assert [miss.raised is None for miss in (second, third, fourth)] == [True, False, True]
+    assert len({str(miss.key.options) for miss in (first, second, third, fourth)}) == 4
+
+
+def test_options_of_the_first_compilation_are_part_of_the_key(record: Record) -> None:
+    options: dict[str, str | bool] = {"xla_backend_optimization_level": "0"}
+    (miss,) = record(lambda: jax.jit(lambda x: x + 1).lower(1.0).compile(options))
+    assert set(miss.stages) == ALL and [name for name, _ in miss.key.options] == [
+        "compiler_options"
+    ]
