@@ -20,6 +20,7 @@ from retrace.jax_internals.calls import (
     Site,
     find,
     is_clean,
+    is_derivation,
     is_served,
     is_staging,
     mark,
@@ -83,6 +84,8 @@ class Recorder:
         if (running or is_staging()) and (site.call is None or is_internal(trace.function)):
             # With nothing running it belongs to an eager operation that is still to come.
             self.inner_trace()
+            return
+        if is_derivation(trace):
             return
         if site.call is not None:
             number = site.call.number

@@ -51,10 +51,11 @@ while _launcher is not None:
 class Trace:
     """One look into JAX's tracing cache, and what came of it."""
 
-    __slots__ = ("ahead", "caller", "function", "number", "raised", "result", "started")
+    __slots__ = ("ahead", "caller", "function", "given", "number", "raised", "result", "started")
 
-    def __init__(self, function: object, caller: FrameType) -> None:
+    def __init__(self, function: object, caller: FrameType, given: tuple[Any, ...]) -> None:
         self.function = function
+        self.given: tuple[Any, ...] | None = given
         self.caller: FrameType | None = caller
         self.started: float | None = None
         self.number: int | None = None
@@ -295,10 +296,8 @@ class Hooks:
     def _observe_traces(self, cached: Any) -> TraceProxy:
         return TraceProxy(cached, self)
 
-    def enter_trace(self, function: object, caller: FrameType) -> Trace:
-        trace = Trace(
-            getattr(function, "f", function) if _is_wrapped(function) else function, caller
-        )
+    def enter_trace(self, given: tuple[Any, ...], caller: FrameType) -> Trace:
+        trace = Trace(_unwrapped(given[0] if given else None), caller, given)
         self._thread.traces.append(trace)
         return trace
 
@@ -308,7 +307,7 @@ class Hooks:
             pass
         if trace.started is not None:
             self.guarded(self._observer.trace_ended, trace, perf_counter() - trace.started)
-        trace.result = trace.raised = trace.caller = trace.function = None
+        trace.result = trace.raised = trace.caller = trace.function = trace.given = None
 
     def evicted(self, function: object) -> None:
         self.guarded(self._observer.evicted, function)
@@ -338,7 +337,7 @@ class TraceProxy:
         self._hooks = hooks
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        trace = self._hooks.enter_trace(args[0] if args else None, sys._getframe(1))
+        trace = self._hooks.enter_trace((*args, *kwargs.values()), sys._getframe(1))
         try:
             trace.result = result = self.__wrapped__(*args, **kwargs)
             return result
@@ -387,8 +386,8 @@ def _interrupts(error: Exception) -> bool:
     return False
 
 
-def _is_wrapped(function: object) -> bool:
-    return type(function).__name__ == "WrappedFun"
+def _unwrapped(function: Any) -> Any:
+    return function.f if type(function).__name__ == "WrappedFun" else function
 
 
 def _discard(monitoring: Any, kind: str, callback: object) -> None:

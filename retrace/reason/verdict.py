@@ -177,6 +177,10 @@ class Judge:
         if other_program:
             return _Conclusion(Cause.JAXPR_CHANGED)
         between = miss.number - near.number - 1
+        if not _traced(miss) and between < _SMALLEST_CACHE:
+            # No bounded cache can have dropped it: `linearize` and `vjp` derive one program each.
+            said = "JAX made the same program of it once more"
+            return _Conclusion(Cause.FIRST_TRACE, said, repeat=True)
         said = f"it ran again without any clear, {between:,} misses after the equal one"
         return _Conclusion(Cause.CACHE_EVICTED, said)
 

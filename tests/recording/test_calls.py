@@ -11,7 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from retrace.model import Miss, Stage
+from retrace.causes import Cause
+from retrace.model import Miss, Recording, Stage
+from retrace.reason.verdict import judge
 
 from .conftest import Record
 
@@ -399,3 +401,34 @@ def test_options_of_the_first_compilation_are_part_of_the_key(record: Record) ->
     assert set(miss.stages) == ALL and [name for name, _ in miss.key.options] == [
         "compiler_options"
     ]
+
+
+def test_a_derivative_of_what_was_traced_is_made_without_a_trace(record: Record) -> None:
+    ran: list[None] = []
+
+    @jax.jit
+    def energy(x: Any) -> Any:
+        ran.append(None)
+        return jnp.tanh(x)
+
+    def program() -> None:
+        energy(1.0)
+        jax.jvp(energy, (1.0,), (1.0,))
+
+    of_energy = [m for m in record(program) if m.function.name == "energy"]
+    assert len(ran) == sum(Stage.TRACE in miss.stages for miss in of_energy) == 1
+    assert Stage.COMPILE in of_energy[-1].stages
+
+
+def test_a_program_derived_twice_was_never_evicted(record: Record) -> None:
+    @jax.jit
+    def energy(x: Any) -> Any:
+        return jnp.tanh(x)
+
+    def program() -> None:
+        energy(1.0)
+        jax.linearize(energy, 1.0)[1](1.0)
+        jax.vjp(energy, 1.0)[1](1.0)
+
+    found = judge(Recording([], record(program)))
+    assert {v.cause for v in found} <= {Cause.FIRST_TRACE, Cause.EAGER_OP}

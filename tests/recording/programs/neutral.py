@@ -152,6 +152,6 @@ def what_functions_hold_is_compared_with_nothing() -> object:
         kept.append(box)
         jax.jit(lambda x, box=box: x + box.array)(1.0)
         jax.jit(functools.partial(lambda box, x: x + box.array, box))(1.0)
-        jax.jit(lambda x: x + box.array)(1.0)  # noqa: B023 - called at once
+        jax.jit(lambda x: x + box.array)(1.0)
         jax.jit(box.scaled)(1.0)
     return len(kept)
