@@ -357,6 +357,9 @@ class Verdict:
     repeat: bool = False
     """Of one cause with an earlier miss, and not counted as a further first trace: the
     same call again after it raised, or another stage of what was traced before."""
+    follows: str | None = None
+    """The id of the miss whose cause it shares, its own key being an earlier one's: the call
+    that a backward program belongs to, or the same call in another thread."""
 
     @property
     def program_change(self) -> str | None:

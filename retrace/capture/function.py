@@ -61,7 +61,7 @@ class Functions:
         receiver = None
         site = definition.site
         if found.has_receiver:
-            receiver = self._receiver(found.receiver)
+            receiver = self._receiver(found.receiver, kind)
             site = f"{site} of {receiver.type}"
             if kind is Kind.CALLABLE:
                 name = type(found.receiver).__name__
@@ -87,8 +87,8 @@ class Functions:
         )
 
     def value(self, value: Any) -> Value:
-        """A snapshot of something that is compared as Python compares."""
-        return snapshot(value, self._tokens.metadata)
+        """A snapshot of something that a function holds."""
+        return snapshot(value, self._tokens.held)
 
     def jitted(self, function: Any, frame: FrameType) -> None:
         """Remember the line that called `jit`, for a closure of a library's."""
@@ -134,13 +134,16 @@ class Functions:
             wrappers=tuple(found.wrappers),
         )
 
-    def _receiver(self, receiver: Any) -> Receiver:
-        kind = type(receiver)
+    def _receiver(self, receiver: Any, kind: Kind) -> Receiver:
+        type_ = type(receiver)
+        # Methods are equal where their objects are the same: only of a callable instance
+        # does JAX ask `==`.
+        token = self._tokens.metadata if kind is Kind.CALLABLE else self._tokens.held
         return Receiver(
-            type=f"{kind.__module__}.{kind.__qualname__}",
+            type=f"{type_.__module__}.{type_.__qualname__}",
             object=self._tokens.number(receiver),
-            equal=self._tokens.metadata(receiver),
-            value=snapshot(receiver, self._tokens.metadata),
+            equal=token(receiver),
+            value=snapshot(receiver, token),
         )
 
     def _closure(self, base: FunctionType) -> Iterator[tuple[str, Value]]:

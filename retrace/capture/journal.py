@@ -65,6 +65,24 @@ class Journal:
             self.told(number, False)
         self._write(partial(_begin, number, function, key, site, line, writers, tuple(bodies)))
 
+    def again(
+        self, number: int, before: int, site: CallSite | None, fields: dict[str, JSON]
+    ) -> None:
+        """A miss began that has the function and the key of an earlier one."""
+        # Whoever was not told of that one could not read this one.
+        writers = self._writers[number] = self._writers.get(before, ())
+        line = {
+            **fields,
+            "again": before,
+            "at": time.time(),
+            "thread": threading.current_thread().name,
+        }
+        if self.told is not None and self.writers:
+            self.told(number, False)
+        parts = {} if site is None else {"call_site": encode_call_site(site)}
+        for writer in writers:
+            self._write(partial(writer.miss, number, line, parts))
+
     def amend(self, number: int, fields: dict[str, JSON]) -> None:
         """Something became known of a miss; parts are given by their content."""
         writers = self._writers.get(number, ())

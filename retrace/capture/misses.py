@@ -22,7 +22,7 @@ from retrace.capture.tokens import Tokens
 from retrace.jax_internals.calls import Call, Site, mark, marked
 from retrace.jax_internals.clears import Clears
 from retrace.jax_internals.shardings import leaf
-from retrace.model import JSON, CallSite, Function, Key, Kind, Leaf, Stage
+from retrace.model import JSON, CallSite, Function, Key, Kind, Leaf, Stage, Value
 from retrace.store.schema import encode_call_site
 from retrace.store.writer import Writer
 
@@ -157,6 +157,30 @@ class Misses:
         number = next(self._numbers)
         mark(site.program, number)
         self._begin(number, function, key, place, fields, writers, site.program)
+        return number
+
+    def options_of(self, frame: FrameType) -> tuple[tuple[str, Value], ...]:
+        """What `Lowered.compile` was given beside the options of `jit`."""
+        given = frame.f_locals.get("compiler_options")
+        if not given:
+            return ()
+        value = snapshot(tuple(given.items()), self._tokens.metadata)
+        return (("compiler_options", value),)
+
+    def of_compile(
+        self,
+        frame: FrameType,
+        lowered: int,
+        options: tuple[tuple[str, Value], ...],
+        fields: dict[str, JSON],
+    ) -> int | None:
+        """A further compilation of what another miss has lowered."""
+        number = next(self._numbers)
+        mark(frame, number)
+        fields |= {"ahead": True, "epoch": self._clears.epoch()}
+        if options:
+            fields["compiled_with"] = options
+        self._journal.again(number, lowered, call_site(frame), fields)
         return number
 
     def of_name(self, name: str, frame: FrameType, fields: dict[str, JSON]) -> int | None:

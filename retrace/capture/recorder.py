@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import threading
-import weakref
 from collections.abc import Callable
 from types import FrameType
 from typing import Any, TypeAlias
@@ -13,6 +12,7 @@ from retrace.capture.background import Background, Task
 from retrace.capture.function import is_internal
 from retrace.capture.journal import Journal
 from retrace.capture.misses import Misses, program_leaves, source_of_call, source_of_program
+from retrace.capture.numbers import Numbers
 from retrace.capture.programs import Programs
 from retrace.jax_internals import shardings
 from retrace.jax_internals.calls import (
@@ -20,8 +20,10 @@ from retrace.jax_internals.calls import (
     Site,
     find,
     is_clean,
+    is_derivation,
     is_served,
     is_staging,
+    mark,
     marked,
 )
 from retrace.jax_internals.disk_cache import Lookup
@@ -59,25 +61,6 @@ class _Thread(threading.local):
         """Calls under an eager transform whose backward program may follow, by function."""
 
 
-class _Numbers:
-    """Numbers of misses by objects of JAX's, held weakly."""
-
-    def __init__(self) -> None:
-        self._entries: dict[int, tuple[weakref.ref[Any], int]] = {}
-
-    def put(self, thing: Any, number: int) -> None:
-        key = id(thing)
-        entries = self._entries
-        try:
-            entries[key] = (weakref.ref(thing, lambda _: entries.pop(key, None)), number)
-        except TypeError:
-            return
-
-    def get(self, thing: Any) -> int | None:
-        entry = self._entries.get(id(thing))
-        return entry[1] if entry is not None and entry[0]() is thing else None
-
-
 class Recorder:
     """The observer behind JAX's hooks, for all threads of a process."""
 
@@ -89,8 +72,10 @@ class Recorder:
         self.misses = Misses(self.journal)
         self._programs = Programs(self._program_known, self._background)
         self._thread = _Thread()
-        self._by_jaxpr = _Numbers()
-        self._by_lowering = _Numbers()
+        self._by_jaxpr = Numbers()
+        self._by_lowering = Numbers()
+        self._compiled = Numbers()
+        """The lowerings that were compiled ahead of time."""
 
     def trace_started(self, trace: Trace) -> None:
         """JAX runs a Python function to trace it."""
@@ -99,6 +84,8 @@ class Recorder:
         if (running or is_staging()) and (site.call is None or is_internal(trace.function)):
             # With nothing running it belongs to an eager operation that is still to come.
             self.inner_trace()
+            return
+        if is_derivation(trace):
             return
         if site.call is not None:
             number = site.call.number
@@ -214,7 +201,7 @@ class Recorder:
         """The miss that a stage belongs to; it begins here where nothing was traced."""
         site = find(frame)
         if site.lowered is not None:
-            number = self._by_lowering.get(getattr(site.lowered, "_lowering", None))
+            number = self._compile_of(site.lowered, stage)
             if number is not None:
                 return number
         elif site.call is not None:
@@ -232,6 +219,23 @@ class Recorder:
             if number is not None:
                 return number
         return self.misses.of_name(name, frame, self._fields(stage))
+
+    def _compile_of(self, frame: FrameType, stage: Stage) -> int | None:
+        """The miss of `Lowered.compile`: that of the lowering, and another one if done again."""
+        if (number := marked(frame)) is not None:
+            return number
+        lowering = getattr(frame.f_locals.get("self"), "_lowering", None)
+        number = self._by_lowering.get(lowering)
+        if number is None:
+            return None
+        options = self.misses.options_of(frame)
+        if self._compiled.get(lowering) is not None:
+            return self.misses.of_compile(frame, number, options, self._fields(stage))
+        self._compiled.put(lowering, number)
+        mark(frame, number)
+        if options:
+            self._hold(number, {"compiled_with": options})
+        return number
 
     def _begin_call(self, site: Site, stage: Stage, traced: Any = None) -> int | None:
         call = site.call

@@ -80,6 +80,17 @@ class Tokens:
         except CannotTellError:
             return None
 
+    def held(self, value: object) -> str | None:
+        """The token of what a function closes over or binds, which JAX compares with nothing.
+
+        No `==` or hash of the user's is called: that of an array's wrapper would be a
+        program of its own, traced and compiled because retrace looked.
+        """
+        try:
+            return _bounded(Content(_Apart(self), hashable=False).write(value))
+        except CannotTellError:
+            return None
+
     def number(self, value: object) -> int | None:
         """A number for an object's identity; None where it takes no weak reference."""
         key = id(value)
@@ -144,6 +155,14 @@ class Tokens:
         bucket[number] = (weakref.ref(value, forget), token)
         self._buckets[place] = bucket
         return token
+
+
+class _Apart:
+    """Each object that is not plain data is equal to itself alone."""
+
+    def __init__(self, tokens: Tokens) -> None:
+        self.identity = self.equal = tokens.identity
+        self.type = tokens.type
 
 
 def _forget_number(

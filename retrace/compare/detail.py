@@ -5,7 +5,8 @@ from __future__ import annotations
 from retrace.compare.equality import same_content
 from retrace.model import Leaf, Node, Value
 
-EQUAL_FIELDS = "equal field by field, unequal by `==`"
+UNEQUAL = "unequal by `==`"
+EQUAL_FIELDS = f"equal field by field, {UNEQUAL}"
 """What is said of two values that only an equality of their own tells apart."""
 
 _LONGEST = 60
@@ -65,7 +66,7 @@ def value(old: Value | None, new: Value | None, absent: str = "absent") -> str:
             return "a NaN is equal to itself alone, and this one is another object"
         if new.exact:
             return f"a new {type_}, {EQUAL_FIELDS}"
-        return f"a new {type_} that looks the same, unequal by `==`"
+        return f"a new {type_} that looks the same, {UNEQUAL}"
     if old.text == new.text:
         if old.type != new.type:
             return f"{type_name(old.type)} {short(old.text)} -> {type_} {short(new.text)}"

@@ -32,14 +32,21 @@ def function_changes(a: Function, b: Function) -> Iterator[Change]:
         known = a.code is not None and b.code is not None
         text = "the source was edited" if known else "the code object is not known on one side"
         yield Change(Component.CODE, None, text, a.code, b.code, known)
-    yield from _values(Component.CLOSURE, a.closure, b.closure)
-    for change in _values(Component.CLOSURE, a.bound, b.bound):
+    yield from _held(Component.CLOSURE, a.closure, b.closure)
+    for change in _held(Component.CLOSURE, a.bound, b.bound):
         yield change._replace(old=_marked(change.old), new=_marked(change.new))
-    yield from _values(Component.DEFAULTS, a.defaults, b.defaults)
+    yield from _held(Component.DEFAULTS, a.defaults, b.defaults)
 
 
 def _function(old: Miss, new: Miss) -> Iterator[Change]:
     yield from function_changes(old.function, new.function)
+
+
+def _held(component: Component, old: Named, new: Named) -> Iterator[Change]:
+    for change in _values(component, old, new):
+        # Nobody asked `==` of them: JAX does not.
+        said = change.detail.replace(detail.UNEQUAL, "another object")
+        yield change._replace(detail=said)
 
 
 def _object(function: Function) -> JSON:

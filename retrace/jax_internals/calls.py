@@ -11,13 +11,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from enum import Enum, auto
-from types import CodeType, FrameType
+from types import CodeType, FrameType, FunctionType
 from typing import Any, NamedTuple
 
 import jax
 from jax._src import api, core, pjit, stages
 
-from retrace.jax_internals.traces import TraceProxy
+from retrace.jax_internals.traces import Trace, TraceProxy
 
 _FOLDER = os.path.dirname(jax.__file__) + os.sep
 _MARK = "__retrace_miss__"
@@ -56,8 +56,8 @@ class Site(NamedTuple):
     """How JAX derived the program that is lowered from the call's own."""
     program: FrameType | None
     """The frame that runs a derived program: `jaxpr`, `name`, `args`."""
-    lowered: Any
-    """The `Lowered` whose `compile` was called."""
+    lowered: FrameType | None
+    """The frame of `Lowered.compile`: `self`, `compiler_options`."""
     jaxpr: Any
 
 
@@ -130,7 +130,7 @@ def find(frame: FrameType | None) -> Site:
     derived: str | None = None
     program: FrameType | None = None
     jaxpr: Any = None
-    lowered: Any = None
+    lowered: FrameType | None = None
     while frame is not None:
         code = frame.f_code
         role = _ROLES.get(id(code))
@@ -149,10 +149,26 @@ def find(frame: FrameType | None) -> Site:
         elif role is Role.PROGRAM:
             program = program or frame
         elif role is Role.LOWERED:
-            lowered = frame.f_locals.get("self")
+            lowered = frame
             break
         frame = frame.f_back
     return Site(None, derived, program, lowered, jaxpr)
+
+
+def is_derivation(trace: Trace) -> bool:
+    """Whether JAX traces a function of its own under the name of another: a jvp, a transpose.
+
+    It makes them of a trace that it has; the function that is named does not run.
+    """
+    function = trace.function
+    if type(function) is not FunctionType or "__wrapped__" in function.__dict__:
+        return False
+    code = function.__code__
+    if not code.co_filename.startswith(_FOLDER):
+        return False
+    sources = [getattr(given, "func_src_info", None) for given in trace.given or ()]
+    own = f" at {code.co_filename}:{code.co_firstlineno}"
+    return any(isinstance(source, str) and not source.endswith(own) for source in sources)
 
 
 def is_served(frame: FrameType | None) -> bool:

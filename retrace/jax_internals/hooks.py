@@ -284,10 +284,8 @@ class Hooks:
     def _observe_traces(self, cached: Any) -> TraceProxy:
         return TraceProxy(cached, self)
 
-    def enter_trace(self, function: object, caller: FrameType) -> Trace:
-        trace = Trace(
-            getattr(function, "f", function) if _is_wrapped(function) else function, caller
-        )
+    def enter_trace(self, given: tuple[Any, ...], caller: FrameType) -> Trace:
+        trace = Trace(_unwrapped(given[0] if given else None), caller, given)
         self._thread.traces.append(trace)
         return trace
 
@@ -297,7 +295,7 @@ class Hooks:
             pass
         if trace.started is not None:
             self.guarded(self._observer.trace_ended, trace, perf_counter() - trace.started)
-        trace.result = trace.raised = trace.caller = trace.function = None
+        trace.result = trace.raised = trace.caller = trace.function = trace.given = None
 
     def evicted(self, function: object) -> None:
         self.guarded(self._observer.evicted, function)
@@ -362,8 +360,8 @@ def _interrupts(error: Exception) -> bool:
     return False
 
 
-def _is_wrapped(function: object) -> bool:
-    return type(function).__name__ == "WrappedFun"
+def _unwrapped(function: Any) -> Any:
+    return function.f if type(function).__name__ == "WrappedFun" else function
 
 
 def _discard(monitoring: Any, kind: str, callback: object) -> None:

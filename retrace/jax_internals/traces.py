@@ -17,10 +17,11 @@ traceback_util.register_exclusion(__file__)
 class Trace:
     """One look into JAX's tracing cache, and what came of it."""
 
-    __slots__ = ("ahead", "caller", "function", "number", "raised", "result", "started")
+    __slots__ = ("ahead", "caller", "function", "given", "number", "raised", "result", "started")
 
-    def __init__(self, function: object, caller: FrameType) -> None:
+    def __init__(self, function: object, caller: FrameType, given: tuple[Any, ...]) -> None:
         self.function = function
+        self.given: tuple[Any, ...] | None = given
         self.caller: FrameType | None = caller
         self.started: float | None = None
         self.number: int | None = None
@@ -39,7 +40,7 @@ class TraceProxy:
         self._hooks = hooks
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        trace = self._hooks.enter_trace(args[0] if args else None, sys._getframe(1))
+        trace = self._hooks.enter_trace((*args, *kwargs.values()), sys._getframe(1))
         try:
             trace.result = result = self.__wrapped__(*args, **kwargs)
             return result

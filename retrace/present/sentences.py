@@ -37,12 +37,26 @@ def explanation(view: View, verdict: Verdict) -> str:
     if miss.derived is not None:
         who = f"the {clean(miss.derived)} program of {who}"
     before = "an earlier call" if nearest is None else view.earlier(nearest, miss)
-    said = _sentence(view, verdict, who, before)
+    if verdict.follows is not None and verdict.changes == ():
+        said = _followed(view, verdict, who)
+    else:
+        said = _sentence(view, verdict, who, before)
     if miss.raised is not None:
         said += f" It raised {clean(miss.raised)}, so JAX kept nothing of it."
     if miss.in_flight is not None:
         said += f" The recording ends while it was in its {miss.in_flight.value} stage."
     return said[0].upper() + said[1:]
+
+
+def _followed(view: View, verdict: Verdict, who: str) -> str:
+    """Of a miss that has its cause from another one."""
+    miss = verdict.miss
+    again = f"{who} was {did(miss)}"
+    other = view.by_id.get(verdict.follows or "")
+    label = "the call" if other is None else view.earlier(other.miss, miss)
+    if miss.derived is None:
+        return f"{again} because {label}, the same call in another thread, was still under way."
+    return f"{again} because {label}, the call that it belongs to, missed: the cause is its."
 
 
 def _sentence(  # noqa: C901, PLR0912 - one case for each cause, and nothing else

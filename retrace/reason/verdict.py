@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from retrace.causes import Cause
 from retrace.compare.keys import changes as compare
@@ -13,6 +13,7 @@ from retrace.compare.nearest import TRACED, Index, Nearest, was_lowered
 from retrace.model import (
     Change,
     Component,
+    Fix,
     Function,
     Kind,
     Listing,
@@ -68,6 +69,15 @@ class _Conclusion(NamedTuple):
     detail: str | None = None
     repeat: bool = False
     changes: tuple[Change, ...] | None = None
+    follows: str | None = None
+
+
+class _Told(NamedTuple):
+    """What was said of a miss that others may follow."""
+
+    cause: Cause
+    avoidable: Literal["yes", "no", "maybe"]
+    fix: Fix | None
 
 
 class Judge:
@@ -77,7 +87,7 @@ class Judge:
         """`listings` are the texts of the programs, by id."""
         self._listings: Mapping[str, Listing] = {} if listings is None else listings
         self._histories: dict[Site, _History] = {}
-        self._causes: dict[str, Cause] = {}
+        self._told: dict[str, _Told] = {}
         self._lines: set[tuple[str, str, int]] = set()
 
     def judge(self, miss: Miss) -> Verdict:
@@ -104,7 +114,7 @@ class Judge:
         elif miss.id not in history.verdicts and not verdict.repeat:
             history.raised.add(miss)
             history.verdicts[miss.id] = verdict
-        self._causes[miss.id] = verdict.cause
+        self._told[miss.id] = _Told(verdict.cause, verdict.avoidable, verdict.fix)
         return verdict
 
     def _call(self, miss: Miss, history: _History) -> Verdict:
@@ -134,14 +144,16 @@ class Judge:
             conclusion = self._same_again(miss, near.miss, history)
         if conclusion.cause is Cause.FIRST_TRACE:
             return _verdict(miss, None, (), conclusion, self._listings)
-        return _verdict(miss, near.miss, conclusion.changes or found, conclusion, self._listings)
+        changed = conclusion.changes or found
+        told = None if conclusion.follows is None else self._told[conclusion.follows]
+        return _verdict(miss, near.miss, changed, conclusion, self._listings, told)
 
     def _same_again(self, miss: Miss, near: Miss, history: _History) -> _Conclusion:
         """Why an equal key of the same function object was not served."""
         if near.thread != miss.thread and near.time + near.seconds > miss.time:
             # There was no entry yet when this call came.
             said = "another thread was still at it"
-            return _Conclusion(self._causes[near.id], said, repeat=True)
+            return _Conclusion(self._told[near.id].cause, said, repeat=True, follows=near.id)
         other_program = (
             miss.program is not None
             and near.program is not None
@@ -155,8 +167,9 @@ class Judge:
             return _Conclusion(Cause.CACHE_CLEARED, f"by `{how}`")
         if _is_derived(miss, near, history):
             return _Conclusion(Cause.FIRST_TRACE, "another program derived from it", repeat=True)
-        if miss.derived is not None and miss.parent in self._causes:
-            return _Conclusion(self._causes[miss.parent], repeat=True)
+        if miss.derived is not None and miss.parent in self._told:
+            cause = self._told[miss.parent].cause
+            return _Conclusion(cause, repeat=True, follows=miss.parent)
         if not miss.function.object:
             return _Conclusion(Cause.UNKNOWN, "this JAX showed no more of it than its name")
         if unsure := doubts(near, miss):
@@ -164,6 +177,10 @@ class Judge:
         if other_program:
             return _Conclusion(Cause.JAXPR_CHANGED)
         between = miss.number - near.number - 1
+        if not _traced(miss) and between < _SMALLEST_CACHE:
+            # No bounded cache can have dropped it: `linearize` and `vjp` derive one program each.
+            said = "JAX made the same program of it once more"
+            return _Conclusion(Cause.FIRST_TRACE, said, repeat=True)
         misses = "miss" if between == 1 else "misses"
         said = f"it ran again without any clear, {between:,} {misses} after the equal one"
         return _Conclusion(Cause.CACHE_EVICTED, said)
@@ -266,19 +283,27 @@ def _verdict(
     found: tuple[Change, ...],
     conclusion: _Conclusion,
     listings: Mapping[str, Listing],
+    told: _Told | None = None,
     *,
     first_of_line: bool = False,
 ) -> Verdict:
     cause = conclusion.cause
     program = _comparison(miss, nearest, found, listings)
+    if told is None:
+        told = _Told(
+            cause,
+            "no" if first_of_line else avoidable(cause, miss, found, program),
+            advice(cause, found, program) or fix(cause, miss, nearest, found),
+        )
     return Verdict(
         miss=miss,
         cause=cause,
         nearest=nearest,
         changes=found,
         program=program,
-        avoidable="no" if first_of_line else avoidable(cause, miss, found, program),
-        fix=advice(cause, found, program) or fix(cause, miss, nearest, found),
+        avoidable=told.avoidable,
+        fix=told.fix,
         detail=conclusion.detail,
         repeat=conclusion.repeat,
+        follows=conclusion.follows,
     )

@@ -173,7 +173,10 @@ class Reader:
             number = line.get(kind)
             if number is not None and (kind, number) not in self._parts:
                 return "a miss whose key is missing"
-        miss = decode_miss(line, self._parts, self._run.id)
+        before = None
+        if "again" in line and (before := self._misses.get(line["again"])) is None:
+            return "a miss whose key is missing"
+        miss = decode_miss(line, self._parts, self._run.id, before)
         if miss.number < 0 or miss.number in self._misses:
             return _UNREADABLE
         self._misses[miss.number] = miss

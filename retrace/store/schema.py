@@ -4,6 +4,7 @@
     {"part": 7, "kind": "leaves", "value": ...}  a long or repeated part, once a file
     {"part": 9, "kind": "leaves", "like": 7, "value": ...}    those of 7 in other shapes
     {"miss": 3, "at": ..., "function": 2, "leaves": 7, ...}   a miss began; parts by number
+    {"miss": 8, "again": 3, "at": ...}           one began with the function and key of another
     {"amend": 3, "stages": {"trace": 0.1}, ...}  what became known of it later
     {"run": {"backend": "cpu"}}                  what became known of the run later
     {"loss": "unreadable static value"}          something could not be recorded; "count": 3
@@ -11,6 +12,8 @@
 
 `"program": [HASH, EQUATIONS]` of an amendment may have `"listing"`, the id of its text
 (`store/programs.py`), and `"arrays"`, the numbers of the device arrays that it captured.
+
+Both lines of a miss may have `"compiled_with"`: options that `Lowered.compile` was given.
 
 Format 1: the first.
 """
@@ -298,18 +301,28 @@ def _part(line: Mapping[str, Any], kind: str, parts: Parts) -> Any:
     return () if number is None else parts[kind, number]
 
 
-def decode_miss(line: Mapping[str, Any], parts: Parts, run: str) -> Miss:
-    """The miss that a line began; raises TypeError, ValueError or LookupError on nonsense."""
+def decode_miss(
+    line: Mapping[str, Any], parts: Parts, run: str, before: Miss | None = None
+) -> Miss:
+    """The miss that a line began; raises TypeError, ValueError or LookupError on nonsense.
+
+    `before` is the miss that it has the function and the key of, where it names one.
+    """
     number = _number(line["miss"])
     parent = line.get("parent")
+    if before is None:
+        function = cast(Function, parts["function", line["function"]])
+        key = Key(*(_part(line, kind, parts) for kind in PARTS[1:7]))
+    else:
+        function, key = before.function, before.key
     return Miss(
         id=f"{run}-{number}",
         run=run,
         number=number,
         time=_seconds(line["at"]),
         thread=_text(line["thread"]),
-        function=cast(Function, parts["function", line["function"]]),
-        key=Key(*(_part(line, kind, parts) for kind in PARTS[1:7])),
+        function=function,
+        key=_compiled_with(key, line),
         call_site=_part(line, "call_site", parts) or None,
         parent=None if parent is None else f"{run}-{_number(parent)}",
         derived=_text_or_none(line.get("derived")),
@@ -329,6 +342,12 @@ def decode_miss(line: Mapping[str, Any], parts: Parts, run: str) -> Miss:
     )
 
 
+def _compiled_with(key: Key, line: Mapping[str, Any]) -> Key:
+    if (options := line.get("compiled_with")) is None:
+        return key
+    return key._replace(options=tuple({**dict(key.options), **dict(_values(options))}.items()))
+
+
 def amend(miss: Miss, line: Mapping[str, Any], parts: Parts) -> None:
     """Add to a miss what a later line says; raises as `decode_miss` does."""
     if not line.keys().isdisjoint(PARTS):
@@ -342,6 +361,7 @@ def amend(miss: Miss, line: Mapping[str, Any], parts: Parts) -> None:
                 for kind in PARTS[1:7]
             )
         )
+    miss.key = _compiled_with(miss.key, line)
     if (derived := line.get("derived")) is not None:
         miss.derived = _text(derived)
     for stage, seconds in line.get("stages", {}).items():

@@ -179,10 +179,14 @@ def misses(draw: st.DrawFn) -> Miss:
 
 def numbered(found: list[Miss]) -> list[Miss]:
     """The same misses, one after the other in one process."""
-    return [
+    made = [
         replace(miss, id=f"r-{number}", number=number, time=float(number))
         for number, miss in enumerate(found)
     ]
+    for number, miss in enumerate(made):
+        if number and miss.derived is not None and miss.parent is None:
+            miss.parent = made[number - 1].id
+    return made
 
 
 class Planted(NamedTuple):

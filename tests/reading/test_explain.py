@@ -332,6 +332,19 @@ def test_a_backward_program_follows_the_call_it_belongs_to() -> None:
     assert found == ["first-trace", "first-trace", "shape-changed", "shape-changed"]
 
 
+@given(planted())
+def test_a_backward_program_of_an_equal_key_has_the_advice_of_its_call(edit: Planted) -> None:
+    backward: dict[str, Any] = {"program": "a", "derived": "backward"}
+    *_, forward, back = verdicts(
+        call(edit.old),
+        call(None, *COMPILED, parent="r-0", **backward),
+        call(edit.new),
+        call(None, *COMPILED, parent="r-2", **backward),
+    )
+    assert (back.cause, back.changes, back.follows) == (edit.cause, (), forward.miss.id)
+    assert (back.fix, back.avoidable) == (forward.fix, forward.avoidable)
+
+
 def test_two_threads_that_come_at_once() -> None:
     first = miss(0, thread="a", time=0.0)
     second = miss(1, thread="b", time=0.1)

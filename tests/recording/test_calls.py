@@ -11,7 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from retrace.model import Miss, Stage
+from retrace.causes import Cause
+from retrace.model import Miss, Recording, Stage
+from retrace.reason.verdict import judge
 
 from .conftest import Record
 
@@ -368,3 +370,67 @@ def test_clearing_is_counted(record: Record) -> None:
     assert [miss.function_epoch for miss in misses] == [0, 1, 1]
     assert misses[2].epoch == misses[1].epoch + 1
     assert [miss.new_object for miss in misses] == [True, False, False]
+
+
+def test_a_lowering_that_is_compiled_again_misses_again(record: Record) -> None:
+    @jax.jit
+    def serve(x: Any) -> Any:
+        return jnp.tanh(x)
+
+    def program() -> None:
+        lowered = serve.lower(np.ones(3, np.float32))
+        lowered.compile()
+        lowered.compile()
+        lowered.compile({"xla_backend_optimization_level": "0"})
+        with pytest.raises(RuntimeError):
+            lowered.compile({"no such option": "1"})
+        lowered.compile({"xla_backend_optimization_level": "1"})
+
+    first, second, third, fourth = record(program)
+    assert set(first.stages) == ALL and first.raised is None and not first.key.options
+    for again in (second, third, fourth):
+        assert set(again.stages) == {Stage.COMPILE} and again.function == first.function
+        assert again.key.leaves == first.key.leaves and again.call_site is not None
+    # jax 0.6.0 does not tell when a stage begins, and so not what was raised in it.
+    told = jax.__version_info__ > (0, 6, 0)
+    assert [miss.raised is None for miss in (second, third, fourth)] == [True, not told, True]
+    assert len({str(miss.key.options) for miss in (first, second, third, fourth)}) == 4
+
+
+def test_options_of_the_first_compilation_are_part_of_the_key(record: Record) -> None:
+    options: dict[str, str | bool] = {"xla_backend_optimization_level": "0"}
+    (miss,) = record(lambda: jax.jit(lambda x: x + 1).lower(1.0).compile(options))
+    assert set(miss.stages) == ALL and [name for name, _ in miss.key.options] == [
+        "compiler_options"
+    ]
+
+
+def test_a_derivative_of_what_was_traced_is_made_without_a_trace(record: Record) -> None:
+    ran: list[None] = []
+
+    @jax.jit
+    def energy(x: Any) -> Any:
+        ran.append(None)
+        return jnp.tanh(x)
+
+    def program() -> None:
+        energy(1.0)
+        jax.jvp(energy, (1.0,), (1.0,))
+
+    of_energy = [m for m in record(program) if m.function.name == "energy"]
+    assert len(ran) == sum(Stage.TRACE in miss.stages for miss in of_energy) == 1
+    assert Stage.COMPILE in of_energy[-1].stages
+
+
+def test_a_program_derived_twice_was_never_evicted(record: Record) -> None:
+    @jax.jit
+    def energy(x: Any) -> Any:
+        return jnp.tanh(x)
+
+    def program() -> None:
+        energy(1.0)
+        jax.linearize(energy, 1.0)[1](1.0)
+        jax.vjp(energy, 1.0)[1](1.0)
+
+    found = judge(Recording([], record(program)))
+    assert {v.cause for v in found} <= {Cause.FIRST_TRACE, Cause.EAGER_OP}

@@ -27,7 +27,7 @@ AS_THE_USERS_OWN = ("capture/objects.py array_type.", "capture/tokens.py Tokens.
 
 CALLED_BY_PYTHON = frozenset(
     (
-        "capture/recorder.py _Numbers.put.<locals>.<lambda>",
+        "capture/numbers.py Numbers.put.<locals>.<lambda>",
         "capture/tokens.py _forget_equal",
         "capture/tokens.py _forget_number",
     )

@@ -124,3 +124,34 @@ def gradients() -> object:
     results = [jax.grad(f)(1.0), jax.vmap(f)(np.ones(2)), jax.jvp(f, (1.0,), (1.0,))]
     results += [jax.lax.scan(lambda c, x: (f(c) + x, c), 0.5, np.ones(2))]
     return [np.asarray(leaf).tobytes().hex() for leaf in jax.tree.leaves(results)]
+
+
+class Box:
+    """Its `==` and hash are programs of JAX's, as those of an array's wrapper are."""
+
+    def __init__(self, array: Any) -> None:
+        self.array = array
+
+    def __eq__(self, other: object) -> bool:
+        print("compared")
+        return isinstance(other, Box) and bool(jnp.array_equal(self.array, other.array))
+
+    def __hash__(self) -> int:
+        print("hashed")
+        return 1
+
+    def scaled(self, x: Any) -> Any:
+        return x * self.array
+
+
+@show
+def what_functions_hold_is_compared_with_nothing() -> object:
+    kept: list[Box] = []
+    for _ in range(3):
+        box = Box(jnp.ones(3))
+        kept.append(box)
+        jax.jit(lambda x, box=box: x + box.array)(1.0)
+        jax.jit(functools.partial(lambda box, x: x + box.array, box))(1.0)
+        jax.jit(lambda x: x + box.array)(1.0)
+        jax.jit(box.scaled)(1.0)
+    return len(kept)

@@ -1,0 +1,77 @@
+"""The comparison of other projects' suites, on a small one: it passes, and it can fail."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+SOUND = """
+import jax, jax.numpy as jnp, pytest
+
+def test_passes():
+    f = jax.jit(lambda x: jnp.sin(x) + 1)
+    f(1.0), f(2.0), f(jnp.ones(3))
+    jax.grad(lambda x: f(x) ** 2)(1.0)
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_fails(n):
+    jax.jit(lambda x: x @ x)(jnp.ones((n, 3)))
+
+def test_is_skipped():
+    pytest.skip("here")
+"""
+SEES_US = "import sys\ndef test_alone(): assert 'retrace' not in sys.modules\n"
+STOPS_US = """
+import sys, jax
+
+def test_unseen():
+    if "retrace" in sys.modules:
+        import retrace
+        retrace.uninstall()
+        from retrace.capture.session import stop
+        stop(None)
+    jax.jit(lambda x: x + 1)(1.0)
+"""
+
+
+def run(project: Path, source: str, *options: str) -> subprocess.CompletedProcess[str]:
+    (project / "test_it.py").write_text(source)
+    return subprocess.run(
+        [sys.executable, "-m", "tests.suites", str(project), *options, "--", "test_it.py"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=400,
+        env={**os.environ, "JAX_PLATFORMS": "cpu"},
+        check=False,
+    )
+
+
+def test_a_suite_that_recording_leaves_alone(tmp_path: Path) -> None:
+    done = run(tmp_path, SOUND)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (
+        "| tests | 2 failed, 1 passed, 1 skipped | 2 failed, 1 passed, 1 skipped |" in done.stdout
+    )
+    assert "| compile | 0 | 0 |" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [(SEES_US, "Different under recording"), (STOPS_US, "Recorded otherwise than JAX counts")],
+)
+def test_a_suite_that_recording_changes_or_misses(source: str, told: str, tmp_path: Path) -> None:
+    done = run(tmp_path, source)
+    assert done.returncode == 1 and told in done.stdout, done.stdout + done.stderr
+
+
+def test_a_cache_that_serves_both_ways(tmp_path: Path) -> None:
+    done = run(tmp_path, SOUND, "--cache")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count(" 0 more when run") == 4

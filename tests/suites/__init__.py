@@ -1,0 +1,1 @@
+"""Other projects' test suites, with and without recording: `python -m tests.suites`."""

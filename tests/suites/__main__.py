@@ -1,0 +1,156 @@
+"""Run another project's tests plain and under recording, and compare.
+
+    python -m tests.suites ../equinox -- tests/test_jit.py
+    python -m tests.suites ../optax --cache -- optax/_src/base_test.py
+    python -m tests.suites ../flax --python ../venv/bin/python -- tests/nnx -k module
+
+The tests must pass and fail alike, with the same messages; JAX must count the same traces,
+lowerings and compilations; the misses recorded must be those that JAX counts; none may have
+the cause `unknown`. With --cache, a persistent cache that was filled without recording must
+serve every program with it, and the reverse. Exit code 1 where that does not hold. What
+differs between two plain runs as well is told as unsteady, and is no difference.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from retrace.reason.verdict import judge
+from retrace.store.reader import read
+from tests.suites.differences import (
+    COUNTED,
+    between,
+    causes,
+    from_counters,
+    losses,
+    unexplained,
+    unsound,
+)
+from tests.suites.runs import Run, Suite, cached
+
+_MOST = 20
+
+
+def _tell(title: str, found: Mapping[str, list[str]]) -> None:
+    if found:
+        print(f"\n{title}")
+    for test, differences in list(found.items())[:_MOST]:
+        print(f"  {test}")
+        for difference in differences:
+            print(f"    {difference}")
+    if len(found) > _MOST:
+        print(f"  and {len(found) - _MOST} more")
+
+
+def _row(*cells: object) -> None:
+    print(f"| {' | '.join(map(str, cells))} |")
+
+
+def _count(run: Run) -> str:
+    return ", ".join(f"{count} {kind}" for kind, count in sorted(run.outcomes().items()))
+
+
+def compared(suite: Suite, scratch: Path) -> bool:
+    """Run the suite both ways and print the table; whether nothing differs."""
+    plain = suite.run(scratch / "plain", recorded=False)
+    recorded = suite.run(scratch / "recorded", recorded=True)
+    if not plain.tests or 124 in (plain.status, recorded.status):
+        print(f"the tests did not run to their end:\n{plain.tail}\n{recorded.tail}")
+        return False
+    changed = between(plain, recorded)
+    unsteady: dict[str, list[str]] = {}
+    if changed:
+        again = suite.run(scratch / "again", recorded=False)
+        unsteady = between(plain, again)
+    # What began before a test, and what a suite does after it, moves with its neighbours.
+    differing = {name: told for name, told in changed.items() if name not in unsteady}
+    uncounted = from_counters(recorded)
+    unknown = unexplained(recorded)
+    wrong = unsound(judge(read([recorded.recording]))) if recorded.recording else []
+    _row("", "plain", "recorded")
+    _row("---", "---", "---")
+    _row("tests", _count(plain), _count(recorded))
+    for kind in COUNTED:
+        _row(kind, plain.total(kind), recorded.total(kind))
+    found = causes(recorded)
+    _row("misses", "", found.total())
+    for cause, count in found.most_common():
+        _row(f"`{cause}`", "", count)
+    for reason, count in losses(recorded).items():
+        _row(f"lost: {reason}", "", count)
+    _row("seconds", f"{plain.seconds:.1f}", f"{recorded.seconds:.1f}")
+    _row("ratio", "", f"{recorded.seconds / plain.seconds:.3f}")
+    _row("processor seconds", f"{plain.busy:.1f}", f"{recorded.busy:.1f}")
+    _row("ratio", "", f"{recorded.busy / plain.busy:.3f}")
+    _tell("Different under recording:", differing)
+    _tell("Unsteady, in two plain runs as well:", unsteady)
+    _tell("Recorded otherwise than JAX counts:", uncounted)
+    _tell("Without a cause:", {"unknown": unknown} if unknown else {})
+    _tell("Changes that do not give the key:", {"unsound": wrong} if wrong else {})
+    if "retrace:" in recorded.tail:
+        print(f"\nSaid by retrace:\n{recorded.tail}")
+        return False
+    return not (differing or uncounted or unknown or wrong)
+
+
+def serves(suite: Suite, scratch: Path) -> bool:
+    """Whether a persistent cache that one way of running filled serves the other."""
+    held = True
+    for first, second in ((False, True), (True, False)):
+        name = "recorded" if first else "plain"
+        other = "recorded" if second else "plain"
+        cache = scratch / f"cache-{name}"
+        cache.mkdir()
+        suite.run(scratch / f"fill-{name}", recorded=first, cache=cache)
+        filled = cached(cache)
+        # What one way of running does not find again, no other can.
+        suite.run(scratch / f"refill-{name}", recorded=first, cache=cache)
+        own = cached(cache)
+        run = suite.run(scratch / f"use-{name}", recorded=second, cache=cache)
+        added = cached(cache) - own
+        print(
+            f"\nCache filled {name}: {len(filled)} programs, {len(own - filled)} more when run "
+            f"{name} again, {len(added)} more when run {other}; {run.total('cache_hits')} hits"
+        )
+        for key in sorted(added)[:_MOST]:
+            print(f"  {key}")
+        held = held and bool(filled) and not added
+    return held
+
+
+def main() -> int:
+    assert __doc__
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.suites",
+        usage="%(prog)s CHECKOUT [--cache] [--python PYTHON] [--limit SECONDS] [--keep DIR] "
+        "-- [ARGUMENTS OF PYTEST]...",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("checkout", type=Path, help="where the project lies")
+    parser.add_argument("--python", default=sys.executable, help="the one to run it with")
+    parser.add_argument("--limit", type=float, default=1800, help="seconds for each run")
+    parser.add_argument("--cache", action="store_true", help="compare persistent-cache keys")
+    parser.add_argument("--keep", type=Path, help="a new directory to keep the recordings in")
+    arguments = sys.argv[1:]
+    split = arguments.index("--") if "--" in arguments else len(arguments)
+    options = parser.parse_args(arguments[:split])
+    if not options.checkout.is_dir():
+        parser.error(f"no such directory: {options.checkout}")
+    suite = Suite(options.python, options.checkout, tuple(arguments[split + 1 :]), options.limit)
+    scratch = options.keep or Path(tempfile.mkdtemp(prefix="suites-"))
+    try:
+        held = (serves if options.cache else compared)(suite, scratch.absolute())
+    finally:
+        if options.keep is None:
+            shutil.rmtree(scratch)
+    return 0 if held else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
