@@ -130,6 +130,48 @@ def advice(cause: Cause, changes: tuple[Change, ...], program: Comparison | None
             return None
 
 
+def pass_state(
+    cause: Cause, name: str, changes: tuple[Change, ...], program: Comparison | None
+) -> Fix | None:
+    """What to do about hidden state that can be named; None where none was seen to change."""
+    cells = [c.path for c in changes if c.component is Component.CLOSURE and c.path is not None]
+    if cause is not Cause.JAXPR_CHANGED or not cells:
+        return None
+    # What steers a Python `if` or `for` cannot be traced.
+    traced = program is not None and program.kind == "constants-only"
+    kind = "an argument" if traced else "a static argument"
+    if len(cells) > 1:
+        kind = f"{kind.partition(' ')[2]}s"
+    named = ", ".join(f"`{cell}`" for cell in dict.fromkeys(cells[:3]))
+    return Fix("pass-state", f"pass {named} to `{name}` as {kind}.")
+
+
+def telling(
+    reads: tuple[Change, ...], program: Comparison | None
+) -> tuple[tuple[Change, ...], tuple[Change, ...]]:
+    """Changes outside a function: those that are a changed constant of its program, and the rest.
+
+    A counter of its own traces changes as well, and is no constant of the program.
+    """
+    found = program.difference if program is not None and reads else None
+    if found is None:
+        return (), reads
+    sides = {(_number(c.old), _number(c.new)) for c in found.constants} - {(None, None)}
+    sure = tuple([c for c in reads if (_read(c.old), _read(c.new)) in sides])
+    return sure, tuple([c for c in reads if c not in sure])
+
+
+def _read(side: object) -> float | None:
+    return _number(str(cast(dict[str, Any], side)["text"])) if isinstance(side, dict) else None
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
 def _values(cause: Cause, changes: tuple[Change, ...]) -> list[Change]:
     """The Python values that alone can have made another program."""
     if cause is not Cause.STATIC_ARGUMENT_CHANGED and cause not in rules.OF_FUNCTION:
