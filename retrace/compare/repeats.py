@@ -7,6 +7,8 @@ from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
 _CANDIDATES = 6
+_PLACES = 64
+"""So far back a block is looked for that may begin in several places."""
 _BUDGET = 4_000_000
 """Comparisons of single equations, after which no more blocks are looked for."""
 
@@ -59,7 +61,7 @@ class Repeat(NamedTuple):
     """One block on both sides, and how often it runs on each."""
 
     old: int
-    """Where it begins."""
+    """Where it begins, or would begin."""
     new: int
     length: int
     old_times: int
@@ -82,6 +84,36 @@ def repeats(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[Repeat] | 
         if longer is not None and times[0] != times[1]:
             found.append(Repeat(at, place, longer.length, times[0], times[1]))
     return found
+
+
+def inserted(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[Repeat]:
+    """One block that runs several times on one side and never on the other.
+
+    It is told once for each place where it may begin; nothing where more differs.
+    """
+    short, long = (old, new) if len(old) < len(new) else (new, old)
+    size = len(long) - len(short)
+    common = next(
+        (i for i, (s, t) in enumerate(zip(short, long, strict=False)) if s != t), len(short)
+    )
+    found: list[Repeat] = []
+    if long[common + size :] != short[common:]:
+        return found
+    # Before an equal equation, it may as well begin that much earlier.
+    for start in range(common, max(-1, common - _PLACES), -1):
+        if start < common and long[start + size] != short[start]:
+            break
+        length = next(n for n in range(1, size + 1) if _is_period(long, start, size, n))
+        if length < size:
+            times = size // length
+            sides = (0, times) if short is old else (times, 0)
+            found.append(Repeat(start, start, length, *sides))
+    return found
+
+
+def _is_period(tokens: Sequence[Hashable], start: int, size: int, length: int) -> bool:
+    end = start + size
+    return not size % length and tokens[start + length : end] == tokens[start : end - length]
 
 
 def _once(tokens: Sequence[Hashable], found: list[Run]) -> list[tuple[Hashable, int, Run | None]]:

@@ -114,13 +114,20 @@ def advice(cause: Cause, changes: tuple[Change, ...], program: Comparison | None
                 f"pass {name} as an argument that is not static: only a constant depends on it."
             )
             return Fix("static-to-dynamic", text)
-        case "repeated":
+        case "repeated" if _is_loop_of_jax(program):
+            text = (
+                f"{name} is how often a loop of JAX's own runs: `jax.lax.fori_loop` and "
+                "`jax.lax.while_loop` take one that is not static (without a reverse gradient); "
+                "else keep to a few values."
+            )
+            return Fix("trips-in-program", text)
+        case "repeated" if not any(map(_is_switch, values)):
             text = (
                 f"a Python loop over {name} is unrolled: `jax.lax.scan` or `jax.lax.fori_loop` "
                 "keeps it one block; else keep to a few values."
             )
             return Fix("loop-in-program", text)
-        case "different":
+        case "different" | "repeated":
             text = (
                 f"each value of {name} rightly has a program of its own; `jax.lax.cond` for an "
                 "`if`, or `jax.lax.fori_loop` for a `for`, would make it one."
@@ -172,6 +179,11 @@ def _number(text: str) -> float | None:
         return None
 
 
+def _is_loop_of_jax(program: Comparison) -> bool:
+    found = program.difference
+    return found is not None and all(block.loop for block in found.repeats)
+
+
 def _values(cause: Cause, changes: tuple[Change, ...]) -> list[Change]:
     """The Python values that alone can have made another program."""
     if cause is not Cause.STATIC_ARGUMENT_CHANGED and cause not in rules.OF_FUNCTION:
@@ -189,6 +201,10 @@ def _types(change: Change) -> Iterable[str]:
 
 def _is_plain(change: Change) -> bool:
     return all(type_ in _PLAIN or type_.startswith("numpy.") for type_ in _types(change))
+
+
+def _is_switch(change: Change) -> bool:
+    return not {*_types(change)}.isdisjoint(("bool", "str", "NoneType"))
 
 
 def _is_number(change: Change) -> bool:
