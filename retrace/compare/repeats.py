@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from typing import NamedTuple
 
 _CANDIDATES = 6
@@ -21,15 +22,14 @@ class Run(NamedTuple):
     times: int
 
 
-def runs(tokens: Sequence[Hashable]) -> list[Run]:
+def runs(tokens: Sequence[Hashable]) -> Iterator[Run]:
     """A sequence as runs, the shortest block at each place first."""
     numbers: dict[Hashable, int] = {}
-    row = [numbers.setdefault(token, len(numbers)) for token in tokens]
-    following: list[list[int]] = [[] for _ in numbers]
+    row = array("q", [numbers.setdefault(token, len(numbers)) for token in tokens])
+    following = [array("q") for _ in numbers]
     for index, number in enumerate(row):
         following[number].append(index)
     seen = [0] * len(following)
-    found: list[Run] = []
     budget = _BUDGET
     index = 0
     while index < len(row):
@@ -52,9 +52,8 @@ def runs(tokens: Sequence[Hashable]) -> list[Run]:
                 while row[index + times * step : index + (times + 1) * step] == block:
                     times += 1
                 break
-        found.append(Run(index, length, times))
+        yield Run(index, length, times)
         index += length * times
-    return found
 
 
 class Repeat(NamedTuple):
@@ -73,8 +72,7 @@ def repeats(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[Repeat] | 
     counts = Counter(old), Counter(new)
     if not (counts[0] <= counts[1] or counts[1] <= counts[0]):
         return None
-    a, b = runs(old), runs(new)
-    x, y = _once(old, a), _once(new, b)
+    x, y = _once(old), _once(new)
     if [token for token, _, _ in x] != [token for token, _, _ in y]:
         return None
     found: list[Repeat] = []
@@ -116,10 +114,10 @@ def _is_period(tokens: Sequence[Hashable], start: int, size: int, length: int) -
     return not size % length and tokens[start + length : end] == tokens[start : end - length]
 
 
-def _once(tokens: Sequence[Hashable], found: list[Run]) -> list[tuple[Hashable, int, Run | None]]:
+def _once(tokens: Sequence[Hashable]) -> list[tuple[Hashable, int, Run | None]]:
     """Each block written once: its tokens, their places, and at its start the run."""
     out: list[tuple[Hashable, int, Run | None]] = []
-    for run in found:
+    for run in runs(tokens):
         for offset in range(run.length):
             starts = run if not offset and run.times > 1 else None
             out.append((tokens[run.start + offset], run.start + offset, starts))
