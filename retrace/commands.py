@@ -12,7 +12,7 @@ from retrace import console
 from retrace.errors import UnreadableError, UsageError
 
 if TYPE_CHECKING:
-    from retrace.model import Listing, Verdict
+    from retrace.model import Verdict
     from retrace.present.view import View
 
 DONE = 0
@@ -41,7 +41,8 @@ def programs(
     view = read_at_last([] if directory is None else [directory])
     listings = view.recording.listings
     found = _texts(view, selected(view, function, None), nested=function is not None)
-    told = samples(found, listings)
+    # One at a time: each may have a million equations.
+    told = samples(map(listings.__getitem__, found), listings)
     width, _ = console.terminal(sys.stdout)
     if pprof is not None:
         from retrace.present.pprof import encode
@@ -51,21 +52,22 @@ def programs(
         except OSError as error:
             reason = (error.strerror or type(error).__name__).lower()
             raise UsageError(f"cannot write to {pprof}: {reason}; name another file") from None
-    text = lines.table(view, len(found), told, unrolled(found, listings), width)
+    blocks = unrolled(map(listings.__getitem__, found), listings)
+    text = lines.table(view, len(found), told, blocks, width)
     console.write(text, None)
     return DONE
 
 
-def _texts(view: View, verdicts: list[Verdict], *, nested: bool) -> list[Listing]:
-    """The text of each program once; what is part of another one is counted there."""
+def _texts(view: View, verdicts: list[Verdict], *, nested: bool) -> list[str]:
+    """The id of each program once; what is part of another one is counted there."""
     listings = view.recording.listings
-    found: dict[str, Listing] = {}
+    found: dict[str, str] = {}
     for verdict in verdicts:
         program, parent = verdict.miss.program, view.enclosing(verdict.miss)
         if program is None or program.listing is None or (parent is not None and not nested):
             continue
-        if program.hash not in found and (text := listings.get(program.listing)) is not None:
-            found[program.hash] = text
+        if program.hash not in found and listings.get(program.listing) is not None:
+            found[program.hash] = program.listing
     if not found:
         raise UnreadableError("no text of a program was recorded: record again with this retrace")
     return list(found.values())

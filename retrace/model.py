@@ -125,6 +125,9 @@ class Function(NamedTuple):
     """The user's source text, bounded; None where there is none."""
     library: bool = False
     """Written in an installed package: nothing there is the user's to change."""
+    reads: tuple[tuple[str, Value], ...] = ()
+    """What it would read from outside when it was traced, as it stood then: globals and
+    attributes, by name. Part of no key, and bounded: what is not here may be read as well."""
 
 
 class Key(NamedTuple):
@@ -354,6 +357,9 @@ class Verdict:
     """What the cause alone does not say: "an equal Filter that has died"."""
     pattern: str | None = None
     """The name of a pattern over the misses of one function: "compiles-twice"."""
+    reads: tuple[Change, ...] = ()
+    """What its function reads from outside and found changed, where its program is another
+    one with nothing in its key to say why: evidence, and part of no key."""
     repeat: bool = False
     """Of one cause with an earlier miss, and not counted as a further first trace: the
     same call again after it raised, or another stage of what was traced before."""

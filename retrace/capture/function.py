@@ -11,6 +11,7 @@ from typing import Any, cast
 from retrace.capture.cell import is_cell, line_of, shown
 from retrace.capture.definition import Definitions
 from retrace.capture.place import Owner, call_site, owner
+from retrace.capture.reads import Reads
 from retrace.capture.snapshot import snapshot
 from retrace.capture.tokens import Tokens
 from retrace.model import Function, Kind, Receiver, Value
@@ -46,10 +47,19 @@ class Functions:
     def __init__(self, tokens: Tokens) -> None:
         self._tokens = tokens
         self._definitions = Definitions()
+        self._reads = Reads(tokens.number)
         self._jit_lines: dict[int, str] = {}
 
-    def describe(self, function: Any, jax_name: str | None = None) -> Function:
-        """The function as it is recorded; `function` is what `jax.jit` was given."""
+    def describe(
+        self, function: Any, jax_name: str | None = None, *, traced: bool = False
+    ) -> Function:
+        """The function as it is recorded.
+
+        Args:
+            function: what `jax.jit` was given.
+            jax_name: what JAX calls it, where that is known.
+            traced: whether it is about to run, so that what it reads counts.
+        """
         number = self._tokens.number(function)
         found = unwrap(function)
         base = found.base
@@ -59,6 +69,7 @@ class Functions:
         name = base.__name__
         kind = found.kind or (Kind.LAMBDA if base.__code__.co_name == "<lambda>" else Kind.DEF)
         receiver = None
+        receivers = (found.receiver,) if found.has_receiver else ()
         site = definition.site
         if found.has_receiver:
             receiver = self._receiver(found.receiver, kind)
@@ -84,6 +95,7 @@ class Functions:
             receiver=receiver,
             source=definition.source,
             library=owner(definition.file) is Owner.LIBRARY,
+            reads=self._reads.of(base, *receivers) if traced else (),
         )
 
     def value(self, value: Any) -> Value:

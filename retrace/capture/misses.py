@@ -55,8 +55,9 @@ class Misses:
         if is_internal(given):
             return self._of_operation(call, given, site, fields, writers)
         packed = unpack(call)
+        traced = stage is Stage.TRACE
         if packed is not None:
-            function = self._functions.describe(packed.function)
+            function = self._functions.describe(packed.function, traced=traced)
             key = self._keys.of_call(
                 packed.signature, call.info, packed.args, packed.kwargs, packed.is_array
             )
@@ -65,7 +66,7 @@ class Misses:
                 told = value._replace(text=packed.receiver, data=None)
                 key = key._replace(static=((name, told), *others))
         else:
-            function = self._functions.describe(given)
+            function = self._functions.describe(given, traced=traced)
             signature = getattr(call.info, "fun_signature", None) or _signature(given)
             key = self._keys.of_call(signature, call.info, call.args, call.kwargs)
         number = next(self._numbers)

@@ -60,7 +60,9 @@ class _Cut(Exception):
     """What is there is not the whole value."""
 
 
-def snapshot(value: object, token: Callable[[object], str | None]) -> Value:
+def snapshot(
+    value: object, token: Callable[[object], str | None], most: int = _MOST_DATA
+) -> Value:
     """What a record says of a static argument, closure cell, default or option.
 
     In plain content, tuples and lists are arrays, and named tuples and objects are
@@ -69,6 +71,7 @@ def snapshot(value: object, token: Callable[[object], str | None]) -> Value:
     Args:
         value: the live object; nothing of it is kept.
         token: gives its equality token (`Tokens.static`, `Tokens.metadata`).
+        most: how much of its content is taken, about in characters.
     """
     text = _Text()
     try:
@@ -78,7 +81,7 @@ def snapshot(value: object, token: Callable[[object], str | None]) -> Value:
     printed = "".join(text.parts)
     if len(printed) > _MOST_TEXT:
         printed = printed[: _MOST_TEXT - 3] + "..."
-    content = _Content()
+    content = _Content(most)
     try:
         data = content.plain(value, 0)
         exact = content.whole
@@ -187,10 +190,10 @@ class _Text:
 class _Content:
     """Makes the plain content of a value until its bound is met."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int) -> None:
         self.whole = True
         """Whether the content tells all of the value."""
-        self._room = _MOST_DATA
+        self._room = most
 
     def _take(self, size: int) -> None:
         self._room -= size

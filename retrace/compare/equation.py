@@ -12,7 +12,6 @@ _INNER = re.compile(r"@[0-9a-f]{32}")
 _VALUES = frozenset(
     (
         ("integer_pow", "y"),
-        ("scan", "length"),
         ("slice", "limit_indices"),
         ("slice", "start_indices"),
     )
@@ -31,6 +30,8 @@ class Relation(NamedTuple):
     """Literals and captured constants, from what to what."""
     inner: tuple[tuple[str, str], ...] = ()
     """The hashes of sub-programs."""
+    trips: tuple[tuple[int, int], ...] = ()
+    """How often a loop of JAX's own runs, from what to what."""
 
 
 SAME = Relation()
@@ -74,10 +75,15 @@ class _Found:
         self.numbers: list[tuple[str, str]] = []
         self.constants: list[tuple[str, str]] = []
         self.inner: list[tuple[str, str]] = []
+        self.trips: list[tuple[int, int]] = []
 
     def relation(self) -> Relation:
         return Relation(
-            tuple(self.dims), tuple(self.numbers), tuple(self.constants), tuple(self.inner)
+            tuple(self.dims),
+            tuple(self.numbers),
+            tuple(self.constants),
+            tuple(self.inner),
+            tuple(self.trips),
         )
 
 
@@ -138,6 +144,9 @@ def _parameter(equation: str, old: str, new: str, found: _Found) -> bool:
     if _NUMBER.sub("#", a) != _NUMBER.sub("#", b):
         return False
     pairs = zip(_NUMBER.findall(a), _NUMBER.findall(b), strict=True)
+    if (equation, name) == ("scan", "length"):
+        found.trips += [(int(x), int(y)) for x, y in pairs]
+        return True
     kept = found.constants if (equation, name) in _VALUES else found.numbers
     kept += [(x, y) for x, y in pairs if x != y]
     return True

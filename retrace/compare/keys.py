@@ -38,6 +38,25 @@ def function_changes(a: Function, b: Function) -> Iterator[Change]:
     yield from _held(Component.DEFAULTS, a.defaults, b.defaults)
 
 
+def read_changes(old: Function, new: Function) -> tuple[Change, ...]:
+    """What a function reads from outside that differs between two traces of it."""
+    if old.reads == new.reads or old.code != new.code:
+        return ()
+    before, cells = dict(old.reads), {*dict(old.closure), *dict(new.closure)}
+    # What only one side has was beyond a bound, or was not defined yet.
+    return tuple(
+        [
+            change
+            for change in _values(
+                Component.CLOSURE,
+                old.reads,
+                tuple([(name, value) for name, value in new.reads if name in before]),
+            )
+            if change.new is not None and change.path not in cells
+        ]
+    )
+
+
 def _function(old: Miss, new: Miss) -> Iterator[Change]:
     yield from function_changes(old.function, new.function)
 

@@ -17,12 +17,13 @@ from retrace.compare.alignment import Alignment, align
 from retrace.compare.equation import (
     Relation,
     follows,
+    inner,
     primitive,
     relate,
     relate_types,
 )
 from retrace.compare.lines import LineChange, Listings, line_changes, place
-from retrace.compare.repeats import repeats
+from retrace.compare.repeats import Repeat, inserted, repeats
 from retrace.model import Frame, Listing
 
 Kind: TypeAlias = Literal["identical", "shapes-only", "constants-only", "repeated", "different"]
@@ -59,6 +60,8 @@ class Repeated(NamedTuple):
     old: int
     new: int
     place: Frame | None
+    loop: bool = False
+    """Whether JAX's own loop runs it; else it stands in the program so often."""
 
 
 class Difference(NamedTuple):
@@ -95,18 +98,21 @@ def compare(old: Listing, new: Listing, listings: Listings) -> Difference:
         kind = paired.kind()
         if kind is not None:
             return Difference(
-                kind, old.size, new.size, paired.sizes(new), paired.told_constants()
+                kind,
+                old.size,
+                new.size,
+                paired.sizes(new),
+                paired.told_constants(),
+                paired.repeats(),
             )
-    alignment = align(old.equations, new.equations)
-    if (blocks := _repeated(old, new, alignment)) is not None:
-        return Difference("repeated", old.size, new.size, repeats=blocks)
-    lines, minimal = line_changes(old, new, alignment, listings)
+    lines, minimal = line_changes(old, new, paired.alignment(old, new), listings)
     return Difference(
         "different",
         old.size,
         new.size,
         paired.sizes(new),
         paired.told_constants(),
+        paired.repeats(),
         lines=lines,
         minimal=minimal,
         rewired=not lines,
@@ -125,6 +131,23 @@ class _Pairs:
         self._followers: Counter[tuple[int, int]] = Counter()
         self._constants: dict[tuple[str, str, Frame | None], int] = {}
         self._inputs: list[tuple[tuple[int, int], int, int]] = []
+        self._repeats: dict[Repeated, None] = {}
+        self._alignments: dict[tuple[str, str], Alignment] = {}
+
+    def alignment(self, old: Listing, new: Listing) -> Alignment:
+        """What the equations of two programs share."""
+        key = old.hash, new.hash
+        if (found := self._alignments.get(key)) is None:
+            found = self._alignments[key] = align(old.equations, new.equations)
+        return found
+
+    def repeats(self) -> tuple[Repeated, ...]:
+        """The blocks that run another number of times for themselves."""
+        return tuple([block for block in self._repeats if not self._is_sized(block)])
+
+    def _is_sized(self, block: Repeated) -> bool:
+        # A scan over an array runs as often as that has rows.
+        return block.loop and (block.old, block.new) in self._dims
 
     def program(self, old: Listing, new: Listing, outer: Frame | None = None) -> bool:
         """Whether both are of one form; what differs is kept."""
@@ -132,7 +155,10 @@ class _Pairs:
         if known is None:
             # A hostile recording may hold a program inside itself.
             self._known[old.hash, new.hash] = False
-            known = self._program(old, new, outer)
+            if len(old.equations) == len(new.equations):
+                known = self._program(old, new, outer)
+            else:
+                known = self._unrolled(old, new, outer)
             self._known[old.hash, new.hash] = known
         return known
 
@@ -157,23 +183,33 @@ class _Pairs:
             if found is None:
                 return False
             self._keep(found, _used(new, index) or outer, counts=False)
-        for index, (a, b) in enumerate(zip(old.equations, new.equations, strict=True)):
-            if a is b or a == b:
-                continue
-            if (a, b) not in self._relations:
-                self._relations[a, b] = relate(a, b)
-            found = self._relations[a, b]
-            if found is None:
+        return all(
+            a is b or a == b or self._equation(old, a, new, b, place(new, index) or outer)
+            for index, (a, b) in enumerate(zip(old.equations, new.equations, strict=True))
+        )
+
+    def _equation(self, old: Listing, a: str, new: Listing, b: str, at: Frame | None) -> bool:
+        if (a, b) not in self._relations:
+            self._relations[a, b] = relate(a, b)
+        found = self._relations[a, b]
+        if found is None:
+            return False
+        self._keep(found, at)
+        for trips in found.trips:
+            block = Repeated(self._body(new, b), *trips, _somewhere(at), True)
+            self._repeats[block] = None
+        for x, y in found.inner:
+            before, after = self._inner(old, x), self._inner(new, y)
+            if before is None or after is None:
                 return False
-            at = place(new, index) or outer
-            self._keep(found, at)
-            for x, y in found.inner:
-                before, after = self._inner(old, x), self._inner(new, y)
-                if before is None or after is None:
-                    return False
-                if not self.program(before, after, at or _NOWHERE):
-                    return False
+            if not self.program(before, after, at or _NOWHERE):
+                return False
         return True
+
+    def _unrolled(self, old: Listing, new: Listing, outer: Frame | None) -> bool:
+        blocks = _repeated(old, new, self.alignment(old, new), outer)
+        self._repeats.update(dict.fromkeys(blocks or ()))
+        return blocks is not None
 
     def _outputs(self, old: Listing, new: Listing, outer: Frame | None) -> bool:
         if len(old.outputs) != len(new.outputs):
@@ -192,13 +228,18 @@ class _Pairs:
     def _inner(self, listing: Listing, hash_: str) -> Listing | None:
         return self._listings.get(listing.inner.get(hash_, ""))
 
+    def _body(self, listing: Listing, text: str) -> tuple[str, ...]:
+        body = next((self._inner(listing, hash_) for hash_ in inner(text)), None)
+        rows = [text] if body is None else body.equations[:_CHANGED_BLOCK]
+        return tuple(map(primitive, rows))
+
     def _keep(self, found: Relation, at: Frame | None, *, counts: bool = True) -> None:
         self._dims.update(found.dims)
         if counts:
             self._followers.update(set(found.dims))
         self._numbers.update(found.numbers)
         for old, new in found.constants:
-            key = (old, new, None if at is _NOWHERE else at)
+            key = (old, new, _somewhere(at))
             self._constants[key] = self._constants.get(key, 0) + 1
 
     def _note_input(self, index: int, old: str, new: str) -> None:
@@ -214,13 +255,17 @@ class _Pairs:
         dims = self._dims
         if not all(follows(old, new, dims) for old, new in self._numbers):
             return None
+        repeated, constants = self.repeats(), self._own_constants()
         if dims:
-            return None if self._own_constants() else "shapes-only"
-        return "constants-only" if self._constants else None
+            return None if constants or repeated else "shapes-only"
+        if repeated:
+            return None if constants else "repeated"
+        return "constants-only" if constants else None
 
     def _own_constants(self) -> list[tuple[str, str, Frame | None]]:
         # A mean divides by the size of the batch: that constant is part of the shape.
-        return [key for key in self._constants if not follows(key[0], key[1], self._dims)]
+        changed = self._dims | {(b.old, b.new) for b in self._repeats}
+        return [key for key in self._constants if not follows(key[0], key[1], changed)]
 
     def told_constants(self) -> tuple[Constant, ...]:
         """The constants that changed for themselves."""
@@ -242,6 +287,10 @@ class _Pairs:
 _NOWHERE = Frame("", 0, "", 0, True)
 
 
+def _somewhere(at: Frame | None) -> Frame | None:
+    return None if at is _NOWHERE else at
+
+
 def _used(listing: Listing, variable: int) -> Frame | None:
     """Where a captured constant is first used."""
     position = 0
@@ -253,12 +302,15 @@ def _used(listing: Listing, variable: int) -> Frame | None:
     return None
 
 
-def _repeated(old: Listing, new: Listing, alignment: Alignment) -> tuple[Repeated, ...] | None:
+def _repeated(
+    old: Listing, new: Listing, alignment: Alignment, outer: Frame | None
+) -> tuple[Repeated, ...] | None:
     # A loop grows in few places; to look for blocks in a program costs more than to align it.
-    if len(old.equations) == len(new.equations) or len(alignment.blocks) > _MOST_LOOPS:
+    if len(alignment.blocks) > _MOST_LOOPS:
         return None
     for tokens in (_exact, numberless):
-        found = repeats(tokens(old), tokens(new))
+        sides = tokens(old), tokens(new)
+        found = repeats(*sides) or _inserted(old, new, *sides)
         if not found:
             continue
         told: list[Repeated] = []
@@ -266,10 +318,29 @@ def _repeated(old: Listing, new: Listing, alignment: Alignment) -> tuple[Repeate
             longer, start = (new, block.new) if block.new_times > 1 else (old, block.old)
             end = start + min(block.length, _CHANGED_BLOCK)
             named = tuple(primitive(text) for text in longer.equations[start:end])
-            at = next(filter(None, (place(longer, i) for i in range(start, end))), None)
+            at = next(filter(None, (place(longer, i) for i in range(start, end))), outer)
+            at = _somewhere(at)
             told.append(Repeated(named, block.old_times, block.new_times, at))
         return tuple(told)
     return None
+
+
+def _inserted(
+    old: Listing, new: Listing, before: Sequence[Hashable], after: Sequence[Hashable]
+) -> list[Repeat]:
+    for block in inserted(before, after):
+        longer = new if block.new_times else old
+        if _of_one_loop(longer, block.new, block):
+            return [block]
+    return []
+
+
+def _of_one_loop(listing: Listing, start: int, block: Repeat) -> bool:
+    """Whether all rounds were traced on the same lines, as those of a loop are."""
+    # What was written twice under an `if` is an equal block too.
+    end = start + block.length * max(block.old_times, block.new_times)
+    places = listing.places[start:end]
+    return bool(places) and places[block.length :] == places[: -block.length]
 
 
 def _exact(listing: Listing) -> Sequence[Hashable]:

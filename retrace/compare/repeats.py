@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from typing import NamedTuple
 
 _CANDIDATES = 6
+_PLACES = 64
+"""So far back a block is looked for that may begin in several places."""
 _BUDGET = 4_000_000
 """Comparisons of single equations, after which no more blocks are looked for."""
 
@@ -19,15 +22,14 @@ class Run(NamedTuple):
     times: int
 
 
-def runs(tokens: Sequence[Hashable]) -> list[Run]:
+def runs(tokens: Sequence[Hashable]) -> Iterator[Run]:
     """A sequence as runs, the shortest block at each place first."""
     numbers: dict[Hashable, int] = {}
-    row = [numbers.setdefault(token, len(numbers)) for token in tokens]
-    following: list[list[int]] = [[] for _ in numbers]
+    row = array("q", [numbers.setdefault(token, len(numbers)) for token in tokens])
+    following = [array("q") for _ in numbers]
     for index, number in enumerate(row):
         following[number].append(index)
     seen = [0] * len(following)
-    found: list[Run] = []
     budget = _BUDGET
     index = 0
     while index < len(row):
@@ -50,16 +52,15 @@ def runs(tokens: Sequence[Hashable]) -> list[Run]:
                 while row[index + times * step : index + (times + 1) * step] == block:
                     times += 1
                 break
-        found.append(Run(index, length, times))
+        yield Run(index, length, times)
         index += length * times
-    return found
 
 
 class Repeat(NamedTuple):
     """One block on both sides, and how often it runs on each."""
 
     old: int
-    """Where it begins."""
+    """Where it begins, or would begin."""
     new: int
     length: int
     old_times: int
@@ -71,8 +72,7 @@ def repeats(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[Repeat] | 
     counts = Counter(old), Counter(new)
     if not (counts[0] <= counts[1] or counts[1] <= counts[0]):
         return None
-    a, b = runs(old), runs(new)
-    x, y = _once(old, a), _once(new, b)
+    x, y = _once(old), _once(new)
     if [token for token, _, _ in x] != [token for token, _, _ in y]:
         return None
     found: list[Repeat] = []
@@ -84,10 +84,40 @@ def repeats(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[Repeat] | 
     return found
 
 
-def _once(tokens: Sequence[Hashable], found: list[Run]) -> list[tuple[Hashable, int, Run | None]]:
+def inserted(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[Repeat]:
+    """One block that runs several times on one side and never on the other.
+
+    It is told once for each place where it may begin; nothing where more differs.
+    """
+    short, long = (old, new) if len(old) < len(new) else (new, old)
+    size = len(long) - len(short)
+    common = next(
+        (i for i, (s, t) in enumerate(zip(short, long, strict=False)) if s != t), len(short)
+    )
+    found: list[Repeat] = []
+    if long[common + size :] != short[common:]:
+        return found
+    # Before an equal equation, it may as well begin that much earlier.
+    for start in range(common, max(-1, common - _PLACES), -1):
+        if start < common and long[start + size] != short[start]:
+            break
+        length = next(n for n in range(1, size + 1) if _is_period(long, start, size, n))
+        if length < size:
+            times = size // length
+            sides = (0, times) if short is old else (times, 0)
+            found.append(Repeat(start, start, length, *sides))
+    return found
+
+
+def _is_period(tokens: Sequence[Hashable], start: int, size: int, length: int) -> bool:
+    end = start + size
+    return not size % length and tokens[start + length : end] == tokens[start : end - length]
+
+
+def _once(tokens: Sequence[Hashable]) -> list[tuple[Hashable, int, Run | None]]:
     """Each block written once: its tokens, their places, and at its start the run."""
     out: list[tuple[Hashable, int, Run | None]] = []
-    for run in found:
+    for run in runs(tokens):
         for offset in range(run.length):
             starts = run if not offset and run.times > 1 else None
             out.append((tokens[run.start + offset], run.start + offset, starts))

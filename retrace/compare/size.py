@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from retrace.compare.equation import inner, primitive
@@ -83,17 +83,24 @@ class _Walk:
                     self.program(sub, number * times, inside, stack, depth + 1)
 
 
+def _each(programs: Iterable[Listing], listings: Mapping[str, Listing]) -> Iterator[Listing]:
+    """The programs and those inside them, each once."""
+    seen: set[str] = set()
+    for program in programs:
+        waiting = [program]
+        while waiting:
+            listing = waiting.pop()
+            if listing.id not in seen:
+                seen.add(listing.id)
+                yield listing
+                inside = map(listings.get, listing.inner.values())
+                waiting += [sub for sub in inside if sub is not None]
+
+
 def unrolled(programs: Iterable[Listing], listings: Mapping[str, Listing]) -> list[Unrolled]:
     """The blocks that a Python loop left in programs, those that cost most first."""
     found: dict[tuple[Frame | None, tuple[str, ...]], Unrolled] = {}
-    seen: set[str] = set()
-    waiting = list(programs)
-    while waiting:
-        listing = waiting.pop()
-        if listing.id in seen:
-            continue
-        seen.add(listing.id)
-        waiting += [listings[id_] for id_ in listing.inner.values() if id_ in listings]
+    for listing in _each(programs, listings):
         for run in runs(numberless(listing)):
             if run.times < _FEWEST_TIMES or run.times * run.length < _FEWEST_EQUATIONS:
                 continue

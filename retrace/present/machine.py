@@ -104,6 +104,16 @@ def miss_report(view: View, verdict: Verdict, *, keys: bool = False) -> Object:
             }
             for change in verdict.changes
         ],
+        "reads": [
+            {
+                "path": change.path,
+                "detail": change.detail,
+                "old": change.old,
+                "new": change.new,
+                "exact": change.exact,
+            }
+            for change in verdict.reads
+        ],
         "program": program
         and {
             "hash": program.hash,
@@ -214,6 +224,7 @@ def _key(miss: Miss) -> Object:
             "defaults": _values(miss.function.defaults),
             "bound": _values(miss.function.bound),
             "wrappers": list(miss.function.wrappers),
+            "reads": _values(miss.function.reads),
         },
         "leaves": [_leaf(leaf) for leaf in key.leaves],
         "tree": [

@@ -101,6 +101,7 @@ def lines(view: View, group: Group) -> Iterator[Line]:
     """The lines under the heading."""
     verdict = group.shown
     yield from _because(view, group)
+    yield from _reads(verdict)
     if (said := verdict.pattern) is not None:
         yield Line("pattern", (sentences.pattern(said),))
     if verdict.nearest is not None and group.cause is not Cause.EAGER_OP:
@@ -154,6 +155,16 @@ def _because(view: View, group: Group) -> Iterator[Line]:
         yield Line("", (f"and {count(len(told) - _MOST, 'more change')}",))
     if others := _others(group):
         yield Line("", (others,))
+
+
+def _reads(verdict: Verdict) -> Iterator[Line]:
+    """What changed outside of the function, an item a line."""
+    label = "reads"
+    for change in verdict.reads[:_MOST]:
+        yield Line(label, (clean(change.path, 40), clean(change.detail, 160)))
+        label = ""
+    if len(verdict.reads) > _MOST:
+        yield Line("", (f"and {count(len(verdict.reads) - _MOST, 'more')}",))
 
 
 def _tells(change: Change, cause: Cause) -> bool:

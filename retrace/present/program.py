@@ -92,7 +92,8 @@ def _repeats(view: View, blocks: Sequence[Repeated], most: int) -> Iterator[str]
     for block in blocks[:most]:
         what = listed([clean(name, 32) for name in block.primitives], _MOST_PRIMITIVES)
         again = f"{block.new:,} time{'s' if block.new != 1 else ''} instead of {block.old:,}"
-        yield f"{at(view, block.place)} now runs {what} {again}"
+        loop = ", in a loop of JAX's own" if block.loop else ""
+        yield f"{at(view, block.place)} now runs {what} {again}{loop}"
     if len(blocks) > most:
         yield f"and {count(len(blocks) - most, 'more block')}"
 

@@ -75,17 +75,17 @@ def _sentence(  # noqa: C901, PLR0912 - one case for each cause, and nothing els
         case Cause.FUNCTION_REDEFINED:
             return (
                 f"{again} because its `def` at {written} ran again and made a new function "
-                f"object, and JAX knows a function by its object. {_rest(changes, before)}"
+                f"object, and JAX knows a function by its object. {_rest(verdict, before)}"
             )
         case Cause.LAMBDA_RECREATED:
             return (
                 f"{again} because the lambda at {written} was made again, and JAX knows a "
-                f"function by its object. {_rest(changes, before)}"
+                f"function by its object. {_rest(verdict, before)}"
             )
         case Cause.PARTIAL_RECREATED:
             return (
                 f"{again} because a new `functools.partial` was made over it, and JAX takes each "
-                f"partial as another function. {_rest(changes, before)}"
+                f"partial as another function. {_rest(verdict, before)}"
             )
         case Cause.TRANSFORM_RECREATED:
             made = (
@@ -94,7 +94,7 @@ def _sentence(  # noqa: C901, PLR0912 - one case for each cause, and nothing els
             )
             return (
                 f"{again} because {made} was applied to it anew, and each application makes "
-                f"another function for JAX. {_rest(changes, before)}"
+                f"another function for JAX. {_rest(verdict, before)}"
             )
         case Cause.METHOD_REBOUND:
             what = "instance" if miss.function.kind is Kind.CALLABLE else "bound method"
@@ -154,8 +154,8 @@ def _sentence(  # noqa: C901, PLR0912 - one case for each cause, and nothing els
         case Cause.JAXPR_CHANGED:
             return (
                 f"{again}, with the key of {before}, and became another program: it reads "
-                "something that is not an argument (a global, a closure, a clock, the order of "
-                f"a set){detail}.{_read_at(view, verdict)}"
+                f"something that is not an argument{_read(verdict)}{detail}."
+                f"{_read_at(view, verdict)}"
             )
         case Cause.EAGER_OP:
             where = view.called_from(miss)
@@ -183,6 +183,15 @@ def _sentence(  # noqa: C901, PLR0912 - one case for each cause, and nothing els
     assert_never(verdict.cause)
 
 
+def _read(verdict: Verdict) -> str:
+    """What was seen to change outside of a function, or what else it can be."""
+    cells = [c for c in verdict.changes if c.component is Component.CLOSURE]
+    said = [_one(change) for change in (*cells, *verdict.reads)]
+    if said:
+        return f", and of what it reads {listed(said, 3, 'more')} changed"
+    return " (a global, a closure, a clock, the order of a set)"
+
+
 def _read_at(view: View, verdict: Verdict) -> str:
     found = evidence(view, verdict, 1)
     return f" Against {_nearest(view, verdict)}, {found[0]}." if found else ""
@@ -206,8 +215,9 @@ def _by(verdict: Verdict) -> str:
     return f" {detail}" if detail.startswith("by ") else f": {detail}"
 
 
-def _rest(changes: tuple[Change, ...], before: str) -> str:
+def _rest(verdict: Verdict, before: str) -> str:
     """What else differs in the function, and whether the work was wasted."""
+    changes, reads = verdict.changes, verdict.reads
     parts = (Component.CODE, Component.CLOSURE, Component.DEFAULTS)
     differing = [change for change in changes if change.component in parts]
     if differing:
@@ -215,7 +225,9 @@ def _rest(changes: tuple[Change, ...], before: str) -> str:
         said = listed(named, 2, "more changes")
         return f"It also differs from {before} in {said}."
     if any(change.component is Component.PROGRAM for change in changes):
-        return f"Its code is as in {before}, its program is not."
+        said = f"Its code is as in {before}, its program is not"
+        read = listed([_one(change) for change in reads], 2, "more")
+        return f"{said}: of what it reads, {read} changed." if read else f"{said}."
     return f"Nothing else differs from {before}: the work was done once more for nothing."
 
 

@@ -114,13 +114,20 @@ def advice(cause: Cause, changes: tuple[Change, ...], program: Comparison | None
                 f"pass {name} as an argument that is not static: only a constant depends on it."
             )
             return Fix("static-to-dynamic", text)
-        case "repeated":
+        case "repeated" if _is_loop_of_jax(program):
+            text = (
+                f"{name} is how often a loop of JAX's own runs: `jax.lax.fori_loop` and "
+                "`jax.lax.while_loop` take one that is not static (without a reverse gradient); "
+                "else keep to a few values."
+            )
+            return Fix("trips-in-program", text)
+        case "repeated" if not any(map(_is_switch, values)):
             text = (
                 f"a Python loop over {name} is unrolled: `jax.lax.scan` or `jax.lax.fori_loop` "
                 "keeps it one block; else keep to a few values."
             )
             return Fix("loop-in-program", text)
-        case "different":
+        case "different" | "repeated":
             text = (
                 f"each value of {name} rightly has a program of its own; `jax.lax.cond` for an "
                 "`if`, or `jax.lax.fori_loop` for a `for`, would make it one."
@@ -128,6 +135,53 @@ def advice(cause: Cause, changes: tuple[Change, ...], program: Comparison | None
             return Fix("branch-in-program", text)
         case _:
             return None
+
+
+def pass_state(
+    cause: Cause, name: str, changes: tuple[Change, ...], program: Comparison | None
+) -> Fix | None:
+    """What to do about hidden state that can be named; None where none was seen to change."""
+    cells = [c.path for c in changes if c.component is Component.CLOSURE and c.path is not None]
+    if cause is not Cause.JAXPR_CHANGED or not cells:
+        return None
+    # What steers a Python `if` or `for` cannot be traced.
+    traced = program is not None and program.kind == "constants-only"
+    kind = "an argument" if traced else "a static argument"
+    if len(cells) > 1:
+        kind = f"{kind.partition(' ')[2]}s"
+    named = ", ".join(f"`{cell}`" for cell in dict.fromkeys(cells[:3]))
+    return Fix("pass-state", f"pass {named} to `{name}` as {kind}.")
+
+
+def telling(
+    reads: tuple[Change, ...], program: Comparison | None
+) -> tuple[tuple[Change, ...], tuple[Change, ...]]:
+    """Changes outside a function: those that are a changed constant of its program, and the rest.
+
+    A counter of its own traces changes as well, and is no constant of the program.
+    """
+    found = program.difference if program is not None and reads else None
+    if found is None:
+        return (), reads
+    sides = {(_number(c.old), _number(c.new)) for c in found.constants} - {(None, None)}
+    sure = tuple([c for c in reads if (_read(c.old), _read(c.new)) in sides])
+    return sure, tuple([c for c in reads if c not in sure])
+
+
+def _read(side: object) -> float | None:
+    return _number(str(cast(dict[str, Any], side)["text"])) if isinstance(side, dict) else None
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _is_loop_of_jax(program: Comparison) -> bool:
+    found = program.difference
+    return found is not None and all(block.loop for block in found.repeats)
 
 
 def _values(cause: Cause, changes: tuple[Change, ...]) -> list[Change]:
@@ -147,6 +201,10 @@ def _types(change: Change) -> Iterable[str]:
 
 def _is_plain(change: Change) -> bool:
     return all(type_ in _PLAIN or type_.startswith("numpy.") for type_ in _types(change))
+
+
+def _is_switch(change: Change) -> bool:
+    return not {*_types(change)}.isdisjoint(("bool", "str", "NoneType"))
 
 
 def _is_number(change: Change) -> bool:

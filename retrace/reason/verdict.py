@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from retrace.causes import Cause
 from retrace.compare.keys import changes as compare
-from retrace.compare.keys import doubts, function_changes
+from retrace.compare.keys import doubts, function_changes, read_changes
 from retrace.compare.nearest import TRACED, Index, Nearest, was_lowered
 from retrace.model import (
     Change,
@@ -26,7 +26,7 @@ from retrace.reason import rules
 from retrace.reason.avoidable import avoidable
 from retrace.reason.fixes import fix
 from retrace.reason.patterns import recognise
-from retrace.reason.program import Comparison, advice
+from retrace.reason.program import Comparison, advice, pass_state, telling
 
 Site: TypeAlias = tuple[str, str | None, tuple[str, ...]]
 """A history of its own: the definition site, how the program was derived from it,
@@ -277,6 +277,17 @@ def _comparison(
     return Comparison(nearest, miss, found, listings)
 
 
+def _reads(cause: Cause, miss: Miss, nearest: Miss | None) -> tuple[Change, ...]:
+    """What changed outside of a function that became another program by itself."""
+    if nearest is None or nearest.program is None or miss.program is None:
+        return ()
+    if cause is not Cause.JAXPR_CHANGED and cause not in rules.OF_FUNCTION:
+        return ()
+    if nearest.program.hash == miss.program.hash:
+        return ()
+    return read_changes(nearest.function, miss.function)
+
+
 def _verdict(
     miss: Miss,
     nearest: Miss | None,
@@ -289,11 +300,14 @@ def _verdict(
 ) -> Verdict:
     cause = conclusion.cause
     program = _comparison(miss, nearest, found, listings)
+    sure, others = telling(_reads(cause, miss, nearest), program)
     if told is None:
         told = _Told(
             cause,
             "no" if first_of_line else avoidable(cause, miss, found, program),
-            advice(cause, found, program) or fix(cause, miss, nearest, found),
+            advice(cause, found, program)
+            or pass_state(cause, miss.function.name, (*found, *(sure or others)), program)
+            or fix(cause, miss, nearest, found),
         )
     return Verdict(
         miss=miss,
@@ -303,6 +317,7 @@ def _verdict(
         program=program,
         avoidable=told.avoidable,
         fix=told.fix,
+        reads=(*sure, *others),
         detail=conclusion.detail,
         repeat=conclusion.repeat,
         follows=conclusion.follows,

@@ -31,6 +31,9 @@ SUFFIX = ".programs"
 _PACKED_FROM = 4096
 _LONGEST_BLOCK = 1 << 29
 """Characters that a reader unpacks at most."""
+_MOST_HELD = 2_000_000
+"""Equations that a library keeps unpacked, beyond those of the latest blocks."""
+_FEWEST_BLOCKS = 4
 _ID = re.compile(r'"([^"\\]+)"')
 _NONSENSE = (TypeError, ValueError, LookupError, AttributeError, OverflowError, zlib.error)
 
@@ -182,6 +185,10 @@ def _frame(row: Any) -> Frame:
     return Frame(_text(file), int(line), _text(function), int(first), bool(library))
 
 
+def _held(block: list[Listing]) -> int:
+    return sum(len(listing.equations) for listing in block)
+
+
 class Library(Mapping[str, Listing]):
     """The programs of a recording; nothing is read before the first is asked for."""
 
@@ -191,6 +198,8 @@ class Library(Mapping[str, Listing]):
         self._blocks: dict[str, str] = {}
         """The line that holds a listing, by the listing's id."""
         self._listings: dict[str, Listing] = {}
+        self._unpacked: dict[str, list[Listing]] = {}
+        """The listings that were unpacked of a line, the latest line last."""
 
     def add_file(self, path: Path) -> None:
         """Look for programs in a file too, if it exists."""
@@ -206,12 +215,22 @@ class Library(Mapping[str, Listing]):
         if found is None:
             line = self._blocks[id]
             try:
-                for listing in decode(line):
-                    self._listings.setdefault(listing.id, listing)
+                self._unpack(line)
             except _NONSENSE:
                 self._forget(line)
             found = self._listings[id]
         return found
+
+    def _unpack(self, line: str) -> None:
+        found = list(decode(line))
+        self._unpacked[line] = found
+        self._listings.update({listing.id: listing for listing in found})
+        held = sum(_held(block) for block in self._unpacked.values())
+        while held > _MOST_HELD and len(self._unpacked) > _FEWEST_BLOCKS:
+            block = self._unpacked.pop(next(iter(self._unpacked)))
+            held -= _held(block)
+            for listing in block:
+                self._listings.pop(listing.id, None)
 
     def __iter__(self) -> Iterator[str]:
         self._index()

@@ -70,7 +70,7 @@ def encode_function(function: Function) -> dict[str, JSON]:
     }
     if function.code is not None:
         fields["code"] = function.code
-    for name in ("closure", "defaults", "bound", "wrappers"):
+    for name in ("closure", "defaults", "bound", "wrappers", "reads"):
         if value := getattr(function, name):
             fields[name] = value
     if receiver is not None:
@@ -226,6 +226,7 @@ def decode_function(fields: Any) -> Function:
         receiver=_receiver(fields.get("receiver")),
         source=_text_or_none(fields.get("source")),
         library=bool(fields.get("library", False)),
+        reads=_values(fields.get("reads", ())),
     )
 
 

@@ -154,6 +154,7 @@ functions = st.builds(
     closure=named.map(lambda cells: tuple(cells.items())),
     bound=named.map(lambda cells: tuple(cells.items())),
     defaults=named.map(lambda cells: tuple(cells.items())),
+    reads=named.map(lambda cells: tuple(cells.items())),
 )
 
 stages = st.sampled_from(

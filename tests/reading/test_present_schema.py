@@ -59,6 +59,7 @@ KEY = record(
         defaults=VALUES,
         bound=VALUES,
         wrappers=rows(TEXT),
+        reads=VALUES,
     ),
     leaves=rows(
         record(
@@ -128,6 +129,7 @@ MISS = record(
             exact=FLAG,
         )
     ),
+    reads=rows(record(path=TEXT, detail=TEXT, old={}, new={}, exact=FLAG)),
     program=record(
         hash=MAYBE_TEXT,
         equations=MAYBE_NUMBER,

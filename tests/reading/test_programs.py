@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -229,3 +230,85 @@ def test_a_comparison_is_symmetric_up_to_direction(a: list[str], b: list[str]) -
     assert sorted((c.old, c.new) for c in there.constants) == sorted(
         (c.new, c.old) for c in back.constants
     )
+
+
+# Loops inside sub-programs, and loops that did not run.
+
+
+def calling(body: Listing, equation: str = "pjit|$|f32[8]|jaxpr=@{}") -> Listing:
+    return listing([(equation.format(body.hash), [0], 5)], inner=(body,))
+
+
+def layers(number: int) -> Listing:
+    rows: list[Row] = [(SIN, [0], 40)]
+    rows += [(text, [len(rows) + i], 41) for i, text in enumerate([COS, DOUBLE] * number)]
+    return listing([*rows, (COS, [len(rows)], 42)])
+
+
+def blocks(found: Difference) -> list[tuple[tuple[str, ...], int, int, int | None, bool]]:
+    return [
+        (block.primitives, block.old, block.new, block.place and block.place.line, block.loop)
+        for block in found.repeats
+    ]
+
+
+@pytest.mark.parametrize(("old", "new"), [(5, 7), (7, 5), (1, 3), (0, 3), (3, 0)])
+def test_a_loop_unrolled_in_a_sub_program_is_repeated(old: int, new: int) -> None:
+    bodies = layers(old), layers(new)
+    middle = [calling(body) for body in bodies]
+    found = against(*map(calling, middle), *bodies, *middle)
+    assert found.kind == "repeated"
+    assert blocks(found) == [(("cos", "mul"), old, new, 41, False)]
+
+
+@pytest.mark.parametrize(("old", "new"), [(5, 7), (0, 3), (3, 0)])
+def test_a_scan_of_another_length_is_repeated(old: int, new: int) -> None:
+    body = chain(SIN, DOUBLE)
+    scans = [calling(body, f"scan|$|f32[8]|jaxpr=@{{}}|length={n}") for n in (old, new)]
+    outer = [calling(scan) for scan in scans]
+    assert blocks(against(*scans, body)) == [(("sin", "mul"), old, new, 5, True)]
+    assert blocks(against(*outer, body, *scans)) == [(("sin", "mul"), old, new, 5, True)]
+    assert against(*scans, body).kind == "repeated"
+
+
+def test_a_scan_over_more_rows_is_a_matter_of_shapes() -> None:
+    body = chain(SIN, DOUBLE)
+    text = "scan|$|f32[8]|jaxpr=@{}|length="
+    old, new = (
+        listing([(f"{text.format(body.hash)}{n}", [0], 5)], (f"f32[{n}]",), (body,))
+        for n in (32, 17)
+    )
+    assert against(old, new, body).kind == "shapes-only"
+
+
+def test_a_loop_and_a_constant_are_different() -> None:
+    bodies = layers(5), layers(7)
+    old, new = (
+        listing(
+            [(f"pjit|$|f32[8]|jaxpr=@{body.hash}", [0], 5), (f"mul|$ {n}:f32[]|f32[8]", [1], 6)],
+            inner=(body,),
+        )
+        for body, n in zip(bodies, ("0.5", "0.3"), strict=True)
+    )
+    assert against(old, new, *bodies).kind == "different"
+
+
+def test_what_was_written_twice_is_no_loop() -> None:
+    # `if deep: x = cos(sin(x)); x = cos(sin(x))`, each on a line of its own.
+    found = against(chain(DOUBLE), chain(SIN, COS, SIN, COS, DOUBLE))
+    assert found.kind == "different"
+
+
+@given(st.integers(0, 4), st.integers(0, 4), st.lists(st.sampled_from([SIN, COS]), max_size=3))
+def test_a_loop_is_told_whatever_stands_around_it(old: int, new: int, before: list[str]) -> None:
+    def around(number: int) -> Listing:
+        rows = [*[(text, 10) for text in before], *[(DOUBLE, 11)] * number, (SIN, 12)]
+        return listing([(text, [index], line) for index, (text, line) in enumerate(rows)])
+
+    found = against(around(old), around(new))
+    if old == new:
+        assert found.kind == "identical"
+    elif min(old, new) == 0 and max(old, new) == 1:
+        assert found.kind == "different"
+    else:
+        assert blocks(found) == [(("mul",), old, new, 11, False)]

@@ -28,6 +28,10 @@ from retrace.reason.verdict import judge
 from retrace.store.programs import Library, decode, encode
 from retrace.store.reader import read
 
+shard_map: Any = getattr(jax, "shard_map", None)
+if shard_map is None:
+    from jax.experimental.shard_map import shard_map
+
 ones = np.ones(3, np.float32)
 Judged = tuple[Recording, list[Verdict]]
 Run = Callable[[Callable[[], object]], Judged]
@@ -160,6 +164,132 @@ def test_trips_of_a_scan_are_counted(run: Run) -> None:
     amounts = {sample.primitive: tuple(amount) for sample, amount in found.items()}
     assert amounts["scan"] == (1, 1)
     assert amounts["sin"] == (1, 10)
+
+
+def test_a_loop_in_a_jitted_helper_is_told_by_its_line(run: Run) -> None:
+    def helper(x: Any, depth: int) -> Any:
+        for _ in range(depth):
+            x = jnp.tanh(x * 2.0)
+        return x
+
+    inner = jax.jit(helper, static_argnames="depth")
+
+    @functools.partial(jax.jit, static_argnames="depth")
+    def step(x: Any, depth: int) -> Any:
+        return jax.lax.map(lambda row: inner(row, depth), x)
+
+    def program() -> None:
+        for depth in (0, 3, 7):
+            step(ones, depth)
+
+    judged = run(program)
+    steps = [index for index, v in enumerate(judged[1]) if v.miss.function.name == "step"]
+    assert [judged[1][i].program_change for i in steps] == [None, "repeated", "repeated"]
+    where = line_of(helper, 2)
+    told = [said(judged, index) for index in steps[1:]]
+    assert [[text.rpartition("/")[2] for text in each] for each in told] == [
+        [f"{where} now runs mul and tanh 3 times instead of 0"],
+        [f"{where} now runs mul and tanh 7 times instead of 3"],
+    ]
+
+
+def test_a_scan_that_runs_more_often_is_repeated(run: Run) -> None:
+    def simulate(x: Any, steps: int) -> Any:
+        return jax.lax.scan(lambda c, _: (jnp.sin(c), None), x, None, length=steps)[0]
+
+    jitted = jax.jit(simulate, static_argnames="steps")
+    judged = run(lambda: [jitted(ones, steps=steps) for steps in (5, 7, 0)])
+    kept = [v for v in judged[1] if v.miss.function.name == "simulate"]
+    assert [v.program_change for v in kept] == [None, "repeated", "repeated"]
+    # It cannot simply be passed as an array: `scan` takes no such length.
+    assert [v.avoidable for v in kept[1:]] == ["maybe", "maybe"]
+    assert kept[1].fix is not None and kept[1].fix.code == "trips-in-program"
+    line = line_of(simulate, 1)
+    (text,) = said(judged, judged[1].index(kept[1]))
+    assert text.rpartition("/")[2] == (
+        f"{line} now runs sin 7 times instead of 5, in a loop of JAX's own"
+    )
+
+
+def _sharded(x: Any, rate: float) -> Any:
+    mesh = jax.sharding.Mesh(np.array(jax.devices()[:1]), ("data",))
+    spec = jax.sharding.PartitionSpec("data")
+    return shard_map(lambda part: part * rate, mesh=mesh, in_specs=spec, out_specs=spec)(x)
+
+
+def _kernel(x: Any, rate: float) -> Any:
+    from jax.experimental import pallas
+
+    def body(source: Any, target: Any) -> None:
+        target[...] = source[...] * rate
+
+    shape = jax.ShapeDtypeStruct(x.shape, x.dtype)
+    return pallas.pallas_call(body, out_shape=shape, interpret=True)(x)
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(1,))
+def _clipped(x: Any, rate: float) -> Any:
+    return jnp.sin(x) * rate
+
+
+_clipped.defvjp(
+    lambda x, rate: (_clipped(x, rate), x),
+    lambda rate, x, g: (jnp.clip(g, -rate, rate) * x,),
+)
+
+
+def _halved(x: Any, rate: float) -> Any:
+    return jax.lax.while_loop(lambda v: v[0] > 0.01, lambda v: v * rate, x)
+
+
+def _either(x: Any, rate: float) -> Any:
+    return jax.lax.cond(x[0] > 0, lambda v: v * rate, jnp.cos, x)
+
+
+WITHIN: dict[str, Callable[[Any, float], Any]] = {
+    "shard_map": _sharded,
+    "pallas_call": _kernel,
+    "custom_vjp": lambda x, rate: _clipped(x, rate),
+    "gradient of custom_vjp": lambda x, rate: jax.grad(lambda v: jnp.sum(_clipped(v, rate)))(x),
+    "while": _halved,
+    "cond": _either,
+    "remat": lambda x, rate: jax.checkpoint(lambda v: v * rate)(x),
+    "vmap": lambda x, rate: jax.vmap(lambda v: v * rate)(x),
+}
+
+
+@pytest.mark.parametrize("name", WITHIN)
+def test_a_constant_within_any_kind_of_sub_program_is_found(name: str, run: Run) -> None:
+    function = WITHIN[name]
+
+    @functools.partial(jax.jit, static_argnames="rate")
+    def step(x: Any, rate: float) -> Any:
+        return function(x, rate)
+
+    def program() -> None:
+        step(ones, rate=0.5)
+        step(ones, rate=0.25)
+        jax.clear_caches()
+        step(ones, rate=0.25)
+
+    judged = run(program)
+    steps = [index for index, v in enumerate(judged[1]) if v.miss.function.name == "step"]
+    kinds = [judged[1][index].program_change for index in steps]
+    assert kinds == [None, "constants-only", "identical"]
+    assert any("0.5 -> 0.25" in text for text in said(judged, steps[1]))
+    listing = listing_of(judged[0], judged[1][steps[0]])
+    assert len(list(decode(encode([listing])))) == 1
+
+
+@pytest.mark.parametrize("name", WITHIN)
+def test_another_size_within_any_kind_of_sub_program_is_found(name: str, run: Run) -> None:
+    function = WITHIN[name]
+    step = jax.jit(lambda x: function(x, 0.5))
+
+    judged = run(lambda: [step(np.ones(size, np.float32)) for size in (32, 17)])
+    steps = [index for index, v in enumerate(judged[1]) if v.miss.parent is None]
+    assert judged[1][steps[-1]].program_change == "shapes-only"
+    assert any("axis 0 of x (32 -> 17)" in text for text in said(judged, steps[-1]))
 
 
 def test_what_is_written_is_what_is_read(run: Run) -> None:

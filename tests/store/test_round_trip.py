@@ -67,6 +67,7 @@ functions = st.builds(
     object=whole,
     code=short,
     closure=named,
+    reads=named,
     defaults=named,
     bound=named,
     wrappers=st.lists(text, max_size=2).map(tuple),

@@ -1,0 +1,355 @@
+"""What a function reads that is no argument: globals, attributes, cells of its helpers.
+
+The names are taken from the bytecode, once a code object, and the functions of the
+user's that it names are looked into as well. Their values are taken at each trace:
+plain content and numbers of objects, a bounded number of them, without running code
+of the user's. What is read by a computed name, or in a library, is not seen.
+"""
+
+from __future__ import annotations
+
+import dis
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterator
+from math import isfinite
+from types import CodeType, FunctionType, MemberDescriptorType, ModuleType
+from typing import Any, NamedTuple, TypeAlias, cast
+
+import numpy as np
+
+from retrace.capture.objects import array_type, defined, derives, kind_of, package, type_name
+from retrace.capture.place import Owner, owner
+from retrace.capture.snapshot import named_text, snapshot
+from retrace.model import Value
+
+_MOST_FUNCTIONS = 64
+_MOST_VALUES = 32
+_MOST_CONTAINERS = 4
+_MOST_DATA = 200
+_LONG_INTEGER = 64
+"""Bits."""
+_MOST_BYTES = 4096
+"""Of a numpy array up to which its content is hashed; a larger one is told by its object."""
+
+_SCALARS = frozenset((bool, int, float, complex, str, bytes, type(None)))
+_MISSING = object()
+
+
+class _Item(NamedTuple):
+    """A step by index, where an attribute is a `str`."""
+
+    key: str | int
+
+
+class _Chain(NamedTuple):
+    """A name and what is taken of it: `config.rate`, `TABLE['rate']`."""
+
+    source: str
+    """`global`, `cell`, or `self`: the first parameter."""
+    name: str
+    steps: tuple[str | _Item, ...]
+    written: bool
+    """Whether the function writes it too, as one that counts its own traces does."""
+
+
+Read: TypeAlias = tuple[str, Value]
+
+
+class _Visit(NamedTuple):
+    """A function to look into, and what its first parameter is, where that is known."""
+
+    function: Any
+    receiver: Any
+    prefix: str
+    """How the receiver is called."""
+
+
+class Reads:
+    """What the functions of one recording read."""
+
+    def __init__(self, number: Callable[[object], int | None]) -> None:
+        """`number` stands for an object's identity (`Tokens.number`)."""
+        self._number = number
+        # By identity: equal code objects are found by a slow hash.
+        self._codes: dict[int, tuple[weakref.ref[CodeType], tuple[_Chain, ...]]] = {}
+
+    def of(self, function: FunctionType, *receivers: Any) -> tuple[Read, ...]:
+        """What a function of the user's would read if it were traced now.
+
+        Args:
+            function: the user's own, all wrappers removed.
+            receivers: the one that it is a method of, if it is one.
+        """
+        receiver = receivers[0] if receivers else _MISSING
+        if not self._reads_any(function, receiver):
+            return ()
+        walk = _Walk(self._number, function)
+        waiting = deque([_Visit(function, receiver, "self")])
+        seen = {id(function)}
+        while waiting and len(seen) <= _MOST_FUNCTIONS:
+            visit = waiting.popleft()
+            for found in walk.visit(visit, self._chains(visit.function.__code__)):
+                if id(found.function) not in seen and self._reads_any(*found[:2]):
+                    seen.add(id(found.function))
+                    waiting.append(found)
+        return walk.told()
+
+    def _reads_any(self, function: FunctionType, receiver: Any) -> bool:
+        """Whether it is worth a look; most functions name nothing but libraries."""
+        code, names = function.__code__, function.__globals__
+        if id(code) in self._codes:
+            return bool(self._codes[id(code)][1])
+        if owner(code.co_filename) is not Owner.USER:
+            return False
+        return receiver is not _MISSING or bool(code.co_freevars) or _names_any(code, names)
+
+    def _chains(self, code: CodeType) -> tuple[_Chain, ...]:
+        key = id(code)
+        if (known := self._codes.get(key)) is not None:
+            return known[1]
+        free = dict.fromkeys(code.co_freevars, "cell")
+        if code.co_argcount:
+            free[code.co_varnames[0]] = "self"
+        written: set[str] = set()
+        found = dict.fromkeys(_chains(code, free, written, top=True))
+        chains = tuple(
+            [
+                chain._replace(written=(chain.steps or (chain.name,))[-1] in written)
+                for chain in found
+            ]
+        )
+        codes = self._codes
+        codes[key] = (weakref.ref(code, lambda _: codes.pop(key, None)), chains)
+        return chains
+
+
+def _names_any(code: CodeType, names: dict[str, Any]) -> bool:
+    for name in code.co_names:
+        found = dict.get(names, name, _MISSING)
+        if found is not _MISSING and (type(found) is not ModuleType or _is_users(found)):
+            return True
+    return any(_names_any(inner, names) for inner in code.co_consts if type(inner) is CodeType)
+
+
+def _chains(
+    code: CodeType, free: dict[str, str], written: set[str], *, top: bool
+) -> Iterator[_Chain]:
+    """The chains of a code object and of those inside it.
+
+    Args:
+        code: where to look.
+        free: what the variables are that it has from outside, by name.
+        written: takes the names that are written to.
+        top: whether its own parameters are those of the function.
+    """
+    local = {} if top else dict.fromkeys(code.co_varnames, "")
+    known = free | local
+    source = name = ""
+    steps: list[str | _Item] = []
+    constant: Any = None
+    for instruction in dis.get_instructions(code):
+        kind, value = instruction.opname, instruction.argval
+        if source and constant is None and kind in ("LOAD_ATTR", "LOAD_METHOD"):
+            steps.append(value)
+            continue
+        if source and constant is None and kind == "LOAD_CONST" and type(value) in (str, int):
+            constant = value
+            continue
+        if source and constant is not None and kind == "BINARY_SUBSCR":
+            steps.append(_Item(constant))
+            constant = None
+            continue
+        if kind in ("COPY", "PUSH_NULL"):
+            continue
+        if source:
+            yield _Chain(source, name, tuple(steps), False)
+        source, steps, constant = "", [], None
+        if kind == "LOAD_GLOBAL":
+            source, name = "global", value
+        elif kind.startswith("LOAD_FAST") or kind == "LOAD_DEREF":
+            # Since Python 3.13 two are loaded at once; it is the second that is on top.
+            name = value[-1] if type(value) is tuple else value
+            source = known.get(name, "")
+        elif kind in ("STORE_GLOBAL", "STORE_ATTR"):
+            written.add(value)
+    for inner in code.co_consts:
+        if type(inner) is CodeType:
+            passed = {name: known.get(name, "") for name in inner.co_freevars}
+            yield from _chains(inner, passed, written, top=False)
+
+
+class _Walk:
+    """Takes the values that one function and its helpers read."""
+
+    def __init__(self, number: Callable[[object], int | None], base: FunctionType) -> None:
+        self._number = number
+        self._base = base
+        self._found: dict[str, Value] = {}
+        self._last: dict[str, Value] = {}
+        """What is told if there is room: it is seldom what changed."""
+        self._containers = 0
+
+    def told(self) -> tuple[Read, ...]:
+        return tuple((self._found | self._last).items())[:_MOST_VALUES]
+
+    def visit(self, visit: _Visit, chains: tuple[_Chain, ...]) -> Iterator[_Visit]:
+        """Take what one function reads; the functions that it names."""
+        function: FunctionType = visit.function
+        cells: dict[str, Any] = {}
+        for chain in chains:
+            if chain.source == "global":
+                value = dict.get(function.__globals__, chain.name, _MISSING)
+                path = self._global(function, chain.name)
+            elif chain.source == "self":
+                value, path = visit.receiver, visit.prefix
+            else:
+                cells = cells or dict(_cells(function))
+                value = cells.get(chain.name, _MISSING)
+                path = chain.name
+                if function is not self._base:
+                    path = f"{function.__name__}.{path}"
+            if value is not _MISSING:
+                yield from self._follow(value, path, chain)
+
+    def _global(self, function: FunctionType, name: str) -> str:
+        if function.__globals__ is self._base.__globals__:
+            return name
+        return f"{dict.get(function.__globals__, '__name__')}.{name}"
+
+    def _follow(self, value: Any, path: str, chain: _Chain) -> Iterator[_Visit]:
+        taken = 0
+        for step in chain.steps:
+            inner = _step(value, step)
+            if inner is _MISSING:
+                break
+            taken += 1
+            if type(inner) is FunctionType and not _is_namespace(value):
+                yield _Visit(inner, value, path)
+                return
+            value = inner
+            path += f"[{step.key!r}]" if isinstance(step, _Item) else f".{step}"
+        kind = kind_of(value)
+        if kind is ModuleType or (chain.source == "self" and not taken):
+            return
+        if chain.source == "cell" and not taken and kind in _SCALARS:
+            return  # it is among the cells of the function
+        if (function := _function(value)) is not None:
+            yield _Visit(function, _MISSING, path)
+            if function.__name__ == path.rpartition(".")[2]:
+                return  # under the name of its `def`, it is seldom another one
+        self._take(path, value, last=chain.written)
+
+    def _take(self, path: str, value: Any, *, last: bool) -> None:
+        if path in self._found or path in self._last or len(self._found) >= _MOST_VALUES:
+            return
+        kind = kind_of(value)
+        if kind in _SCALARS:
+            taken = _scalar(value, kind)
+        elif derives(kind, np.ndarray) and value.nbytes <= _MOST_BYTES:
+            taken = snapshot(value, _no_token, _MOST_DATA)
+        elif kind is not FunctionType and (array := array_type(value)) is not None:
+            token = f"#{number}" if (number := self._number(value)) is not None else None
+            taken = Value(type_name(kind), array, token, False)
+        elif (text := named_text(value)) is not None:
+            last = True
+            taken = Value(type_name(kind), text, None, False)
+        elif self._containers < _MOST_CONTAINERS:
+            self._containers += 1
+            taken = snapshot(value, _no_token, _MOST_DATA)
+        else:
+            return
+        (self._last if last else self._found)[path] = taken
+
+
+def _scalar(value: Any, kind: type) -> Value:
+    long = value.bit_length() > _LONG_INTEGER if kind is int else kind in (str, bytes)
+    if long or kind is complex or kind is bytes:
+        return snapshot(value, _no_token, _MOST_DATA)
+    # By far the most there is, at a tenth of the price.
+    text = repr(value)
+    finite = kind is not float or isfinite(value)
+    return Value(kind.__name__, text, None, True, value if finite else text)
+
+
+def _no_token(_: object) -> str | None:
+    return None
+
+
+def _cells(function: FunctionType) -> Iterator[tuple[str, Any]]:
+    for name, cell in zip(
+        function.__code__.co_freevars, function.__closure__ or (), strict=False
+    ):
+        try:
+            yield name, cell.cell_contents
+        except ValueError:
+            continue
+
+
+def _is_users(module: ModuleType) -> bool:
+    names = object.__getattribute__(module, "__dict__")
+    file = names.get("__file__")
+    if type(file) is not str:
+        return names.get("__name__") == "__main__"
+    return owner(file) is Owner.USER
+
+
+def _is_namespace(value: Any) -> bool:
+    """Whether a function found in it is one of its own, not a method."""
+    return type(value) is ModuleType or derives(kind_of(value), type)
+
+
+def _step(value: Any, step: str | _Item) -> Any:
+    """One step further, without running code of the user's; `_MISSING` where that cannot be."""
+    kind = kind_of(value)
+    if isinstance(step, _Item):
+        if kind is dict:
+            return value.get(step.key, _MISSING)
+        if (kind is list or kind is tuple) and type(step.key) is int:
+            return value[step.key] if 0 <= step.key < len(value) else _MISSING
+        return _MISSING
+    if kind is ModuleType:
+        names = object.__getattribute__(value, "__dict__")
+        return names.get(step, _MISSING) if _is_users(value) else _MISSING
+    if derives(kind, type):
+        return _plain(defined(value, step))
+    of_class = defined(kind, step)
+    if type(of_class) is MemberDescriptorType:
+        try:
+            return of_class.__get__(value, kind)
+        except AttributeError:
+            return _MISSING
+    if of_class is None or not _is_data_descriptor(of_class):
+        try:
+            attributes: Any = object.__getattribute__(value, "__dict__")
+        except AttributeError:
+            attributes = {}
+        if type(attributes) is dict and step in attributes:
+            return cast(dict[str, Any], attributes)[step]
+    return _plain(of_class)
+
+
+def _is_data_descriptor(of_class: Any) -> bool:
+    return defined(kind_of(of_class), "__set__") is not None
+
+
+def _plain(of_class: Any) -> Any:
+    """What a class defines, if reading it runs nothing."""
+    if of_class is None or type(of_class) is FunctionType:
+        return _MISSING if of_class is None else of_class
+    return _MISSING if defined(kind_of(of_class), "__get__") is not None else of_class
+
+
+def _function(value: Any) -> FunctionType | None:
+    """The plain function that a function, jitted or wrapped, was made of."""
+    for _ in range(8):
+        if type(value) is not FunctionType and package(kind_of(value)) not in ("jax", "jaxlib"):
+            return None
+        try:
+            wrapped = object.__getattribute__(value, "__dict__").get("__wrapped__")
+        except AttributeError:
+            return None
+        if wrapped is None:
+            return value if type(value) is FunctionType else None
+        value = wrapped
+    return None

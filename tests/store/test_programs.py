@@ -1,0 +1,126 @@
+"""The text of programs on disk: bounded when read, whole up to where a process was killed."""
+
+from __future__ import annotations
+
+import gc
+import os
+import random
+import signal
+import subprocess
+import sys
+import tracemalloc
+from pathlib import Path
+
+import pytest
+
+from retrace.compare.size import samples, unrolled
+from retrace.model import Frame, Listing
+from retrace.store import programs
+from retrace.store.programs import Library, decode, encode
+
+PRIMITIVES = ("sin", "cos", "tanh", "exp", "abs", "neg")
+
+
+def listing(number: int, size: int) -> Listing:
+    """A chain of equations in an order without a period."""
+    choice = random.Random(number)
+    return Listing(
+        id=f"{number:024x}",
+        hash=f"{number:032x}",
+        size=size,
+        inputs=("f32[8]",),
+        constants=(),
+        equations=[f"{name}\t$\tf32[8]" for name in choice.choices(PRIMITIVES, k=size)],
+        wires=list(range(size)),
+        places=[i % 50 for i in range(size)],
+        stacks=tuple((Frame("m.py", line, "f", 1, False),) for line in range(50)),
+        outputs=(f"${size}",),
+        inner={},
+    )
+
+
+def library(found: list[Listing]) -> Library:
+    made = Library()
+    for each in found:
+        made.add_line(encode([each]))
+    return made
+
+
+def test_a_library_keeps_few_of_many_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(programs, "_MOST_HELD", 2500)
+    kept = library([listing(number, 1000) for number in range(20)])
+    for _ in range(2):  # what was let go of is read again
+        assert [len(kept[id_].equations) for id_ in kept] == [1000] * 20
+    gc.collect()
+    held = [each for each in gc.get_objects() if isinstance(each, Listing)]
+    assert len(held) <= 6
+
+
+def test_a_large_program_takes_little_memory() -> None:
+    size = 200_000
+    text = encode([listing(1, size)])
+    assert len(text) < 100 * size
+    tracemalloc.start()
+    try:
+        kept = Library()
+        kept.add_line(text)
+        samples(map(kept.__getitem__, kept), kept)
+        unrolled(map(kept.__getitem__, kept), kept)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 150 * size
+
+
+_WRITES_FOR_EVER = """
+import sys
+from pathlib import Path
+from tests.store.test_programs import listing
+from retrace.store.programs import Shelf
+from retrace.store.sinks import File
+
+shelf = Shelf(File(Path(sys.argv[1])))
+number = 0
+while True:
+    shelf.put([listing(number, 3 + number % 700)])
+    number += 1
+    print(number, flush=True)
+"""
+
+
+def test_what_was_written_before_a_kill_can_be_read(tmp_path: Path) -> None:
+    path = tmp_path / "x.programs"
+    process = subprocess.Popen(
+        [sys.executable, "-c", _WRITES_FOR_EVER, str(path)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert process.stdout is not None
+    said = [int(process.stdout.readline()) for _ in range(200)]
+    process.send_signal(signal.SIGKILL)
+    assert process.wait(60) == -signal.SIGKILL
+    process.stdout.close()
+    kept = Library()
+    kept.add_file(path)
+    assert len(kept) >= said[-1]
+    for number in range(said[-1]):
+        assert kept[f"{number:024x}"] == listing(number, 3 + number % 700)
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.99])
+def test_a_line_torn_off_loses_itself_alone(tmp_path: Path, share: float) -> None:
+    # What a kill in the middle of an append, or a full disk, leaves behind.
+    path = tmp_path / "x.programs"
+    last = encode([listing(2, 3000)])
+    path.write_text(f"{encode([listing(1, 3000)])}\n{last[: int(len(last) * share)]}")
+    kept = Library()
+    kept.add_file(path)
+    assert list(kept) == [listing(1, 1).id]
+    assert kept[listing(1, 1).id] == listing(1, 3000)
+    assert kept.get(listing(2, 1).id) is None
+
+
+def test_a_block_is_read_as_it_was_written() -> None:
+    found = [listing(1, 0), listing(2, 1), listing(3, 5000)]
+    assert list(decode(encode(found))) == found
