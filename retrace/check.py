@@ -50,7 +50,7 @@ def check(
         console.say(said)
     found = exceeded(view, settings)
     if format == "github":
-        console.write(to_github(view, found.verdicts), None)
+        console.write(to_github(view, found.verdicts), None, commands=True)
         for head in found.heads:
             console.say(head)
     elif found.heads:

@@ -177,7 +177,8 @@ def report(
             _one_of(option, code, codes)
     view = read_at_last(directories or [])
     verdicts = selected(view, function, cause)
-    console.write(_report(view, verdicts, format, sort, keys, output), output)
+    text = _report(view, verdicts, format, sort, keys, output)
+    console.write(text, output, commands=format == "github")
     failing = [verdict for verdict in verdicts if verdict.cause.value in (fail_on or ())]
     if failing:
         found = ", ".join(dict.fromkeys(verdict.cause.value for verdict in failing))
@@ -286,6 +287,7 @@ def _launch(
 
 def _summarise(directory: Path, *, newest: bool) -> None:
     from retrace.present.terminal import summary
+    from retrace.present.words import inert
     from retrace.store.place import holds_recording
 
     if not holds_recording(directory):
@@ -301,7 +303,8 @@ def _summarise(directory: Path, *, newest: bool) -> None:
         shown = shown[len(here) + 1 :]
     width, paint = console.terminal(sys.stderr)
     try:
-        sys.stderr.write("\n" + summary(view, shown, newest=newest, width=width, paint=paint))
+        text = summary(view, shown, newest=newest, width=width, paint=paint)
+        sys.stderr.write("\n" + inert(text))
         sys.stderr.flush()
     except (OSError, AttributeError, ValueError):
         pass  # the program closed stderr, or its reader has gone

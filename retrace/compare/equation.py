@@ -6,6 +6,7 @@ import re
 from typing import NamedTuple
 
 _SIZES = re.compile(r"\[([^\]]*)\]")
+_SIZE = re.compile("[0-9]{1,18}")
 _NUMBER = re.compile(r"(?<![\w.])-?\d+(?![\w.])")
 _INNER = re.compile(r"@[0-9a-f]{32}")
 
@@ -94,7 +95,7 @@ def _types(old: str, new: str, found: _Found) -> bool:
         if before == after:
             continue
         x, y = before.split(","), after.split(",")
-        if len(x) != len(y) or not all(part.isdigit() for part in (*x, *y)):
+        if len(x) != len(y) or not all(map(_SIZE.fullmatch, (*x, *y))):
             return False
         found.dims += [(int(p), int(q)) for p, q in zip(x, y, strict=True) if p != q]
         changed = True

@@ -27,6 +27,8 @@ from retrace.model import Frame, Listing
 
 Kind: TypeAlias = Literal["identical", "shapes-only", "constants-only", "repeated", "different"]
 
+_DEEPEST = 40
+"""Programs inside programs, as far as they are compared."""
 _MOST_LOOPS = 200
 _CHANGED_BLOCK = 64
 """Primitives of a repeated block that are named at most."""
@@ -118,6 +120,7 @@ class _Pairs:
 
     def __init__(self, listings: Listings) -> None:
         self._listings = listings
+        self._depth = 0
         self._known: dict[tuple[str, str], bool] = {}
         self._relations: dict[tuple[str, str], Relation | None] = {}
         self._dims: set[tuple[int, int]] = set()
@@ -130,9 +133,11 @@ class _Pairs:
         """Whether both are of one form; what differs is kept."""
         known = self._known.get((old.hash, new.hash))
         if known is None:
-            # A hostile recording may hold a program inside itself.
+            # A hostile recording may hold a program inside itself, or in a chain without end.
             self._known[old.hash, new.hash] = False
-            known = self._program(old, new, outer)
+            self._depth += 1
+            known = self._depth <= _DEEPEST and self._program(old, new, outer)
+            self._depth -= 1
             self._known[old.hash, new.hash] = known
         return known
 
@@ -152,11 +157,8 @@ class _Pairs:
             self._dims.update(found.dims)
             if outer is None and found.dims:
                 self._note_input(index, a, b)
-        for index, (a, b) in enumerate(zip(old.constants, new.constants, strict=True)):
-            found = relate_types(a, b)
-            if found is None:
-                return False
-            self._keep(found, _used(new, index) or outer, counts=False)
+        if not self._captured(old, new, outer):
+            return False
         for index, (a, b) in enumerate(zip(old.equations, new.equations, strict=True)):
             if a is b or a == b:
                 continue
@@ -173,6 +175,16 @@ class _Pairs:
                     return False
                 if not self.program(before, after, at or _NOWHERE):
                     return False
+        return True
+
+    def _captured(self, old: Listing, new: Listing, outer: Frame | None) -> bool:
+        used = None if old.constants == new.constants else _first_uses(new)
+        for index, (a, b) in enumerate(zip(old.constants, new.constants, strict=True)):
+            found = relate_types(a, b)
+            if found is None:
+                return False
+            at = place(new, used[index]) if used and index in used else outer
+            self._keep(found, at or outer, counts=False)
         return True
 
     def _outputs(self, old: Listing, new: Listing, outer: Frame | None) -> bool:
@@ -242,15 +254,16 @@ class _Pairs:
 _NOWHERE = Frame("", 0, "", 0, True)
 
 
-def _used(listing: Listing, variable: int) -> Frame | None:
-    """Where a captured constant is first used."""
+def _first_uses(listing: Listing) -> dict[int, int]:
+    """The equation that takes each variable first."""
+    found: dict[int, int] = {}
     position = 0
     for index, text in enumerate(listing.equations):
         taken = text.split("\t", 2)[1].split(" ").count("$")
-        if variable in listing.wires[position : position + taken]:
-            return place(listing, index)
+        for variable in listing.wires[position : position + taken]:
+            found.setdefault(variable, index)
         position += taken
-    return None
+    return found
 
 
 def _repeated(old: Listing, new: Listing, alignment: Alignment) -> tuple[Repeated, ...] | None:

@@ -94,7 +94,9 @@ def _opening(
     program = origin(view)
     if not told:
         what = "no such misses" if view.verdicts else "no misses"
-        because = "" if view.verdicts else ": JAX served every call from its caches, or ran none"
+        because = ""
+        if not view.verdicts and not view.losses():
+            because = ": JAX served every call from its caches, or ran none"
         yield from _wrapped(f"retrace: {what} in {program}{because}", width, 9)
         return
     misses = count(total.misses, "miss", "misses")
