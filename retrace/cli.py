@@ -120,6 +120,10 @@ def run(
     append: Annotated[
         bool, typer.Option("--append", help="Add to the recording that DIR holds.")
     ] = False,
+    redact: Annotated[
+        bool,
+        typer.Option("--redact", help="Record no values, no source, no paths outside."),
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No summary at the end.")] = False,
 ) -> Callable[[], int]:
     """Run a program unchanged, record every miss, and close with a short summary.
@@ -133,6 +137,9 @@ def run(
         )
     if force and append:
         raise UsageError("--force replaces and --append keeps: pass one of them")
+    if redact:
+        # By the environment, so that it holds for what the program starts as well.
+        os.environ["RETRACE_REDACT"] = "1"
     return lambda: _launch(arguments, module, out, force=force, append=append, quiet=quiet)
 
 
@@ -156,6 +163,10 @@ def report(
         str, typer.Option("--sort", metavar="|".join(SORTS), help="What comes first.")
     ] = "seconds",
     keys: Annotated[bool, typer.Option("--keys", help="Write out the cache keys.")] = False,
+    redact: Annotated[
+        bool,
+        typer.Option("--redact", help="Tell no values, no source, no paths outside."),
+    ] = False,
     fail_on: Annotated[
         list[str] | None,
         typer.Option(
@@ -175,7 +186,7 @@ def report(
     for option, code in (("--cause", cause), *(("--fail-on", code) for code in fail_on or ())):
         if code is not None:
             _one_of(option, code, codes)
-    view = read_at_last(directories or [])
+    view = read_at_last(directories or [], redact=redact)
     verdicts = selected(view, function, cause)
     text = _report(view, verdicts, format, sort, keys, output)
     console.write(text, output, commands=format == "github")
@@ -339,7 +350,7 @@ def _one_of(option: str, value: str, known: Sequence[str]) -> None:
         raise UsageError(f"{option} does not know {value!r}{guess}")
 
 
-def read_view(directories: list[Path]) -> View:
+def read_view(directories: list[Path], *, redact: bool = False) -> View:
     """What was recorded, explained; the newest recording where none is named."""
     from retrace.present.view import View
     from retrace.reason.verdict import judge
@@ -347,12 +358,16 @@ def read_view(directories: list[Path]) -> View:
     from retrace.store.reader import read
 
     recording = read(directories or [newest()])
+    if redact:
+        from retrace.store.redaction import Redaction, project_folders
+
+        recording = Redaction(project_folders(console.here())).recording(recording)
     return View(recording, judge(recording), console.here())
 
 
-def read_at_last(directories: list[Path]) -> View:
+def read_at_last(directories: list[Path], *, redact: bool = False) -> View:
     """As `read_view`, in a process that shows what was read and ends."""
-    view = read_view(directories)
+    view = read_view(directories, redact=redact)
     # To free them one by one took a tenth of a report's time: a ring is left to the exit.
     kept: list[object] = [view]
     kept.append(kept)

@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 _SIZES = re.compile(r"\[([^\]]*)\]")
 _SIZE = re.compile("[0-9]{1,18}")
-_NUMBER = re.compile(r"(?<![\w.])-?\d+(?![\w.])")
+_NUMBER = re.compile(r"(?<![\w.])-?\d+(?![\w.])|#[0-9a-f]{12}")
+"""Or what stands for one in a recording that was redacted."""
 _INNER = re.compile(r"@[0-9a-f]{32}")
 
 _VALUES = frozenset(

@@ -64,6 +64,7 @@ def _relative(file: str, here: str) -> str:
 
 
 def _data(text: str) -> str:
+    text = text.replace("##[", "#\\x23[")  # an older form, which is obeyed anywhere in a line
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 

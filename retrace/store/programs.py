@@ -61,6 +61,10 @@ class Shelf:
         self._known: set[str] = set()
         self._open = False
 
+    def holds(self, id: str) -> bool:
+        """Whether a program is written already."""
+        return id in self._known
+
     def put(self, listings: Iterable[Listing]) -> None:
         """Write those that are not written yet, in one append. Raises OSError."""
         new = [listing for listing in listings if listing.id not in self._known]
