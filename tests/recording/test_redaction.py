@@ -19,7 +19,7 @@ from tests.hostile import commands
 
 ROOT = Path(__file__).parents[2]
 RUN = (sys.executable, "-m", "retrace", "run")
-PROGRAM = Path(__file__).parent / "programs" / "secrets.py"
+PROGRAM = Path(__file__).parent / "programs" / "confidential.py"
 OUTSIDE = """
 import functools, jax
 
@@ -141,7 +141,7 @@ def hashes(text: str) -> set[str]:
     return {one for one in found if re.search("[a-f]", one)}
 
 
-def test_no_hash_can_be_tried_out(home: Path) -> None:
+def test_no_hash_can_be_tried_out(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # What is hashed without a key, whoever knows the program could hash again with each
     # of a million PINs in it.
     plain = hashes(files(home / "whole") + unpacked(home / "whole"))
@@ -149,6 +149,11 @@ def test_no_hash_can_be_tried_out(home: Path) -> None:
     assert len(plain) > 50
     assert len(hidden) > 50
     assert not plain & hidden
+    monkeypatch.chdir(home)
+    command = ("report", "--redact", "--keys", "--format", "json", "whole")
+    once, again = (hashes(commands.run(*command).out) for _ in range(2))
+    assert len(once) > 50
+    assert not once & again, "the key is no secret"
 
 
 def test_equal_values_are_told_at_one_place_alone(home: Path) -> None:
