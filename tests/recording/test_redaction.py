@@ -137,7 +137,7 @@ def test_the_explanations_are_the_same(home: Path, monkeypatch: pytest.MonkeyPat
 
 
 def hashes(text: str) -> set[str]:
-    found = re.findall(r"(?<![0-9a-z])[0-9a-f]{8,}(?![0-9a-z])", text)
+    found = re.findall(r"(?<![0-9a-z.])[0-9a-f]{8,}(?![0-9a-z])", text)  # no digits of a float
     return {one for one in found if re.search("[a-f]", one)}
 
 
