@@ -67,7 +67,11 @@ def check(
     if update or compared:
         _hold(view, found, kept or baseline.Baseline(), over, update=update)
     if format == "github":
-        console.write(to_github(view, [v for v in view.verdicts if v.miss.id in over.ids]), None)
+        console.write(
+            to_github(view, [v for v in view.verdicts if v.miss.id in over.ids]),
+            None,
+            commands=True,
+        )
         for head in over.heads:
             console.say(head)
     elif over.heads:

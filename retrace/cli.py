@@ -120,6 +120,10 @@ def run(
     append: Annotated[
         bool, typer.Option("--append", help="Add to the recording that DIR holds.")
     ] = False,
+    redact: Annotated[
+        bool,
+        typer.Option("--redact", help="Record no values, no source, no paths outside."),
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No summary at the end.")] = False,
 ) -> Callable[[], int]:
     """Run a program unchanged, record every miss, and close with a short summary.
@@ -133,6 +137,9 @@ def run(
         )
     if force and append:
         raise UsageError("--force replaces and --append keeps: pass one of them")
+    if redact:
+        # By the environment, so that it holds for what the program starts as well.
+        os.environ["RETRACE_REDACT"] = "1"
     return lambda: _launch(arguments, module, out, force=force, append=append, quiet=quiet)
 
 
@@ -156,6 +163,10 @@ def report(
         str, typer.Option("--sort", metavar="|".join(SORTS), help="What comes first.")
     ] = "seconds",
     keys: Annotated[bool, typer.Option("--keys", help="Write out the cache keys.")] = False,
+    redact: Annotated[
+        bool,
+        typer.Option("--redact", help="Tell no values, no source, no paths outside."),
+    ] = False,
     fail_on: Annotated[
         list[str] | None,
         typer.Option(
@@ -175,9 +186,10 @@ def report(
     for option, code in (("--cause", cause), *(("--fail-on", code) for code in fail_on or ())):
         if code is not None:
             _one_of(option, code, codes)
-    view = read_at_last(directories or [])
+    view = read_at_last(directories or [], redact=redact)
     verdicts = selected(view, function, cause)
-    console.write(_report(view, verdicts, format, sort, keys, output), output)
+    text = _report(view, verdicts, format, sort, keys, output)
+    console.write(text, output, commands=format == "github")
     failing = [verdict for verdict in verdicts if verdict.cause.value in (fail_on or ())]
     if failing:
         found = ", ".join(dict.fromkeys(verdict.cause.value for verdict in failing))
@@ -286,6 +298,7 @@ def _launch(
 
 def _summarise(directory: Path, *, newest: bool) -> None:
     from retrace.present.terminal import summary
+    from retrace.present.words import inert
     from retrace.store.place import holds_recording
 
     if not holds_recording(directory):
@@ -301,7 +314,8 @@ def _summarise(directory: Path, *, newest: bool) -> None:
         shown = shown[len(here) + 1 :]
     width, paint = console.terminal(sys.stderr)
     try:
-        sys.stderr.write("\n" + summary(view, shown, newest=newest, width=width, paint=paint))
+        text = summary(view, shown, newest=newest, width=width, paint=paint)
+        sys.stderr.write("\n" + inert(text))
         sys.stderr.flush()
     except (OSError, AttributeError, ValueError):
         pass  # the program closed stderr, or its reader has gone
@@ -336,7 +350,7 @@ def _one_of(option: str, value: str, known: Sequence[str]) -> None:
         raise UsageError(f"{option} does not know {value!r}{guess}")
 
 
-def read_view(directories: list[Path]) -> View:
+def read_view(directories: list[Path], *, redact: bool = False) -> View:
     """What was recorded, explained; the newest recording where none is named."""
     from retrace.present.view import View
     from retrace.reason.verdict import judge
@@ -344,12 +358,16 @@ def read_view(directories: list[Path]) -> View:
     from retrace.store.reader import read
 
     recording = read(directories or [newest()])
+    if redact:
+        from retrace.store.redaction import Redaction, project_folders
+
+        recording = Redaction(project_folders(console.here())).recording(recording)
     return View(recording, judge(recording), console.here())
 
 
-def read_at_last(directories: list[Path]) -> View:
+def read_at_last(directories: list[Path], *, redact: bool = False) -> View:
     """As `read_view`, in a process that shows what was read and ends."""
-    view = read_view(directories)
+    view = read_view(directories, redact=redact)
     # To free them one by one took a tenth of a report's time: a ring is left to the exit.
     kept: list[object] = [view]
     kept.append(kept)

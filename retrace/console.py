@@ -12,10 +12,10 @@ from retrace.errors import UsageError
 
 def say(text: str) -> None:
     """One line on stderr."""
-    from retrace.present.words import clean
+    from retrace.present.words import clean, inert
 
     try:
-        sys.stderr.write(f"retrace: {clean(text, None)}\n")
+        sys.stderr.write(f"retrace: {inert(clean(text, None))}\n")
         sys.stderr.flush()
     except (BrokenPipeError, AttributeError):
         pass
@@ -42,8 +42,18 @@ def terminal(stream: Any, output: Path | None = None) -> tuple[int, Any]:
     return width, colour if coloured else plain
 
 
-def write(text: str, output: Path | None) -> None:
-    """Text to stdout, or into a file; raises UsageError where that cannot be written."""
+def write(text: str, output: Path | None, *, commands: bool = False) -> None:
+    """Text to stdout, or into a file; raises UsageError where that cannot be written.
+
+    Args:
+        text: what to write.
+        output: the file; None, or `-`, for stdout.
+        commands: whether GitHub is to read commands in it.
+    """
+    from retrace.present.words import inert
+
+    if not commands:
+        text = inert(text)
     if output is not None and str(output) != "-":
         try:
             output.write_text(text, encoding="utf-8", errors="backslashreplace")

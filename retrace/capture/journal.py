@@ -5,15 +5,18 @@ from __future__ import annotations
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from retrace.capture.background import Task
 from retrace.jax_internals.backend import running
-from retrace.model import JSON, CallSite, Function, Key, Listing, Stage
+from retrace.model import JSON, CallSite, Function, Key, Listing, Program, Stage
 from retrace.store.schema import PARTS, encode_call_site, encode_function
 from retrace.store.writer import Writer
+
+if TYPE_CHECKING:
+    from retrace.store.redaction import Redaction
 
 _MOST_OPEN = 100_000
 """So many misses can be amended; older ones have long been complete."""
@@ -93,7 +96,8 @@ class Journal:
 
     def replace(self, number: int, function: Function, key: Key, fields: dict[str, JSON]) -> None:
         """An operation that began with its body is known now."""
-        self.amend(number, {**fields, **_encode(function, key, None)})
+        if writers := self._writers.get(number, ()):
+            self._write(partial(_replace, number, function, key, fields, writers))
 
     def listings(self, number: int, listings: Sequence[Listing]) -> None:
         """The text of a miss's program, and of those inside it."""
@@ -138,12 +142,51 @@ def _begin(
     writers: tuple[Writer, ...],
     bodies: tuple[Function, ...],
 ) -> None:
-    encoded = _encode(function, key, site)
-    described = [encode_function(body) for body in bodies]
-    # The same objects again and again: their parts need not be encoded each time.
-    shared = {"config": key.config, "call_site": site}
+    for redaction, told in _by_redaction(writers):
+        fields, config, place = line, key.config, site
+        if redaction is None:
+            encoded = _encode(function, key, site)
+            described = [encode_function(body) for body in bodies]
+        else:
+            place = None
+            hidden = redaction.key(key, function.site)
+            config = hidden.config
+            where = site and redaction.call_site(site)
+            encoded = _encode(redaction.function(function), hidden, where)
+            described = [encode_function(redaction.function(body)) for body in bodies]
+            fields = {**line, "thread": redaction.thread(str(line["thread"]))}
+        # The same objects again and again: their parts need not be encoded each time.
+        shared = {"config": config, "call_site": place}
+        for writer in told:
+            writer.miss(number, fields, encoded, described, shared)
+
+
+def _by_redaction(
+    writers: Iterable[Writer],
+) -> Iterator[tuple[Redaction | None, list[Writer]]]:
+    """The writers that are told everything, and then each of the others."""
+    whole = [writer for writer in writers if writer.redaction is None]
+    if whole:
+        yield None, whole
     for writer in writers:
-        writer.miss(number, line, encoded, described, shared)
+        if writer.redaction is not None:
+            yield writer.redaction, [writer]
+
+
+def _replace(
+    number: int,
+    function: Function,
+    key: Key,
+    fields: dict[str, JSON],
+    writers: tuple[Writer, ...],
+) -> None:
+    for redaction, told in _by_redaction(writers):
+        if redaction is None:
+            encoded = _encode(function, key, None)
+        else:
+            hidden = redaction.key(key, function.site)
+            encoded = _encode(redaction.function(function), hidden, None)
+        _amend(number, {**fields, **encoded}, tuple(told))
 
 
 def _stages(fields: dict[str, JSON]) -> Mapping[Stage, float]:
@@ -154,7 +197,23 @@ def _amend(number: int, fields: dict[str, JSON], writers: tuple[Writer, ...]) ->
     kinds = [kind for kind in PARTS if kind in fields]
     for writer in writers:
         parts = {kind: writer.part(kind, fields[kind]) for kind in kinds}
-        writer.amend(number, {**fields, **parts})
+        hidden = {} if writer.redaction is None else _hidden(fields, writer.redaction)
+        writer.amend(number, {**fields, **parts, **hidden})
+
+
+def _hidden(fields: dict[str, Any], redaction: Redaction) -> dict[str, JSON]:
+    """What an amendment says instead where it is redacted."""
+    found: dict[str, JSON] = {}
+    if (program := fields.get("program")) is not None:
+        hash_, equations = program
+        told = redaction.program(Program(hash_, equations, fields.get("listing")))
+        found["program"] = [told.hash, told.equations]
+        if told.listing is not None:
+            found["listing"] = told.listing
+    if (cache := fields.get("persistent_cache")) is not None:
+        outcome, key, reason = cache
+        found["persistent_cache"] = [outcome, redaction.cache_key(key), reason]
+    return found
 
 
 def _encode(function: Function, key: Key, site: CallSite | None) -> dict[str, JSON]:

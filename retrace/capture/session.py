@@ -191,7 +191,12 @@ def describe_run() -> Run:
 def _file_writer(directory: Path) -> Writer:
     run = describe_run()
     programs = File(directory / f"{run.id}{SUFFIX}")
-    return Writer(File(directory / f"{run.id}.jsonl"), run, programs)
+    redaction = None
+    if os.environ.get("RETRACE_REDACT", "0") not in ("", "0"):
+        from retrace.store.redaction import Redaction, roots_of
+
+        redaction = Redaction(roots_of(run.argv))
+    return Writer(File(directory / f"{run.id}.jsonl"), run, programs, redaction)
 
 
 def start(directory: Path) -> None:

@@ -6,7 +6,9 @@ import re
 from typing import NamedTuple
 
 _SIZES = re.compile(r"\[([^\]]*)\]")
-_NUMBER = re.compile(r"(?<![\w.])-?\d+(?![\w.])")
+_SIZE = re.compile("[0-9]{1,18}")
+_NUMBER = re.compile(r"(?<![\w.])-?\d+(?![\w.])|#[0-9a-f]{12}")
+"""Or what stands for one in a recording that was redacted."""
 _INNER = re.compile(r"@[0-9a-f]{32}")
 
 _VALUES = frozenset(
@@ -100,7 +102,7 @@ def _types(old: str, new: str, found: _Found) -> bool:
         if before == after:
             continue
         x, y = before.split(","), after.split(",")
-        if len(x) != len(y) or not all(part.isdigit() for part in (*x, *y)):
+        if len(x) != len(y) or not all(map(_SIZE.fullmatch, (*x, *y))):
             return False
         found.dims += [(int(p), int(q)) for p, q in zip(x, y, strict=True) if p != q]
         changed = True

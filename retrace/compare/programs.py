@@ -28,6 +28,8 @@ from retrace.model import Frame, Listing
 
 Kind: TypeAlias = Literal["identical", "shapes-only", "constants-only", "repeated", "different"]
 
+_DEEPEST = 40
+"""Programs inside programs, as far as they are compared."""
 _MOST_LOOPS = 200
 _CHANGED_BLOCK = 64
 """Primitives of a repeated block that are named at most."""
@@ -124,6 +126,7 @@ class _Pairs:
 
     def __init__(self, listings: Listings) -> None:
         self._listings = listings
+        self._depth = 0
         self._known: dict[tuple[str, str], bool] = {}
         self._relations: dict[tuple[str, str], Relation | None] = {}
         self._dims: set[tuple[int, int]] = set()
@@ -153,12 +156,16 @@ class _Pairs:
         """Whether both are of one form; what differs is kept."""
         known = self._known.get((old.hash, new.hash))
         if known is None:
-            # A hostile recording may hold a program inside itself.
+            # A hostile recording may hold a program inside itself, or in a chain without end.
             self._known[old.hash, new.hash] = False
-            if len(old.equations) == len(new.equations):
+            self._depth += 1
+            if self._depth > _DEEPEST:
+                known = False
+            elif len(old.equations) == len(new.equations):
                 known = self._program(old, new, outer)
             else:
                 known = self._unrolled(old, new, outer)
+            self._depth -= 1
             self._known[old.hash, new.hash] = known
         return known
 
@@ -178,12 +185,7 @@ class _Pairs:
             self._dims.update(found.dims)
             if outer is None and found.dims:
                 self._note_input(index, a, b)
-        for index, (a, b) in enumerate(zip(old.constants, new.constants, strict=True)):
-            found = relate_types(a, b)
-            if found is None:
-                return False
-            self._keep(found, _used(new, index) or outer, counts=False)
-        return all(
+        return self._captured(old, new, outer) and all(
             a is b or a == b or self._equation(old, a, new, b, place(new, index) or outer)
             for index, (a, b) in enumerate(zip(old.equations, new.equations, strict=True))
         )
@@ -210,6 +212,16 @@ class _Pairs:
         blocks = _repeated(old, new, self.alignment(old, new), outer)
         self._repeats.update(dict.fromkeys(blocks or ()))
         return blocks is not None
+
+    def _captured(self, old: Listing, new: Listing, outer: Frame | None) -> bool:
+        used = None if old.constants == new.constants else _first_uses(new)
+        for index, (a, b) in enumerate(zip(old.constants, new.constants, strict=True)):
+            found = relate_types(a, b)
+            if found is None:
+                return False
+            at = place(new, used[index]) if used and index in used else outer
+            self._keep(found, at or outer, counts=False)
+        return True
 
     def _outputs(self, old: Listing, new: Listing, outer: Frame | None) -> bool:
         if len(old.outputs) != len(new.outputs):
@@ -291,15 +303,16 @@ def _somewhere(at: Frame | None) -> Frame | None:
     return None if at is _NOWHERE else at
 
 
-def _used(listing: Listing, variable: int) -> Frame | None:
-    """Where a captured constant is first used."""
+def _first_uses(listing: Listing) -> dict[int, int]:
+    """The equation that takes each variable first."""
+    found: dict[int, int] = {}
     position = 0
     for index, text in enumerate(listing.equations):
         taken = text.split("\t", 2)[1].split(" ").count("$")
-        if variable in listing.wires[position : position + taken]:
-            return place(listing, index)
+        for variable in listing.wires[position : position + taken]:
+            found.setdefault(variable, index)
         position += taken
-    return None
+    return found
 
 
 def _repeated(

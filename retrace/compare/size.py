@@ -14,7 +14,11 @@ from retrace.compare.repeats import runs
 from retrace.model import Frame, Listing, Stack
 
 _DEEPEST = 40
-_LENGTH = re.compile(r"\tlength=(\d+)")
+_LENGTH = re.compile(r"\tlength=([0-9]{1,18})(?![0-9])")
+_MOST_TRIPS = 1 << 62
+_BUDGET = 4_000_000
+"""Frames of the rows of programs that stand inside others again, after which no more are
+followed: a hostile recording holds programs inside programs without end."""
 _FEWEST_TIMES = 8
 _FEWEST_EQUATIONS = 24
 """A block that is repeated less is not worth a word."""
@@ -48,12 +52,21 @@ class Unrolled(NamedTuple):
         return (self.times - 1) * len(self.primitives)
 
 
-def samples(programs: Iterable[Listing], listings: Mapping[str, Listing]) -> dict[Sample, Amount]:
+class Samples(dict[Sample, Amount]):
+    """The equations of programs, by stack and primitive."""
+
+    whole = True
+    """Whether all programs inside programs were followed."""
+
+
+def samples(programs: Iterable[Listing], listings: Mapping[str, Listing]) -> Samples:
     """The equations of programs, by stack and primitive."""
     walk = _Walk(listings)
     for program in programs:
         walk.program(program, 1, 1, (), 0)
-    return {sample: Amount(*walk.found[sample]) for sample in walk.found}
+    found = Samples({sample: Amount(*walk.found[sample]) for sample in walk.found})
+    found.whole = walk.budget > 0
+    return found
 
 
 class _Walk:
@@ -61,6 +74,7 @@ class _Walk:
         self.found: dict[Sample, list[int]] = {}
         self._listings = listings
         self._groups: dict[str, Counter[tuple[str, int]]] = {}
+        self.budget = _BUDGET
 
     def program(self, listing: Listing, times: int, trips: int, outer: Stack, depth: int) -> None:
         groups = self._groups.get(listing.id)
@@ -68,6 +82,11 @@ class _Walk:
             places = listing.places or [-1] * len(listing.equations)
             groups = Counter(zip(listing.equations, places, strict=True))
             self._groups[listing.id] = groups
+        else:
+            # The first time, the work is in proportion to the recording.
+            self.budget -= len(groups) * (8 + len(outer))
+            if self.budget <= 0:
+                return
         for (text, at), number in groups.items():
             stack = (*(listing.stacks[at] if at >= 0 else ()), *outer)
             row = self.found.setdefault(Sample(primitive(text), stack), [0, 0])
@@ -77,10 +96,11 @@ class _Walk:
                 continue
             name, length = primitive(text), _LENGTH.search(text)
             inside = trips * (int(length[1]) if name == "scan" and length else 1)
-            for hash_ in inner(text):
+            for hash_, copies in Counter(inner(text)).items():
                 sub = self._listings.get(listing.inner.get(hash_, ""))
                 if sub is not None:
-                    self.program(sub, number * times, inside, stack, depth + 1)
+                    amount = min(number * times * copies, _MOST_TRIPS)
+                    self.program(sub, amount, min(inside, _MOST_TRIPS), stack, depth + 1)
 
 
 def _each(programs: Iterable[Listing], listings: Mapping[str, Listing]) -> Iterator[Listing]:

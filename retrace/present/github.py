@@ -38,7 +38,9 @@ def report(view: View, verdicts: Sequence[Verdict] | None = None) -> str:
 def _annotation(view: View, group: Group) -> str:
     verdict = group.shown
     file, line = _place(verdict)
-    at = "" if file is None else f"file={_property(_relative(file, view.bases[0]))},"
+    at = ""
+    if file is not None:
+        at = f"file={_property(clean(_relative(file, view.bases[0]), None))},"
     if file is not None and line is not None:
         at += f"line={line},"
     said = [explanation(view, verdict), f"Cost: {seconds(group.seconds)}."]
@@ -62,6 +64,7 @@ def _relative(file: str, here: str) -> str:
 
 
 def _data(text: str) -> str:
+    text = text.replace("##[", "#\\x23[")  # an older form, which is obeyed anywhere in a line
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from retrace.compare.lines import own_frame
-from retrace.compare.size import Amount, Sample, Unrolled
+from retrace.compare.size import Samples, Unrolled
 from retrace.model import Frame
 from retrace.present.program import at
 from retrace.present.view import View
@@ -19,7 +19,7 @@ _MOST_BLOCKS = 5
 def table(
     view: View,
     programs: int,
-    samples: Mapping[Sample, Amount],
+    samples: Samples,
     blocks: Sequence[Unrolled],
     width: int = 80,
 ) -> str:
@@ -53,6 +53,8 @@ def table(
         rest = sum(amounts[0] for _, amounts in worst[_MOST_LINES:])
         lines = count(len(worst) - _MOST_LINES, "more line")
         out.append(f"{rest:>10,} {100 * rest / total:>5.1f} % {'':>10}   {lines}")
+    if not samples.whole:
+        out.append(f"{'':>10} {'':>7} {'':>10}   and what lies deeper was not counted")
     for block in blocks[:_MOST_BLOCKS]:
         what = listed([clean(name, 24) for name in block.primitives], 4)
         out += [

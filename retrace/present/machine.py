@@ -32,21 +32,25 @@ def report(
         keys: whether each miss carries its cache key.
     """
     told = view.verdicts if verdicts is None else verdicts
+    # First, as it may come upon a program that cannot be read, which its run then says.
+    misses = [miss_report(view, verdict, keys=keys) for verdict in told]
     return {
         "schema": SCHEMA,
         "runs": [_run(run) for run in view.recording.runs],
         "summary": _summary(view, told),
         "functions": _functions(view, told),
-        "misses": [miss_report(view, verdict, keys=keys) for verdict in told],
+        "misses": misses,
     }
 
 
 def encode(fields: Object) -> str:
     """One line of JSON, in ASCII: names may hold what no encoding takes."""
     try:
-        return json.dumps(fields, allow_nan=False) + "\n"
+        text = json.dumps(fields, allow_nan=False)
     except ValueError:  # rare, and the walk costs as much as the encoding
-        return json.dumps(_finite(fields), allow_nan=False) + "\n"
+        text = json.dumps(_finite(fields), allow_nan=False)
+    # GitHub obeys `##[error]` anywhere in a log; in JSON it can only stand in a string.
+    return text.replace("##[", "#\\u0023[") + "\n"
 
 
 def miss_report(view: View, verdict: Verdict, *, keys: bool = False) -> Object:

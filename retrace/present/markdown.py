@@ -14,6 +14,8 @@ from retrace.present.view import Group, Sort, View
 from retrace.present.words import clean, count, name, seconds
 
 _SPECIAL = re.compile(r"([\\*_\[\]<>#|~$&])")
+_LINKED = re.compile(r"(@(?=\w)|://(?=\S)|\bwww\.(?=\S))", re.IGNORECASE)
+"""What GitHub makes a mention or a link of, which would tell somebody of the report."""
 _SPAN = re.compile(r"`([^`]*)`")
 
 
@@ -25,7 +27,7 @@ def escaped(text: str) -> str:
 
 
 def _plain(text: str) -> str:
-    return _SPECIAL.sub(r"\\\1", text).replace("`", "\\`")
+    return _LINKED.sub(r"\1<!-- -->", _SPECIAL.sub(r"\\\1", text).replace("`", "\\`"))
 
 
 def code(text: str) -> str:

@@ -108,7 +108,11 @@ def _opening(
     if not counted:
         none = program is not None or not view.verdicts
         what = "no misses" if none else "no such misses"
-        because = ": JAX served every call from its caches, or ran none" if none else ""
+        because = (
+            ": JAX served every call from its caches, or ran none"
+            if none and not view.losses()
+            else ""
+        )
         yield from _wrapped(f"retrace: {what} in {program or origin(view)}{because}", width, 9)
         return
     misses = count(total.misses, "miss", "misses")

@@ -11,12 +11,7 @@ from collections.abc import Sequence
 
 from retrace.model import CallSite, Function, Miss, Stage
 
-# Terminal control codes, line breaks, marks that turn the direction of writing,
-# and halves of surrogate pairs, which no encoding takes.
-_UNPRINTABLE = re.compile(
-    "[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb"
-    "\ud800-\udfff]"
-)
+_COMMAND = re.compile(r"^(\s*)::", re.MULTILINE)
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]{4,}")
 _CELL = re.compile(r"In \[(\d+| )\]")
 _PACKAGES = re.compile(r"^.*[/\\](?:site|dist)-packages[/\\]")
@@ -26,13 +21,28 @@ LONG = 72
 
 
 def clean(text: object, limit: int | None = LONG) -> str:
-    """Text that a terminal shows as it is: no control codes, no addresses, not too long."""
+    """Text that a terminal shows as it is: no control codes, no addresses, not too long.
+
+    What Unicode calls not printable is written as an escape: control codes, line breaks,
+    marks that turn the direction of writing or are invisible, halves of surrogate pairs.
+    """
     said = text if isinstance(text, str) else str(text)
     if limit is not None and len(said) > 4 * limit:
         said = cut(said, 2 * limit)  # a hostile megabyte is not searched as a whole
     said = _ADDRESS.sub("", said)
-    said = _UNPRINTABLE.sub(lambda found: ascii(found[0])[1:-1], said)
+    if not said.isprintable():
+        said = "".join([one if one.isprintable() else ascii(one)[1:-1] for one in said])
     return said if limit is None else cut(said, limit)
+
+
+def inert(text: str) -> str:
+    """Lines of which none is a workflow command, should GitHub read them in a log.
+
+    It obeys `::error` at the beginning of a line, and `##[error]` anywhere.
+    """
+    if "::" in text:
+        text = _COMMAND.sub(r"\1:\\x3a", text)
+    return text.replace("##[", "#\\x23[")
 
 
 def cut(text: str, limit: int) -> str:

@@ -20,22 +20,37 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from retrace.model import Frame, Listing, Stack
+from retrace.model import Frame, Listing, Run, Stack
+from retrace.store.schema import LONGEST_LINE, check_items
 
 if TYPE_CHECKING:
     from retrace.store.writer import Sink
 
 BEGINNING = '{"listings":'
+PACKED = ',"packed":"'
 SUFFIX = ".programs"
 
 _PACKED_FROM = 4096
-_LONGEST_BLOCK = 1 << 29
-"""Characters that a reader unpacks at most."""
-_MOST_HELD = 2_000_000
-"""Equations that a library keeps unpacked, beyond those of the latest blocks."""
-_FEWEST_BLOCKS = 4
+_LARGEST = 1 << 62
+_WHOLE = {int}
+_LONGEST_BLOCK = 1 << 27
+"""Bytes of a block that a reader unpacks at most."""
+_MOST_KEPT = 1 << 28
+"""Bytes of blocks whose programs a reader keeps; those that were asked for first go first."""
+_MOST_UNPACKED = 1 << 32
+"""Bytes that a reader unpacks in all: a hostile block is a thousandth of what it unpacks to."""
 _ID = re.compile(r'"([^"\\]+)"')
-_NONSENSE = (TypeError, ValueError, LookupError, AttributeError, OverflowError, zlib.error)
+_NONSENSE = (
+    TypeError,
+    ValueError,
+    LookupError,
+    AttributeError,
+    OverflowError,
+    RecursionError,
+    zlib.error,
+)
+"""What decoding raises on what is not ours."""
+_UNREADABLE = "unreadable programs"
 
 
 class Shelf:
@@ -45,6 +60,10 @@ class Shelf:
         self._sink = sink
         self._known: set[str] = set()
         self._open = False
+
+    def holds(self, id: str) -> bool:
+        """Whether a program is written already."""
+        return id in self._known
 
     def put(self, listings: Iterable[Listing]) -> None:
         """Write those that are not written yet, in one append. Raises OSError."""
@@ -94,7 +113,7 @@ def encode(listings: Sequence[Listing]) -> str:
     if len(block) < _PACKED_FROM:
         return f'{BEGINNING}{ids},"block":{block}}}'
     packed = b64encode(zlib.compress(block.encode(), 6)).decode()
-    return f'{BEGINNING}{ids},"packed":"{packed}"}}'
+    return f'{BEGINNING}{ids}{PACKED}{packed}"}}'
 
 
 def _dumps(value: object) -> str:
@@ -122,14 +141,28 @@ def _relative(listing: Listing) -> list[int]:
 
 def decode(line: str) -> Iterator[Listing]:
     """The listings of a line; raises one of `_NONSENSE` on what is not ours."""
-    fields = json.loads(line)
-    block = fields.get("block")
-    if block is None:
-        unpacking = zlib.decompressobj()
-        data = unpacking.decompress(b64decode(fields["packed"]), _LONGEST_BLOCK)
-        if unpacking.unconsumed_tail:
-            raise ValueError("a block too long")
-        block = json.loads(data)
+    yield from _listings(_unpacked(line))
+
+
+def _unpacked(line: str) -> str | bytes:
+    """The block of a line."""
+    if len(line) > LONGEST_LINE:
+        raise ValueError("a line too long")
+    begun = line.find(PACKED, 0, line.find("]") + len(PACKED) + 1)
+    if begun < 0:
+        return line
+    unpacking = zlib.decompressobj()
+    packed = line[begun + len(PACKED) : -len('"}')]
+    data = unpacking.decompress(b64decode(packed), _LONGEST_BLOCK)
+    if unpacking.unconsumed_tail:
+        raise ValueError("a block too long")
+    return data
+
+
+def _listings(text: str | bytes) -> Iterator[Listing]:
+    check_items(text)
+    block = json.loads(text)
+    block = block.get("block", block)
     texts: list[str] = [*map(_text, block["texts"])]
     shapes = [_shape(text) for text in texts]
     frames = [_frame(row) for row in block["frames"]]
@@ -141,12 +174,13 @@ def _listing(
     row: Any, texts: list[str], shapes: list[tuple[int, int]], frames: list[Frame]
 ) -> Listing:
     id_, hash_, size, types, constants, equations, wires, places, stacks, outputs, inner = row
+    _check_whole(size, *equations, *wires, *places)
     inputs = tuple([_text(type_) for type_ in types])
     made = len(inputs)
     absolute: list[int] = []
     distances = iter(wires)
-    for index in equations:
-        taken, results = shapes[int(index)]
+    for index in cast(list[int], equations):
+        taken, results = shapes[index]
         for _ in range(taken):
             distance = next(distances, 0)
             if not 0 < distance <= made:
@@ -162,7 +196,7 @@ def _listing(
     return Listing(
         id=_text(id_),
         hash=_text(hash_),
-        size=max(0, int(size)),
+        size=min(max(0, size), _LARGEST),
         inputs=inputs,
         constants=tuple(map(_text, constants)),
         equations=[texts[index] for index in equations],
@@ -174,6 +208,11 @@ def _listing(
     )
 
 
+def _check_whole(*numbers: Any) -> None:
+    if not _WHOLE.issuperset(map(type, numbers)):
+        raise TypeError("whole numbers expected")
+
+
 def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError("text expected")
@@ -182,55 +221,53 @@ def _text(value: Any) -> str:
 
 def _frame(row: Any) -> Frame:
     file, line, function, first, library = row
-    return Frame(_text(file), int(line), _text(function), int(first), bool(library))
-
-
-def _held(block: list[Listing]) -> int:
-    return sum(len(listing.equations) for listing in block)
+    _check_whole(line, first)
+    line, first = min(line, _LARGEST), min(first, _LARGEST)
+    return Frame(_text(file), line, _text(function), first, bool(library))
 
 
 class Library(Mapping[str, Listing]):
-    """The programs of a recording; nothing is read before the first is asked for."""
+    """The programs of a recording; nothing is read before the first is asked for.
+
+    What cannot be read is counted among the losses of its run.
+    """
 
     def __init__(self) -> None:
-        self._paths: list[Path] = []
-        self._lines: list[str] = []
-        self._blocks: dict[str, str] = {}
+        self._paths: list[tuple[Path, Run]] = []
+        self._lines: list[tuple[str, Run | None]] = []
+        self._blocks: dict[str, tuple[str, Run | None]] = {}
         """The line that holds a listing, by the listing's id."""
-        self._listings: dict[str, Listing] = {}
-        self._unpacked: dict[str, list[Listing]] = {}
-        """The listings that were unpacked of a line, the latest line last."""
+        self._kept: dict[str, tuple[int, dict[str, Listing]]] = {}
+        """The listings of a line, and how long its block is."""
+        self._size = 0
+        """Of the blocks that are kept."""
+        self._unpacked = 0
+        self._unreadable: set[str] = set()
+        """Lines, and ids that their lines do not hold."""
 
-    def add_file(self, path: Path) -> None:
+    def add_file(self, path: Path, run: Run) -> None:
         """Look for programs in a file too, if it exists."""
-        self._paths.append(path)
+        self._paths.append((path, run))
 
     def add_line(self, line: str) -> None:
         """Take in a line as it was written."""
-        self._lines.append(line)
+        self._lines.append((line, None))
 
     def __getitem__(self, id: str) -> Listing:
         self._index()
-        found = self._listings.get(id)
-        if found is None:
-            line = self._blocks[id]
-            try:
-                self._unpack(line)
-            except _NONSENSE:
-                self._forget(line)
-            found = self._listings[id]
-        return found
-
-    def _unpack(self, line: str) -> None:
-        found = list(decode(line))
-        self._unpacked[line] = found
-        self._listings.update({listing.id: listing for listing in found})
-        held = sum(_held(block) for block in self._unpacked.values())
-        while held > _MOST_HELD and len(self._unpacked) > _FEWEST_BLOCKS:
-            block = self._unpacked.pop(next(iter(self._unpacked)))
-            held -= _held(block)
-            for listing in block:
-                self._listings.pop(listing.id, None)
+        line, run = self._blocks[id]
+        if line in self._unreadable or id in self._unreadable:
+            raise KeyError(id)
+        try:
+            found = self._decoded(line)
+        except _NONSENSE:
+            self._unreadable.add(line)
+            _lose(run)
+            raise KeyError(id) from None
+        if id not in found:
+            self._unreadable.add(id)
+            _lose(run)
+        return found[id]
 
     def __iter__(self) -> Iterator[str]:
         self._index()
@@ -244,22 +281,42 @@ class Library(Mapping[str, Listing]):
         self._index()
         return id in self._blocks
 
-    def _forget(self, line: str) -> None:
-        blocks = self._blocks.items()
-        self._blocks = {known: held for known, held in blocks if held is not line}
+    def _decoded(self, line: str) -> dict[str, Listing]:
+        if (kept := self._kept.get(line)) is not None:
+            return kept[1]
+        if self._unpacked > _MOST_UNPACKED:
+            raise ValueError("too much in all")
+        text = _unpacked(line)
+        self._unpacked += len(text)
+        found = {listing.id: listing for listing in _listings(text)}
+        self._kept[line] = len(text), found
+        self._size += len(text)
+        while self._size > _MOST_KEPT:
+            self._size -= self._kept.pop(next(iter(self._kept)))[0]
+        return found
 
     def _index(self) -> None:
         paths, self._paths = self._paths, []
         lines, self._lines = self._lines, []
-        for path in paths:
+        for path, run in paths:
             try:
-                lines += path.read_text(encoding="utf-8", errors="replace").split("\n")
+                if not path.is_file():  # recorded without programs; or a pipe, that would wait
+                    continue
+                text = path.read_text(encoding="utf-8", errors="replace")
             except OSError:
-                continue  # recorded by an older retrace, or removed
-        for line in lines:
-            if not line.startswith(BEGINNING):
+                _lose(run)
                 continue
+            *whole, _ = text.split("\n")  # what follows the last line end is torn off
+            lines += [(line, run) for line in whole]
+        for line, run in lines:
             end = line.find("]", len(BEGINNING))
-            if line.endswith("}"):  # else torn off
+            if line.startswith(BEGINNING) and line.endswith("}"):
                 for found in _ID.findall(line, len(BEGINNING), end):
-                    self._blocks.setdefault(found, line)
+                    self._blocks.setdefault(found, (line, run))
+            elif line:
+                _lose(run)
+
+
+def _lose(run: Run | None) -> None:
+    if run is not None:
+        run.losses[_UNREADABLE] = run.losses.get(_UNREADABLE, 0) + 1

@@ -18,6 +18,7 @@ from retrace.store.schema import (
     PARTS,
     amend,
     amend_run,
+    check_items,
     decode_leaves_like,
     decode_miss,
     decode_part,
@@ -59,7 +60,7 @@ def read(paths: Sequence[Path]) -> Recording:
             if reader is None:
                 continue
             run, misses = reader.result()
-            library.add_file(file.with_suffix(SUFFIX))
+            library.add_file(file.with_suffix(SUFFIX), run)
             if (other := runs.get(run.id)) is not None:
                 _lose(other, "a second file of the same process was left out")
                 continue
@@ -104,6 +105,7 @@ class Reader:
         if not line or line.isspace():
             return
         try:
+            check_items(line)
             fields = json.loads(line)
         except (ValueError, RecursionError):
             if not last:

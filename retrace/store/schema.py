@@ -47,8 +47,19 @@ FORMAT = 1
 LONGEST_LINE = 1 << 26
 """Bytes; no line is longer, and a reader takes no longer one."""
 
+MOST_ITEMS = 1 << 23
+"""Values that a reader takes in one line: a million equations, or leaves, are fewer."""
+
 PARTS = ("function", "leaves", "tree", "static", "signature", "options", "config", "call_site")
 """The kinds of parts; a miss names one of each by its number, or null."""
+
+
+def check_items(text: str | bytes) -> None:
+    """Raise ValueError on JSON that would take far more memory than it is long."""
+    if len(text) > MOST_ITEMS:
+        marks = (b",", b"[", b"{") if isinstance(text, bytes) else (",", "[", "{")
+        if sum(map(cast(Any, text).count, marks)) > MOST_ITEMS:
+            raise ValueError("too many values")
 
 
 # Named tuples and string enums are JSON already: `json.dumps` writes them as
@@ -157,8 +168,11 @@ def _leaves(rows: Any) -> tuple[Leaf, ...]:
 def _in_shapes(path: Sequence[Any], shapes: Any, others: Iterable[Sequence[Any]]) -> Any:
     if not _SHAPES.issuperset(map(type, shapes)):
         raise TypeError("not a shape")
-    if not _SIZES.issuperset(map(type, chain.from_iterable(shapes))):
+    sizes = list(chain.from_iterable(shapes))
+    if not _SIZES.issuperset(map(type, sizes)):
         raise TypeError("not a size")
+    if sizes and not -(1 << 63) <= min(sizes) <= max(sizes) < 1 << 63:
+        raise ValueError("a size out of range")
     return tuple(map(_new_leaf, zip(path, map(tuple, shapes), *others, strict=True)))
 
 

@@ -15,11 +15,14 @@ from hashlib import blake2b
 from itertools import count
 from json import encoder
 from types import MappingProxyType
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from retrace.model import JSON, Leaf, Listing, Run
 from retrace.store.programs import Shelf
 from retrace.store.schema import FORMAT, LONGEST_LINE, apart_from_shapes, encode_run
+
+if TYPE_CHECKING:
+    from retrace.store.redaction import Redaction
 
 RETRY_SECONDS = 1.0
 """How long a recording that cannot be written is left alone before the next attempt."""
@@ -71,12 +74,20 @@ class Writer:
     In a forked child every method does nothing: the file is the parent's.
     """
 
-    def __init__(self, sink: Sink, run: Run, programs: Sink | None = None) -> None:
+    def __init__(
+        self,
+        sink: Sink,
+        run: Run,
+        programs: Sink | None = None,
+        redaction: Redaction | None = None,
+    ) -> None:
         """Begin the recording of `run` with its header; never raises OSError.
 
-        The text of programs goes to `programs`, and nowhere without it.
+        The text of programs goes to `programs`, and nowhere without it. With a
+        `redaction`, whoever writes passes everything through it.
         """
-        self.run = run
+        self.run = run if redaction is None else redaction.run(run)
+        self.redaction = redaction
         self.failure: OSError | None = None
         """Why nothing can be written at present; None where all is well."""
         self.lost = 0
@@ -182,6 +193,10 @@ class Writer:
         shelf = self._shelf
         if shelf is None or os.getpid() != self._pid:
             return
+        if self.redaction is not None:
+            hide = self.redaction
+            new = [one for one in listings if not shelf.holds(hide.listing_id(one.id))]
+            listings = [hide.listing(one) for one in new]
         try:
             shelf.put(listings)
         except OSError as error:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from retrace.compare.size import samples, unrolled
-from retrace.model import Frame, Listing
+from retrace.model import Frame, Listing, Run
 from retrace.store import programs
 from retrace.store.programs import Library, decode, encode
 
@@ -47,7 +47,7 @@ def library(found: list[Listing]) -> Library:
 
 
 def test_a_library_keeps_few_of_many_programs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(programs, "_MOST_HELD", 2500)
+    monkeypatch.setattr(programs, "_MOST_KEPT", 36_000)  # bytes of four blocks
     kept = library([listing(number, 1000) for number in range(20)])
     for _ in range(2):  # what was let go of is read again
         assert [len(kept[id_].equations) for id_ in kept] == [1000] * 20
@@ -102,7 +102,7 @@ def test_what_was_written_before_a_kill_can_be_read(tmp_path: Path) -> None:
     assert process.wait(60) == -signal.SIGKILL
     process.stdout.close()
     kept = Library()
-    kept.add_file(path)
+    kept.add_file(path, Run("r", "", 0, None, 0.0, [], "", "", ""))
     assert len(kept) >= said[-1]
     for number in range(said[-1]):
         assert kept[f"{number:024x}"] == listing(number, 3 + number % 700)
@@ -115,7 +115,7 @@ def test_a_line_torn_off_loses_itself_alone(tmp_path: Path, share: float) -> Non
     last = encode([listing(2, 3000)])
     path.write_text(f"{encode([listing(1, 3000)])}\n{last[: int(len(last) * share)]}")
     kept = Library()
-    kept.add_file(path)
+    kept.add_file(path, Run("r", "", 0, None, 0.0, [], "", "", ""))
     assert list(kept) == [listing(1, 1).id]
     assert kept[listing(1, 1).id] == listing(1, 3000)
     assert kept.get(listing(2, 1).id) is None

@@ -1,0 +1,402 @@
+"""A recording without what the program was given: no values, no source, no foreign paths.
+
+What is left out is replaced by a hash under a key that is drawn at random, kept in
+memory and never written. So equal things stay equal and others stay others, as far
+as misses are compared, and nobody can try out what a short secret might have been.
+For the same reason a hash holds for one place alone: that two parameters were given
+the same value is not told.
+
+What stays: names (of functions, parameters, keys of dicts, modules and classes), shapes,
+dtypes, placements, times, lines, and the numbers in programs that are sizes of axes.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from hashlib import blake2b
+from pathlib import Path
+
+from retrace.model import (
+    CallSite,
+    Frame,
+    Function,
+    Key,
+    Listing,
+    Miss,
+    PersistentCache,
+    Program,
+    Recording,
+    Run,
+    Stack,
+    Value,
+)
+
+_PROJECT = ("pyproject.toml", "setup.py", ".git")
+"""What lies at the root of a project."""
+_PACKAGES = re.compile(r".*[/\\]((?:site|dist)-packages[/\\].*)", re.DOTALL)
+_STANDARD = re.compile(r".*[/\\]lib[/\\]python\d\.\d+[/\\](.*)", re.DOTALL)
+_NO_FILE = re.compile(r"<(?:[a-z]+|ipython-input-\d+-[0-9a-f]+|cell)>")
+_CALLED_AT = re.compile(r"(.*) at (.+):(\d+)", re.DOTALL)
+_THREAD = re.compile(r"MainThread|Thread-\d+|ThreadPoolExecutor-\d+_\d+|asyncio_\d+|retrace")
+
+_WORDS = re.compile(
+    "default|ignore|high|highest|bfloat16|bfloat16_3x|float32|float64|tensorfloat32|standard|"
+    "strict|allow|warn|raise|log|none|threefry2x32|rbg|unsafe_rbg"
+)
+"""What JAX's own settings may be set to."""
+_PLACES = frozenset(("mesh", "jax_default_device"))
+_PLAIN = frozenset(("NoneType", "bool", "float", "int"))
+_TELLING = frozenset(("compiler_options",))
+"""Options of `jit` that may hold anything."""
+
+_PIECES = re.compile(
+    r"""(?P<text>b?'(?:[^'\\]|\\.)*'|b?"(?:[^"\\]|\\.)*")"""
+    r"|@(?P<hash>[0-9a-f]{32})"
+    r"|(?P<number>(?<![\w.])-?\d[\w.+]*)"
+)
+"""What may stand in a parameter of an equation, besides words."""
+_VALUES = frozenset(
+    ("integer_pow y", "scan length", "slice limit_indices", "slice start_indices")
+)
+"""Parameters that stand for a number which an argument could bring as well."""
+_MOST_AXES = 8
+_SHAPES = re.compile(r"\[([0-9]{1,18}(?:,[0-9]{1,18}){0,5})\]")
+_MOST_SHAPES = 1000
+_MOST_KEPT = 1 << 12
+
+
+class Redaction:
+    """Takes out of the parts of a recording what shall not be given away."""
+
+    def __init__(self, roots: Iterable[str], key: bytes | None = None) -> None:
+        """`roots` are the folders of the project; `key` is drawn at random by default."""
+        self._key = os.urandom(32) if key is None else key
+        found = {path for root in roots for path in (root, os.path.realpath(root))}
+        self._roots = sorted(filter(_is_project, found), key=len, reverse=True)
+        self._config: dict[int, tuple[object, tuple[tuple[str, Value], ...]]] = {}
+
+    def _hash(self, size: int, *parts: str) -> str:
+        digest = blake2b(key=self._key, digest_size=size)
+        for part in parts:
+            data = part.encode(errors="surrogatepass")
+            digest.update(f"{len(data)} ".encode() + data)
+        return digest.hexdigest()
+
+    def run(self, run: Run) -> Run:
+        """The process, without its arguments and its host."""
+        program = run.argv[0] if run.argv else ""
+        if program and not program.startswith("-"):
+            program = self.path(os.path.abspath(program))
+        argv = [program, *["<redacted>"] * (len(run.argv) - 1)][: len(run.argv)]
+        return replace(run, argv=argv, host="<redacted>")
+
+    def path(self, file: str) -> str:
+        """A path within the project or a package; of another one its last part."""
+        if file.startswith("<"):
+            ours = _NO_FILE.fullmatch(file) or file.startswith(("<python>/", "<outside "))
+            return file if ours else f"<source {self._hash(3, 'file', file)}>"
+        if found := _PACKAGES.fullmatch(file):
+            return f"<python>/{_forward(found[1])}"
+        if not os.path.isabs(file):
+            return _forward(file) if ".." not in Path(file).parts else self._outside(file)
+        for root in self._roots:
+            if file.startswith(root + os.sep):
+                return _forward(file[len(root) + 1 :])
+        if found := _STANDARD.fullmatch(file):
+            return f"<python>/{_forward(found[1])}"
+        return self._outside(file)
+
+    def _outside(self, file: str) -> str:
+        # Two files of one name are two files.
+        folder, _, last = _forward(file).rpartition("/")
+        return f"<outside {self._hash(3, 'file', folder)}>/{last}"
+
+    def thread(self, name: str) -> str:
+        """A thread's name, where the program did not choose it."""
+        return name if _THREAD.match(name) else f"thread {self._hash(4, 'thread', name)}"
+
+    def function(self, function: Function) -> Function:
+        """A function without its source and the values that it holds."""
+        site, receiver = function.site, function.receiver
+        if receiver is not None:
+            receiver = receiver._replace(
+                equal=self._token(site, "", receiver.equal),
+                value=receiver.value and self._value(site, "", receiver.value),
+            )
+        return function._replace(
+            file=None if function.file is None else self.path(function.file),
+            site=self.site(function),
+            code=function.code and self._hash(8, "code", function.code),
+            closure=self._values(site, function.closure),
+            defaults=self._values(site, function.defaults),
+            bound=self._values(site, function.bound),
+            receiver=receiver,
+            source=None,
+        )
+
+    def site(self, function: Function) -> str:
+        """The definition site, told by paths that may be told."""
+        site, file = function.site, function.file
+        at = ""
+        if called := _CALLED_AT.fullmatch(site):
+            site, at = called[1], f" at {self.path(called[2])}:{called[3]}"
+        if file is not None:
+            site = site.replace(file, self.path(file))
+        if re.search(r"(?:^|\s)(?:[/\\]|[A-Za-z]:\\)", site):
+            site = self._hash(8, "site", site)
+        return site + at
+
+    def key(self, key: Key, site: str) -> Key:
+        """A cache key without its values; `site` is that of the function, as it was."""
+        return key._replace(
+            tree=tuple(
+                node._replace(
+                    meta=tuple(
+                        (name, self._value(site, f"{node.path}.{name}", value))
+                        for name, value in node.meta
+                    )
+                )
+                if node.meta
+                else node
+                for node in key.tree
+            ),
+            static=self._values(site, key.static),
+            options=tuple(
+                (name, self._value(site, name, value) if name in _TELLING else value)
+                for name, value in key.options
+            ),
+            config=self._settings(key.config),
+        )
+
+    def call_site(self, site: CallSite) -> CallSite:
+        """The line that called, without its text."""
+        return site._replace(file=self.path(site.file), source=None)
+
+    def program(self, program: Program) -> Program:
+        """A program's hash and the id of its text, which tell it apart and no more."""
+        return program._replace(
+            hash=self._program_hash(program.hash),
+            listing=program.listing and self.listing_id(program.listing),
+        )
+
+    def cache_key(self, key: str | None) -> str | None:
+        """JAX's key of the on-disk cache, which is a hash of the whole program."""
+        return key and self._hash(16, "cache", key)
+
+    def listing(self, listing: Listing) -> Listing:
+        """The text of a program without the values that Python put into it."""
+        sizes = _numbers_of_sizes(listing)
+        stacks = tuple(tuple(map(self._frame, stack)) for stack in listing.stacks)
+        known: dict[tuple[str, str], str] = {}
+        equations: list[str] = []
+        for index, text in enumerate(listing.equations):
+            where = _function_of(listing.stacks[listing.places[index]]) if listing.places else ""
+            if (text, where) not in known:
+                known[text, where] = self._equation(text, where, sizes)
+            equations.append(known[text, where])
+        return listing._replace(
+            id=self.listing_id(listing.id),
+            hash=self._program_hash(listing.hash),
+            constants=tuple(self._literal(text, "", sizes) for text in listing.constants),
+            equations=equations,
+            stacks=stacks,
+            outputs=tuple(
+                text if text.startswith("$") else self._literal(text, "", sizes)
+                for text in listing.outputs
+            ),
+            inner={
+                self._program_hash(hash_): self.listing_id(id_)
+                for hash_, id_ in listing.inner.items()
+            },
+        )
+
+    def miss(self, miss: Miss) -> Miss:
+        """A miss that was recorded with all that it had."""
+        site, cache, program = miss.call_site, miss.persistent_cache, miss.program
+        return replace(
+            miss,
+            thread=self.thread(miss.thread),
+            function=self.function(miss.function),
+            key=self.key(miss.key, miss.function.site),
+            call_site=site and self.call_site(site),
+            bodies=tuple(map(self.function, miss.bodies)),
+            persistent_cache=cache
+            and PersistentCache(cache.outcome, self.cache_key(cache.key), cache.reason),
+            program=program and self.program(program),
+        )
+
+    def recording(self, recording: Recording) -> Recording:
+        """A whole recording; its programs as they are asked for."""
+        runs = [self.run(run) for run in recording.runs]
+        misses = [self.miss(miss) for miss in recording.misses]
+        return Recording(runs, misses, _Listings(self, recording.listings))
+
+    def listing_id(self, id_: str) -> str:
+        """What the id of a program's text becomes."""
+        return self._hash(12, "listing", id_)
+
+    def _program_hash(self, hash_: str) -> str:
+        return self._hash(16, "program", hash_)
+
+    def _token(self, site: str, name: str, token: str | None) -> str | None:
+        return None if token is None else self._hash(12, "token", site, name, token)
+
+    def _value(self, site: str, name: str, value: Value) -> Value:
+        text = value.text
+        # Neither says more than the type, or than that it equals nothing.
+        if value.type != "NoneType" and text != "nan":
+            text = f"<redacted {self._hash(4, 'text', site, name, text, repr(value.data))}>"
+        return Value(value.type, text, self._token(site, name, value.token), value.exact)
+
+    def _values(
+        self, site: str, values: tuple[tuple[str, Value], ...]
+    ) -> tuple[tuple[str, Value], ...]:
+        return tuple((name, self._value(site, name, value)) for name, value in values)
+
+    def _settings(self, config: tuple[tuple[str, Value], ...]) -> tuple[tuple[str, Value], ...]:
+        known = self._config.get(id(config))
+        if known is not None:
+            return known[1]
+        found = tuple(
+            (name, value if _is_of_jax(name, value) else self._value("", name, value))
+            for name, value in config
+        )
+        if len(self._config) >= _MOST_KEPT:
+            self._config.clear()
+        self._config[id(config)] = config, found
+        return found
+
+    def _frame(self, frame: Frame) -> Frame:
+        return frame._replace(file=self.path(frame.file))
+
+    def _equation(self, text: str, where: str, sizes: set[str]) -> str:
+        name, arguments, results, *parameters = text.split("\t")
+        taken = [
+            one if one == "$" or not one else self._literal(one, where, sizes)
+            for one in arguments.split(" ")
+        ]
+        told = [self._parameter(name, one, where, sizes) for one in parameters]
+        return "\t".join((name, " ".join(taken), results, *told))
+
+    def _literal(self, text: str, where: str, sizes: set[str]) -> str:
+        """`2.0:f32[]`, `f32[2]=(1.0,2.0):f32[2]`, `<array>f32[3]`."""
+        value, colon, type_ = text.partition(":")
+        if not value.startswith("<array>"):
+            shape, equals, content = value.partition("=")
+            if equals:
+                value = f"{shape}=#{self._hash(6, where, content)}"
+            elif value not in sizes:
+                value = f"#{self._hash(6, where, value)}"
+        return value + colon + type_
+
+    def _parameter(self, equation: str, text: str, where: str, sizes: set[str]) -> str:
+        name, _, value = text.partition("=")
+        most = 0 if f"{equation} {name}" in _VALUES else _MOST_AXES
+
+        def shown(found: re.Match[str]) -> str:
+            if (hash_ := found["hash"]) is not None:
+                return f"@{self._program_hash(hash_)}"
+            piece = found[0]
+            number = found["number"]
+            if number is not None and (number in sizes or number in _AXES[:most]):
+                return piece
+            mark = "~" if number is None else "#"
+            return f"{mark}{self._hash(6, where, piece)}"
+
+        return f"{name}={_PIECES.sub(shown, value)}"
+
+
+_AXES = tuple(map(str, range(_MOST_AXES)))
+
+
+class _Listings(Mapping[str, Listing]):
+    """The programs of a recording, each redacted when it is asked for."""
+
+    def __init__(self, redaction: Redaction, listings: Mapping[str, Listing]) -> None:
+        self._redaction = redaction
+        self._listings = listings
+        self._ids: dict[str, str] | None = None
+
+    def _known(self) -> dict[str, str]:
+        if self._ids is None:
+            self._ids = {self._redaction.listing_id(id_): id_ for id_ in self._listings}
+        return self._ids
+
+    def __getitem__(self, id: str) -> Listing:
+        return self._redaction.listing(self._listings[self._known()[id]])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._known())
+
+    def __len__(self) -> int:
+        return len(self._known())
+
+
+def project_folders(*folders: str) -> list[str]:
+    """The folders themselves, and the roots of the projects that they are part of."""
+    found: list[str] = []
+    for folder in filter(None, folders):
+        path = Path(os.path.abspath(folder))
+        found.append(str(path))
+        for above in path.parents:
+            if any((above / name).exists() for name in _PROJECT):
+                found.append(str(above))
+                break
+    return found
+
+
+def _is_project(folder: str) -> bool:
+    # Of a program that was started in its user's home, not all that lies there is its own.
+    return os.path.dirname(folder) != folder and folder != os.path.expanduser("~")
+
+
+def _forward(path: str) -> str:
+    return path.replace("\\", "/")
+
+
+def _is_of_jax(name: str, value: Value) -> bool:
+    """Whether a setting can hold no more than what JAX lets it be set to."""
+    if name.startswith("user_context"):
+        return False
+    if value.type in _PLAIN or name in _PLACES:
+        return True
+    return name.startswith("jax_") and _WORDS.fullmatch(value.text.strip("'")) is not None
+
+
+def _function_of(stack: Stack) -> str:
+    return f"{stack[0].file} {stack[0].function}" if stack else ""
+
+
+def _numbers_of_sizes(listing: Listing) -> set[str]:
+    """How the sizes of a program's arguments may stand in it as numbers.
+
+    A mean divides by the size of the batch: that constant is part of the shape, and
+    shapes are no secret. Without it, such a program would look like another one.
+    """
+    shapes = {shape for type_ in listing.inputs for shape in _SHAPES.findall(type_)}
+    sizes: set[int] = set()
+    for shape in sorted(shapes)[:_MOST_SHAPES]:
+        # A mean over some of the axes divides by the product of their sizes.
+        products = [1]
+        for size in map(int, shape.split(",")):
+            products += [size * product for product in products]
+        sizes.update(products)
+    found: set[str] = set()
+    for size in filter(lambda size: size > 1, sizes):
+        for number in (size, size - 1, size + 1):
+            found |= {str(number), str(float(number))}
+        found.add(str(1.0 / size))
+    return found
+
+
+def roots_of(argv: Sequence[str]) -> list[str]:
+    """The folders of the project that a process runs."""
+    program = argv[0] if argv and not argv[0].startswith("-") else ""
+    try:
+        here = os.getcwd()
+    except OSError:
+        here = ""
+    return project_folders(here, os.path.dirname(os.path.abspath(program)) if program else "")

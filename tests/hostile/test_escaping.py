@@ -1,0 +1,113 @@
+"""Names, values, places and source lines of a program that would rather be commands."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from tests.hostile import commands
+from tests.hostile.__main__ import ids, record
+from tests.hostile.mutations import Files
+
+FRAGMENTS = (
+    "\x1b[2J\x1b]0;owned\x07",
+    "\x9b31m\x90q\x9c",
+    "\n::error::owned\r\n##[error]owned",
+    "::warning file=owned::owned",
+    "##[add-mask]owned",
+    "a%0A::error::owned",
+    "<script>owned</script>&lt;",
+    "](javascript:owned)![x](http://owned.example/a.png)",
+    "`` ` ``` owned",
+    "\n# owned\n\n````\n<b>",
+    "| owned | @owned #1 owned/owned#1 http://owned.example www.owned.example",
+    "\u202egpj\u2066\u200f\u2028",
+    "\U000e0041\u00ad\u200b\ufeff",
+    "\ud800\udfff",
+)
+NOT_OURS = ("kind", "part", "id", "stages", "stage", "persistent_cache", "program", "listing")
+"""Fields of the format, which no program writes."""
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    home = tmp_path_factory.mktemp("escaping")
+    record(home / "whole")
+    return home
+
+
+def with_text(value: Any, text: str) -> Any:
+    """Every name, value, place and line of the program, with `text` in it."""
+    if isinstance(value, dict):
+        fields = cast(dict[str, Any], value)
+        return {
+            name: item if name in NOT_OURS else with_text(item, text)
+            for name, item in fields.items()
+        }
+    if isinstance(value, list):
+        return [with_text(item, text) for item in cast(list[Any], value)]
+    if isinstance(value, str) and re.search("step|scanned|everything|settings|Settings", value):
+        return value[:30] + text
+    return value + text if value in ("train", "test", "'train'", "'test'", "x") else value
+
+
+def damaged(files: Files, text: str) -> Files:
+    """The recording of a program that has `text` everywhere."""
+    found: Files = {}
+    for name, data in files.items():
+        lines = [json.loads(line) for line in data.splitlines()]
+        told = [json.dumps(with_text(line, text), separators=(",", ":")) for line in lines]
+        found[name] = "".join(f"{line}\n" for line in told).encode()
+    return found
+
+
+@pytest.mark.parametrize("text", FRAGMENTS, ids=ascii)
+def test_no_output_has_a_command_in_it(home: Path, text: str) -> None:
+    files = damaged(commands.read(home / "whole"), text)
+    told = commands.write(files, home / "told")
+    project = home / "pyproject.toml"
+    project.write_text('[tool.retrace.budgets."*"]\ntraces = 1\n')
+    lines = commands.lines(told, home / "whole", home / "profile.pb.gz", project)
+    lines += [("show", id_, str(told)) for id_ in ids(files)]
+    lines.append(("diff", *ids(files), "--recording", str(told)))
+    for line in lines:
+        ended = commands.run(*line)
+        assert ended.status in (0, 1), ended
+        assert commands.complaint(ended) is None, ended
+        ended.out.encode()
+        if "github" in line:
+            held_to_commands(ended.out)
+        if "markdown" in line:
+            held_to_markdown(ended.out)
+
+
+def held_to_commands(out: str) -> None:
+    """Each line is a command of ours: what the program wrote stands behind its `::`."""
+    for line in out.splitlines():
+        found = re.fullmatch(r"::(warning|notice) ([^\r\n]*?)::([^\r\n]*)", line)
+        assert found, line
+        for pair in found[2].split(","):
+            assert re.match("(file|line|title)=[^:,]*$", pair), line
+
+
+def held_to_markdown(out: str) -> None:
+    """Outside of code there is nothing of the program's that Markdown or GitHub would obey."""
+    block = re.sub(r"````text\n.*?\n````\n", "", out, flags=re.DOTALL)
+    outside = re.sub(r"(?<!\\)(`+)(?!`).*?(?<!`)\1(?!`)", "", block)
+    assert not re.search(r"(?<!\\)<(?!!-- -->)", outside), outside
+    assert not re.search(r"(?<!\\)\]\(", outside), outside
+    assert not re.search(r"@\w|://\w|(?<!\\)#\d|www\.\w", outside), outside
+    for line in out.splitlines():
+        assert not re.match("#+ owned|````<", line)
+
+
+def test_what_is_kept_from_a_log_is_still_told_in_json(home: Path) -> None:
+    text = "##[error]owned"
+    files = damaged(commands.read(home / "whole"), text)
+    told = commands.write(files, home / "told")
+    report = json.loads(commands.run("report", str(told), "--format", "json").out)
+    assert {miss["function"]["name"] for miss in report["misses"]} >= {f"step{text}"}

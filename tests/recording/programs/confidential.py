@@ -1,0 +1,99 @@
+"""Has something to hide wherever a program can have something.
+
+SECRET-docstring-of-the-module
+"""
+
+import dataclasses
+import functools
+import os
+import sys
+import threading
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import outside  # type: ignore[import-not-found]  # in a folder outside of the project
+
+KEYS = [f"SECRET-{name}" for name in ("first", "second")]
+PINS = [48151623, 42108090]
+RATES = [0.271828182, 0.314159265]
+x = np.ones((4, 2), np.float32)
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    key: str
+    pin: int
+    folder: str = "/home/SECRET-user/.credentials"
+
+
+class Model:
+    def __init__(self, key):
+        self.key = key
+
+    def __call__(self, x):
+        """SECRET-docstring"""
+        return x + 1  # SECRET-comment
+
+
+@functools.partial(
+    jax.tree_util.register_dataclass, data_fields=("w",), meta_fields=("key", "pin")
+)
+@dataclasses.dataclass
+class State:
+    w: object
+    key: str
+    pin: int
+
+
+@functools.partial(jax.jit, static_argnames=("key", "pin", "rate", "settings", "extra"))
+def step(x, key="SECRET-default", pin=48151623, rate=0.271828182, settings=None, extra=None):
+    """SECRET-docstring-of-step"""
+    token = "SECRET-constant"
+    del token
+    return jnp.mean(x) * rate + pin  # SECRET-comment-of-step
+
+
+kept = []
+
+
+def jit(function, **options):
+    # A program that nobody keeps may be gone before it was written down.
+    kept.append(jax.jit(function, **options))
+    return kept[-1]
+
+
+for key, pin, rate in zip(KEYS, PINS, RATES, strict=True):
+    step(x, key=key)
+    step(x, pin=pin)
+    step(x, rate=rate)
+    step(x, settings=Settings(key, pin))
+    step(x, extra=(key, (pin, rate), key.encode()))
+    step(x, extra=(os.environ["MY_SECRET"], *sys.argv[1:]))
+    state = State(x, key, pin)
+    jit(lambda state: state.w * 2)(state)
+    jit(lambda x, key=key: x * rate if key else pin)(x)
+    jit(functools.partial(step, key=key, pin=pin))(x)
+    jit(Model(key))(x)
+    table = np.array([pin, rate, 3.25, 7.5], np.float32)
+    jit(lambda x: x.sum() + table[0] + table)(x)
+    jit(lambda x: x + 1, compiler_options={"xla_dump_to": f"/tmp/{key}"}).lower(x)
+    jit(lambda x: jax.lax.slice(x, (0, 0), (3, 1)).sum() ** (pin % 97))(x)
+    outside.compute(x, key)
+    jax.lax.scan(lambda carry, y: (carry + y.sum() * rate, pin), 0.0, x)
+
+    @jax.jit
+    def fails(x):
+        raise ValueError(f"{key} in the text of an error")
+
+    try:
+        fails(x)
+    except ValueError:
+        pass
+    thread = threading.Thread(target=step, args=(x[:3],), kwargs={"key": key}, name=key)
+    thread.start()
+    thread.join()
+    code = f"lambda x: x - {pin}  # {key}"
+    jit(eval(compile(code, f"<{key}>", "eval")))(x)
+step(x[:2])
+step(x.astype(np.float16))

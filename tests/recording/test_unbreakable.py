@@ -1,0 +1,341 @@
+"""What a machine, a user's object or a signal can do to a recording: never more than its loss."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from retrace.model import Recording
+from retrace.store.reader import read
+
+ROOT = Path(__file__).parents[2]
+PROGRAMS = Path(__file__).parent / "programs"
+START = """
+import os, shutil, signal, sys
+from pathlib import Path
+import jax, jax.numpy as jnp, numpy as np
+
+@jax.jit
+def step(x):
+    return (x * 2).sum()
+
+def misses(numbers):
+    for number in numbers:
+        print(number, step(np.ones((number, 2), np.float32)))
+
+"""
+
+
+def run(
+    program: str, tmp_path: Path, before: Callable[[], None] | None = None, *options: str
+) -> subprocess.CompletedProcess[str]:
+    """Run a program under `retrace run`, and hold what it does to what it does without."""
+    script = tmp_path / "program.py"
+    script.write_text(START + textwrap.dedent(program))
+    environment = {**os.environ, "JAX_PLATFORMS": "cpu", "PYTHONPATH": str(ROOT)}
+    environment["RECORDED"] = str(tmp_path / "recorded")
+    retrace = ("-m", "retrace", "run", "--quiet", "--out", str(tmp_path / "recorded"))
+
+    def started(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, *arguments, str(script)],
+            capture_output=True,
+            text=True,
+            timeout=300,
+            env=environment,
+            preexec_fn=before,
+            check=False,
+        )
+
+    plain, recorded = started(), started(*retrace, *options)
+    assert (recorded.returncode, recorded.stdout) == (plain.returncode, plain.stdout)
+    assert plain.stdout.endswith("done\n"), plain.stderr
+    assert plain.stderr == ""
+    assert "Traceback" not in recorded.stderr
+    return recorded
+
+
+def recorded_in(tmp_path: Path) -> Recording:
+    return read([tmp_path / "recorded"])
+
+
+def shapes(recording: Recording) -> list[int]:
+    """The first axis of the argument of each miss."""
+    return [
+        miss.key.leaves[0].shape[0] for miss in recording.misses if miss.function.name == "step"
+    ]
+
+
+def test_a_disk_that_fills_up(tmp_path: Path) -> None:
+    def small_files() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (16_000, 16_000))
+
+    done = run("misses(range(2, 60)); print('done')", tmp_path, small_files)
+    assert done.stderr.count("retrace: the recording cannot be written") == 1
+    assert "File too large" in done.stderr
+    recording = recorded_in(tmp_path)
+    found = shapes(recording)
+    assert found == list(range(2, 2 + len(found)))
+    assert 5 < len(found) < 58
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full")
+def test_a_disk_that_is_full_from_the_start(tmp_path: Path) -> None:
+    done = run(
+        """
+        misses([2])
+        for path in Path(os.environ["RECORDED"]).glob("*.jsonl") if recorded else ():
+            path.unlink()
+            path.symlink_to("/dev/full")
+        misses(range(3, 9))
+        print('done')
+        """.replace(" if recorded else ()", " if Path(os.environ['RECORDED']).exists() else ()"),
+        tmp_path,
+    )
+    assert done.stderr.count("retrace: the recording cannot be written") == 1
+    assert "retrace:" not in done.stderr.split("\n", 1)[1]
+
+
+def test_a_directory_that_is_removed_while_recording(tmp_path: Path) -> None:
+    done = run(
+        """
+        misses(range(2, 5))
+        shutil.rmtree(os.environ["RECORDED"], ignore_errors=True)
+        misses(range(5, 9))
+        print('done')
+        """,
+        tmp_path,
+    )
+    assert done.stderr.count("retrace: the recording cannot be written") == 1
+    assert "the program goes on" in done.stderr
+    assert not (tmp_path / "recorded").exists()
+
+
+def test_a_directory_that_is_removed_and_made_again_is_recorded_into(tmp_path: Path) -> None:
+    done = run(
+        """
+        import time
+        misses(range(2, 5))
+        shutil.rmtree(os.environ["RECORDED"], ignore_errors=True)
+        misses(range(5, 7))
+        os.mkdir(os.environ["RECORDED"])
+        time.sleep(1.2)
+        misses(range(7, 9))
+        print('done')
+        """.replace("os.mkdir", "os.makedirs"),
+        tmp_path,
+    )
+    assert done.stderr.count("retrace: the recording cannot be written") <= 1
+    recording = recorded_in(tmp_path)
+    assert shapes(recording)[-2:] == [7, 8]
+    assert any(reason.startswith("not written") for reason in recording.runs[0].losses)
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="no folder that refuses root")
+def test_a_folder_that_cannot_be_written_is_told_before_the_program_runs() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "retrace", "run", "--out", "/proc/self/recorded", __file__],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        check=False,
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith("retrace: cannot write a recording to /proc/self/recorded (")
+    assert done.stderr.count("\n") == 1
+
+
+def test_no_descriptors_are_left(tmp_path: Path) -> None:
+    def few() -> None:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (60, 60))
+
+    done = run(
+        """
+        misses([2])
+        held = []
+        try:
+            while True:
+                held.append(open(os.devnull))
+        except OSError:
+            pass
+        misses(range(3, 6))
+        del held
+        misses(range(6, 9))
+        print('done')
+        """,
+        tmp_path,
+        few,
+    )
+    assert done.stderr.count("retrace:") <= 1
+    recording = recorded_in(tmp_path)
+    assert {2, 6, 7, 8} <= set(shapes(recording))
+    assert len(shapes(recording)) == 7 or recording.runs[0].losses
+
+
+OBJECTS = """
+import functools, time
+calls = {"repr": 0, "eq": 0, "hash": 0}
+
+@functools.partial(jax.jit, static_argnums=1)
+def scaled(x, strange):
+    return x * strange.number
+
+def work(repr_, hash_, eq):
+    class Strange:
+        def __init__(self, number):
+            self.number = number
+        def __repr__(self):
+            calls["repr"] += 1
+            return repr_(self)
+        def __hash__(self):
+            calls["hash"] += 1
+            return hash_(self)
+        def __eq__(self, other):
+            calls["eq"] += 1
+            return eq(self, other)
+        __str__ = __format__ = __repr__
+
+    for number in NUMBERS:
+        try:
+            print(scaled(np.ones(3, np.float32), Strange(number)))
+        except Exception as error:
+            print(type(error).__name__)
+        print(jax.jit(lambda x, s=Strange(number): x * s.number)(np.float32(1)))
+
+def fails(*_):
+    raise ValueError("SECRET")
+
+def same(self, other):
+    return type(other) is type(self) and other.number == self.number
+
+def late(self, other):
+    time.sleep(0.02)
+    return same(self, other)
+
+def traces(self, other):
+    step(np.ones((self.number, 3)))
+    return same(self, other)
+
+def number(self):
+    return hash(self.number)
+
+for case in CASES:
+    work(*case)
+print('done')
+"""
+CASES = """(
+    (fails, number, same),
+    (lambda self: "x" * (1 << 20), number, same),
+    (repr, number, same),
+    (lambda self: time.sleep(60), lambda self: 7, same),
+    (str, fails, same),
+    (str, hash, same),
+    (str, lambda self: 7, fails),
+    (str, lambda self: 7, lambda self, other: self == other),
+    (str, lambda self: 7, late),
+    (str, lambda self: 7, lambda self, other: np.ones(3) == 1),
+    (str, lambda self: int(step(np.ones((self.number, 1)))), same),
+    (str, lambda self: 7, traces),
+)"""
+
+
+def test_objects_that_do_anything(tmp_path: Path) -> None:
+    told = "print('repr', calls['repr'])"
+    program = OBJECTS.replace("CASES", CASES).replace("NUMBERS", "(1, 2, 3, 2)") + told
+    done = run(program + "\nprint('done')", tmp_path)
+    # No `__repr__` is called, whatever it does; and the program's own failures are its own.
+    assert done.stderr == ""
+    assert "repr 0" in done.stdout
+    recording = recorded_in(tmp_path)
+    assert recording.runs[0].losses == {}
+    assert recording.runs[0].complete
+    assert sum(miss.function.name == "<lambda>" for miss in recording.misses) == 12 * 4
+
+
+def test_an_equality_is_asked_about_as_often_as_jax_asks(tmp_path: Path) -> None:
+    program = OBJECTS.replace("CASES", "[(str, lambda self: 7, same)]")
+    script = tmp_path / "program.py"
+    script.write_text(START + program.replace("NUMBERS", "range(12)") + "print(calls['eq'])\n")
+    asked: list[int] = []
+    for arguments in ((), ("-m", "retrace", "run", "-q", "--out", str(tmp_path / "recorded"))):
+        done = subprocess.run(
+            [sys.executable, *arguments, str(script)],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            env={**os.environ, "JAX_PLATFORMS": "cpu", "PYTHONPATH": str(ROOT)},
+            check=True,
+        )
+        asked.append(int(done.stdout.split()[-1]))
+    # Each once against those alive under the same hash, as JAX's own caches do.
+    assert asked[1] <= asked[0] + 2 * 12 * 12, asked
+
+
+def test_signals_that_come_at_any_moment_and_miss_themselves(tmp_path: Path) -> None:
+    done = run(
+        """
+        seen = []
+
+        def handler(*_):
+            if len(seen) < 300:
+                seen.append(None)
+                if len(seen) % 10 == 0:
+                    jax.eval_shape(lambda x: x + 1, np.ones(len(seen), np.float32))
+
+        misses([1])
+        signal.signal(signal.SIGALRM, handler)
+        signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
+        misses(range(2, 30))
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        print('done')
+        """,
+        tmp_path,
+    )
+    assert done.stderr == ""
+    recording = recorded_in(tmp_path)
+    assert recording.runs[0].losses == {}
+    assert shapes(recording) == list(range(1, 30))
+    assert len(recording.misses) > 29
+
+
+# A thousand: python tests/recording/programs/killed.py DIR 1000
+def test_whatever_was_recorded_when_the_process_was_killed_is_read(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, str(PROGRAMS / "killed.py"), str(tmp_path), "10"],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={**os.environ, "JAX_PLATFORMS": "cpu", "PYTHONPATH": str(ROOT)},
+        check=True,
+    )
+    told = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(told) == 10
+    assert sum(one["done"] for one in told) > 20
+    lags = [lag(Path(one["in"]), one["done"]) for one in told]
+    # Lines go to a thread of our own; where it runs late, the last few are still with it.
+    assert sum(lags) < sum(one["done"] for one in told) / 2
+
+
+def lag(directory: Path, done: int) -> int:
+    """Hold a killed process's recording to what it did; how many misses are not in it."""
+    if not list(directory.glob("*.jsonl")):
+        assert done == 0
+        return 0
+    recording = read([directory])
+    (process,) = recording.runs
+    assert process.losses == {}
+    assert not process.complete
+    # All from the first one on, each whole.
+    assert shapes(recording) == list(range(1, len(recording.misses) + 1))
+    shutil.rmtree(directory)
+    return max(0, done - len(recording.misses))
