@@ -214,7 +214,7 @@ def _json(files: Files, random: Random) -> None:
     files[name] = b"\n".join(lines)
 
 
-def _block(files: Files, random: Random) -> None:
+def _block(files: Files, random: Random, *, rings: bool = False) -> None:
     """Other values inside a packed block of programs, still packed."""
     names = [name for name in sorted(files) if name.endswith(".programs")]
     if not names:
@@ -227,7 +227,7 @@ def _block(files: Files, random: Random) -> None:
         packed = fields.pop("packed", None)
         block = fields.get("block") or json.loads(zlib.decompress(b64decode(packed)))
         _replace(block, random)
-        if random.random() < 0.3:
+        if rings or random.random() < 0.3:
             _rings(block, random)
     except (ValueError, RecursionError, TypeError, AttributeError, LookupError, zlib.error):
         return
@@ -336,6 +336,16 @@ _MUTATIONS: tuple[Callable[[Files, Random], None], ...] = (
     _climb,
     _same_run,
 )
+
+
+def rings(files: Files, random: Random) -> None:
+    """Programs that hold themselves and each other."""
+    for _ in range(4):
+        _block(files, random, rings=True)
+
+
+NAMED: tuple[Callable[[Files, Random], None], ...] = (_deep, _likes, _climb, _same_run, rings)
+"""Those that chance may leave out of a short run."""
 
 
 def bomb(files: Files, random: Random) -> Files:

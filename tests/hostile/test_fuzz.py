@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import resource
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from retrace.store.reader import read as read_recording
 from tests.hostile import commands
 from tests.hostile.__main__ import ids, record
-from tests.hostile.mutations import BOMB, Files, bomb, mutate
+from tests.hostile.mutations import BOMB, NAMED, Files, bomb, mutate
 
 PROJECT = '[tool.retrace.budgets."*"]\ntraces = 1\n'
 
@@ -64,6 +65,17 @@ def test_a_damaged_recording_is_an_error_or_a_loss(home: Path, files: Files, see
     for line in random.sample(arguments(home, files), 3):
         ended = commands.run(*line)
         assert commands.complaint(ended) is None, ended
+
+
+@pytest.mark.parametrize("damage", NAMED)
+def test_each_kind_of_damage(home: Path, files: Files, damage: Callable[..., None]) -> None:
+    for seed in range(4):
+        damaged = dict(files)
+        damage(damaged, Random(seed))
+        commands.write(damaged, home / "told")
+        for line in (("report", str(home / "told")), ("programs", str(home / "told"))):
+            ended = commands.run(*line)
+            assert commands.complaint(ended) is None, ended
 
 
 def test_what_cannot_be_read_is_counted(home: Path, files: Files) -> None:
