@@ -82,9 +82,7 @@ class Journal:
         }
         if self.told is not None and self.writers:
             self.told(number, False)
-        parts = {} if site is None else {"call_site": encode_call_site(site)}
-        for writer in writers:
-            self._write(partial(writer.miss, number, line, parts))
+        self._write(partial(_again, number, site, line, writers))
 
     def amend(self, number: int, fields: dict[str, JSON]) -> None:
         """Something became known of a miss; parts are given by their content."""
@@ -154,11 +152,31 @@ def _begin(
             where = site and redaction.call_site(site)
             encoded = _encode(redaction.function(function), hidden, where)
             described = [encode_function(redaction.function(body)) for body in bodies]
-            fields = {**line, "thread": redaction.thread(str(line["thread"]))}
+            fields = _told(line, redaction)
         # The same objects again and again: their parts need not be encoded each time.
         shared = {"config": config, "call_site": place}
         for writer in told:
             writer.miss(number, fields, encoded, described, shared)
+
+
+def _again(
+    number: int, site: CallSite | None, line: dict[str, JSON], writers: tuple[Writer, ...]
+) -> None:
+    for redaction, told in _by_redaction(writers):
+        fields, where = line, site
+        if redaction is not None:
+            fields, where = _told(line, redaction), site and redaction.call_site(site)
+        parts = {} if where is None else {"call_site": encode_call_site(where)}
+        for writer in told:
+            writer.miss(number, fields, parts)
+
+
+def _told(line: dict[str, Any], redaction: Redaction) -> dict[str, JSON]:
+    """What the line of a miss says instead where it is redacted, besides its parts."""
+    found: dict[str, JSON] = {**line, "thread": redaction.thread(str(line["thread"]))}
+    if settings := line.get("settings"):
+        found["settings"] = {name: redaction.call_site(at) for name, at in settings.items()}
+    return found | _hidden(line, redaction)
 
 
 def _by_redaction(
@@ -202,8 +220,10 @@ def _amend(number: int, fields: dict[str, JSON], writers: tuple[Writer, ...]) ->
 
 
 def _hidden(fields: dict[str, Any], redaction: Redaction) -> dict[str, JSON]:
-    """What an amendment says instead where it is redacted."""
+    """What a line says of a program and its compilation where it is redacted."""
     found: dict[str, JSON] = {}
+    if options := fields.get("compiled_with"):
+        found["compiled_with"] = redaction.key(Key(options=options), "").options
     if (program := fields.get("program")) is not None:
         hash_, equations = program
         told = redaction.program(Program(hash_, equations, fields.get("listing")))
@@ -211,7 +231,7 @@ def _hidden(fields: dict[str, Any], redaction: Redaction) -> dict[str, JSON]:
         if told.listing is not None:
             found["listing"] = told.listing
     if (cache := fields.get("persistent_cache")) is not None:
-        outcome, key, reason = cache
+        outcome, key, reason, *_ = cache
         found["persistent_cache"] = [outcome, redaction.cache_key(key), reason]
     return found
 

@@ -23,7 +23,6 @@ from retrace.jax_internals.calls import Call, Site, mark, marked
 from retrace.jax_internals.clears import Clears
 from retrace.jax_internals.shardings import leaf
 from retrace.model import JSON, CallSite, Function, Key, Kind, Leaf, Stage, Value
-from retrace.store.schema import encode_call_site
 from retrace.store.writer import Writer
 
 _MOST_SOURCES = 10_000
@@ -208,7 +207,7 @@ class Misses:
         bodies: Sequence[Function] = (),
     ) -> None:
         if settings := self._settings.of(frame, key.config):
-            fields["settings"] = {n: encode_call_site(one) for n, one in settings.items()}
+            fields["settings"] = settings
         fields["new"] = self._is_new(function.object)
         fields["epoch"] = self._clears.epoch()
         if epoch := self._epochs.get(function.object):

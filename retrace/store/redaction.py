@@ -133,6 +133,7 @@ class Redaction:
             closure=self._values(site, function.closure),
             defaults=self._values(site, function.defaults),
             bound=self._values(site, function.bound),
+            reads=self._values(site, function.reads),
             receiver=receiver,
             source=None,
         )
@@ -223,6 +224,7 @@ class Redaction:
             key=self.key(miss.key, miss.function.site),
             call_site=site and self.call_site(site),
             bodies=tuple(map(self.function, miss.bodies)),
+            settings=tuple((name, self.call_site(at)) for name, at in miss.settings),
             persistent_cache=cache
             and PersistentCache(cache.outcome, self.cache_key(cache.key), cache.reason),
             program=program and self.program(program),

@@ -78,6 +78,13 @@ for key, pin, rate in zip(KEYS, PINS, RATES, strict=True):
     table = np.array([pin, rate, 3.25, 7.5], np.float32)
     jit(lambda x: x.sum() + table[0] + table)(x)
     jit(lambda x: x + 1, compiler_options={"xla_dump_to": f"/tmp/{key}"}).lower(x)
+    lowered = jit(lambda x: x - 1).lower(x)
+    for number in range(2):
+        lowered.compile(compiler_options={"xla_dump_to": f"/tmp/{key}-{number}"})
+    with jax.default_matmul_precision("highest"):  # SECRET-comment-of-the-context
+        jit(lambda x: x @ x.T)(x)
+    spoken = key
+    jit(lambda x: x * len(spoken) + (pin if spoken == KEYS[0] else rate))(x)
     jit(lambda x: jax.lax.slice(x, (0, 0), (3, 1)).sum() ** (pin % 97))(x)
     outside.compute(x, key)
     jax.lax.scan(lambda carry, y: (carry + y.sum() * rate, pin), 0.0, x)
