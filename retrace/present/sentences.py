@@ -56,7 +56,7 @@ def _followed(view: View, verdict: Verdict, who: str) -> str:
     label = "the call" if other is None else view.earlier(other.miss, miss)
     if miss.derived is None:
         return f"{again} because {label}, the same call in another thread, was still under way."
-    return f"{again} because {label}, the call that it belongs to, missed: the cause is its."
+    return f"{again} because {label}, the call that it belongs to, missed, for that cause."
 
 
 def _sentence(  # noqa: C901, PLR0912 - one case for each cause, and nothing else

@@ -105,7 +105,7 @@ def serves(suite: Suite, scratch: Path) -> bool:
         name = "recorded" if first else "plain"
         other = "recorded" if second else "plain"
         cache = scratch / f"cache-{name}"
-        cache.mkdir()
+        cache.mkdir(parents=True)
         suite.run(scratch / f"fill-{name}", recorded=first, cache=cache)
         filled = cached(cache)
         # What one way of running does not find again, no other can.
@@ -142,6 +142,8 @@ def main() -> int:
     options = parser.parse_args(arguments[:split])
     if not options.checkout.is_dir():
         parser.error(f"no such directory: {options.checkout}")
+    if options.keep is not None and options.keep.exists():
+        parser.error(f"{options.keep} is there already: name a new directory")
     suite = Suite(options.python, options.checkout, tuple(arguments[split + 1 :]), options.limit)
     scratch = options.keep or Path(tempfile.mkdtemp(prefix="suites-"))
     try:
