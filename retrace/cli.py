@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -14,6 +14,7 @@ import typer.core
 
 from retrace import check, commands, console
 from retrace.errors import RetraceError, UsageError
+from retrace.selection import found_miss, nearest, one_of, read_at_last, read_view, selected
 
 if TYPE_CHECKING:
     from retrace.model import Verdict
@@ -181,11 +182,11 @@ def report(
     from retrace.causes import Cause
 
     codes = [code.value for code in Cause]
-    _one_of("--format", format, FORMATS)
-    _one_of("--sort", sort, SORTS)
+    one_of("--format", format, FORMATS)
+    one_of("--sort", sort, SORTS)
     for option, code in (("--cause", cause), *(("--fail-on", code) for code in fail_on or ())):
         if code is not None:
-            _one_of(option, code, codes)
+            one_of(option, code, codes)
     view = read_at_last(directories or [], redact=redact)
     verdicts = selected(view, function, cause)
     text = _report(view, verdicts, format, sort, keys, output)
@@ -218,7 +219,7 @@ def show(
 
     Example:  retrace show 'train_step #3'
     """
-    _one_of("--format", format, ("text", "json"))
+    one_of("--format", format, ("text", "json"))
     view = read_at_last([] if directory is None else [directory])
     verdict = found_miss(view, miss)
     if format == "json":
@@ -327,7 +328,7 @@ def _complaint(error: Any) -> str:
     said = error.format_message().strip().rstrip(".").replace("\n", " ")
     if said.startswith("No such command") and "ean" not in said:
         named = said.split("'")[1:2] or [""]
-        said += _nearest(named[0], ("run", "report", "check", "show", "programs", "diff"))
+        said += nearest(named[0], ("run", "report", "check", "show", "programs", "diff"))
     said = f"{said[:1].lower()}{said[1:]}"
     return f"{said}{'' if said.endswith('?') else ';'} see `{path} --help`"
 
@@ -335,76 +336,6 @@ def _complaint(error: Any) -> str:
 def _wrong(text: str) -> int:
     console.say(text)
     return WRONG
-
-
-def _nearest(text: str, known: Iterable[str]) -> str:
-    from difflib import get_close_matches
-
-    close = get_close_matches(text[:80], list(dict.fromkeys(known)), 1, 0.5)
-    return f", did you mean {close[0]}?" if close else ""
-
-
-def _one_of(option: str, value: str, known: Sequence[str]) -> None:
-    if value not in known:
-        guess = _nearest(value, known) or f", choose from {', '.join(known)}"
-        raise UsageError(f"{option} does not know {value!r}{guess}")
-
-
-def read_view(directories: list[Path], *, redact: bool = False) -> View:
-    """What was recorded, explained; the newest recording where none is named."""
-    from retrace.present.view import View
-    from retrace.reason.verdict import judge
-    from retrace.store.place import newest
-    from retrace.store.reader import read
-
-    recording = read(directories or [newest()])
-    if redact:
-        from retrace.store.redaction import Redaction, project_folders
-
-        recording = Redaction(project_folders(console.here())).recording(recording)
-    return View(recording, judge(recording), console.here())
-
-
-def read_at_last(directories: list[Path], *, redact: bool = False) -> View:
-    """As `read_view`, in a process that shows what was read and ends."""
-    view = read_view(directories, redact=redact)
-    # To free them one by one took a tenth of a report's time: a ring is left to the exit.
-    kept: list[object] = [view]
-    kept.append(kept)
-    gc.freeze()
-    return view
-
-
-def selected(view: View, function: str | None, cause: str | None) -> list[Verdict]:
-    """The misses of one function, or of one cause; raises UsageError on an unknown name."""
-    verdicts = view.verdicts
-    if function is not None:
-        verdicts = [
-            verdict
-            for verdict in verdicts
-            if function in (f := verdict.miss.function).qualname.split(".<locals>.")
-            or function in (f.name, f.jax_name, f.qualname)
-        ]
-        if not verdicts:
-            names = [verdict.miss.function.name for verdict in view.verdicts]
-            raise UsageError(
-                f"nothing was recorded of a function {function!r}{_nearest(function, names)}"
-            )
-    return [v for v in verdicts if cause is None or v.cause.value == cause]
-
-
-def found_miss(view: View, text: str) -> Verdict:
-    """The miss that an id or a label means; raises UsageError where there is not just one."""
-    found = view.find(text)
-    if len(found) == 1:
-        return found[0]
-    if found:
-        named = [f"{verdict.miss.id} ({view.label(verdict.miss)})" for verdict in found[:4]]
-        more = f" and {len(found) - 4:,} more" if len(found) > 4 else ""
-        raise UsageError(f"{text!r} may mean {', '.join(named)}{more}: name one by its id")
-    labels = [label for v in view.verdicts for label in (view.short_label(v.miss), v.miss.id)]
-    guess = _nearest(text, labels) or "; `retrace report` lists the misses"
-    raise UsageError(f"no miss {text!r} in this recording{guess}")
 
 
 def _report(

@@ -10,6 +10,7 @@ import typer
 
 from retrace import console
 from retrace.errors import UnreadableError, UsageError
+from retrace.selection import found_miss, read_at_last, selected
 
 if TYPE_CHECKING:
     from retrace.model import Verdict
@@ -34,7 +35,6 @@ def programs(
 
     Example:  retrace programs --function train_step --pprof equations.pb.gz
     """
-    from retrace.cli import read_at_last, selected
     from retrace.compare.size import samples, unrolled
     from retrace.present import lines
 
@@ -87,8 +87,6 @@ def diff(
 
     Examples:  retrace diff;  retrace diff before/ after/;  retrace diff 'step #1' 'step #2'
     """
-    from retrace.cli import found_miss, read_at_last
-
     width, paint = console.terminal(sys.stdout)
     if old is None:
         from retrace.store.place import recordings

@@ -21,6 +21,7 @@ from retrace.jax_internals.calls import (
     find,
     is_clean,
     is_derivation,
+    is_parallel,
     is_served,
     is_staging,
     mark,
@@ -187,7 +188,7 @@ class Recorder:
 
     def _parallel_trace_ended(self, seconds: float, frame: FrameType) -> None:
         # pmap traces outside JAX's cached trace function until 0.7.
-        if not _is_parallel(frame):
+        if not is_parallel(frame):
             return
         site = find(frame)
         if site.call is not None:
@@ -395,14 +396,3 @@ def _unguarded(task: Task) -> None:
 
 def _mapping(fields: dict[str, Any], name: str) -> dict[str, Any]:
     return fields.get(name) or {}
-
-
-def _is_parallel(frame: FrameType) -> bool:
-    current: FrameType | None = frame
-    for _ in range(6):
-        if current is None:
-            return False
-        if current.f_code.co_name == "stage_parallel_callable":
-            return True
-        current = current.f_back
-    return False

@@ -193,7 +193,8 @@ def _file_writer(directory: Path) -> Writer:
     programs = File(directory / f"{run.id}{SUFFIX}")
     redaction = None
     if os.environ.get("RETRACE_REDACT", "0") not in ("", "0"):
-        from retrace.store.redaction import Redaction, roots_of
+        from retrace.store.redaction import Redaction
+        from retrace.store.roots import roots_of
 
         redaction = Redaction(roots_of(run.argv))
     return Writer(File(directory / f"{run.id}.jsonl"), run, programs, redaction)

@@ -10,6 +10,7 @@ from typing import IO, Any, cast
 
 from retrace.errors import UnreadableError
 from retrace.model import JSON, Miss, Recording, Run
+from retrace.store.leaves import decode_leaves_like
 from retrace.store.place import HEADER, ROOT, recordings
 from retrace.store.programs import BEGINNING, SUFFIX, Library
 from retrace.store.schema import (
@@ -19,7 +20,6 @@ from retrace.store.schema import (
     amend,
     amend_run,
     check_items,
-    decode_leaves_like,
     decode_miss,
     decode_part,
     decode_run,

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
@@ -33,9 +33,8 @@ from retrace.model import (
     Stack,
     Value,
 )
+from retrace.store.roots import is_project
 
-_PROJECT = ("pyproject.toml", "setup.py", ".git")
-"""What lies at the root of a project."""
 _PACKAGES = re.compile(r".*[/\\]((?:site|dist)-packages[/\\].*)", re.DOTALL)
 _STANDARD = re.compile(r".*[/\\]lib[/\\]python\d\.\d+[/\\](.*)", re.DOTALL)
 _NO_FILE = re.compile(r"<(?:[a-z]+|ipython-input-\d+-[0-9a-f]+|cell)>")
@@ -75,7 +74,7 @@ class Redaction:
         """`roots` are the folders of the project; `key` is drawn at random by default."""
         self._key = os.urandom(32) if key is None else key
         found = {path for root in roots for path in (root, os.path.realpath(root))}
-        self._roots = sorted(filter(_is_project, found), key=len, reverse=True)
+        self._roots = sorted(filter(is_project, found), key=len, reverse=True)
         self._config: dict[int, tuple[object, tuple[tuple[str, Value], ...]]] = {}
 
     def _hash(self, size: int, *parts: str) -> str:
@@ -337,24 +336,6 @@ class _Listings(Mapping[str, Listing]):
         return len(self._known())
 
 
-def project_folders(*folders: str) -> list[str]:
-    """The folders themselves, and the roots of the projects that they are part of."""
-    found: list[str] = []
-    for folder in filter(None, folders):
-        path = Path(os.path.abspath(folder))
-        found.append(str(path))
-        for above in path.parents:
-            if any((above / name).exists() for name in _PROJECT):
-                found.append(str(above))
-                break
-    return found
-
-
-def _is_project(folder: str) -> bool:
-    # Of a program that was started in its user's home, not all that lies there is its own.
-    return os.path.dirname(folder) != folder and folder != os.path.expanduser("~")
-
-
 def _forward(path: str) -> str:
     return path.replace("\\", "/")
 
@@ -392,13 +373,3 @@ def _numbers_of_sizes(listing: Listing) -> set[str]:
             found |= {str(number), str(float(number))}
         found.add(str(1.0 / size))
     return found
-
-
-def roots_of(argv: Sequence[str]) -> list[str]:
-    """The folders of the project that a process runs."""
-    program = argv[0] if argv and not argv[0].startswith("-") else ""
-    try:
-        here = os.getcwd()
-    except OSError:
-        here = ""
-    return project_folders(here, os.path.dirname(os.path.abspath(program)) if program else "")

@@ -20,9 +20,7 @@ Format 1: the first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
-from itertools import chain
+from collections.abc import Mapping
 from typing import Any, TypeAlias, cast
 
 from retrace.model import (
@@ -31,7 +29,6 @@ from retrace.model import (
     Function,
     Key,
     Kind,
-    Leaf,
     Miss,
     Node,
     PersistentCache,
@@ -41,6 +38,7 @@ from retrace.model import (
     Stage,
     Value,
 )
+from retrace.store.leaves import decode_leaves
 
 FORMAT = 1
 
@@ -137,45 +135,6 @@ def _values(rows: Any) -> tuple[tuple[str, Value], ...]:
     return tuple((_text(name), _value(row)) for name, row in rows)
 
 
-_SHAPES = {list}
-_SIZES = {int}
-_LEAF_TYPES: tuple[set[type], ...] = (
-    {str},
-    _SHAPES,
-    {str},
-    {bool},
-    {str, type(None)},
-    {bool},
-    {str, type(None)},
-    {str, type(None)},
-)
-_new_leaf: Callable[[Iterable[object]], Leaf] = partial(cast(Any, tuple).__new__, Leaf)
-
-
-def _leaves(rows: Any) -> tuple[Leaf, ...]:
-    # The one decoder that counts, as a recording has thousands of leaves: they are
-    # checked and made column by column.
-    if not rows:
-        return ()
-    columns = tuple(zip(*rows, strict=True))
-    for column, types in zip(columns, _LEAF_TYPES, strict=True):
-        if not types.issuperset(map(type, column)):
-            raise TypeError("not a leaf")
-    path, shapes, *others = columns
-    return _in_shapes(path, shapes, others)
-
-
-def _in_shapes(path: Sequence[Any], shapes: Any, others: Iterable[Sequence[Any]]) -> Any:
-    if not _SHAPES.issuperset(map(type, shapes)):
-        raise TypeError("not a shape")
-    sizes = list(chain.from_iterable(shapes))
-    if not _SIZES.issuperset(map(type, sizes)):
-        raise TypeError("not a size")
-    if sizes and not -(1 << 63) <= min(sizes) <= max(sizes) < 1 << 63:
-        raise ValueError("a size out of range")
-    return tuple(map(_new_leaf, zip(path, map(tuple, shapes), *others, strict=True)))
-
-
 def _node(row: Any) -> Node:
     path, type_, children, meta = row
     return Node(_text(path), _text(type_), tuple(map(_text, children)), _values(meta))
@@ -258,7 +217,7 @@ def decode_part(kind: str, value: Any) -> Any:
         case "function":
             return decode_function(value)
         case "leaves":
-            return _leaves(value)
+            return decode_leaves(value)
         case "tree":
             return tuple(map(_node, value))
         case "signature":
@@ -269,17 +228,6 @@ def decode_part(kind: str, value: Any) -> Any:
             return decode_call_site(value)
         case _:
             raise ValueError(f"no such part: {kind!r}")
-
-
-def apart_from_shapes(leaves: Any) -> tuple[JSON, ...]:
-    """Where a `leaves` part has to be equal to the one that it is written `like`."""
-    return tuple((leaf[0], *leaf[2:]) for leaf in leaves)
-
-
-def decode_leaves_like(leaves: tuple[Leaf, ...], shapes: Any) -> tuple[Leaf, ...]:
-    """The same leaves in other shapes; raises as `decode_part` does."""
-    path, _, *others = zip(*leaves, strict=True)
-    return _in_shapes(path, shapes, others)
 
 
 def decode_run(fields: Any) -> Run:

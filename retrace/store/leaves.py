@@ -1,0 +1,61 @@
+"""The leaves of keys in a recording: those that differ in their shapes alone share the rest.
+
+A recording has thousands of them: they are checked and made column by column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from itertools import chain
+from typing import Any, cast
+
+from retrace.model import JSON, Leaf
+
+_SHAPES = {list}
+_SIZES = {int}
+_LEAF_TYPES: tuple[set[type], ...] = (
+    {str},
+    _SHAPES,
+    {str},
+    {bool},
+    {str, type(None)},
+    {bool},
+    {str, type(None)},
+    {str, type(None)},
+)
+_new_leaf: Callable[[Iterable[object]], Leaf] = partial(cast(Any, tuple).__new__, Leaf)
+
+
+def decode_leaves(rows: Any) -> tuple[Leaf, ...]:
+    """The leaves of a part; raises TypeError or ValueError on nonsense."""
+    if not rows:
+        return ()
+    columns = tuple(zip(*rows, strict=True))
+    for column, types in zip(columns, _LEAF_TYPES, strict=True):
+        if not types.issuperset(map(type, column)):
+            raise TypeError("not a leaf")
+    path, shapes, *others = columns
+    return _in_shapes(path, shapes, others)
+
+
+def _in_shapes(path: Sequence[Any], shapes: Any, others: Iterable[Sequence[Any]]) -> Any:
+    if not _SHAPES.issuperset(map(type, shapes)):
+        raise TypeError("not a shape")
+    sizes = list(chain.from_iterable(shapes))
+    if not _SIZES.issuperset(map(type, sizes)):
+        raise TypeError("not a size")
+    if sizes and not -(1 << 63) <= min(sizes) <= max(sizes) < 1 << 63:
+        raise ValueError("a size out of range")
+    return tuple(map(_new_leaf, zip(path, map(tuple, shapes), *others, strict=True)))
+
+
+def apart_from_shapes(leaves: Any) -> tuple[JSON, ...]:
+    """Where a `leaves` part has to be equal to the one that it is written `like`."""
+    return tuple((leaf[0], *leaf[2:]) for leaf in leaves)
+
+
+def decode_leaves_like(leaves: tuple[Leaf, ...], shapes: Any) -> tuple[Leaf, ...]:
+    """The same leaves in other shapes; raises as `decode_part` does."""
+    path, _, *others = zip(*leaves, strict=True)
+    return _in_shapes(path, shapes, others)
