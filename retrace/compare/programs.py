@@ -29,6 +29,8 @@ from retrace.model import Frame, Listing
 Kind: TypeAlias = Literal["identical", "shapes-only", "constants-only", "repeated", "different"]
 
 _MOST_LOOPS = 200
+_MOST_WORK = 8_000_000
+"""Equations of both times the places where they differ, up to which loops are looked for."""
 _CHANGED_BLOCK = 64
 """Primitives of a repeated block that are named at most."""
 
@@ -306,7 +308,8 @@ def _repeated(
     old: Listing, new: Listing, alignment: Alignment, outer: Frame | None
 ) -> tuple[Repeated, ...] | None:
     # A loop grows in few places; to look for blocks in a program costs more than to align it.
-    if len(alignment.blocks) > _MOST_LOOPS:
+    places = len(alignment.blocks)
+    if places > _MOST_LOOPS or places * (len(old.equations) + len(new.equations)) > _MOST_WORK:
         return None
     for tokens in (_exact, numberless):
         sides = tokens(old), tokens(new)
