@@ -49,7 +49,9 @@ class Background:
     def compiling(self, more: int) -> None:
         """One compilation more is under way, or one less."""
         self._compiling = max(0, self._compiling + more)
-        if more > 0 and self._resting and self._programs:
+        if more > 0 and self._programs:
+            # Also where it lingers: a small compilation ends before it would look again, and
+            # what JAX lets go of then could not be walked any more.
             self._stir()
 
     def flush(self) -> None:

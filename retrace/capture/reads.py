@@ -18,7 +18,15 @@ from typing import Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 
-from retrace.capture.objects import array_type, defined, derives, kind_of, package, type_name
+from retrace.capture.objects import (
+    array_type,
+    content_hash,
+    defined,
+    derives,
+    kind_of,
+    package,
+    type_name,
+)
 from retrace.capture.place import Owner, owner
 from retrace.capture.snapshot import named_text, snapshot
 from retrace.model import Value
@@ -229,11 +237,13 @@ class _Walk:
                 return
             value = inner
             path += f"[{step.key!r}]" if isinstance(step, _Item) else f".{step}"
-        kind = kind_of(value)
+        kind = type(value)
+        if kind in _SCALARS:
+            if taken or chain.source != "cell":  # else it is among the cells of the function
+                self._take(path, value, last=chain.written)
+            return
         if kind is ModuleType or (chain.source == "self" and not taken):
             return
-        if chain.source == "cell" and not taken and kind in _SCALARS:
-            return  # it is among the cells of the function
         if (function := _function(value)) is not None:
             yield _Visit(function, _MISSING, path)
             if function.__name__ == path.rpartition(".")[2]:
@@ -246,8 +256,10 @@ class _Walk:
         kind = kind_of(value)
         if kind in _SCALARS:
             taken = _scalar(value, kind)
-        elif derives(kind, np.ndarray) and value.nbytes <= _MOST_BYTES:
-            taken = snapshot(value, _no_token, _MOST_DATA)
+        elif kind is np.ndarray and value.nbytes <= _MOST_BYTES:
+            array = str(array_type(value))
+            content = {"array": array, "content": content_hash(value)}
+            taken = Value("numpy.ndarray", array, None, False, content)
         elif kind is not FunctionType and (array := array_type(value)) is not None:
             token = f"#{number}" if (number := self._number(value)) is not None else None
             taken = Value(type_name(kind), array, token, False)

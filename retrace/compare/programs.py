@@ -31,6 +31,8 @@ Kind: TypeAlias = Literal["identical", "shapes-only", "constants-only", "repeate
 _DEEPEST = 40
 """Programs inside programs, as far as they are compared."""
 _MOST_LOOPS = 200
+_MOST_WORK = 8_000_000
+"""Equations of both times the places where they differ, up to which loops are looked for."""
 _CHANGED_BLOCK = 64
 """Primitives of a repeated block that are named at most."""
 
@@ -319,7 +321,8 @@ def _repeated(
     old: Listing, new: Listing, alignment: Alignment, outer: Frame | None
 ) -> tuple[Repeated, ...] | None:
     # A loop grows in few places; to look for blocks in a program costs more than to align it.
-    if len(alignment.blocks) > _MOST_LOOPS:
+    places = len(alignment.blocks)
+    if places > _MOST_LOOPS or places * (len(old.equations) + len(new.equations)) > _MOST_WORK:
         return None
     for tokens in (_exact, numberless):
         sides = tokens(old), tokens(new)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from array import array
-from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -69,8 +68,7 @@ class Repeat(NamedTuple):
 
 def repeats(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[Repeat] | None:
     """The blocks that run another number of times; None where more than that differs."""
-    counts = Counter(old), Counter(new)
-    if not (counts[0] <= counts[1] or counts[1] <= counts[0]):
+    if not (_within(old, new) or _within(new, old)):
         return None
     x, y = _once(old), _once(new)
     if [token for token, _, _ in x] != [token for token, _, _ in y]:
@@ -112,6 +110,14 @@ def inserted(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[Repeat]:
 def _is_period(tokens: Sequence[Hashable], start: int, size: int, length: int) -> bool:
     end = start + size
     return not size % length and tokens[start + length : end] == tokens[start : end - length]
+
+
+def _within(part: Sequence[Hashable], whole: Sequence[Hashable]) -> bool:
+    """Whether all of `part` stands in `whole`, in its order."""
+    if len(part) > len(whole):
+        return False
+    rest = iter(whole)
+    return all(token in rest for token in part)
 
 
 def _once(tokens: Sequence[Hashable]) -> list[tuple[Hashable, int, Run | None]]:

@@ -17,14 +17,17 @@ def _time(seconds: float) -> str:
     for unit, factor in (("s", 1.0), ("ms", 1e3)):
         if seconds * factor >= 1:
             return f"{seconds * factor:.2f} {unit}"
+    if seconds < 1e-6:
+        return f"{seconds * 1e9:.0f} ns"
     return f"{seconds * 1e6:.2f} µs"
 
 
 def _row(ratio: Ratio) -> str:
     bound = "-" if ratio.bound is None else f"{ratio.bound:.2f}"
     low, high = ratio.spread
+    said = _time if ratio.unit == "seconds" else lambda value: f"{value:.0f} {ratio.unit}"
     return (
-        f"| {ratio.name} | {_time(ratio.plain)} | {_time(ratio.other)} "
+        f"| {ratio.name} | {said(ratio.plain)} | {said(ratio.other)} "
         f"| {ratio.ratio:.3f} | {low:.3f} to {high:.3f} | {bound} |"
     )
 
@@ -34,6 +37,7 @@ def _measurements(quick: bool) -> Iterator[Callable[[], Ratio | None]]:
         yield lambda leaves=leaves: recording.hits(leaves, 9 if quick else 41)
     yield lambda: recording.smallest_miss(15 if quick else 101)
     yield lambda: recording.smallest_inside(30 if quick else 200)
+    yield lambda: recording.reading_inside(30 if quick else 200)
     yield lambda: recording.explained_miss(15 if quick else 101)
     yield lambda: recording.large_miss(3 if quick else 9)
     yield lambda: recording.large_inside(2 if quick else 5)
@@ -41,8 +45,10 @@ def _measurements(quick: bool) -> Iterator[Callable[[], Ratio | None]]:
     yield lambda: commands.reporting(5, 20, 5 if quick else 25, 1.3)
     yield lambda: commands.reporting(1000, 20, 5 if quick else 25, 2.0)
     yield from _guards(quick)
-    for index in range(4):
+    for index in range(5):
         yield lambda index=index: programs.comparing()[index]
+    for index in range(9):
+        yield lambda index=index: programs.growing()[index]
 
 
 def _guards(quick: bool) -> Iterator[Callable[[], Ratio | None]]:

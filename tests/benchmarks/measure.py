@@ -26,6 +26,8 @@ class Ratio(NamedTuple):
     """Quartiles of the ratios."""
     bound: float | None = None
     """What it may be at most; None where it is only shown."""
+    unit: str = "seconds"
+    """Of `plain` and `other`."""
 
     @property
     def holds(self) -> bool:

@@ -138,13 +138,36 @@ def smallest_inside(pairs: int) -> Ratio:
     return _inside("the smallest miss", lambda: jax.jit(lambda x: x + 1)(value), pairs, 1.02)
 
 
+class _Settings:
+    def __init__(self) -> None:
+        self.table = {"rate": 0.5}
+        self.shift = 1.0
+
+
+_SCALE, _DEEP, _SETTINGS, _TABLE = 2.0, False, _Settings(), np.ones(8, np.float32)
+
+
+def _reader(x: Any) -> Any:
+    y = x * _SCALE if _DEEP else x + _TABLE[0]
+    return y * _SETTINGS.table["rate"] + _SETTINGS.shift
+
+
+def reading_inside(pairs: int) -> Ratio:
+    """A small miss of a function that reads globals: their values are taken at each trace."""
+    value = jnp.ones(3)
+    name = "a small miss that reads five globals"
+    return _inside(name, lambda: jax.jit(lambda x: _reader(x))(value), pairs)
+
+
 def large_inside(pairs: int) -> Ratio:
     """A transformer's training step, by what of its time is spent inside retrace."""
     name, miss = _large()
     return _inside(name, miss, pairs, 1.01)
 
 
-def _inside(name: str, miss: Callable[[], object], pairs: int, bound: float) -> Ratio:
+def _inside(
+    name: str, miss: Callable[[], object], pairs: int, bound: float | None = None
+) -> Ratio:
     """Processor time of the thread that misses.
 
     A miss varies by more than the bound from one to the next; this share does not.
