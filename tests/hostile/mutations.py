@@ -261,7 +261,7 @@ def _bomb(files: Files, random: Random) -> None:
     data += zipper.compress(b'0],"frames":[],"programs":[]}') + zipper.flush()
     names = [name for name in sorted(files) if name.endswith(".programs")]
     lines = files[names[0]].split(b"\n") if names else []
-    ids = b",".join(line[line.find(b"[") + 1 : line.find(b"]")] for line in lines if line)
+    ids = b",".join(_ids(line) for line in lines if line)
     packed = b64encode(data)
     line = b'{"listings":[' + ids + b'],"packed":"' + packed + b'"}'
     name = names[0] if names else "k3x9f2a.programs"
@@ -338,13 +338,33 @@ _MUTATIONS: tuple[Callable[[Files, Random], None], ...] = (
 )
 
 
+def nested_programs(files: Files, random: Random) -> None:
+    """Under the ids of real programs, blocks that nest without end."""
+    for name in [name for name in files if name.endswith(".programs")]:
+        ids = b",".join(_ids(line) for line in files[name].split(b"\n") if line)
+        depth = random.choice((DEEP, 200_000))
+        block = b"[" * depth + b"]" * depth
+        files[name] = b'{"listings":[' + ids + b'],"block":' + block + b"}\n" + files[name]
+
+
+def _ids(line: bytes) -> bytes:
+    return line[line.find(b"[") + 1 : line.find(b"]")]
+
+
 def rings(files: Files, random: Random) -> None:
     """Programs that hold themselves and each other."""
     for _ in range(4):
         _block(files, random, rings=True)
 
 
-NAMED: tuple[Callable[[Files, Random], None], ...] = (_deep, _likes, _climb, _same_run, rings)
+NAMED: tuple[Callable[[Files, Random], None], ...] = (
+    _deep,
+    _likes,
+    _climb,
+    _same_run,
+    rings,
+    nested_programs,
+)
 """Those that chance may leave out of a short run."""
 
 

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import pytest
 
+from retrace.present.words import inert
 from tests.hostile import commands
 from tests.hostile.__main__ import ids, record
 from tests.hostile.mutations import Files
@@ -103,6 +104,13 @@ def held_to_markdown(out: str) -> None:
     assert not re.search(r"@\w|://\w|(?<!\\)#\d|www\.\w", outside), outside
     for line in out.splitlines():
         assert not re.match("#+ owned|````<", line)
+
+
+def test_a_line_that_begins_as_a_command_does_is_none() -> None:
+    # Where a line is wrapped, any word of the program's may come to stand first.
+    told = "a because\n  ::error::owned\n::x ##[error]y\nb::c [::2]\n"
+    shown = "a because\n  :\\x3aerror::owned\n:\\x3ax #\\x23[error]y\nb::c [::2]\n"
+    assert inert(told) == shown
 
 
 def test_what_is_kept_from_a_log_is_still_told_in_json(home: Path) -> None:
