@@ -7,6 +7,8 @@
     assert_max_traces, assert_no_retrace, freeze, policy    keep it from coming back
 
 Importing this package costs nothing: each name is fetched when it is first touched.
+PYTEST_DONT_REWRITE: under `retrace run -m pytest` it is there before pytest, which would
+warn that it comes too late to rewrite a plugin's assertions.
 """
 
 from __future__ import annotations

@@ -9,7 +9,6 @@ import shutil
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -33,26 +32,32 @@ def misses(numbers):
         print(number, step(np.ones((number, 2), np.float32)))
 
 """
+LIMITED = """
+import os, resource, sys
+resource.setrlimit(int(sys.argv[1]), (int(sys.argv[2]),) * 2)
+os.execv(sys.argv[3], sys.argv[3:])
+"""
 
 
 def run(
-    program: str, tmp_path: Path, before: Callable[[], None] | None = None, *options: str
+    program: str, tmp_path: Path, limit: tuple[int, int] | None = None, *options: str
 ) -> subprocess.CompletedProcess[str]:
     """Run a program under `retrace run`, and hold what it does to what it does without."""
     script = tmp_path / "program.py"
     script.write_text(START + textwrap.dedent(program))
     environment = {**os.environ, "JAX_PLATFORMS": "cpu", "PYTHONPATH": str(ROOT)}
     environment["RECORDED"] = str(tmp_path / "recorded")
+    # Not by `preexec_fn`: it would fork this process, where JAX has threads.
+    limited = [] if limit is None else [sys.executable, "-c", LIMITED, *map(str, limit)]
     retrace = ("-m", "retrace", "run", "--quiet", "--out", str(tmp_path / "recorded"))
 
     def started(*arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [sys.executable, *arguments, str(script)],
+            [*limited, sys.executable, *arguments, str(script)],
             capture_output=True,
             text=True,
             timeout=300,
             env=environment,
-            preexec_fn=before,
             check=False,
         )
 
@@ -76,9 +81,7 @@ def shapes(recording: Recording) -> list[int]:
 
 
 def test_a_disk_that_fills_up(tmp_path: Path) -> None:
-    def small_files() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (16_000, 16_000))
-
+    small_files = (resource.RLIMIT_FSIZE, 16_000)
     done = run("misses(range(2, 60)); print('done')", tmp_path, small_files)
     assert done.stderr.count("retrace: the recording cannot be written") == 1
     assert "File too large" in done.stderr
@@ -156,9 +159,7 @@ def test_a_folder_that_cannot_be_written_is_told_before_the_program_runs() -> No
 
 
 def test_no_descriptors_are_left(tmp_path: Path) -> None:
-    def few() -> None:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (60, 60))
-
+    few = (resource.RLIMIT_NOFILE, 60)
     done = run(
         """
         misses([2])
