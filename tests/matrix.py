@@ -16,6 +16,7 @@ import shutil
 import subprocess
 import sys
 import time
+from concurrent.futures import Future, ThreadPoolExecutor
 from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
@@ -112,12 +113,12 @@ def environment(job: Job) -> str | None:
     return python if made and passes(python, *install) else None
 
 
-def tested(job: Job, options: list[str]) -> str:
+def tested(job: Job, made: Future[str | None], options: list[str]) -> str:
     wanted = " or ".join(f"{major}.{minor}" for major, minor in job.pythons)
     found = interpreter(job.pythons)
     if found is None and job.name != "newest":
         return f"NOT TESTED: no Python {wanted} on this machine"
-    python = environment(job)
+    python = made.result()
     if python is None:
         return "FAILED to install"
     say(f"jax {job.name}: the tests")
@@ -153,10 +154,13 @@ def main() -> int:
         return 2
     else:
         chosen = names or [known[0], known[-1]]
-    results = {} if names else checked()
-    for job in MATRIX:
-        if job.name in chosen:
-            results[f"tests on jax {job.name}"] = tested(job, options)
+    jobs = [job for job in MATRIX if job.name in chosen]
+    # Installing waits for the network: the next environment is made while something is tested.
+    with ThreadPoolExecutor(max_workers=1) as making:
+        made = [making.submit(environment, job) for job in jobs]
+        results = {} if names else checked()
+        for job, python in zip(jobs, made, strict=True):
+            results[f"tests on jax {job.name}"] = tested(job, python, options)
     say("in short")
     for name, result in results.items():
         print(f"{name:20}{result}")
