@@ -26,7 +26,7 @@ def test_fails(n):
 def test_is_skipped():
     pytest.skip("here")
 """
-SEES_US = "import sys\ndef test_alone(): assert 'retrace' not in sys.modules\n"
+SEES_US = "import sys\ndef test_alone(): assert 'retrace.capture' not in sys.modules\n"
 STOPS_US = """
 import sys, jax
 
