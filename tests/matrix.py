@@ -163,7 +163,7 @@ def main() -> int:
             results[f"tests on jax {job.name}"] = tested(job, python, options)
     say("in short")
     for name, result in results.items():
-        print(f"{name:20}{result}")
+        print(f"{name:22}{result}")
     return 1 if any(result.startswith("FAILED") for result in results.values()) else 0
 
 
