@@ -1,7 +1,8 @@
 """What can wait until XLA compiles: the text of programs, and lines of the recording.
 
 XLA releases the GIL, so a second thread does this work meanwhile, at no cost to the
-program. A jaxpr that waits is held weakly: what JAX let go of is not walked.
+program. A jaxpr that waits is held weakly, since it may hold the user's arrays: what JAX
+let go of meanwhile is lost, and counted.
 """
 
 from __future__ import annotations
@@ -33,8 +34,14 @@ def _is_library(filename: str) -> bool | None:
 class Programs:
     """The work that waits for a compilation."""
 
-    def __init__(self, known: Callable[[int, Transcript], None], background: Background) -> None:
+    def __init__(
+        self,
+        known: Callable[[int, Transcript], None],
+        lose: Callable[[str], None],
+        background: Background,
+    ) -> None:
         self._known = known
+        self._lose = lose
         self._background = background
 
     def add(self, number: int, jaxpr: Any, *, compiles: bool = True) -> None:
@@ -49,5 +56,7 @@ class Programs:
 
     def _walk(self, number: int, reference: weakref.ref[Any]) -> None:
         jaxpr = reference()
-        if jaxpr is not None:
+        if jaxpr is None:
+            self._lose("a program that JAX dropped before it was written down")
+        else:
             self._known(number, transcribe(jaxpr, _is_library, shown))

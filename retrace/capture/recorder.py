@@ -71,7 +71,7 @@ class Recorder:
         self._background = Background(self._guard)
         self.journal = Journal(self._background.line)
         self.misses = Misses(self.journal)
-        self._programs = Programs(self._program_known, self._background)
+        self._programs = self._new_programs()
         self._thread = _Thread()
         self._by_jaxpr = Numbers()
         self._by_lowering = Numbers()
@@ -338,6 +338,9 @@ class Recorder:
         else:
             self.journal.amend(number, fields)
 
+    def _new_programs(self) -> Programs:
+        return Programs(self._program_known, self.journal.lose, self._background)
+
     def jitted(self, function: object, frame: FrameType) -> None:
         """`jit` was called."""
         self.misses.jitted(function, frame)
@@ -379,7 +382,7 @@ class Recorder:
         """This is a child now: what its parent's threads were doing is not its own."""
         self._background = Background(self._guard)
         self.journal.background = self._background.line
-        self._programs = Programs(self._program_known, self._background)
+        self._programs = self._new_programs()
 
     def _guard(self, task: Task) -> None:
         self.guarded(task)

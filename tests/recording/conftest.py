@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
-from retrace.capture.session import begin_memory, session
-from retrace.model import Miss, Recording
-from retrace.store.reader import read_lines
+from retrace.capture.session import begin_file, begin_memory, session
+from retrace.model import Miss, Recording, Verdict
+from retrace.reason.verdict import judge
+from retrace.store.reader import read, read_lines
 
 Record = Callable[[Callable[[], object]], list[Miss]]
+Judged = tuple[Recording, list[Verdict]]
+JudgeAll = Callable[[Callable[[], object]], Judged]
 
 
 @pytest.fixture
@@ -33,6 +37,23 @@ def record_all() -> Record:
         recording = _record(program)
         assert recording.runs[0].losses == {}
         return recording.misses
+
+    return run
+
+
+@pytest.fixture
+def judge_all(tmp_path: Path) -> JudgeAll:
+    """Run a program under recording into a file; the recording and its verdicts."""
+
+    def run(program: Callable[[], object]) -> Judged:
+        writer = begin_file(tmp_path)
+        try:
+            program()
+        finally:
+            session().detach(writer)
+        recording = read([tmp_path])
+        assert recording.runs[0].losses == {}
+        return recording, judge(recording)
 
     return run
 

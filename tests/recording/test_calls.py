@@ -14,8 +14,7 @@ import pytest
 from retrace.causes import Cause
 from retrace.model import Miss, Recording, Stage
 from retrace.reason.verdict import judge
-
-from .conftest import Record
+from tests.recording.conftest import Record
 
 ALL = {Stage.TRACE, Stage.LOWER, Stage.COMPILE}
 

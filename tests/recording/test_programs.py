@@ -27,30 +27,22 @@ from retrace.present.view import View
 from retrace.reason.verdict import judge
 from retrace.store.programs import Library, decode, encode
 from retrace.store.reader import read
+from tests.recording.conftest import JudgeAll, Judged
 
 shard_map: Any = getattr(jax, "shard_map", None)
 if shard_map is None:
     from jax.experimental.shard_map import shard_map
 
 ones = np.ones(3, np.float32)
-Judged = tuple[Recording, list[Verdict]]
-Run = Callable[[Callable[[], object]], Judged]
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Run:
-    """Record a program into a file; the misses of its functions, judged."""
+def run(judge_all: JudgeAll) -> JudgeAll:
+    """Record a program; the misses of its functions, judged."""
 
     def recorded(program: Callable[[], object]) -> Judged:
-        writer = begin_file(tmp_path)
-        try:
-            program()
-        finally:
-            session().detach(writer)
-        recording = read([tmp_path])
-        assert recording.runs[0].losses == {}
-        kept = [v for v in judge(recording) if v.miss.function.kind is not Kind.OP]
-        return recording, kept
+        recording, verdicts = judge_all(program)
+        return recording, [v for v in verdicts if v.miss.function.kind is not Kind.OP]
 
     return recorded
 
@@ -71,7 +63,7 @@ def said(judged: Judged, index: int = -1) -> list[str]:
     )
 
 
-def test_cond_is_one_program_for_both_values(run: Run) -> None:
+def test_cond_is_one_program_for_both_values(run: JudgeAll) -> None:
     @functools.partial(jax.jit, static_argnames="flag")
     def step(x: Any, flag: bool) -> Any:
         return jax.lax.cond(jnp.asarray(x[0] > 0), jnp.sin, jnp.cos, x)
@@ -81,7 +73,7 @@ def test_cond_is_one_program_for_both_values(run: Run) -> None:
     assert verdicts[1].avoidable == "yes"
 
 
-def test_a_python_if_on_a_static_value_is_rightly_separate(run: Run) -> None:
+def test_a_python_if_on_a_static_value_is_rightly_separate(run: JudgeAll) -> None:
     @functools.partial(jax.jit, static_argnames="flag")
     def step(x: Any, flag: bool) -> Any:
         if flag:
@@ -95,7 +87,7 @@ def test_a_python_if_on_a_static_value_is_rightly_separate(run: Run) -> None:
     assert any("now runs cos and add" in text for text in said(judged))
 
 
-def test_layers_in_a_python_loop_are_repeated(run: Run) -> None:
+def test_layers_in_a_python_loop_are_repeated(run: JudgeAll) -> None:
     def step(x: Any, depth: int) -> Any:
         for _ in range(depth):
             x = jnp.tanh(x * 2.0)
@@ -109,7 +101,7 @@ def test_layers_in_a_python_loop_are_repeated(run: Run) -> None:
     assert [text.rpartition("/")[2] for text in said(judged)] == [expected]
 
 
-def test_a_number_that_could_be_an_argument(run: Run) -> None:
+def test_a_number_that_could_be_an_argument(run: JudgeAll) -> None:
     @functools.partial(jax.jit, static_argnames="rate")
     def decay(x: Any, rate: float) -> Any:
         return x * rate
@@ -120,14 +112,14 @@ def test_a_number_that_could_be_an_argument(run: Run) -> None:
     assert "0.5 -> 0.25" in said(judged)[0]
 
 
-def test_sizes_follow_the_axes_of_the_arguments(run: Run) -> None:
+def test_sizes_follow_the_axes_of_the_arguments(run: JudgeAll) -> None:
     mean = jax.jit(lambda batch: jnp.mean(jnp.sin(batch)))
     judged = run(lambda: [mean(np.ones((size, 4), np.float32)) for size in (32, 17)])
     assert judged[1][-1].program_change == "shapes-only"
     assert "axis 0 of batch (32 -> 17)" in said(judged)[0]
 
 
-def test_captured_arrays_are_told_by_object_and_never_read(run: Run) -> None:
+def test_captured_arrays_are_told_by_object_and_never_read(run: JudgeAll) -> None:
     tables = [jnp.arange(3.0), jnp.arange(3.0) + 1]
 
     def made(table: Any) -> Any:
@@ -139,7 +131,7 @@ def test_captured_arrays_are_told_by_object_and_never_read(run: Run) -> None:
     assert changes[2] == "constants-only"
 
 
-def test_5000_unrolled_additions_point_to_their_line(run: Run) -> None:
+def test_5000_unrolled_additions_point_to_their_line(run: JudgeAll) -> None:
     def total(x: Any) -> Any:
         for _ in range(5000):
             x = x + 1.0
@@ -154,7 +146,26 @@ def test_5000_unrolled_additions_point_to_their_line(run: Run) -> None:
     assert len(encode([program])) < 100 * 5000
 
 
-def test_trips_of_a_scan_are_counted(run: Run) -> None:
+def test_a_program_that_jax_dropped_is_counted_as_lost(tmp_path: Path) -> None:
+    def program() -> None:
+        def long(x: Any) -> Any:
+            return functools.reduce(jnp.add, [x] * 100)
+
+        jax.eval_shape(long, ones)
+
+    writer = begin_file(tmp_path)
+    try:
+        program()
+    finally:
+        session().detach(writer)
+    recording = read([tmp_path])
+    (miss,) = recording.misses
+    assert miss.program is None
+    (loss,) = recording.runs[0].losses.items()
+    assert loss == ("a program that JAX dropped before it was written down", 1)
+
+
+def test_trips_of_a_scan_are_counted(run: JudgeAll) -> None:
     @jax.jit
     def loop(x: Any) -> Any:
         return jax.lax.scan(lambda c, _: (jnp.sin(c), None), x, None, length=10)[0]
@@ -166,7 +177,7 @@ def test_trips_of_a_scan_are_counted(run: Run) -> None:
     assert amounts["sin"] == (1, 10)
 
 
-def test_a_loop_in_a_jitted_helper_is_told_by_its_line(run: Run) -> None:
+def test_a_loop_in_a_jitted_helper_is_told_by_its_line(run: JudgeAll) -> None:
     def helper(x: Any, depth: int) -> Any:
         for _ in range(depth):
             x = jnp.tanh(x * 2.0)
@@ -193,7 +204,7 @@ def test_a_loop_in_a_jitted_helper_is_told_by_its_line(run: Run) -> None:
     ]
 
 
-def test_a_scan_that_runs_more_often_is_repeated(run: Run) -> None:
+def test_a_scan_that_runs_more_often_is_repeated(run: JudgeAll) -> None:
     def simulate(x: Any, steps: int) -> Any:
         return jax.lax.scan(lambda c, _: (jnp.sin(c), None), x, None, length=steps)[0]
 
@@ -259,7 +270,7 @@ WITHIN: dict[str, Callable[[Any, float], Any]] = {
 
 
 @pytest.mark.parametrize("name", WITHIN)
-def test_a_constant_within_any_kind_of_sub_program_is_found(name: str, run: Run) -> None:
+def test_a_constant_within_any_kind_of_sub_program_is_found(name: str, run: JudgeAll) -> None:
     function = WITHIN[name]
 
     @functools.partial(jax.jit, static_argnames="rate")
@@ -282,7 +293,7 @@ def test_a_constant_within_any_kind_of_sub_program_is_found(name: str, run: Run)
 
 
 @pytest.mark.parametrize("name", WITHIN)
-def test_another_size_within_any_kind_of_sub_program_is_found(name: str, run: Run) -> None:
+def test_another_size_within_any_kind_of_sub_program_is_found(name: str, run: JudgeAll) -> None:
     function = WITHIN[name]
     step = jax.jit(lambda x: function(x, 0.5))
 
@@ -292,7 +303,7 @@ def test_another_size_within_any_kind_of_sub_program_is_found(name: str, run: Ru
     assert any("axis 0 of x (32 -> 17)" in text for text in said(judged, steps[-1]))
 
 
-def test_what_is_written_is_what_is_read(run: Run) -> None:
+def test_what_is_written_is_what_is_read(run: JudgeAll) -> None:
     def loss(x: Any) -> Any:
         return jax.lax.scan(lambda c, v: (c * v, jax.nn.relu(c)), 1.0, x)[1].sum()
 
@@ -354,7 +365,7 @@ def one(data: bytes | int, field: int) -> Any:
     return next(value for number, value in fields(data) if number == field)
 
 
-def test_the_profile_holds_each_equation_with_its_stack(run: Run) -> None:
+def test_the_profile_holds_each_equation_with_its_stack(run: JudgeAll) -> None:
     def helper(x: Any) -> Any:
         return jnp.sin(x) * 2.0
 

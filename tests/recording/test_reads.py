@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 import types
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -18,17 +17,13 @@ import numpy as np
 import pytest
 
 from retrace.capture.reads import Reads
-from retrace.capture.session import begin_file, session
 from retrace.capture.tokens import Tokens
 from retrace.causes import Cause
-from retrace.model import Recording, Verdict
 from retrace.present.machine import miss_report
 from retrace.present.view import View
-from retrace.reason.verdict import judge
-from retrace.store.reader import read
+from tests.recording.conftest import JudgeAll
 
 ones = np.ones(3, np.float32)
-Run = Callable[[Callable[[], object]], tuple[Recording, list[Verdict]]]
 
 
 class Settings:
@@ -78,21 +73,6 @@ def unchanged() -> Iterator[None]:
     globals().update(kept)
     settings.__init__()
     module.__dict__["rate"] = 0.1
-
-
-@pytest.fixture
-def run(tmp_path: Path) -> Run:
-    def recorded(program: Callable[[], object]) -> tuple[Recording, list[Verdict]]:
-        writer = begin_file(tmp_path)
-        try:
-            program()
-        finally:
-            session().detach(writer)
-        recording = read([tmp_path])
-        assert recording.runs[0].losses == {}
-        return recording, judge(recording)
-
-    return recorded
 
 
 def helper(x: Any) -> Any:
@@ -202,7 +182,7 @@ CASES: dict[str, tuple[Callable[[Any], Any], Callable[[], object], str, str]] = 
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_what_was_read_and_changed_is_named(name: str, run: Run) -> None:
+def test_what_was_read_and_changed_is_named(name: str, judge_all: JudgeAll) -> None:
     function, change, path, detail = CASES[name]
     jitted = jax.jit(function)
 
@@ -212,7 +192,7 @@ def test_what_was_read_and_changed_is_named(name: str, run: Run) -> None:
         jax.clear_caches()
         jitted(ones)
 
-    recording, verdicts = run(program)
+    recording, verdicts = judge_all(program)
     last = next(v for v in reversed(verdicts) if v.miss.function.name == function.__name__)
     assert last.cause is Cause.JAXPR_CHANGED
     first = last.reads[0]
@@ -228,7 +208,7 @@ def test_what_was_read_and_changed_is_named(name: str, run: Run) -> None:
     assert last.nearest is not None and last.nearest.key == last.miss.key
 
 
-def test_attributes_of_the_receiver(run: Run) -> None:
+def test_attributes_of_the_receiver(judge_all: JudgeAll) -> None:
     class Model:
         def __init__(self) -> None:
             self.rate = 0.1
@@ -249,14 +229,14 @@ def test_attributes_of_the_receiver(run: Run) -> None:
             method(ones)
             instance(ones)
 
-    _, verdicts = run(program)
+    _, verdicts = judge_all(program)
     changed = [v for v in verdicts if v.cause is Cause.JAXPR_CHANGED]
     assert [[(c.path, c.detail) for c in v.reads] for v in changed] == [
         [("self.rate", "0.1 -> 0.2")]
     ] * 2
 
 
-def test_a_cell_that_changed_is_among_the_changes(run: Run) -> None:
+def test_a_cell_that_changed_is_among_the_changes(judge_all: JudgeAll) -> None:
     rate = 0.1
 
     @jax.jit
@@ -270,7 +250,7 @@ def test_a_cell_that_changed_is_among_the_changes(run: Run) -> None:
         jax.clear_caches()
         decay(ones)
 
-    _, verdicts = run(program)
+    _, verdicts = judge_all(program)
     last = verdicts[-1]
     assert last.cause is Cause.JAXPR_CHANGED
     assert [c.path for c in last.changes if c.component.value == "closure"] == ["rate"]
@@ -278,28 +258,28 @@ def test_a_cell_that_changed_is_among_the_changes(run: Run) -> None:
     assert last.fix is not None and last.fix.text == "pass `rate` to `decay` as an argument."
 
 
-def test_a_clock_is_not_named(run: Run) -> None:
+def test_a_clock_is_not_named(judge_all: JudgeAll) -> None:
     @jax.jit
     def clock(x: Any) -> Any:
         return x * time.perf_counter()
 
-    _, verdicts = run(lambda: [clock(ones), jax.clear_caches(), clock(ones)])
+    _, verdicts = judge_all(lambda: [clock(ones), jax.clear_caches(), clock(ones)])
     assert verdicts[-1].cause is Cause.JAXPR_CHANGED
     assert verdicts[-1].reads == ()
 
 
-def test_what_is_read_tells_why_a_function_made_again_differs(run: Run) -> None:
+def test_what_is_read_tells_why_a_function_made_again_differs(judge_all: JudgeAll) -> None:
     def program() -> None:
         for value in (1.0, 0.5):
             globals()["temperature"] = value
             jax.jit(lambda x: x * temperature)(ones)
 
-    _, verdicts = run(program)
+    _, verdicts = judge_all(program)
     assert verdicts[-1].cause is Cause.LAMBDA_RECREATED
     assert [c.path for c in verdicts[-1].reads] == ["temperature"]
 
 
-def test_what_did_not_change_is_not_told(run: Run) -> None:
+def test_what_did_not_change_is_not_told(judge_all: JudgeAll) -> None:
     def program() -> None:
         jitted = jax.jit(divided)
         jitted(ones)
@@ -307,7 +287,7 @@ def test_what_did_not_change_is_not_told(run: Run) -> None:
         jax.clear_caches()
         jitted(ones)
 
-    _, verdicts = run(program)
+    _, verdicts = judge_all(program)
     assert verdicts[-1].cause is Cause.CACHE_CLEARED
     assert verdicts[-1].reads == ()
 

@@ -85,6 +85,7 @@ def ahead() -> object:
             x = x + shift
         return x
 
+    _alive.append(long)  # JAX would drop its program before it was written down
     compiled = jax.jit(long).lower(jnp.float32(1)).compile()
     return compiled(jnp.float32(1)), jax.eval_shape(long, 1)
 
@@ -100,6 +101,7 @@ _seen: dict[CodeType, tuple[str, Callable[[], object]]] = {}
 _running: Callable[[], object] = first
 _target: CodeType | None = None
 _raised = False
+_alive: list[object] = []
 
 
 def _place(code: CodeType) -> str | None:
@@ -134,6 +136,7 @@ def _recorded(trace: Callable[[FrameType, str, object], None]) -> tuple[str, str
                 function.cache_clear()
     stderr, sys.stderr = sys.stderr, io.StringIO()
     told = sys.stderr
+    _alive.clear()
     writer, memory = capture.begin_memory()
     threading.settrace(trace)
     sys.settrace(trace)
