@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
@@ -16,7 +16,7 @@ from retrace.errors import UsageError
 if TYPE_CHECKING:
     from retrace.baseline import Baseline
     from retrace.budget import Budget
-    from retrace.model import Verdict
+    from retrace.present.tally import Tally
     from retrace.present.view import View
     from retrace.project import Project
 
@@ -67,8 +67,10 @@ def check(
     if update or compared:
         _hold(view, found, kept or baseline.Baseline(), over, update=update)
     if format == "github":
+        from retrace.present.tally import Tally
+
         console.write(
-            to_github(view, [v for v in view.verdicts if v.miss.id in over.ids]),
+            to_github(view, Tally.of(view, [v for v in view.verdicts if v.miss.id in over.ids])),
             None,
             commands=True,
         )
@@ -163,18 +165,18 @@ def unmatched(view: View, budgets: Mapping[str, Budget]) -> list[str]:
     return said
 
 
-def to_github(view: View, verdicts: Sequence[Verdict]) -> str:
+def to_github(view: View, tally: Tally) -> str:
     """Annotations for GitHub; where it gave a file for the summary of the step, a table there."""
     from retrace.present import github, markdown
 
     if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
         try:
             with open(summary, "a", encoding="utf-8", errors="backslashreplace") as file:
-                file.write(markdown.report(view, verdicts))
+                file.write(markdown.report(view, tally))
         except OSError as error:
             reason = (error.strerror or type(error).__name__).lower()
             console.say(f"cannot write to $GITHUB_STEP_SUMMARY: {reason}")
-    return github.report(view, verdicts)
+    return github.report(view, tally)
 
 
 def _read(directories: list[Path]) -> View:

@@ -5,20 +5,16 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 import typer.core
 
 from retrace import check, commands, console
 from retrace.errors import RetraceError, UsageError
-from retrace.selection import found_miss, nearest, one_of, read_at_last, read_view, selected
-
-if TYPE_CHECKING:
-    from retrace.model import Verdict
-    from retrace.present.view import View
+from retrace.selection import Told, at_last, found_miss, nearest, one_of, read_at_last
 
 DONE = commands.DONE
 FOUND = 1
@@ -187,14 +183,13 @@ def report(
     for option, code in (("--cause", cause), *(("--fail-on", code) for code in fail_on or ())):
         if code is not None:
             one_of(option, code, codes)
-    view = read_at_last(directories or [], redact=redact)
-    verdicts = selected(view, function, cause)
-    text = _report(view, verdicts, format, sort, keys, output)
-    console.write(text, output, commands=format == "github")
-    failing = [verdict for verdict in verdicts if verdict.cause.value in (fail_on or ())]
+    told = at_last(Told(directories or [], function, cause, redact=redact))
+    console.write(_report(told, format, sort, keys, output), output, commands=format == "github")
+    causes = told.tally.causes.items()
+    failing = {cause: row.misses for cause, row in causes if cause.value in (fail_on or ())}
     if failing:
-        found = ", ".join(dict.fromkeys(verdict.cause.value for verdict in failing))
-        console.say(f"found what --fail-on names, {len(failing):,} times: {found}")
+        found = ", ".join(cause.value for cause in failing)
+        console.say(f"found what --fail-on names, {sum(failing.values()):,} times: {found}")
     return FOUND if failing else DONE
 
 
@@ -306,7 +301,7 @@ def _summarise(directory: Path, *, newest: bool) -> None:
         console.say("the program never imported jax: there was nothing to record")
         return
     try:
-        view = read_view([directory])
+        told = Told([directory])
     except RetraceError as error:
         console.say(str(error))
         return
@@ -315,7 +310,7 @@ def _summarise(directory: Path, *, newest: bool) -> None:
         shown = shown[len(here) + 1 :]
     width, paint = console.terminal(sys.stderr)
     try:
-        text = summary(view, shown, newest=newest, width=width, paint=paint)
+        text = summary(told.view, shown, told.tally, newest=newest, width=width, paint=paint)
         sys.stderr.write("\n" + inert(text))
         sys.stderr.flush()
     except (OSError, AttributeError, ValueError):
@@ -339,19 +334,22 @@ def _wrong(text: str) -> int:
 
 
 def _report(
-    view: View, verdicts: list[Verdict], format: str, sort: Any, keys: bool, output: Path | None
-) -> str:
+    told: Told, format: str, sort: Any, keys: bool, output: Path | None
+) -> str | Iterator[str]:
+    view, tally = told.view, told.tally
     if format == "json":
         from retrace.present import machine
 
-        return machine.encode(machine.report(view, verdicts, keys=keys))
+        if told.is_large:
+            return machine.pieces(view, tally, told.again(), keys=keys)
+        return machine.encode(machine.report(view, told.verdicts, keys=keys))
     if format == "github":
-        return check.to_github(view, verdicts)
+        return check.to_github(view, tally)
     if format == "markdown":
         from retrace.present import markdown
 
-        return markdown.report(view, verdicts, sort=sort, keys=keys)
+        return markdown.report(view, tally, sort=sort, keys=keys)
     from retrace.present import terminal
 
     width, paint = console.terminal(sys.stdout, output)
-    return terminal.report(view, verdicts, sort=sort, keys=keys, width=width, paint=paint)
+    return terminal.report(view, tally, sort=sort, keys=keys, width=width, paint=paint)

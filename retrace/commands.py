@@ -40,7 +40,7 @@ def programs(
 
     view = read_at_last([] if directory is None else [directory])
     listings = view.recording.listings
-    found = _texts(view, selected(view, function, None), nested=function is not None)
+    found = _texts(view, selected(view, function), nested=function is not None)
     # One at a time: each may have a million equations.
     told = samples(map(listings.__getitem__, found), listings)
     width, _ = console.terminal(sys.stdout)

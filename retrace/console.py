@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -42,21 +44,40 @@ def terminal(stream: Any, output: Path | None = None) -> tuple[int, Any]:
     return width, colour if coloured else plain
 
 
-def write(text: str, output: Path | None, *, commands: bool = False) -> None:
+@contextmanager
+def progress(what: str, total: int) -> Generator[Callable[[int], object] | None]:
+    """A bar on stderr, where that is a terminal; what is to be told of each step.
+
+    Args:
+        what: what takes its time.
+        total: of all steps together; no bar where it is 0.
+    """
+    if not total or sys.stderr is None or not sys.stderr.isatty():
+        yield None
+        return
+    import typer
+
+    with typer.progressbar(length=total, label=f"retrace: {what}", file=sys.stderr) as bar:
+        yield bar.update
+
+
+def write(text: str | Iterable[str], output: Path | None, *, commands: bool = False) -> None:
     """Text to stdout, or into a file; raises UsageError where that cannot be written.
 
     Args:
-        text: what to write.
+        text: what to write, whole or in pieces of whole lines.
         output: the file; None, or `-`, for stdout.
         commands: whether GitHub is to read commands in it.
     """
     from retrace.present.words import inert
 
+    pieces = (text,) if isinstance(text, str) else text
     if not commands:
-        text = inert(text)
+        pieces = map(inert, pieces)
     if output is not None and str(output) != "-":
         try:
-            output.write_text(text, encoding="utf-8", errors="backslashreplace")
+            with output.open("w", encoding="utf-8", errors="backslashreplace") as file:
+                file.writelines(pieces)
         except OSError as error:
             reason = (error.strerror or type(error).__name__).lower()
             raise UsageError(f"cannot write to {output}: {reason}; name another file") from None
@@ -64,7 +85,7 @@ def write(text: str, output: Path | None, *, commands: bool = False) -> None:
     if (reconfigure := getattr(sys.stdout, "reconfigure", None)) is not None:
         reconfigure(errors="backslashreplace")  # a name may hold what the encoding does not
     try:
-        sys.stdout.write(text)
+        sys.stdout.writelines(pieces)
         sys.stdout.flush()
     except BrokenPipeError:
         # The reader has seen enough (`| head`); at exit Python would try to flush again.

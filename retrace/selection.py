@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from retrace import console
 from retrace.errors import UsageError
@@ -13,6 +13,12 @@ from retrace.errors import UsageError
 if TYPE_CHECKING:
     from retrace.model import Verdict
     from retrace.present.view import View
+    from retrace.store.redaction import Redaction
+
+Read = TypeVar("Read")
+
+_MOST_HELD = 1 << 26
+"""Bytes of recordings that are held as a whole; of larger ones one process at a time."""
 
 
 def nearest(text: str, known: Iterable[str]) -> str:
@@ -30,7 +36,7 @@ def one_of(option: str, value: str, known: Sequence[str]) -> None:
         raise UsageError(f"{option} does not know {value!r}{guess}")
 
 
-def read_view(directories: list[Path], *, redact: bool = False) -> View:
+def read_view(directories: list[Path]) -> View:
     """What was recorded, explained; the newest recording where none is named."""
     from retrace.present.view import View
     from retrace.reason.verdict import judge
@@ -38,40 +44,122 @@ def read_view(directories: list[Path], *, redact: bool = False) -> View:
     from retrace.store.reader import read
 
     recording = read(directories or [newest()])
-    if redact:
-        from retrace.store.redaction import Redaction
-        from retrace.store.roots import project_folders
-
-        recording = Redaction(project_folders(console.here())).recording(recording)
     return View(recording, judge(recording), console.here())
 
 
-def read_at_last(directories: list[Path], *, redact: bool = False) -> View:
+def read_at_last(directories: list[Path]) -> View:
     """As `read_view`, in a process that shows what was read and ends."""
-    view = read_view(directories, redact=redact)
-    # To free them one by one took a tenth of a report's time: a ring is left to the exit.
-    kept: list[object] = [view]
+    return at_last(read_view(directories))
+
+
+def at_last(read: Read) -> Read:
+    """What is left to the end of the process, since to free it would only take time."""
+    # To free misses one by one took a tenth of a report's time: a ring is left to the exit.
+    kept: list[object] = [read]
     kept.append(kept)
     gc.freeze()
-    return view
+    return read
 
 
-def selected(view: View, function: str | None, cause: str | None) -> list[Verdict]:
-    """The misses of one function, or of one cause; raises UsageError on an unknown name."""
-    verdicts = view.verdicts
-    if function is not None:
-        verdicts = [
-            verdict
-            for verdict in verdicts
-            if function in (f := verdict.miss.function).qualname.split(".<locals>.")
-            or function in (f.name, f.jax_name, f.qualname)
-        ]
-        if not verdicts:
-            names = [verdict.miss.function.name for verdict in view.verdicts]
-            raise UsageError(
-                f"nothing was recorded of a function {function!r}{nearest(function, names)}"
-            )
-    return [v for v in verdicts if cause is None or v.cause.value == cause]
+def selected(view: View, function: str | None) -> list[Verdict]:
+    """The misses of one function; raises UsageError on an unknown name."""
+    verdicts = _of_function(view.verdicts, function)
+    if function is not None and not verdicts:
+        raise _unknown(function, view)
+    return verdicts
+
+
+def _of_function(verdicts: list[Verdict], function: str | None) -> list[Verdict]:
+    if function is None:
+        return verdicts
+    return [
+        verdict
+        for verdict in verdicts
+        if function in (f := verdict.miss.function).qualname.split(".<locals>.")
+        or function in (f.name, f.jax_name, f.qualname)
+    ]
+
+
+def _unknown(function: str, view: View) -> UsageError:
+    guess = nearest(function, view.names)
+    return UsageError(f"nothing was recorded of a function {function!r}{guess}")
+
+
+class Told:
+    """What a report tells of: recordings, read and explained, and a choice of their misses.
+
+    Large recordings are read one process after the other, and what was added up of one is
+    let go of before the next.
+    """
+
+    def __init__(
+        self,
+        directories: list[Path],
+        function: str | None = None,
+        cause: str | None = None,
+        *,
+        redact: bool = False,
+    ) -> None:
+        from retrace.model import Recording
+        from retrace.present.tally import Tally
+        from retrace.present.view import View
+        from retrace.store.place import newest
+
+        self._paths = directories or [newest()]
+        self._function, self._cause = function, cause
+        self._redaction: Redaction | None = None
+        if redact:
+            from retrace.store.redaction import Redaction
+            from retrace.store.roots import project_folders
+
+            self._redaction = Redaction(project_folders(console.here()))
+        self.is_large = _size(self._paths) > _MOST_HELD
+        self.view = View(Recording([], []), [], console.here())
+        self.tally = Tally()
+        self.verdicts: list[Verdict] = []
+        """The chosen ones; of large recordings none, see `again`."""
+        matched = False
+        for verdicts in self._each():
+            of_function = _of_function(verdicts, function)
+            matched = matched or bool(of_function)
+            chosen = [v for v in of_function if cause is None or v.cause.value == cause]
+            self.tally.add(self.view, chosen)
+            if self.is_large:
+                self.view.forget(self.tally.settle())
+            else:
+                self.verdicts += chosen
+        if function is not None and not matched:
+            raise _unknown(function, self.view)
+
+    def again(self) -> Iterator[list[Verdict]]:
+        """The chosen misses, a process at a time; those of large recordings are read again."""
+        if not self.is_large:
+            yield self.verdicts
+            return
+        for verdicts in self._each():
+            found = _of_function(verdicts, self._function)
+            yield [v for v in found if self._cause is None or v.cause.value == self._cause]
+            self.view.forget(self.tally.settle())
+
+    def _each(self) -> Iterator[list[Verdict]]:
+        """The verdicts of each process, known to the view."""
+        from retrace.reason.verdict import judge
+        from retrace.store.reader import read_each
+
+        known = {run.id for run in self.view.recording.runs}
+        with console.progress("reading", _size(self._paths) if self.is_large else 0) as progress:
+            for part in read_each(self._paths, progress):
+                if self._redaction is not None:
+                    part = self._redaction.recording(part)
+                recording = self.view.recording
+                recording.listings = part.listings
+                if part.runs[0].id not in known:
+                    recording.runs += part.runs
+                if not self.is_large:
+                    recording.misses += part.misses
+                verdicts = judge(part)
+                self.view.add(verdicts)
+                yield verdicts
 
 
 def found_miss(view: View, text: str) -> Verdict:
@@ -86,3 +174,10 @@ def found_miss(view: View, text: str) -> Verdict:
     labels = [label for v in view.verdicts for label in (view.short_label(v.miss), v.miss.id)]
     guess = nearest(text, labels) or "; `retrace report` lists the misses"
     raise UsageError(f"no miss {text!r} in this recording{guess}")
+
+
+def _size(paths: Iterable[Path]) -> int:
+    """Bytes of the files of recordings, without their programs."""
+    from retrace.store.reader import files_of
+
+    return sum(file.stat().st_size for path in paths for file in files_of(path))

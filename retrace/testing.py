@@ -13,6 +13,7 @@ from retrace.guard import in_order, make_budget, unmatched
 from retrace.model import Verdict
 from retrace.present.guard import explanation
 from retrace.present.message import where
+from retrace.present.tally import Tally
 from retrace.present.view import View
 from retrace.present.words import name, times
 from retrace.watch import of_numbers, watch
@@ -104,11 +105,11 @@ class Watched:
             return []
         view, verdicts = missed
         rows: list[tuple[float, str]] = []
-        for group in view.groups(verdicts):
+        for group in Tally.of(view, verdicts).groups():
             who = name(group.shown.miss.function)
             if group.cause is Cause.EAGER_OP:
                 who = "eager operations"
-            often = f", {times(len(group.verdicts))}" if len(group.verdicts) > 1 else ""
+            often = f", {times(group.count)}" if group.count > 1 else ""
             worth = ", avoidable" if group.avoidable == "yes" else ""
             said = f"{who} ({where(view, group)}): {group.cause.value}{often}{worth}"
             rows.append((round(group.seconds, 4), said))

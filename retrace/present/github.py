@@ -3,29 +3,28 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 
 from retrace.model import Verdict
+from retrace.present.group import Group
 from retrace.present.message import heading
 from retrace.present.sentences import explanation
-from retrace.present.terminal import worth_telling
-from retrace.present.view import Group, View
+from retrace.present.tally import Tally, worth_telling
+from retrace.present.view import View
 from retrace.present.words import clean, count, seconds
 
 _MOST = 10
 """So many annotations of one kind GitHub shows for a step."""
 
 
-def report(view: View, verdicts: Sequence[Verdict] | None = None) -> str:
+def report(view: View, tally: Tally | None = None) -> str:
     """One workflow command a line, the dearest cause first; a notice counts the others.
 
     Args:
         view: the whole recording.
-        verdicts: the misses to tell of; None for all.
+        tally: the misses to tell of; None for all.
     """
-    told = view.verdicts if verdicts is None else verdicts
-    groups = view.groups(told, "seconds")
-    loud, small = worth_telling(view, groups)
+    tally = tally or Tally.of(view)
+    loud, small = worth_telling(tally, tally.groups())
     found = [*loud, *small]
     out = [_annotation(view, group) for group in found[:_MOST]]
     if rest := found[_MOST:]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from retrace.causes import Cause
 from retrace.model import Verdict
+from retrace.present.tally import Tally
 from retrace.present.terminal import group_message
 from retrace.present.view import View
 from retrace.present.words import count
@@ -35,7 +36,7 @@ def explanation(
         begun: the misses are about to run, and are not going to.
     """
     again = [verdict for verdict in verdicts if verdict.cause is not Cause.FIRST_TRACE]
-    groups = view.groups(again or verdicts, "seconds")
+    groups = Tally.of(view, again or verdicts).groups()
     texts = [group_message(view, group, width) for group in groups[:_MOST]]
     if len(groups) > _MOST:
         texts.append(f"and {count(len(groups) - _MOST, 'more cause')}")

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from math import isfinite
 from typing import Any, TypeAlias, cast
@@ -13,6 +12,7 @@ from retrace.causes import Cause
 from retrace.model import Key, Leaf, Miss, Run, Stage, Value, Verdict
 from retrace.present.program import evidence
 from retrace.present.sentences import explanation
+from retrace.present.tally import Tally
 from retrace.present.view import View
 
 Object: TypeAlias = dict[str, Any]
@@ -34,12 +34,48 @@ def report(
     told = view.verdicts if verdicts is None else verdicts
     # First, as it may come upon a program that cannot be read, which its run then says.
     misses = [miss_report(view, verdict, keys=keys) for verdict in told]
+    return {**_head(view, Tally.of(view, told)), "misses": misses}
+
+
+def pieces(
+    view: View, tally: Tally, verdicts: Iterable[Sequence[Verdict]], *, keys: bool = False
+) -> Iterator[str]:
+    """The report of a large recording as text, a piece at a time.
+
+    Args:
+        view: the whole recording.
+        tally: the misses to tell of, added up.
+        verdicts: the same, in as many portions as there are.
+        keys: whether each miss carries its cache key.
+    """
+    yield f'{{"schema": "{SCHEMA}", "misses": ['
+    comma = ""
+    for portion in verdicts:
+        for verdict in portion:
+            yield comma + encode(miss_report(view, verdict, keys=keys))[:-1]
+            comma = ", "
+    rest = encode(_head(view, tally))
+    yield f"], {rest[rest.index(',') + 1 :].lstrip()}"
+
+
+def _head(view: View, tally: Tally) -> Object:
     return {
         "schema": SCHEMA,
         "runs": [_run(run) for run in view.recording.runs],
-        "summary": _summary(view, told),
-        "functions": _functions(view, told),
-        "misses": misses,
+        "summary": _summary(tally),
+        "functions": [
+            {
+                "name": row.function.name,
+                "file": row.function.file,
+                "line": row.function.line,
+                "kind": row.function.kind.value,
+                "misses": row.misses,
+                "first_traces": row.first_traces,
+                "seconds": row.seconds,
+                "causes": row.causes,
+            }
+            for row in sorted(tally.functions.values(), key=lambda row: -row.seconds)
+        ],
     }
 
 
@@ -175,13 +211,8 @@ def _run(run: Run) -> Object:
     }
 
 
-def _summary(view: View, verdicts: Sequence[Verdict]) -> Object:
-    total = view.totals(verdicts)
-    causes: dict[Cause, Object] = {}
-    for verdict in verdicts:
-        row = causes.setdefault(verdict.cause, {"misses": 0, "seconds": 0.0})
-        row["misses"] += 1
-        row["seconds"] += view.own[verdict.miss.id]
+def _summary(tally: Tally) -> Object:
+    total = tally.totals
     return {
         "misses": total.misses,
         "traces": total.ran[Stage.TRACE],
@@ -189,32 +220,12 @@ def _summary(view: View, verdicts: Sequence[Verdict]) -> Object:
         "compiles": total.ran[Stage.COMPILE],
         "seconds": {stage.value: total.seconds[stage] for stage in Stage},
         "avoidable": {"misses": total.avoidable, "seconds": total.avoidable_seconds},
-        "by_cause": {cause.value: causes[cause] for cause in Cause if cause in causes},
+        "by_cause": {
+            cause.value: {"misses": row.misses, "seconds": row.seconds}
+            for cause in Cause
+            if (row := tally.causes.get(cause)) is not None
+        },
     }
-
-
-def _functions(view: View, verdicts: Iterable[Verdict]) -> list[Object]:
-    rows: dict[str, Object] = {}
-    for verdict in verdicts:
-        function = verdict.miss.function
-        row = rows.setdefault(
-            function.site,
-            {
-                "name": function.name,
-                "file": function.file,
-                "line": function.line,
-                "kind": function.kind.value,
-                "misses": 0,
-                "first_traces": 0,
-                "seconds": 0.0,
-                "causes": Counter[str](),
-            },
-        )
-        row["misses"] += 1
-        row["first_traces"] += verdict.cause is Cause.FIRST_TRACE
-        row["seconds"] += view.own[verdict.miss.id]
-        row["causes"][verdict.cause.value] += 1
-    return sorted(rows.values(), key=lambda row: row["seconds"], reverse=True)
 
 
 def _key(miss: Miss) -> Object:

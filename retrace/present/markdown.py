@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from retrace.causes import Cause
-from retrace.model import Stage, Verdict
+from retrace.model import Stage
+from retrace.present.group import Group
 from retrace.present.message import eager_row, heading, lines, origin, where
 from retrace.present.sentences import explanation
-from retrace.present.terminal import lost, unfinished, worth_telling
-from retrace.present.view import Group, Sort, View
+from retrace.present.tally import Sort, Tally, Totals, worth_telling
+from retrace.present.terminal import lost, unfinished
+from retrace.present.view import View
 from retrace.present.words import clean, count, name, seconds
 
 _SPECIAL = re.compile(r"([\\*_\[\]<>#|~$&])")
@@ -41,21 +43,21 @@ def code(text: str) -> str:
 
 def report(
     view: View,
-    verdicts: Sequence[Verdict] | None = None,
+    tally: Tally | None = None,
     *,
     sort: Sort = "seconds",
     keys: bool = False,
 ) -> str:
     """What was recorded, explained, worst first; arguments as those of the text report."""
-    told = view.verdicts if verdicts is None else verdicts
-    groups = view.groups(told, sort)
-    out = ["# retrace report", "", *_opening(view, told)]
+    tally = tally or Tally.of(view)
+    groups = tally.groups(sort)
+    out = ["# retrace report", "", *_opening(view, tally.totals)]
     loud = [group for group in groups if not group.is_quiet]
     if loud:
         out += ["", "| seconds | misses | function | place | cause | avoidable |"]
         out += ["|---:|---:|---|---|---|---|"]
         out += [_row(view, group) for group in loud]
-    for group in worth_telling(view, groups)[0]:
+    for group in worth_telling(tally, groups)[0]:
         out += ["", *_section(view, group, keys)]
     out += _quiet([group for group in groups if group.is_quiet], view)
     if said := [*unfinished(view), *lost(view)]:
@@ -63,8 +65,7 @@ def report(
     return "\n".join(out) + "\n"
 
 
-def _opening(view: View, told: Sequence[Verdict]) -> Iterator[str]:
-    total = view.totals(told)
+def _opening(view: View, total: Totals) -> Iterator[str]:
     worth = f"{total.avoidable:,} avoidable, {seconds(total.avoidable_seconds)}"
     spent = ", ".join(
         f"{stage.value} {seconds(total.seconds[stage])}" for stage in Stage if total.ran[stage]
@@ -78,7 +79,7 @@ def _opening(view: View, told: Sequence[Verdict]) -> Iterator[str]:
 def _row(view: View, group: Group) -> str:
     cells = (
         seconds(group.seconds),
-        f"{len(group.verdicts):,}",
+        f"{group.count:,}",
         code(
             "eager operations"
             if group.cause is Cause.EAGER_OP
@@ -131,7 +132,7 @@ def _quiet(groups: list[Group], view: View) -> Iterator[str]:
             miss = group.shown.miss
             cells = (
                 seconds(group.seconds),
-                f"{len(group.verdicts):,}",
+                f"{group.count:,}",
                 code(name(miss.function)),
             )
             yield f"| {' | '.join(cells)} | {code(where(view, group))} |"

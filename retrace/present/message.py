@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from itertools import islice
+from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 from retrace.causes import Cause
 from retrace.model import Change, Component, Kind, Miss, Stage, Verdict
 from retrace.present import sentences
+from retrace.present.group import Group
 from retrace.present.program import evidence
-from retrace.present.view import Group, View
+from retrace.present.view import View
 from retrace.present.words import (
     clean,
     count,
@@ -77,13 +77,12 @@ def heading(view: View, group: Group, same: str = ", same cause") -> str:
     if miss.derived is not None:
         who = f"{who} ({clean(miss.derived)})"
     if group.cause is Cause.EAGER_OP:
-        number = len(group.verdicts)
-        said = f"{count(number, 'eager operation')} compiled on one line"
+        said = f"{count(group.count, 'eager operation')} compiled on one line"
         return f"{said} ({_worth(group)})"
     if group.cause is Cause.FIRST_TRACE and not verdict.repeat:
         return f"{who} {did(miss, '').replace(' without a trace', '')} for the first time"
-    if len(group.verdicts) > 1:
-        return f"{who} {did(miss)} ({times(len(group.verdicts))}{same}, {_worth(group)})"
+    if group.count > 1:
+        return f"{who} {did(miss)} ({times(group.count)}{same}, {_worth(group)})"
     return f"{who} {did(miss)} ({ordinal(view.number[miss.id])} time, {_worth(group)})"
 
 
@@ -91,8 +90,8 @@ def _worth(group: Group) -> str:
     words = {"yes": "avoidable", "maybe": "perhaps avoidable", "no": "not avoidable"}
     strongest = group.avoidable
     said = words[strongest]
-    sure = sum(verdict.avoidable == strongest for verdict in group.verdicts)
-    if strongest != "no" and sure < len(group.verdicts):
+    sure = group.worths[strongest]
+    if strongest != "no" and sure < group.count:
         return f"{sure:,} {said}"
     return said
 
@@ -109,7 +108,7 @@ def lines(view: View, group: Group) -> Iterator[Line]:
         if same := _same(verdict):
             yield Line("same", (same,))
     elif group.cause is Cause.EAGER_OP:
-        yield Line("made of", (_operations(group.verdicts),))
+        yield Line("made of", (_operations(group),))
     if inner := _inner(group):
         yield Line("inner", (inner,))
     if raised := _raised(group):
@@ -137,9 +136,8 @@ def _because(view: View, group: Group) -> Iterator[Line]:
             said = said.replace(": by ", " by ")
         yield Line(label, (said,))
         label = ""
-        details = Counter(v.detail for v in group.verdicts if v.detail != verdict.detail)
-        if others := [f"{clean(said, 80)} ({times(n)})" for said, n in details.items() if said]:
-            yield Line("", (f"also {listed(others, 3, 'other ways')}",))
+        if ways := group.sums.other_ways(verdict):
+            yield Line("", (ways,))
     elif not verdict.changes:
         if group.cause not in (Cause.FIRST_TRACE, Cause.EAGER_OP):
             yield Line(label, (sentences.explanation(view, verdict),))
@@ -153,7 +151,7 @@ def _because(view: View, group: Group) -> Iterator[Line]:
             arrays.add(change.path)
     if len(told) > _MOST:
         yield Line("", (f"and {count(len(told) - _MOST, 'more change')}",))
-    if others := _others(group):
+    if others := group.sums.others(verdict):
         yield Line("", (others,))
 
 
@@ -184,46 +182,6 @@ def _cells(view: View, verdict: Verdict, change: Change, again: bool) -> tuple[s
         extra = () if change.component is Component.DTYPE or detail in said else (detail,)
         return (what, *path, said, *extra)
     return (what, *path, detail, *sentences.set_at(view, change))
-
-
-def _others(group: Group) -> str:
-    """What the other misses of the group changed, in one line."""
-    shown = group.shown
-    if (first := _resized(shown)) is not None:
-        others: dict[object, tuple[Verdict, Change]] = {}
-        for verdict in group.verdicts:
-            if (change := _resized(verdict)) is not None:
-                others.setdefault((change.path, str(change.new)), (verdict, change))
-        others.pop((first.path, str(first.new)), None)
-        told = [sentences.sides(*other)[1] for other in islice(others.values(), 4)]
-        if len(others) > len(told):
-            told.append(f"{len(others) - len(told):,} other shapes")
-        return f"also {listed(told, 5)}" if told else ""
-    same = _telling(shown)
-    counted: Counter[str] = Counter()
-    for verdict in group.verdicts:
-        if verdict is not shown and (what := _telling(verdict)) != same and what:
-            counted[what] += 1
-    said = [
-        f"{what} ({times(number)})" if number > 1 else what
-        for what, number in counted.most_common()
-    ]
-    return f"also {listed(said, 3, 'other changes')}" if said else ""
-
-
-def _resized(verdict: Verdict) -> Change | None:
-    found = (change for change in verdict.changes if change.component is Component.SHAPE)
-    return next(found, None)
-
-
-def _telling(verdict: Verdict) -> str:
-    for change in verdict.changes:
-        if change.component not in (Component.FUNCTION, Component.PROGRAM):
-            path = "" if change.path is None else f" {clean(change.path, 40)}"
-            said = change.component.value.replace("_", " ") + path
-            # Elsewhere what it became is another each time, and says little.
-            return f"{said} {clean(change.detail, 40)}" if change.component in _VALUES else said
-    return ""
 
 
 def _nearest(view: View, nearest: Miss, miss: Miss) -> str:
@@ -281,19 +239,17 @@ def _argument(path: str | None) -> str:
     return found[0] if found else ""
 
 
-def _operations(verdicts: Sequence[Verdict], most: int = 4) -> str:
-    named = Counter(name(verdict.miss.function) for verdict in verdicts)
+def _operations(group: Group, most: int = 4) -> str:
     said = [
         f"{what} ({times(number)})" if number > 1 else what
-        for what, number in named.most_common()
+        for what, number in group.sums.operations.most_common()
     ]
     return listed(said, most)
 
 
 def _inner(group: Group) -> str:
     """`and 6 inner functions`."""
-    nested = {v.miss.function.site for v in group.folded if v.miss.derived is None}
-    derived = Counter(clean(v.miss.derived) for v in group.folded if v.miss.derived is not None)
+    nested, derived = group.sums.nested, group.sums.derived
     said: list[str] = []
     if nested:
         said.append(count(len(nested), "inner function"))
@@ -302,35 +258,26 @@ def _inner(group: Group) -> str:
 
 
 def _raised(group: Group) -> str:
-    raised = Counter(clean(v.miss.raised) for v in group.verdicts if v.miss.raised is not None)
+    raised = group.sums.raised
     return listed(
         [f"{what} ({times(number)})" if number > 1 else what for what, number in raised.items()]
     )
 
 
 def _cost(group: Group) -> str:
-    total: dict[Stage, float] = {}
-    after = sum(v.miss.seconds for v in group.folded if v.miss.derived is not None)
-    for verdict in group.verdicts:
-        for stage, spent in verdict.miss.stages.items():
-            total[stage] = total.get(stage, 0.0) + spent
-    said = [f"{stage.value} {seconds(total[stage])}" for stage in Stage if stage in total]
-    if after:
-        said.append(f"derived {seconds(after)}")
-    misses = [verdict.miss for verdict in group.verdicts]
-    flying = next((miss.in_flight for miss in misses if miss.in_flight is not None), None)
-    if flying is not None:
-        said.append(f"killed in its {flying.value} stage")
+    sums = group.sums
+    said = [f"{s.value} {seconds(sums.stages[s])}" for s in Stage if s in sums.stages]
+    if sums.after:
+        said.append(f"derived {seconds(sums.after)}")
+    if sums.in_flight is not None:
+        said.append(f"killed in its {sums.in_flight.value} stage")
     text = "   ".join(said) or "nothing measured"
-    stored = sum(
-        m.persistent_cache is not None and m.persistent_cache.outcome == "hit" for m in misses
-    )
-    if stored:
-        text += (
-            f"   (disk cache hit {times(stored)})" if stored > 1 else "   (from the disk cache)"
-        )
-    if len(misses) > 1 and len(said) > 1:
-        text += f"   all {len(misses):,}: {seconds(group.seconds)}"
+    if (stored := sums.on_disk) == 1:
+        text += "   (from the disk cache)"
+    elif stored:
+        text += f"   (disk cache hit {times(stored)})"
+    if group.count > 1 and len(said) > 1:
+        text += f"   all {group.count:,}: {seconds(group.seconds)}"
     return text
 
 
@@ -360,12 +307,11 @@ def _program(view: View, verdict: Verdict) -> str:
 
 def _only(view: View, group: Group) -> str:
     """What only some processes did."""
-    runs = {verdict.miss.run for verdict in group.verdicts}
-    every = {miss.run for miss in view.recording.misses}
-    if len(every) < 2 or runs == every:
+    runs = group.sums.runs
+    if len(view.missed) < 2 or runs == view.missed.keys():
         return ""
     named = [view.process(run.id) for run in view.recording.runs if run.id in runs]
-    return f"only {listed(named)} of {len(every)}"
+    return f"only {listed(named)} of {len(view.missed)}"
 
 
 def where(view: View, group: Group) -> str:
@@ -378,7 +324,7 @@ def where(view: View, group: Group) -> str:
 
 def eager_row(view: View, group: Group) -> tuple[str, str, str]:
     """A line's eager operations, as cells of a table: how many, where, which."""
-    return str(len(group.verdicts)), cut(where(view, group), 40), _operations(group.verdicts, 2)
+    return str(group.count), cut(where(view, group), 40), _operations(group, 2)
 
 
 _INTERACTIVE = {"ipykernel_launcher.py": "a notebook", "ipython": "IPython"}

@@ -13,8 +13,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from retrace.causes import Cause
 from retrace.model import Stage, Verdict
 from retrace.present import terminal
+from retrace.present.group import Group
 from retrace.present.message import Line, Message, eager_row, told
-from retrace.present.view import Group, View
+from retrace.present.tally import Tally, Totals, worth_telling
+from retrace.present.view import View
 from retrace.present.words import clean, count, listed, name, seconds
 
 _OPEN = 3
@@ -58,18 +60,18 @@ class Report:
     ) -> None:
         self._view = view
         self._program = program
-        self._verdicts = view.verdicts if verdicts is None else verdicts
+        self._tally = Tally.of(view, verdicts)
 
     def __str__(self) -> str:
-        text = terminal.report(self._view, self._verdicts, program=self._program)
+        text = terminal.report(self._view, self._tally, program=self._program)
         return text.rstrip("\n")
 
     def html(self) -> str:
         """As a fragment of a page."""
-        view, verdicts = self._view, self._verdicts
-        groups = view.groups(verdicts)
-        loud, small = terminal.worth_telling(view, groups)
-        out = [_opening(view, verdicts, self._program)]
+        view, tally = self._view, self._tally
+        groups = tally.groups()
+        loud, small = worth_telling(tally, groups)
+        out = [_opening(tally.totals, self._program)]
         out += _messages([told(view, group) for group in loud])
         out += _small(small)
         out += _eager(view, [group for group in groups if group.is_quiet])
@@ -102,11 +104,10 @@ def _prose(said: str) -> str:
     return "".join(shown)
 
 
-def _opening(view: View, verdicts: Sequence[Verdict], program: str) -> str:
-    if not verdicts:
+def _opening(total: Totals, program: str) -> str:
+    if not total.misses:
         why = "JAX served every call from its caches, or ran none"
         return f"<p><b>no misses</b> in {_text(program)}: {why}</p>"
-    total = view.totals(verdicts)
     ran = [
         f"{stage.value} {seconds(total.seconds[stage])} ({total.ran[stage]:,})"
         for stage in Stage
@@ -141,7 +142,7 @@ def _rows(lines: Iterable[Line]) -> Iterator[str]:
 
 def _small(groups: Sequence[Group]) -> Iterator[str]:
     if groups:
-        misses = count(sum(len(group.verdicts) for group in groups), "miss", "misses")
+        misses = count(sum(group.count for group in groups), "miss", "misses")
         spent = seconds(sum(group.seconds for group in groups))
         told = [f"{name(g.shown.miss.function)} {g.cause.value}" for g in groups]
         said = f"{misses} of little cost, {spent}: {listed(told, 4)}"
@@ -152,7 +153,7 @@ def _eager(view: View, groups: Sequence[Group]) -> Iterator[str]:
     found = [group for group in groups if group.cause is Cause.EAGER_OP]
     if not found:
         return
-    number = count(sum(len(group.verdicts) for group in found), "eager operation")
+    number = count(sum(group.count for group in found), "eager operation")
     spent = seconds(sum(group.seconds for group in found))
     lines = count(len(found), "line")
     yield f"<details><summary>{number} on {lines}, each a program of its own, {spent}</summary>"

@@ -8,6 +8,7 @@ from typing import NamedTuple, TypeAlias
 
 from retrace.causes import Cause
 from retrace.model import Miss, PersistentCache
+from retrace.present.tally import Totals
 from retrace.present.view import View
 from retrace.present.words import clean, count, name, seconds, times
 
@@ -25,7 +26,7 @@ class _Row(NamedTuple):
 def difference(old: View, new: View, width: int = 80) -> str:
     """What the second recording has more, or less, by function and cause."""
     before, after = _rows(old), _rows(new)
-    totals = old.totals(), new.totals()
+    totals = Totals.of(old), Totals.of(new)
     said = " -> ".join(
         f"{count(total.misses, 'miss', 'misses')}, {seconds(total.all_seconds)}"
         for total in totals

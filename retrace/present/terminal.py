@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from typing import TypeAlias
 
 from retrace.causes import Cause
 from retrace.model import Stage, Verdict
 from retrace.present import difference
+from retrace.present.group import Group
 from retrace.present.message import Line, Message, eager_row, heading, origin, told, where
 from retrace.present.sentences import explanation
-from retrace.present.view import Group, Sort, View
+from retrace.present.tally import Sort, Tally, worth_telling
+from retrace.present.view import View
 from retrace.present.words import clean, count, cut, listed, name, place, seconds
 from retrace.reason.program import Comparison
 
@@ -54,7 +56,7 @@ def written(message: Message, width: int = 80, paint: Paint = plain) -> str:
 
 def report(
     view: View,
-    verdicts: Sequence[Verdict] | None = None,
+    tally: Tally | None = None,
     *,
     sort: Sort = "seconds",
     keys: bool = False,
@@ -66,17 +68,17 @@ def report(
 
     Args:
         view: the whole recording.
-        verdicts: the misses to tell of; None for all.
+        tally: the misses to tell of; None for all.
         sort: what comes first: the dearest, the most frequent or the earliest.
         keys: whether the cache key of each miss that is shown is written out.
         width: columns.
         paint: `colour` or `plain`.
         program: what was run, where it still runs; its misses lie in no directory.
     """
-    counted = view.verdicts if verdicts is None else verdicts
-    out = list(_opening(view, counted, width, paint, program=program))
-    groups = view.groups(counted, sort)
-    loud, small = worth_telling(view, groups)
+    tally = tally or Tally.of(view)
+    out = list(_opening(view, tally, width, paint, program=program))
+    groups = tally.groups(sort)
+    loud, small = worth_telling(tally, groups)
     for group in loud:
         out += ["", *_written(told(view, group), width, paint)]
         if keys:
@@ -96,17 +98,17 @@ def report(
 
 def _opening(
     view: View,
-    counted: Sequence[Verdict],
+    tally: Tally,
     width: int,
     paint: Paint,
     *,
     brief: bool = False,
     program: str | None = None,
 ) -> Iterator[str]:
-    total = view.totals(counted)
+    total = tally.totals
     brief = brief or program is not None
-    if not counted:
-        none = program is not None or not view.verdicts
+    if not total.misses:
+        none = program is not None or not view.missed
         what = "no misses" if none else "no such misses"
         because = (
             ": JAX served every call from its caches, or ran none"
@@ -205,24 +207,15 @@ def _wrapped(text: str, width: int, indent: int) -> list[str]:
 
 
 def _ids(group: Group, width: int, paint: Paint) -> Iterator[str]:
-    ids = [verdict.miss.id for verdict in group.verdicts]
-    more = f"   ({len(ids) - 1:,} more)" if len(ids) > 1 else ""
+    more = f"   ({group.count - 1:,} more)" if group.count > 1 else ""
     shown = f"retrace show {group.shown.miss.id}{more}"
     yield f"  {paint('more'.ljust(_LABEL), 'dim')}{paint(cut(shown, width - _INDENT), 'dim')}"
-
-
-def worth_telling(view: View, groups: list[Group]) -> tuple[list[Group], list[Group]]:
-    """The groups that deserve a message, and those that deserve a line."""
-    loud = [group for group in groups if not group.is_quiet]
-    total = view.totals([v for group in groups for v in group.verdicts]).all_seconds
-    small = [group for group in loud if group.is_small(total)]
-    return [group for group in loud if not group.is_small(total)], small
 
 
 def _listed(groups: list[Group], view: View, width: int, paint: Paint) -> Iterator[str]:
     if not groups:
         return
-    number = sum(len(group.verdicts) for group in groups)
+    number = sum(group.count for group in groups)
     spent = sum(group.seconds for group in groups)
     said = f"{count(number, 'miss', 'misses')} of little cost, {seconds(spent)}"
     yield ""
@@ -233,7 +226,7 @@ def _listed(groups: list[Group], view: View, width: int, paint: Paint) -> Iterat
             if group.cause is Cause.EAGER_OP
             else name(group.shown.miss.function)
         )
-        times = f" ({len(group.verdicts):,} times)" if len(group.verdicts) > 1 else ""
+        times = f" ({group.count:,} times)" if group.count > 1 else ""
         why = f"{group.cause.value}{times}"
         row = f"  {group.shown.miss.id:<12} {what}, {where(view, group)}: {why}"
         yield from _wrapped(row, width, 4)
@@ -244,7 +237,7 @@ def _listed(groups: list[Group], view: View, width: int, paint: Paint) -> Iterat
 def _eager(groups: list[Group], view: View, width: int, paint: Paint) -> Iterator[str]:
     if not groups:
         return
-    number = sum(len(group.verdicts) for group in groups)
+    number = sum(group.count for group in groups)
     spent = sum(group.seconds for group in groups)
     yield ""
     said = f"{count(number, 'eager operation')} on {count(len(groups), 'line')}"
@@ -263,10 +256,10 @@ def _eager(groups: list[Group], view: View, width: int, paint: Paint) -> Iterato
 def _first(groups: list[Group], width: int, paint: Paint) -> Iterator[str]:
     if not groups:
         return
-    number = sum(len(group.verdicts) for group in groups)
-    named = [f"{name(g.verdicts[0].miss.function)} {seconds(g.seconds)}" for g in groups]
+    number = sum(group.count for group in groups)
+    named = [f"{name(g.shown.miss.function)} {seconds(g.seconds)}" for g in groups]
     functions = count(len(groups), "function")
-    inner = sum(len(group.folded) for group in groups)
+    inner = sum(group.sums.folded for group in groups)
     nested = f" and {count(inner, 'inner one')}" if inner else ""
     spent = sum(group.seconds for group in groups)
     again = f" in {count(number, 'program')}" if number > len(groups) else ""
@@ -307,21 +300,29 @@ def lost(view: View) -> Iterator[str]:
 
 
 def summary(
-    view: View, directory: str, *, newest: bool = False, width: int = 80, paint: Paint = plain
+    view: View,
+    directory: str,
+    tally: Tally | None = None,
+    *,
+    newest: bool = False,
+    width: int = 80,
+    paint: Paint = plain,
 ) -> str:
     """The few lines that close `retrace run`.
 
     Args:
         view: what was recorded.
         directory: where, as the user may type it.
+        tally: its misses, added up.
         newest: whether `retrace report` finds it without being told where.
         width: columns.
         paint: `colour` or `plain`.
     """
-    out = list(_opening(view, view.verdicts, width, paint, brief=True))
-    if not view.verdicts:
+    tally = tally or Tally.of(view)
+    out = list(_opening(view, tally, width, paint, brief=True))
+    if not tally.totals.misses:
         return "\n".join([*out, *_closing(view, width, paint)]) + "\n"
-    worth = [g for g in worth_telling(view, view.groups())[0] if g.avoidable != "no"]
+    worth = [g for g in worth_telling(tally, tally.groups())[0] if g.avoidable != "no"]
     for group in worth[:_DEAREST]:
         style = "loud" if group.avoidable == "yes" else "warm"
         said, at = heading(view, group, ""), where(view, group)
@@ -347,7 +348,9 @@ def show(view: View, verdict: Verdict, *, width: int = 80, paint: Paint = plain)
     """One miss in full."""
     group = Group.alone(verdict)
     miss, site = verdict.miss, verdict.miss.call_site
-    group.folded = [v for v in view.verdicts if v is not verdict and view.root(v.miss) is miss]
+    for other in view.verdicts:
+        if other is not verdict and view.root(other.miss) is miss:
+            group.fold(other)
     out = list(_written(told(view, group), width, paint))
     function = miss.function
     known = f"{clean(function.qualname)} ({function.kind.value}), {view.place(miss)}"

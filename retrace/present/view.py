@@ -1,92 +1,14 @@
-"""What every presenter shows: labels, seconds, folded misses, groups, totals."""
+"""What every presenter asks of a recording: labels, places, which miss lies in which."""
 
 from __future__ import annotations
 
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from collections.abc import Callable, Iterable, Iterator
 
-from retrace.causes import Cause
-from retrace.model import Miss, Recording, Run, Stage, Verdict
+from retrace.model import Miss, Recording, Run, Verdict
 from retrace.present import words
-
-Sort: TypeAlias = Literal["seconds", "count", "time"]
-
-_SMALL = 0.005
-"""The share of all seconds below which what is not surely avoidable is only listed."""
-
-_MANY = 3
-"""From so many repeated eager operations on, a line is worth a message of its own."""
-
-
-@dataclass(slots=True)
-class Group:
-    """The misses of one function and cause, or the eager operations of one line."""
-
-    cause: Cause
-    verdicts: list[Verdict] = field(default_factory=list[Verdict])
-    folded: list[Verdict] = field(default_factory=list[Verdict])
-    """Misses nested in, or derived from, those of the group."""
-    seconds: float = 0.0
-
-    @classmethod
-    def alone(cls, verdict: Verdict) -> Group:
-        """One miss by itself."""
-        return cls(verdict.cause, [verdict], seconds=verdict.miss.seconds)
-
-    @property
-    def shown(self) -> Verdict:
-        """The miss that stands for the group: the first of those most worth avoiding."""
-        if self.cause is Cause.EAGER_OP:  # what a repeated one was compared with says most
-            return next((v for v in self.verdicts if v.changes), self.verdicts[0])
-        return min(self.verdicts, key=lambda verdict: _URGENCY[verdict.avoidable])
-
-    @property
-    def avoidable(self) -> Literal["yes", "no", "maybe"]:
-        """The strongest word that can be said of any of its misses."""
-        return min((v.avoidable for v in self.verdicts), key=_URGENCY.__getitem__)
-
-    def is_small(self, total: float) -> bool:
-        """Whether it is neither worth avoiding for certain nor a fair part of the total."""
-        return self.avoidable != "yes" and self.seconds < total * _SMALL
-
-    @property
-    def is_quiet(self) -> bool:
-        """Whether a line in a list is enough: first traces, a line's first eager operations."""
-        if self.cause is Cause.EAGER_OP:
-            again = sum(verdict.avoidable != "no" for verdict in self.verdicts)
-            return self.avoidable != "yes" and again < _MANY
-        return self.cause is Cause.FIRST_TRACE
-
-
-_URGENCY = {"yes": 0, "maybe": 1, "no": 2}
-
-
-@dataclass(slots=True)
-class Totals:
-    """Counts and seconds over a set of misses, each second counted once."""
-
-    misses: int = 0
-    ran: Counter[Stage] = field(default_factory=Counter[Stage])
-    seconds: dict[Stage, float] = field(default_factory=lambda: dict.fromkeys(Stage, 0.0))
-    avoidable: int = 0
-    avoidable_seconds: float = 0.0
-
-    @property
-    def all_seconds(self) -> float:
-        """Seconds of all stages together."""
-        return sum(self.seconds.values())
-
-
-def _home(recording: Recording) -> str:
-    """The directory of the user's own files."""
-    called = (miss.call_site for miss in recording.misses)
-    sites = {site.file for site in called if site is not None and not site.library}
-    directories = {os.path.dirname(file) for file in sites if os.path.isabs(file)}
-    return os.path.commonpath(directories) if directories else ""
 
 
 class View:
@@ -100,26 +22,68 @@ class View:
 
     def __init__(self, recording: Recording, verdicts: Iterable[Verdict], here: str = "") -> None:
         self.recording = recording
-        self.verdicts = list(verdicts)
-        self.bases = (here, _home(recording))
-        self.by_id = {verdict.miss.id: verdict for verdict in self.verdicts}
+        self.verdicts: list[Verdict] = []
+        self.by_id: dict[str, Verdict] = {}
         self.number: dict[str, int] = {}
         """Position of each miss among those of its function, from 1."""
         self.own: dict[str, float] = {}
         """Seconds of each miss without those of the misses nested in it."""
-        self._labelled: dict[str, list[Miss]] = {}
-        self._runs = {run.id: index for index, run in enumerate(recording.runs)}
+        self.missed: dict[str, None] = {}
+        """The processes that missed anything."""
+        self.bases = (here, "")
+        self._folders: set[str] = set()
+        """Of the user's own files."""
+        self._named: dict[str, dict[tuple[str, str], int]] = {}
+        """How many misses each process and definition site has under a name."""
+        self.add(verdicts)
+
+    def add(self, verdicts: Iterable[Verdict]) -> None:
+        """Take in all misses of processes that are among the runs of the recording."""
+        verdicts = list(verdicts)
+        self.verdicts += verdicts
         seen: Counter[tuple[str, str]] = Counter()
-        for verdict in self.verdicts:
+        called: set[str] = set()
+        for verdict in verdicts:
             miss = verdict.miss
-            seen[miss.run, miss.function.site] += 1
-            self.number[miss.id] = seen[miss.run, miss.function.site]
+            origin = miss.run, miss.function.site
+            seen[origin] += 1
+            self.by_id[miss.id] = verdict
+            self.number[miss.id] = seen[origin]
             self.own[miss.id] = miss.seconds
-            self._labelled.setdefault(self.short_label(miss), []).append(miss)
-        for verdict in self.verdicts:
+            self.missed[miss.run] = None
+            self._named.setdefault(words.name(miss.function), {})[origin] = seen[origin]
+            if (site := miss.call_site) is not None and not site.library:
+                called.add(site.file)
+        for verdict in verdicts:
             outer = self.enclosing(verdict.miss)
             if outer is not None:
                 self.own[outer.id] = max(0.0, self.own[outer.id] - verdict.miss.seconds)
+        self._folders |= {os.path.dirname(file) for file in called if os.path.isabs(file)}
+        self.bases = (self.bases[0], os.path.commonpath(self._folders) if self._folders else "")
+
+    def forget(self, but: Iterable[Verdict]) -> None:
+        """Let go of all misses but these, and what is said of them.
+
+        Labels go on to count all, and processes that did not end are told.
+        """
+        kept: dict[str, Verdict] = {}
+        numbers: dict[str, int] = {}
+        flying = (verdict for verdict in self.verdicts if verdict.miss.in_flight is not None)
+        for verdict in (*but, *flying):
+            kept[verdict.miss.id] = verdict
+            nearest = verdict.nearest
+            for named in (verdict.miss.id, nearest and nearest.id, verdict.follows):
+                if named in self.number:
+                    numbers[named] = self.number[named]
+            if verdict.follows in self.by_id:
+                kept[verdict.follows] = self.by_id[verdict.follows]
+        self.verdicts, self.by_id, self.number = list(kept.values()), kept, numbers
+        self.own = {name: self.own[name] for name in kept}
+
+    @property
+    def names(self) -> Iterable[str]:
+        """Of all functions that missed."""
+        return self._named.keys()
 
     def short_label(self, miss: Miss) -> str:
         """`train_step #3`."""
@@ -127,14 +91,15 @@ class View:
 
     def label(self, miss: Miss) -> str:
         """`train_step #3`, with place and process where another miss has the same."""
-        label = self.short_label(miss)
-        alike = self._labelled[label]
+        label, number = self.short_label(miss), self.number[miss.id]
+        origins = self._named[words.name(miss.function)]
+        alike = [origin for origin, most in origins.items() if most >= number]
         if len(alike) == 1:
             return label
         said: list[str] = []
-        if len({other.function.site for other in alike}) > 1:
+        if len({site for _, site in alike}) > 1:
             said.append(self.place(miss))
-        if len({other.run for other in alike}) > 1:
+        if len({run for run, _ in alike}) > 1:
             said.append(self.process(miss.run))
         return f"{label} ({', '.join(said)})"
 
@@ -157,11 +122,11 @@ class View:
 
     def process(self, run: str) -> str:
         """A process among several, in words."""
-        index = self._runs.get(run)
-        if index is None:
-            return f"process {run}"
-        given = self.recording.runs[index].process_index
-        return f"process {index if given is None else given}"
+        for index, other in enumerate(self.recording.runs):
+            if other.id == run:
+                given = other.process_index
+                return f"process {index if given is None else given}"
+        return f"process {run}"
 
     def find(self, text: str) -> list[Verdict]:
         """The misses that an id, a label, or the beginning of either means; best match only."""
@@ -198,78 +163,13 @@ class View:
             seen.add(miss.id)
         return miss
 
-    def totals(self, verdicts: Sequence[Verdict] | None = None) -> Totals:
-        """Totals over all misses, or over some."""
-        verdicts = self.verdicts if verdicts is None else verdicts
-        total = Totals(len(verdicts))
-        among = {verdict.miss.id for verdict in verdicts}
-        for verdict in verdicts:
-            miss = verdict.miss
-            total.ran.update(miss.stages.keys())
-            if not any(outer.id in among for outer in self._outward(miss)):
-                for stage, spent in miss.stages.items():
-                    total.seconds[stage] += spent
-            if verdict.avoidable == "yes":
-                total.avoidable += 1
-                around = [self.by_id[outer.id] for outer in self._outward(miss)]
-                if not any(v.avoidable == "yes" and v.miss.id in among for v in around):
-                    total.avoidable_seconds += miss.seconds
-        return total
-
-    def _outward(self, miss: Miss) -> Iterator[Miss]:
+    def outward(self, miss: Miss) -> Iterator[Miss]:
+        """The misses in whose seconds it lies, the innermost first."""
         seen = {miss.id}
         while (outer := self.enclosing(miss)) is not None and outer.id not in seen:
             yield outer
             seen.add(outer.id)
             miss = outer
-
-    def groups(
-        self, verdicts: Sequence[Verdict] | None = None, sort: Sort = "seconds"
-    ) -> list[Group]:
-        """The misses by function and cause, eager operations by line; worst first."""
-        groups: dict[tuple[object, ...], Group] = {}
-        of_miss: dict[str, Group] = {}
-        folded: list[Verdict] = []
-        verdicts = self.verdicts if verdicts is None else verdicts
-        among = {verdict.miss.id for verdict in verdicts}
-        for verdict in verdicts:
-            root = self.root(verdict.miss)
-            if root is not verdict.miss and root.id in among and self._folds(verdict, root):
-                folded.append(verdict)
-                continue
-            group = groups.setdefault(self._key(verdict), Group(verdict.cause))
-            group.verdicts.append(verdict)
-            group.seconds += verdict.miss.seconds
-            of_miss[verdict.miss.id] = group
-        for verdict in folded:
-            group = of_miss[self.root(verdict.miss).id]
-            group.folded.append(verdict)
-            if verdict.miss.derived is not None:
-                group.seconds += verdict.miss.seconds
-        found = list(groups.values())
-        if sort == "seconds":
-            found.sort(key=lambda group: group.seconds, reverse=True)
-        elif sort == "count":
-            found.sort(key=lambda group: len(group.verdicts), reverse=True)
-        else:
-            found.sort(key=lambda group: group.verdicts[0].miss.time)
-        return found
-
-    def _folds(self, verdict: Verdict, root: Miss) -> bool:
-        # What follows from a loud root is not told twice; a quiet root hides nothing loud.
-        if verdict.cause is Cause.EAGER_OP:
-            return False
-        return (
-            verdict.cause is Cause.FIRST_TRACE
-            or self.by_id[root.id].cause is not Cause.FIRST_TRACE
-        )
-
-    def _key(self, verdict: Verdict) -> tuple[object, ...]:
-        miss = verdict.miss
-        if verdict.cause is Cause.EAGER_OP:
-            site = miss.call_site
-            return (verdict.cause, *((site.file, site.line) if site else (miss.function.site,)))
-        return (verdict.cause, miss.function.site, miss.derived)
 
     def unfinished(self) -> list[tuple[Run, Miss | None]]:
         """The processes that did not close their recording, each with what it was at."""

@@ -18,7 +18,7 @@ import zlib
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from retrace.model import Frame, Listing, Run, Stack
 from retrace.store.schema import LONGEST_LINE, check_items
@@ -226,6 +226,27 @@ def _frame(row: Any) -> Frame:
     return Frame(_text(file), line, _text(function), first, bool(library))
 
 
+class _Block(NamedTuple):
+    """A line that holds programs: as text, or where it lies in a file."""
+
+    run: Run | None
+    text: str | None = None
+    path: Path | None = None
+    offset: int = 0
+    length: int = 0
+
+    def line(self) -> str:
+        """The line; raises ValueError where its file cannot be read."""
+        if self.path is None:
+            return self.text or ""
+        try:
+            with self.path.open("rb") as file:
+                file.seek(self.offset)
+                return file.read(self.length).decode(errors="replace")
+        except OSError as error:
+            raise ValueError("a file that is gone") from error
+
+
 class Library(Mapping[str, Listing]):
     """The programs of a recording; nothing is read before the first is asked for.
 
@@ -234,16 +255,16 @@ class Library(Mapping[str, Listing]):
 
     def __init__(self) -> None:
         self._paths: list[tuple[Path, Run]] = []
-        self._lines: list[tuple[str, Run | None]] = []
-        self._blocks: dict[str, tuple[str, Run | None]] = {}
+        self._lines: list[_Block] = []
+        self._blocks: dict[str, _Block] = {}
         """The line that holds a listing, by the listing's id."""
-        self._kept: dict[str, tuple[int, dict[str, Listing]]] = {}
-        """The listings of a line, and how long its block is."""
+        self._kept: dict[int, tuple[_Block, int, dict[str, Listing]]] = {}
+        """The listings of a line, by its identity, and how long its block is."""
         self._size = 0
         """Of the blocks that are kept."""
         self._unpacked = 0
-        self._unreadable: set[str] = set()
-        """Lines, and ids that their lines do not hold."""
+        self._unreadable: dict[int | str, _Block] = {}
+        """Lines by their identity, and ids that their lines do not hold."""
 
     def add_file(self, path: Path, run: Run) -> None:
         """Look for programs in a file too, if it exists."""
@@ -251,23 +272,23 @@ class Library(Mapping[str, Listing]):
 
     def add_line(self, line: str) -> None:
         """Take in a line as it was written."""
-        self._lines.append((line, None))
+        self._lines.append(_Block(None, line))
 
-    def __getitem__(self, id: str) -> Listing:
+    def __getitem__(self, listing: str) -> Listing:
         self._index()
-        line, run = self._blocks[id]
-        if line in self._unreadable or id in self._unreadable:
-            raise KeyError(id)
+        block = self._blocks[listing]
+        if id(block) in self._unreadable or listing in self._unreadable:
+            raise KeyError(listing)
         try:
-            found = self._decoded(line)
+            found = self._decoded(block)
         except _NONSENSE:
-            self._unreadable.add(line)
-            _lose(run)
-            raise KeyError(id) from None
-        if id not in found:
-            self._unreadable.add(id)
-            _lose(run)
-        return found[id]
+            self._unreadable[id(block)] = block
+            _lose(block.run)
+            raise KeyError(listing) from None
+        if listing not in found:
+            self._unreadable[listing] = block
+            _lose(block.run)
+        return found[listing]
 
     def __iter__(self) -> Iterator[str]:
         self._index()
@@ -277,44 +298,53 @@ class Library(Mapping[str, Listing]):
         self._index()
         return len(self._blocks)
 
-    def __contains__(self, id: object) -> bool:
+    def __contains__(self, listing: object) -> bool:
         self._index()
-        return id in self._blocks
+        return listing in self._blocks
 
-    def _decoded(self, line: str) -> dict[str, Listing]:
-        if (kept := self._kept.get(line)) is not None:
-            return kept[1]
+    def _decoded(self, block: _Block) -> dict[str, Listing]:
+        if (kept := self._kept.get(id(block))) is not None:
+            return kept[2]
         if self._unpacked > _MOST_UNPACKED:
             raise ValueError("too much in all")
-        text = _unpacked(line)
+        text = _unpacked(block.line())
         self._unpacked += len(text)
         found = {listing.id: listing for listing in _listings(text)}
-        self._kept[line] = len(text), found
+        self._kept[id(block)] = block, len(text), found
         self._size += len(text)
         while self._size > _MOST_KEPT:
-            self._size -= self._kept.pop(next(iter(self._kept)))[0]
+            self._size -= self._kept.pop(next(iter(self._kept)))[1]
         return found
 
     def _index(self) -> None:
         paths, self._paths = self._paths, []
         lines, self._lines = self._lines, []
+        for block in lines:
+            self._take(block.line(), block)
         for path, run in paths:
             try:
-                if not path.is_file():  # recorded without programs; or a pipe, that would wait
-                    continue
-                text = path.read_text(encoding="utf-8", errors="replace")
+                # Recorded without programs; or a pipe, that would wait.
+                if path.is_file():
+                    self._take_file(path, run)
             except OSError:
                 _lose(run)
-                continue
-            *whole, _ = text.split("\n")  # what follows the last line end is torn off
-            lines += [(line, run) for line in whole]
-        for line, run in lines:
-            end = line.find("]", len(BEGINNING))
-            if line.startswith(BEGINNING) and line.endswith("}"):
-                for found in _ID.findall(line, len(BEGINNING), end):
-                    self._blocks.setdefault(found, (line, run))
-            elif line:
-                _lose(run)
+
+    def _take_file(self, path: Path, run: Run) -> None:
+        offset = 0
+        with path.open("rb") as file:
+            for data in file:
+                if data.endswith(b"\n"):  # what follows the last line end is torn off
+                    block = _Block(run, None, path, offset, len(data) - 1)
+                    self._take(data[:-1].decode(errors="replace"), block)
+                offset += len(data)
+
+    def _take(self, line: str, block: _Block) -> None:
+        end = line.find("]", len(BEGINNING))
+        if line.startswith(BEGINNING) and line.endswith("}"):
+            for found in _ID.findall(line, len(BEGINNING), end):
+                self._blocks.setdefault(found, block)
+        elif line:
+            _lose(block.run)
 
 
 def _lose(run: Run | None) -> None:

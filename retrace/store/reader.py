@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -30,6 +30,8 @@ _NONSENSE = (TypeError, ValueError, LookupError, AttributeError, OverflowError)
 """What decoding raises on a line that is JSON and not ours."""
 
 _UNREADABLE = "unreadable line"
+_STEP = 1 << 18
+"""So many bytes are told of at once."""
 
 
 def read(paths: Sequence[Path]) -> Recording:
@@ -46,16 +48,36 @@ def read(paths: Sequence[Path]) -> Recording:
         UnreadableError: a path holds no recording, cannot be opened, or was
             written by a newer retrace.
     """
+    parts = list(read_each(paths))
+    runs = [run for part in parts for run in part.runs]
+    misses = [miss for part in parts for miss in part.misses]
+    return Recording(runs, misses, parts[0].listings if parts else {})
+
+
+def read_each(
+    paths: Sequence[Path], progress: Callable[[int], object] | None = None
+) -> Iterator[Recording]:
+    """Read several recordings, one process at a time.
+
+    Args:
+        paths: as for `read`.
+        progress: told how many more bytes were read.
+
+    Yields:
+        The recording of each process; all share their programs.
+
+    Raises:
+        UnreadableError: as `read` does.
+    """
     library = Library()
-    recording = Recording([], [], library)
     seen: set[Path] = set()
     runs: dict[str, Run] = {}
     for path in paths:
         found = False
-        for file in _files(path):
+        for file in files_of(path):
             known = file.resolve() in seen
             seen.add(file.resolve())
-            reader = None if known else _read_file(file)
+            reader = None if known else _read_file(file, progress)
             found = found or known or reader is not None
             if reader is None:
                 continue
@@ -65,11 +87,10 @@ def read(paths: Sequence[Path]) -> Recording:
                 _lose(other, "a second file of the same process was left out")
                 continue
             runs[run.id] = run
-            recording.runs.append(run)
-            recording.misses.extend(misses)
+            yield Recording([run], misses, library)
+            del misses
         if not found:
             raise UnreadableError(_none_in(path))
-    return recording
 
 
 def read_lines(lines: Iterable[str]) -> Recording:
@@ -216,7 +237,7 @@ class Reader:
         self.lose(reason, number)
 
 
-def _read_file(path: Path) -> Reader | None:
+def _read_file(path: Path, progress: Callable[[int], object] | None) -> Reader | None:
     """The reader that took in a file; None where the file is no recording."""
     named = _RUN_ID.fullmatch(path.stem) is not None
     reader = Reader(path.stem if named else "unknown", str(path))
@@ -224,7 +245,7 @@ def _read_file(path: Path) -> Reader | None:
     begun = named
     try:
         with path.open("rb") as file:
-            for index, (text, last) in enumerate(_lines(file)):
+            for index, (text, last) in enumerate(_lines(file, progress)):
                 if not index and text is not None:
                     begun = text.startswith(HEADER) or HEADER.startswith(text)
                 if text is None:
@@ -238,9 +259,16 @@ def _read_file(path: Path) -> Reader | None:
     return reader if reader.recognised or begun else None
 
 
-def _lines(file: IO[bytes]) -> Iterator[tuple[str | None, bool]]:
+def _lines(
+    file: IO[bytes], progress: Callable[[int], object] | None
+) -> Iterator[tuple[str | None, bool]]:
     """Each line, None for one that is no text or too long; whether it is torn off by the end."""
+    read = 0
     while data := file.readline(LONGEST_LINE + 1):
+        read += len(data)
+        if progress is not None and read >= _STEP:
+            progress(read)
+            read = 0
         torn = not data.endswith(b"\n")
         if torn and len(data) > LONGEST_LINE:
             while data and not data.endswith(b"\n"):
@@ -251,9 +279,12 @@ def _lines(file: IO[bytes]) -> Iterator[tuple[str | None, bool]]:
             yield data.decode(), torn
         except UnicodeDecodeError:
             yield None, torn
+    if progress is not None:
+        progress(read)
 
 
-def _files(path: Path) -> list[Path]:
+def files_of(path: Path) -> list[Path]:
+    """The files of a recording that a path names; raises UnreadableError where it is none."""
     try:
         if path.is_dir():
             return sorted(file for file in path.glob("*.jsonl") if file.is_file())

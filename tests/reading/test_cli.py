@@ -218,17 +218,21 @@ def on_a_terminal(*arguments: str | Path, **more: str) -> str:
         stdout=theirs,
         env=environment(TERM="xterm", COLUMNS="100", **more),
         cwd=HERE,
-    ) as running:
+    ):
         os.close(theirs)
-        shown = b""
-        try:
-            while data := os.read(ours, 65536):
-                shown += data
-        except OSError:  # how Linux ends a terminal
-            pass
-        running.wait()
-    os.close(ours)
-    return shown.decode()
+        return read_to_end(ours).decode()
+
+
+def read_to_end(terminal: int) -> bytes:
+    """What was written on a terminal, which is then closed."""
+    shown = b""
+    try:
+        while data := os.read(terminal, 65536):
+            shown += data
+    except OSError:  # how Linux ends a terminal
+        pass
+    os.close(terminal)
+    return shown
 
 
 def test_colour_and_width_of_a_terminal(recorded: Path) -> None:

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from retrace.causes import Cause
 from retrace.model import Change, Component, Key, Kind, Miss, Recording, Stage, Verdict
 from retrace.present import machine, markdown, sentences, terminal
+from retrace.present.tally import Tally, Totals
 from retrace.present.view import View
 from retrace.reason.verdict import judge
 from tests.reading.story import (
@@ -183,7 +184,7 @@ def test_a_backward_program_is_no_part_of_its_parents_seconds() -> None:
     story = Story()
     call = story.miss(TRAIN_STEP, X, at(88, ""), (1.0, 1.0, 1.0))
     story.miss(TRAIN_STEP, X, at(88, ""), (None, 2.0, 3.0), parent=call.id, derived="backward")
-    assert story.view().totals().all_seconds == 8.0
+    assert Totals.of(story.view()).all_seconds == 8.0
 
 
 def test_avoidable_seconds_count_what_is_nested_once() -> None:
@@ -192,7 +193,7 @@ def test_avoidable_seconds_count_what_is_nested_once() -> None:
         key = Key((array("x", "float32", weak=number == 0),))
         outer = story.miss(TRAIN_STEP, key, at(88, ""), (2.0, 1.0, 1.0))
         story.miss(LOSS, key, at(47, ""), (1.0,), parent=outer.id, nested=True)
-    total = story.view().totals()
+    total = Totals.of(story.view())
     assert (total.avoidable, total.avoidable_seconds) == (2, 4.0)
 
 
@@ -224,12 +225,12 @@ def test_eager_operations_stand_under_their_line() -> None:
 
 
 def test_the_worst_comes_first() -> None:
-    view = training().view()
-    spent = [group.seconds for group in view.groups()]
+    tally = Tally.of(training().view())
+    spent = [group.seconds for group in tally.groups()]
     assert spent == sorted(spent, reverse=True)
-    counts = [len(group.verdicts) for group in view.groups(sort="count")]
+    counts = [group.count for group in tally.groups("count")]
     assert counts == sorted(counts, reverse=True)
-    began = [group.verdicts[0].miss.time for group in view.groups(sort="time")]
+    began = [group.began for group in tally.groups("time")]
     assert began == sorted(began)
 
 
@@ -252,8 +253,9 @@ def test_what_costs_little_takes_a_line() -> None:
     assert re.search(r"k3x9f2a-21 +trim, train\.py:140: shape-changed \(2 times\)", text)
     assert "trim traced" not in text
     assert "trim" not in terminal.summary(story.view(), "out")
-    alone = [verdict for verdict in story.view().verdicts if verdict.miss.function.name == "trim"]
-    assert "trim traced again" in terminal.report(story.view(), alone)
+    view = story.view()
+    alone = [verdict for verdict in view.verdicts if verdict.miss.function.name == "trim"]
+    assert "trim traced again" in terminal.report(view, Tally.of(view, alone))
 
 
 def test_places_are_relative_to_the_program_where_it_lies_elsewhere() -> None:

@@ -1,0 +1,213 @@
+"""The misses of one function and cause, taken together."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import islice
+from typing import Literal
+
+from retrace.causes import Cause
+from retrace.model import Change, Component, Stage, Verdict
+from retrace.present import sentences
+from retrace.present.words import clean, listed, name, times
+
+_MANY = 3
+"""From so many repeated eager operations on, a line is worth a message of its own."""
+_SMALL = 0.005
+"""The share of all seconds below which what is not surely avoidable is only listed."""
+_MOST = 4
+"""So many other shapes are written out; the rest are counted."""
+_URGENCY = {"yes": 0, "maybe": 1, "no": 2}
+_VALUES = (Component.STATIC, Component.SIGNATURE, Component.OPTIONS, Component.CONFIG)
+
+
+class Group:
+    """The misses of one function and cause, or the eager operations of one line.
+
+    What is said of all of them is added up, so that they need not be kept.
+    """
+
+    __slots__ = (
+        *("_folded", "_misses", "_sums", "began", "cause", "count", "seconds", "shown"),
+        "worths",
+    )
+
+    def __init__(self, first: Verdict) -> None:
+        """`first` is the first of them; it is still to be added."""
+        self.cause: Cause = first.cause
+        self.shown = first
+        """The miss that stands for the group: the first of those most worth avoiding."""
+        self.began = first.miss.time
+        self.count = 0
+        self.seconds = 0.0
+        self.worths: Counter[Literal["yes", "no", "maybe"]] = Counter()
+        """How many misses are avoidable, for certain, perhaps or not at all."""
+        self._sums = Sums()
+        self._misses: list[Verdict] = []
+        self._folded: list[Verdict] = []
+
+    @classmethod
+    def alone(cls, verdict: Verdict) -> Group:
+        """One miss by itself."""
+        group = cls(verdict)
+        group.add(verdict)
+        return group
+
+    def add(self, verdict: Verdict) -> None:
+        """Take in one more miss."""
+        self.count += 1
+        self.seconds += verdict.miss.seconds
+        self.worths[verdict.avoidable] += 1
+        shown = self.shown
+        if self.cause is Cause.EAGER_OP:  # what a repeated one was compared with says most
+            better = bool(verdict.changes) and not shown.changes
+        else:
+            better = _URGENCY[verdict.avoidable] < _URGENCY[shown.avoidable]
+        if better:
+            self.shown = verdict
+        self._misses.append(verdict)
+
+    def fold(self, verdict: Verdict) -> None:
+        """Take in a miss that is nested in, or derived from, one of the group."""
+        if verdict.miss.derived is not None:
+            self.seconds += verdict.miss.seconds
+        self._folded.append(verdict)
+
+    @property
+    def sums(self) -> Sums:
+        """What is told of all of them."""
+        for verdict in self._misses:
+            self._sums.add(verdict)
+        for verdict in self._folded:
+            self._sums.fold(verdict)
+        self._misses.clear()
+        self._folded.clear()
+        return self._sums
+
+    @property
+    def avoidable(self) -> Literal["yes", "no", "maybe"]:
+        """The strongest word that can be said of any of its misses."""
+        return min(self.worths, key=_URGENCY.__getitem__)
+
+    def is_small(self, total: float) -> bool:
+        """Whether it is neither worth avoiding for certain nor a fair part of the total."""
+        return self.avoidable != "yes" and self.seconds < total * _SMALL
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether a line in a list is enough: first traces, a line's first eager operations."""
+        if self.cause is Cause.EAGER_OP:
+            return self.avoidable != "yes" and self.count - self.worths["no"] < _MANY
+        return self.cause is Cause.FIRST_TRACE
+
+
+class Sums:
+    """What all misses of a group come to, beside their number and seconds."""
+
+    __slots__ = (
+        *("_changed", "_sizes", "after", "derived", "details", "folded", "in_flight"),
+        *("nested", "on_disk", "operations", "raised", "runs", "stages"),
+    )
+
+    def __init__(self) -> None:
+        self.stages: dict[Stage, float] = {}
+        self.in_flight: Stage | None = None
+        self.on_disk = 0
+        """How many were found in JAX's cache on disk."""
+        self.runs: set[str] = set()
+        self.raised: Counter[str] = Counter()
+        self.details: Counter[str | None] = Counter()
+        self.operations: Counter[str] = Counter()
+        """Eager ones, by name."""
+        self.folded = 0
+        self.nested: set[str] = set()
+        """Definition sites of the functions inside."""
+        self.derived: Counter[str] = Counter()
+        self.after = 0.0
+        """Seconds of derived programs."""
+        self._sizes: dict[int, str] = {}
+        """By the hash of an argument and its shape; in words as far as they may be told."""
+        self._changed: Counter[str] = Counter()
+
+    def add(self, verdict: Verdict) -> None:
+        """Take in one more miss."""
+        miss = verdict.miss
+        for stage, spent in miss.stages.items():
+            self.stages[stage] = self.stages.get(stage, 0.0) + spent
+        if self.in_flight is None:
+            self.in_flight = miss.in_flight
+        cache = miss.persistent_cache
+        self.on_disk += cache is not None and cache.outcome == "hit"
+        self.runs.add(miss.run)
+        if miss.raised is not None:
+            self.raised[clean(miss.raised)] += 1
+        if verdict.detail is not None:
+            self.details[verdict.detail] += 1
+        if verdict.cause is Cause.EAGER_OP:
+            self.operations[name(miss.function)] += 1
+        if (change := _resized(verdict)) is not None:
+            known = _size(change)
+            if known not in self._sizes:
+                told = len(self._sizes) <= _MOST
+                self._sizes[known] = sentences.sides(verdict, change)[1] if told else ""
+        if (change is None or verdict.cause is not Cause.SHAPE_CHANGED) and (
+            said := _telling(verdict)
+        ):
+            self._changed[said] += 1
+
+    def fold(self, verdict: Verdict) -> None:
+        """Take in a miss that is nested in, or derived from, one of them."""
+        miss = verdict.miss
+        self.folded += 1
+        if miss.derived is None:
+            self.nested.add(miss.function.site)
+        else:
+            self.derived[clean(miss.derived)] += 1
+            self.after += miss.seconds
+
+    def other_ways(self, shown: Verdict) -> str:
+        """How else it came to the same, beside the way of the miss that is shown."""
+        others = [
+            f"{clean(said, 80)} ({times(number)})"
+            for said, number in self.details.items()
+            if said and said != shown.detail
+        ]
+        return f"also {listed(others, 3, 'other ways')}" if others else ""
+
+    def others(self, shown: Verdict) -> str:
+        """What the others changed beside the miss that is shown, in one line."""
+        if (first := _resized(shown)) is not None:
+            own = _size(first)
+            texts = (text for size, text in self._sizes.items() if size != own)
+            told = list(islice(texts, _MOST))
+            if (more := len(self._sizes) - (own in self._sizes) - len(told)) > 0:
+                told.append(f"{more:,} other shapes")
+            return f"also {listed(told, _MOST + 1)}" if told else ""
+        same = _telling(shown)
+        said = [
+            f"{what} ({times(number)})" if number > 1 else what
+            for what, number in self._changed.most_common()
+            if what != same
+        ]
+        return f"also {listed(said, 3, 'other changes')}" if said else ""
+
+
+def _resized(verdict: Verdict) -> Change | None:
+    for change in verdict.changes:
+        if change.component is Component.SHAPE:
+            return change
+    return None
+
+
+def _size(change: Change) -> int:
+    return hash((change.path, str(change.new)))
+
+
+def _telling(verdict: Verdict) -> str:
+    for change in verdict.changes:
+        if change.component not in (Component.FUNCTION, Component.PROGRAM):
+            path = "" if change.path is None else f" {clean(change.path, 40)}"
+            said = change.component.value.replace("_", " ") + path
+            # Elsewhere what it became is another each time, and says little.
+            return f"{said} {clean(change.detail, 40)}" if change.component in _VALUES else said
+    return ""

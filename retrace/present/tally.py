@@ -1,0 +1,174 @@
+"""What a report adds up: counts, seconds, and the misses by function and cause."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Self, TypeAlias
+
+from retrace.causes import Cause
+from retrace.model import Function, Miss, Stage, Verdict
+from retrace.present.group import Group
+from retrace.present.view import View
+
+Sort: TypeAlias = Literal["seconds", "count", "time"]
+
+
+@dataclass(slots=True)
+class Totals:
+    """Counts and seconds over a set of misses, each second counted once."""
+
+    misses: int = 0
+    ran: Counter[Stage] = field(default_factory=Counter[Stage])
+    seconds: dict[Stage, float] = field(default_factory=lambda: dict.fromkeys(Stage, 0.0))
+    avoidable: int = 0
+    avoidable_seconds: float = 0.0
+
+    @classmethod
+    def of(cls, view: View, verdicts: Sequence[Verdict] | None = None) -> Self:
+        """Those of all misses, or of some."""
+        total = cls()
+        total.add(view, view.verdicts if verdicts is None else verdicts)
+        return total
+
+    def add(self, view: View, verdicts: Sequence[Verdict]) -> None:
+        """Take in misses of processes that were not counted yet."""
+        self.misses += len(verdicts)
+        among = {verdict.miss.id for verdict in verdicts}
+        for verdict in verdicts:
+            miss = verdict.miss
+            self.ran.update(miss.stages.keys())
+            if not any(outer.id in among for outer in view.outward(miss)):
+                for stage, spent in miss.stages.items():
+                    self.seconds[stage] += spent
+            if verdict.avoidable == "yes":
+                self.avoidable += 1
+                around = [view.by_id[outer.id] for outer in view.outward(miss)]
+                if not any(v.avoidable == "yes" and v.miss.id in among for v in around):
+                    self.avoidable_seconds += miss.seconds
+
+    @property
+    def all_seconds(self) -> float:
+        """Seconds of all stages together."""
+        return sum(self.seconds.values())
+
+
+@dataclass(slots=True)
+class OfCause:
+    """The misses of one cause."""
+
+    misses: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(slots=True)
+class OfFunction:
+    """The misses of one definition site."""
+
+    function: Function
+    """That of the first of them."""
+    misses: int = 0
+    first_traces: int = 0
+    seconds: float = 0.0
+    """Without those of the misses inside, as of a cause."""
+    causes: Counter[str] = field(default_factory=Counter[str])
+
+
+class Tally:
+    """The misses that a report tells of, added up one set of processes after the other."""
+
+    def __init__(self) -> None:
+        self.totals = Totals()
+        self.causes: dict[Cause, OfCause] = {}
+        self.functions: dict[str, OfFunction] = {}
+        """By definition site."""
+        self.unfolded = Totals()
+        """Of the misses that stand in a group by themselves."""
+        self._groups: dict[tuple[object, ...], Group] = {}
+
+    @classmethod
+    def of(cls, view: View, verdicts: Sequence[Verdict] | None = None) -> Self:
+        """All misses of a view, or some."""
+        tally = cls()
+        tally.add(view, view.verdicts if verdicts is None else verdicts)
+        return tally
+
+    def add(self, view: View, verdicts: Sequence[Verdict]) -> None:
+        """Take in misses of processes that were not counted yet."""
+        self.totals.add(view, verdicts)
+        for verdict in verdicts:
+            self._count(view, verdict)
+        among = {verdict.miss.id for verdict in verdicts}
+        of_miss: dict[str, Group] = {}
+        own: list[Verdict] = []
+        folded: list[Verdict] = []
+        for verdict in verdicts:
+            root = view.root(verdict.miss)
+            if root is not verdict.miss and root.id in among and _folds(view, verdict, root):
+                folded.append(verdict)
+                continue
+            own.append(verdict)
+            key = _key(verdict)
+            if (group := self._groups.get(key)) is None:
+                group = self._groups[key] = Group(verdict)
+            group.add(verdict)
+            of_miss[verdict.miss.id] = group
+        for verdict in folded:
+            of_miss[view.root(verdict.miss).id].fold(verdict)
+        self.unfolded.add(view, own)
+
+    def _count(self, view: View, verdict: Verdict) -> None:
+        function, spent = verdict.miss.function, view.own[verdict.miss.id]
+        if (cause := self.causes.get(verdict.cause)) is None:
+            cause = self.causes[verdict.cause] = OfCause()
+        cause.misses += 1
+        cause.seconds += spent
+        if (row := self.functions.get(function.site)) is None:
+            row = self.functions[function.site] = OfFunction(function)
+        row.misses += 1
+        row.first_traces += verdict.cause is Cause.FIRST_TRACE
+        row.seconds += spent
+        row.causes[verdict.cause.value] += 1
+
+    def groups(self, sort: Sort = "seconds") -> list[Group]:
+        """The misses by function and cause, eager operations by line; worst first."""
+        found = list(self._groups.values())
+        if sort == "seconds":
+            found.sort(key=lambda group: group.seconds, reverse=True)
+        elif sort == "count":
+            found.sort(key=lambda group: group.count, reverse=True)
+        else:
+            found.sort(key=lambda group: group.began)
+        return found
+
+    def settle(self) -> Iterator[Verdict]:
+        """Add up what was taken in; the misses that are still to be shown."""
+        for group in self._groups.values():
+            assert group.sums
+            yield group.shown
+
+
+def _folds(view: View, verdict: Verdict, root: Miss) -> bool:
+    # What follows from a loud root is not told twice; a quiet root hides nothing loud.
+    if verdict.cause is Cause.EAGER_OP:
+        return False
+    return (
+        verdict.cause is Cause.FIRST_TRACE or view.by_id[root.id].cause is not Cause.FIRST_TRACE
+    )
+
+
+def _key(verdict: Verdict) -> tuple[object, ...]:
+    miss = verdict.miss
+    if verdict.cause is Cause.EAGER_OP:
+        site = miss.call_site
+        return (verdict.cause, *((site.file, site.line) if site else (miss.function.site,)))
+    return (verdict.cause, miss.function.site, miss.derived)
+
+
+def worth_telling(tally: Tally, groups: Iterable[Group]) -> tuple[list[Group], list[Group]]:
+    """The groups that deserve a message, and those that deserve a line."""
+    loud = [group for group in groups if not group.is_quiet]
+    total = tally.unfolded.all_seconds
+    small = [group for group in loud if group.is_small(total)]
+    return [group for group in loud if not group.is_small(total)], small
