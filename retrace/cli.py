@@ -7,7 +7,8 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from textwrap import fill
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, NoReturn
 
 import typer
 import typer.core
@@ -15,6 +16,9 @@ import typer.core
 from retrace import check, commands, console
 from retrace.errors import RetraceError, UsageError
 from retrace.selection import Told, at_last, found_miss, nearest, one_of, read_at_last
+
+if TYPE_CHECKING:
+    from retrace.children import Children
 
 DONE = commands.DONE
 FOUND = 1
@@ -121,6 +125,9 @@ def run(
         bool,
         typer.Option("--redact", help="Record no values, no source, no paths outside."),
     ] = False,
+    children: Annotated[
+        bool, typer.Option("--children", help="Record the Python processes that it starts, too.")
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No summary at the end.")] = False,
 ) -> Callable[[], int]:
     """Run a program unchanged, record every miss, and close with a short summary.
@@ -137,7 +144,8 @@ def run(
     if redact:
         # By the environment, so that it holds for what the program starts as well.
         os.environ["RETRACE_REDACT"] = "1"
-    return lambda: _launch(arguments, module, out, force=force, append=append, quiet=quiet)
+    kept = _Kept(out, force=force, append=append, children=children)
+    return lambda: _launch(arguments, module, kept, quiet=quiet)
 
 
 @app.command()
@@ -250,25 +258,29 @@ def main() -> NoReturn:
     sys.exit(code or DONE)
 
 
-def _launch(
-    program: list[str],
-    module: str | None,
-    out: Path | None,
-    *,
-    force: bool,
-    append: bool,
-    quiet: bool,
-) -> int:
+class _Kept(NamedTuple):
+    """What `run` is told of the recording."""
+
+    out: Path | None
+    force: bool
+    append: bool
+    children: bool
+
+
+def _launch(program: list[str], module: str | None, kept: _Kept, *, quiet: bool) -> int:
     from retrace import launch
+    from retrace.children import Children
 
     gc.enable()
+    out, force, append, _ = kept
     if out is None and (named := os.environ.get("RETRACE_DIR")):
         out, append = Path(named), not force
     off = os.environ.get("RETRACE") == "0"
     directory = Path()
+    children: Children | None = None
 
     def before() -> None:
-        nonlocal directory
+        nonlocal directory, children
         if off:
             return
         from retrace.store.place import create
@@ -277,28 +289,31 @@ def _launch(
         from retrace.capture.arrival import start
 
         start(directory)
+        children = Children(directory, all_of_them=kept.children)
 
     def after(_: int) -> None:
-        if off:
+        if children is None:
             return
         from retrace.capture.arrival import stop
 
         stop()
         if not quiet:
-            _summarise(directory, newest=out is None)
+            _summarise(directory, children, newest=out is None)
 
     if module is not None:
         return launch.run_module(module, program, before, after)
     return launch.run_script(program[0], program[1:], before, after)
 
 
-def _summarise(directory: Path, *, newest: bool) -> None:
+def _summarise(directory: Path, children: Children, *, newest: bool) -> None:
     from retrace.present.terminal import summary
     from retrace.present.words import inert
     from retrace.store.place import holds_recording
 
     if not holds_recording(directory):
         console.say("the program never imported jax: there was nothing to record")
+        if unrecorded := children.unrecorded([]):
+            console.say(unrecorded)
         return
     try:
         told = Told([directory])
@@ -311,6 +326,8 @@ def _summarise(directory: Path, *, newest: bool) -> None:
     width, paint = console.terminal(sys.stderr)
     try:
         text = summary(told.view, shown, told.tally, newest=newest, width=width, paint=paint)
+        if unrecorded := children.unrecorded(told.view.recording.runs):
+            text += fill(unrecorded, width, subsequent_indent="  ") + "\n"
         sys.stderr.write("\n" + inert(text))
         sys.stderr.flush()
     except (OSError, AttributeError, ValueError):

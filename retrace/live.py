@@ -161,8 +161,9 @@ def install(dir: str | os.PathLike[str] | None = None) -> None:
         return
     from retrace.capture.arrival import start
 
-    _installed = _place(dir)
-    start(_installed)
+    directory = _place(dir)
+    if start(directory):  # not where `retrace run` records into it
+        _installed = directory
 
 
 def install_or_warn() -> None:

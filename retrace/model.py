@@ -278,6 +278,8 @@ class Run:
     jax: str
     jaxlib: str
     backend: str | None = None
+    started_by: int | None = None
+    """The process that started it; None for a forked one."""
     complete: bool = False
     losses: dict[str, int] = field(default_factory=dict[str, int])
     """What could not be recorded or read, by reason."""

@@ -19,14 +19,28 @@ _waiting: list[Path] = []
 _calls: list[Callable[[], None]] = []
 
 
-def start(directory: Path) -> None:
+def start(directory: Path) -> bool:
     """Record everything of this process into a directory, once jax is there.
 
     Args:
         directory: exists; one file for each process is made in it.
+
+    Returns:
+        False where that is done already, and nothing begins.
     """
+    if directory in _waiting or _records_into(directory):
+        return False
     _waiting.append(directory)
     _await()
+    return True
+
+
+def _records_into(directory: Path) -> bool:
+    if "retrace.capture.session" not in sys.modules:
+        return False
+    from retrace.capture.session import records_into
+
+    return records_into(directory)
 
 
 def call(function: Callable[[], None]) -> None:

@@ -116,6 +116,8 @@ class Session:
 
     def forked(self) -> None:
         """Go on in a forked child, in a file of its own."""
+        global _is_forked
+        _is_forked = True
         self._lock = threading.RLock()
         self.recorder.forked()
         successors: dict[Writer, Writer] = {}
@@ -163,6 +165,7 @@ def _is_of_jax(error: ImportError | AttributeError) -> bool:
 
 _session: Session | None = None
 _files: dict[Path, Writer] = {}
+_is_forked = False
 
 
 def session() -> Session:
@@ -185,6 +188,7 @@ def describe_run() -> Run:
         python=platform.python_version(),
         jax=jax.__version__,
         jaxlib=version("jaxlib"),
+        started_by=None if _is_forked else os.getppid(),
     )
 
 
@@ -253,6 +257,11 @@ def flush() -> None:
     """Wait for what is still being worked out of the misses recorded up to now."""
     if _session is not None:
         _session.recorder.flush()
+
+
+def records_into(directory: Path) -> bool:
+    """Whether everything of this process is recorded into a directory."""
+    return directory in _files
 
 
 def directories() -> list[Path]:

@@ -81,6 +81,9 @@ class Hooks:
         self._thread = _Thread()
         self._reported: set[str] = set()
         self._undo: list[Callable[[], None]] = []
+        self._installation: object = None
+        """What was put into JAX with another one than this is left there by those who wrapped
+        it meanwhile, and silent."""
         self._refusal: Callable[[], BaseException | None] = _none
         self._undo_refusal: Callable[[], None] = _none
 
@@ -91,6 +94,7 @@ class Hooks:
 
     def install(self) -> None:
         """Begin to listen."""
+        self._installation = object()
         self._listen()
         self._install_trace_proxy()
         self._replace(pjit, "_cpp_pjit", self._observe_jit)
@@ -118,6 +122,11 @@ class Hooks:
         for undo in reversed(self._undo):
             undo()
         self._undo.clear()
+        self._installation = None
+
+    def is_current(self, installation: object) -> bool:
+        """Whether what was put into JAX with this one is still to be heard."""
+        return installation is not None and installation is self._installation
 
     def refuse(self, refusal: Callable[[], BaseException | None] | None) -> None:
         """Ask what to raise at a call that misses: before its trace, or else at its end.
@@ -236,10 +245,10 @@ class Hooks:
                 hasattr(cached, "evict_weakref") or hasattr(cached, "evict_function")
             ):
                 self._replace(module, name, self._observe_traces)
-        earlier = util.test_event_listener
+        earlier, installation = util.test_event_listener, self._installation
 
         def on_test_event(name: str, *args: Any) -> None:
-            if name in _REAL_TRACE:
+            if name in _REAL_TRACE and self.is_current(installation):
                 self.guarded(self._on_real_trace)
                 if (refused := self._refused()) is not None:
                     raise refused
@@ -282,7 +291,7 @@ class Hooks:
         trace.started = perf_counter()
 
     def _observe_traces(self, cached: Any) -> TraceProxy:
-        return TraceProxy(cached, self)
+        return TraceProxy(cached, self, self._installation)
 
     def enter_trace(self, given: tuple[Any, ...], caller: FrameType) -> Trace:
         trace = Trace(_unwrapped(given[0] if given else None), caller, given)
@@ -301,32 +310,45 @@ class Hooks:
         self.guarded(self._observer.evicted, function)
 
     def _observe_jit(self, make: Any) -> Any:
+        installation = self._installation
+
         def _cpp_pjit(fun: Any, *args: Any, **kwargs: Any) -> Any:
-            self.guarded(self._observer.jitted, fun, sys._getframe(1))
+            if self.is_current(installation):
+                self.guarded(self._observer.jitted, fun, sys._getframe(1))
             return make(fun, *args, **kwargs)
 
         return _cpp_pjit
 
     def _observe_update(self, original: Any) -> Any:
+        installation = self._installation
+
         def update(self_: Any, name: str, val: Any) -> None:
             original(self_, name, val)
-            self.guarded(self._observer.configured, name, sys._getframe(1))
+            if self.is_current(installation):
+                self.guarded(self._observer.configured, name, sys._getframe(1))
 
         update.__doc__ = original.__doc__
         return update
 
     def _observe_cache_key(self, original: Any) -> Any:
+        installation = self._installation
+
         def _log_cache_key_hash(hash_obj: Any, last_serialized: str, hashfn: Any) -> None:
             original(hash_obj, last_serialized, hashfn)
+            if not self.is_current(installation):
+                return
             digest = hash_obj.copy().hexdigest()
             self.guarded(self._observer.cache_key_part, last_serialized, digest)
 
         return _log_cache_key_hash
 
     def _observe_lower(self, original: Any) -> Any:
+        installation = self._installation
+
         def lower(traced: Any, *args: Any, **kwargs: Any) -> Any:
             lowered = original(traced, *args, **kwargs)
-            self.guarded(self._observer.lowered, lowered)
+            if self.is_current(installation):
+                self.guarded(self._observer.lowered, lowered)
             return lowered
 
         lower.__doc__ = original.__doc__

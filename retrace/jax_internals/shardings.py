@@ -149,6 +149,9 @@ def _device(device: Any) -> str:
 
 
 def _default_memory(device: Any) -> str | None:
+    # jax 0.6 cannot ask a device of another process; those of one platform have the same.
+    if device.process_index != jax.process_index():
+        device = jax.local_devices(backend=device.platform)[0]
     return getattr(device.default_memory(), "kind", None)
 
 

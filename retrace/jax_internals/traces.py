@@ -35,11 +35,14 @@ class Trace:
 class TraceProxy:
     """Stands in front of JAX's cached trace function, and is it in all else."""
 
-    def __init__(self, cached: Any, hooks: Hooks) -> None:
+    def __init__(self, cached: Any, hooks: Hooks, installation: object) -> None:
         self.__wrapped__ = cached
         self._hooks = hooks
+        self._installation = installation
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if not self._hooks.is_current(self._installation):
+            return self.__wrapped__(*args, **kwargs)
         trace = self._hooks.enter_trace((*args, *kwargs.values()), sys._getframe(1))
         try:
             trace.result = result = self.__wrapped__(*args, **kwargs)
@@ -54,9 +57,13 @@ class TraceProxy:
         return getattr(self.__wrapped__, name)
 
     def evict_weakref(self, function: object) -> Any:
-        self._hooks.evicted(function)
+        self._evicted(function)
         return self.__wrapped__.evict_weakref(function)
 
     def evict_function(self, function: object) -> Any:
-        self._hooks.evicted(function)
+        self._evicted(function)
         return self.__wrapped__.evict_function(function)
+
+    def _evicted(self, function: object) -> None:
+        if self._hooks.is_current(self._installation):
+            self._hooks.evicted(function)

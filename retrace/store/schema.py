@@ -109,6 +109,7 @@ def encode_run(run: Run) -> dict[str, JSON]:
         "jax": run.jax,
         "jaxlib": run.jaxlib,
         "backend": run.backend,
+        "started_by": run.started_by,
     }
 
 
@@ -232,7 +233,7 @@ def decode_part(kind: str, value: Any) -> Any:
 
 def decode_run(fields: Any) -> Run:
     """The run of a header."""
-    index = fields["process_index"]
+    index, starter = fields["process_index"], fields.get("started_by")
     return Run(
         id=_text(fields["id"]),
         host=_text(fields["host"]),
@@ -244,6 +245,7 @@ def decode_run(fields: Any) -> Run:
         jax=_text(fields["jax"]),
         jaxlib=_text(fields["jaxlib"]),
         backend=_text_or_none(fields["backend"]),
+        started_by=None if starter is None else _number(starter),
     )
 
 

@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from retrace.causes import Cause
 from retrace.model import Stage
+from retrace.reason.verdict import judge
 from retrace.store.reader import read
 
 PROGRAMS = Path(__file__).parent / "programs"
@@ -37,7 +39,7 @@ def run(program: Path, recording: Path | None, tmp_path: Path) -> tuple[dict[str
     return json.loads(counts.read_text()), done.stdout
 
 
-@pytest.mark.parametrize("name", ["many_ways.py"])
+@pytest.mark.parametrize("name", ["many_ways.py", "threads.py"])
 def test_counts(name: str, tmp_path: Path) -> None:
     directory = tmp_path / "recording"
     directory.mkdir()
@@ -51,6 +53,7 @@ def test_counts(name: str, tmp_path: Path) -> None:
     assert sum(Stage.COMPILE in miss.stages for miss in misses) == plain["compile"]
     assert sum(Stage.LOWER in miss.stages for miss in misses) == plain["lower"]
     assert all(miss.in_flight is None for miss in misses)
+    assert all(verdict.cause is not Cause.UNKNOWN for verdict in judge(recording))
     # A trace of JAX's own inside a miss is one of its `inner`.
     traced = sum(Stage.TRACE in miss.stages for miss in misses)
     assert traced <= plain["trace"] <= traced + sum(miss.inner for miss in misses) + len(misses)
