@@ -13,7 +13,13 @@ import jax
 from retrace.capture.function import Functions, is_internal
 from retrace.capture.journal import Journal
 from retrace.capture.key import Keys, parameter_names
-from retrace.capture.operation import body_functions, has_body, interface_frame, parameters
+from retrace.capture.operation import (
+    body_functions,
+    has_body,
+    interface_frame,
+    is_control_flow,
+    parameters,
+)
 from retrace.capture.packed import unpack
 from retrace.capture.place import call_site
 from retrace.capture.settings import Settings
@@ -121,15 +127,17 @@ class Misses:
         """The body of an eager operation, which JAX traces before the operation itself."""
         writers = self._journal.writers
         interface = interface_frame(caller)
-        if not writers or interface is None or is_internal(traced):
+        if not writers or interface is None:
+            return None
+        given = body_functions(interface)
+        # `fori_loop` and `map` wrap the user's body in one of JAX's own.
+        if is_internal(traced) and not (given and is_control_flow(interface)):
             return None
         number = marked(interface)
         if number is not None:
             return number
         site = call_site(interface)
-        bodies = [
-            self._functions.describe(body) for body in body_functions(interface) or (traced,)
-        ]
+        bodies = [self._functions.describe(body) for body in given or (traced,)]
         name = interface.f_code.co_qualname.split(".")[0]
         function = _operation(self._functions.describe(None, name), site, bodies)
         number = next(self._numbers)

@@ -158,13 +158,14 @@ def find(frame: FrameType | None) -> Site:
 def is_derivation(trace: Trace) -> bool:
     """Whether JAX traces a function of its own under the name of another: a jvp, a transpose.
 
-    It makes them of a trace that it has; the function that is named does not run.
+    It makes them of a trace that it has; the function that is named does not run. It does
+    where `fori_loop` or `map` wraps it.
     """
     function = trace.function
     if type(function) is not FunctionType or "__wrapped__" in function.__dict__:
         return False
     code = function.__code__
-    if not code.co_filename.startswith(_FOLDER):
+    if not code.co_filename.startswith(_FOLDER) or "control_flow" in code.co_filename:
         return False
     sources = [getattr(given, "func_src_info", None) for given in trace.given or ()]
     own = f" at {code.co_filename}:{code.co_firstlineno}"

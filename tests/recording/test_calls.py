@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import threading
+import time
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -236,6 +238,29 @@ def test_an_eager_loop_carries_the_trace_of_its_body(record_all: Record) -> None
     assert [leaf.shape for leaf in scan.key.leaves] == [(), (7,)]
     assert [body.qualname.rpartition(".")[2] for body in scan.bodies] == ["body"]
     assert not [miss for miss in misses if miss.parent not in (None, scan.id)]
+
+
+@pytest.mark.skipif(
+    jax.__version_info__ < (0, 9), reason="this JAX traces bodies outside of its trace function"
+)
+@pytest.mark.parametrize(
+    "loop",
+    [
+        lambda body: jax.lax.fori_loop(0, 3, lambda _, x: body(x), np.ones(7)),
+        lambda body: jax.lax.map(body, np.ones(7)),
+    ],
+    ids=["fori_loop", "map"],
+)
+def test_a_body_that_jax_wraps_is_traced_in_its_loop(
+    loop: Callable[[Callable[[Any], Any]], Any], record_all: Record
+) -> None:
+    def body(x: Any) -> Any:
+        time.sleep(0.05)
+        return jnp.where(x > 2, x, x - 1)
+
+    (miss,) = [m for m in record_all(lambda: loop(body)) if m.function.jax_name == "scan"]
+    assert miss.stages[Stage.TRACE] > 0.05
+    assert miss.inner >= 3
 
 
 def test_an_eager_operation_is_placed_at_the_users_line(record_all: Record) -> None:
