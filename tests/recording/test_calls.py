@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import gc
 import threading
 from typing import Any, NamedTuple
 
@@ -433,3 +434,15 @@ def test_a_program_derived_twice_was_never_evicted(record: Record) -> None:
 
     found = judge(Recording([], record(program)))
     assert {v.cause for v in found} <= {Cause.FIRST_TRACE, Cause.EAGER_OP}
+
+
+def test_a_backward_program_of_a_dead_function_is_not_of_a_new_one(record: Record) -> None:
+    def program() -> None:
+        _, backward = jax.vjp(jax.jit(lambda x: x * x), np.ones(3, np.float32))
+        jax.clear_caches()
+        gc.collect()
+        backward(np.ones(3, np.float32))
+
+    forward, backward = record(program)
+    assert forward.new_object and backward.derived == "backward"
+    assert not backward.new_object
