@@ -30,7 +30,7 @@ BEGINNING = '{"listings":'
 PACKED = ',"packed":"'
 SUFFIX = ".programs"
 
-_PACKED_FROM = 4096
+_PACKED_FROM = 1024
 _LARGEST = 1 << 62
 _WHOLE = {int}
 _MOST_KNOWN = 1 << 16
