@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 import jax
 
-from tests.benchmarks import commands, guards, programs, recording
+from tests.benchmarks import commands, growth, guards, programs, recording
 from tests.benchmarks.measure import Ratio
 
 
@@ -49,6 +49,7 @@ def _measurements(quick: bool) -> Iterator[Callable[[], Ratio | None]]:
         yield lambda index=index: programs.comparing()[index]
     for index in range(9):
         yield lambda index=index: programs.growing()[index]
+    yield from growth.rows(quick)
 
 
 def _guards(quick: bool) -> Iterator[Callable[[], Ratio | None]]:
@@ -70,12 +71,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="fewer repetitions")
     parser.add_argument("--guards", action="store_true", help="the rows on guards alone")
+    parser.add_argument("--growth", action="store_true", help="the rows on growth alone")
     arguments = parser.parse_args()
     print(f"jax {jax.__version__}, Python {platform.python_version()}, {platform.machine()}\n")
     print("| what | plain | with retrace | ratio (median) | quartiles | at most |")
     print("|---|---|---|---|---|---|")
     held = True
-    measured = _guards if arguments.guards else _measurements
+    measured = _measurements
+    if arguments.guards or arguments.growth:
+        measured = _guards if arguments.guards else growth.rows
     for measure in measured(arguments.quick):
         if (ratio := measure()) is None:  # what it compares with is not installed
             continue
