@@ -2,7 +2,8 @@
 
 Lines of the recording are encoded and written when XLA compiles and releases the
 interpreter, or a moment later; programs are walked only while XLA compiles, since
-walking one beside the program's own Python would slow that down.
+walking one beside the program's own Python would slow that down. Where too many wait,
+the oldest are walked nevertheless.
 """
 
 from __future__ import annotations
@@ -21,6 +22,10 @@ _PATIENCE = 10.0
 _LINGER = 0.02
 """Seconds after which the thread looks for more by itself, until it finds nothing: to wake
 it costs the program more than the rest of a line does."""
+
+
+_MOST_WAITING = 1000
+"""Programs that may wait for a compilation: one that only traces would queue them for ever."""
 
 
 class Background:
@@ -45,6 +50,8 @@ class Background:
     def program(self, task: Task) -> None:
         """Walk a program while the next one compiles."""
         self._programs.append(task)
+        if len(self._programs) > _MOST_WAITING and self._resting:
+            self._stir()
 
     def compiling(self, more: int) -> None:
         """One compilation more is under way, or one less."""
@@ -93,7 +100,8 @@ class Background:
         try:
             if self._lines:
                 return self._lines.popleft()
-            if self._programs and (self._compiling or self._flushing):
+            many = len(self._programs) > _MOST_WAITING
+            if self._programs and (many or self._compiling or self._flushing):
                 return self._programs.popleft()
         except IndexError:  # a child of a fork may find the queue of its parent
             pass

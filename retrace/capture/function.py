@@ -49,6 +49,7 @@ class Functions:
         self._definitions = Definitions()
         self._reads = Reads(tokens.number)
         self._jit_lines: dict[int, str] = {}
+        tokens.forgotten.append(self._forget)
 
     def describe(
         self, function: Any, jax_name: str | None = None, *, traced: bool = False
@@ -112,6 +113,9 @@ class Functions:
             number = self._tokens.number(function)
             if site is not None and number is not None:
                 self._jit_lines[number] = line_of(site)
+
+    def _forget(self, dead: int) -> None:
+        self._jit_lines.pop(dead, None)
 
     def from_source(self, source: str | None, name: str) -> Function:
         """A function of which JAX shows no object: its name, at best with its place."""

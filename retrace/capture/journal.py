@@ -42,7 +42,8 @@ class Journal:
 
     def readers_of(self, info: Any) -> tuple[Writer, ...]:
         """Who is to get the misses of a function that was jitted with `info`."""
-        return (*self.writers, *self.own(info))
+        own = self.own(info)
+        return (*self.writers, *own) if own else self.writers
 
     def writers_of(self, number: int | None) -> tuple[Writer, ...]:
         """Who is to get a program that was made from that of another miss."""

@@ -48,6 +48,7 @@ class Misses:
         self._seen: set[int] = set()
         self._sources: dict[str, Function] = {}
         self._epochs: dict[int, int] = {}
+        self._tokens.forgotten.append(self._seen.discard)
 
     def of_call(
         self, call: Call, given: Any, stage: Stage, fields: dict[str, JSON]
@@ -157,7 +158,11 @@ class Misses:
         """A program that JAX made from a call's own, outside the call: its backward program."""
         if not writers or site.program is None:
             return None
-        function = self._sources.get(source or "") or self._functions.from_source(source, name)
+        function = self._sources.get(source or "")
+        if function is not None:
+            fields["new"] = False  # it may be dead by now, and forgotten
+        else:
+            function = self._functions.from_source(source, name)
         place = call_site(site.program)
         if function.kind is Kind.OP:
             function = _operation(function, place)
@@ -216,7 +221,8 @@ class Misses:
     ) -> None:
         if settings := self._settings.of(frame, key.config):
             fields["settings"] = settings
-        fields["new"] = self._is_new(function.object)
+        if "new" not in fields:
+            fields["new"] = self._is_new(function.object)
         fields["epoch"] = self._clears.epoch()
         if epoch := self._epochs.get(function.object):
             fields["function_epoch"] = epoch

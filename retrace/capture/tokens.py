@@ -24,6 +24,7 @@ import functools
 import hashlib
 import itertools
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 from retrace.capture.canonical import CannotTellError, Content
@@ -47,6 +48,8 @@ class Tokens:
         self._numbers: dict[int, tuple[weakref.ref[Any], int]] = {}
         self._buckets: dict[Bucket, dict[int, tuple[weakref.ref[Any], str]]] = {}
         self._keywords: dict[str, str] = {}
+        self.forgotten: list[Callable[[int], object]] = []
+        """Told the number of each object that died: it is given to no other."""
 
     def __len__(self) -> int:
         """How many objects it knows; the dead are none of them."""
@@ -97,7 +100,7 @@ class Tokens:
         if (known := self._numbers.get(key)) is not None and known[0]() is value:
             return known[1]
         number = next(self._counter)
-        forget = functools.partial(_forget_number, self._numbers, key)
+        forget = functools.partial(_forget_number, self._numbers, key, self.forgotten)
         try:
             self._numbers[key] = (weakref.ref(value, forget), number)
         except TypeError:
@@ -166,11 +169,16 @@ class _Apart:
 
 
 def _forget_number(
-    numbers: dict[int, tuple[weakref.ref[Any], int]], key: int, reference: weakref.ref[Any]
+    numbers: dict[int, tuple[weakref.ref[Any], int]],
+    key: int,
+    forgotten: list[Callable[[int], object]],
+    reference: weakref.ref[Any],
 ) -> None:
     # The address may belong to another object by now.
     if (known := numbers.get(key)) is not None and known[0] is reference:
         del numbers[key]
+        for forget in forgotten:
+            forget(known[1])
 
 
 def _forget_equal(

@@ -30,9 +30,11 @@ BEGINNING = '{"listings":'
 PACKED = ',"packed":"'
 SUFFIX = ".programs"
 
-_PACKED_FROM = 4096
+_PACKED_FROM = 1024
 _LARGEST = 1 << 62
 _WHOLE = {int}
+_MOST_KNOWN = 1 << 16
+"""So many ids a writer keeps (about 10 MB); after that, programs are written again."""
 _LONGEST_BLOCK = 1 << 27
 """Bytes of a block that a reader unpacks at most."""
 _MOST_KEPT = 1 << 28
@@ -75,6 +77,8 @@ class Shelf:
             self._sink.open()
             self._open = True
         self._sink.write(line)
+        if len(self._known) >= _MOST_KNOWN:
+            self._known.clear()
         self._known.update(listing.id for listing in new)
 
     def close(self) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 import jax
 
-from tests.benchmarks import commands, guards, programs, recording
+from tests.benchmarks import commands, growth, guards, programs, recording, scale
 from tests.benchmarks.measure import Ratio
 
 
@@ -49,12 +49,18 @@ def _measurements(quick: bool) -> Iterator[Callable[[], Ratio | None]]:
         yield lambda index=index: programs.comparing()[index]
     for index in range(9):
         yield lambda index=index: programs.growing()[index]
+    yield from growth.rows(quick)
 
 
 def _guards(quick: bool) -> Iterator[Callable[[], Ratio | None]]:
     for guarded in _GUARDED:
         yield lambda guarded=guarded: guarded(15 if quick else 101)
     yield lambda: guards.plugin(7 if quick else 41)
+
+
+def _scale(quick: bool) -> Iterator[Callable[[], Ratio | None]]:
+    for ratio in scale.reporting():
+        yield lambda ratio=ratio: ratio
 
 
 _GUARDED = (
@@ -70,12 +76,19 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="fewer repetitions")
     parser.add_argument("--guards", action="store_true", help="the rows on guards alone")
+    parser.add_argument("--growth", action="store_true", help="the rows on growth alone")
+    parser.add_argument(
+        "--scale", action="store_true", help="a report of a million misses, these rows alone"
+    )
     arguments = parser.parse_args()
     print(f"jax {jax.__version__}, Python {platform.python_version()}, {platform.machine()}\n")
     print("| what | plain | with retrace | ratio (median) | quartiles | at most |")
     print("|---|---|---|---|---|---|")
     held = True
-    measured = _guards if arguments.guards else _measurements
+    measured = _measurements
+    for alone, rows in (("guards", _guards), ("growth", growth.rows), ("scale", _scale)):
+        if getattr(arguments, alone):
+            measured = rows
     for measure in measured(arguments.quick):
         if (ratio := measure()) is None:  # what it compares with is not installed
             continue

@@ -8,7 +8,7 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
-from time import perf_counter
+from time import perf_counter, thread_time
 from typing import NamedTuple
 
 
@@ -74,6 +74,17 @@ def seconds(call: Callable[[], object]) -> float:
         start = perf_counter()
         call()
         return perf_counter() - start
+    finally:
+        gc.enable()
+
+
+def processor(call: Callable[[], object]) -> float:
+    """What one call takes of a processor in this thread, with no garbage collection."""
+    gc.disable()
+    try:
+        start = thread_time()
+        call()
+        return thread_time() - start
     finally:
         gc.enable()
 

@@ -22,30 +22,34 @@ from tests.benchmarks.measure import Ratio, seconds
 _EQUATIONS = 100_000
 
 
-def _many(x: Any) -> Any:
-    # Eight primitives in an order without a period.
-    choice = random.Random(1)
-    steps: list[Callable[[Any], Any]] = [
-        jax.lax.sin,
-        jax.lax.cos,
-        jax.lax.tanh,
-        jax.lax.exp,
-        jax.lax.abs,
-        jax.lax.neg,
-        lambda v: jax.lax.mul(v, v),
-        lambda v: jax.lax.add(v, x),
-    ]
-    y = x
-    for _ in range(_EQUATIONS):
-        y = choice.choice(steps)(y)
-    return y
+def straight(size: int) -> Callable[[Any], Any]:
+    """A program of so many equations: eight primitives in an order without a period."""
+
+    def many(x: Any) -> Any:
+        choice = random.Random(1)
+        steps: list[Callable[[Any], Any]] = [
+            jax.lax.sin,
+            jax.lax.cos,
+            jax.lax.tanh,
+            jax.lax.exp,
+            jax.lax.abs,
+            jax.lax.neg,
+            lambda v: jax.lax.mul(v, v),
+            lambda v: jax.lax.add(v, x),
+        ]
+        y = x
+        for _ in range(size):
+            y = choice.choice(steps)(y)
+        return y
+
+    return many
 
 
 @cache
 def _program() -> tuple[Listing, float]:
     x = np.ones(8, np.float32)
     found: list[Any] = []
-    spent = seconds(lambda: found.append(jax.jit(_many).trace(x)))
+    spent = seconds(lambda: found.append(jax.jit(straight(_EQUATIONS)).trace(x)))
     return transcribe(found[0].jaxpr, lambda _: False).listings[-1], spent
 
 

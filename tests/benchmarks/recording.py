@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import statistics
 import tempfile
-import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
-from time import thread_time
+from time import process_time
 from typing import Any
 
 import jax
@@ -17,18 +18,19 @@ import numpy as np
 
 import retrace
 from retrace.capture.session import start, stop
-from retrace.jax_internals.hooks import Hooks
+from tests.benchmarks.inside import measured
 from tests.benchmarks.measure import Ratio, compare, seconds
 
 _CALLS = 2000
 
 
 @contextmanager
-def _recorded() -> Generator[None]:
+def recorded() -> Generator[Path]:
+    """Record into a directory of its own."""
     directory = Path(tempfile.mkdtemp())
     start(directory)
     try:
-        yield
+        yield directory
     finally:
         stop(directory)
 
@@ -52,15 +54,15 @@ def hits(leaves: int, pairs: int) -> Ratio:
 
         return run
 
-    def recorded() -> float:
-        with _recorded():
+    def observed() -> float:
+        with recorded():
             other(tree)
             return seconds(loop(other)) / calls
 
     return compare(
         f"a call that hits, {leaves} argument leaves",
         lambda: seconds(loop(plain)) / calls,
-        recorded,
+        observed,
         pairs,
         1.02,
     )
@@ -73,12 +75,12 @@ def smallest_miss(pairs: int) -> Ratio:
     def miss() -> None:
         jax.jit(lambda x: x + 1)(value)
 
-    def recorded() -> float:
-        with _recorded():
+    def observed() -> float:
+        with recorded():
             miss()
             return seconds(miss)
 
-    return compare("the smallest miss", lambda: seconds(miss), recorded, pairs)
+    return compare("the smallest miss", lambda: seconds(miss), observed, pairs)
 
 
 def explained_miss(pairs: int) -> Ratio:
@@ -98,6 +100,46 @@ def explained_miss(pairs: int) -> Ratio:
 
     return compare(
         "the smallest miss, JAX's own explanation", lambda: seconds(miss), explained, pairs
+    )
+
+
+def chex_miss(pairs: int) -> Ratio | None:
+    """The same under chex's assertion, by processor time; None without chex."""
+    if find_spec("chex") is None:
+        return None
+    chex: Any = import_module("chex")
+
+    def asserted(step: Callable[[Any], Any]) -> Any:
+        return jax.jit(chex.assert_max_traces(step, n=1 << 30))
+
+    return _beside("`chex.assert_max_traces`", jax.jit, asserted, pairs)
+
+
+def equinox_miss(pairs: int) -> Ratio | None:
+    """The same under equinox's assertion, by processor time; None without equinox."""
+    if find_spec("equinox") is None:
+        return None
+    eqx: Any = import_module("equinox")
+
+    def asserted(step: Callable[[Any], Any]) -> Any:
+        return eqx.filter_jit(eqx.debug.assert_max_traces(step, max_traces=1))
+
+    name = "`eqx.debug.assert_max_traces`, both under `eqx.filter_jit`"
+    return _beside(name, eqx.filter_jit, asserted, pairs)
+
+
+def _beside(
+    name: str, jit: Callable[..., Any], asserted: Callable[[Any], Any], pairs: int
+) -> Ratio:
+    value = jnp.ones(3)
+
+    def spent(make: Callable[[Any], Any]) -> float:
+        began = process_time()  # of all threads: XLA has its own
+        make(lambda x: x + 1)(value)
+        return process_time() - began
+
+    return compare(
+        f"the smallest miss, inside {name}", lambda: spent(jit), lambda: spent(asserted), pairs
     )
 
 
@@ -173,29 +215,15 @@ def _inside(
     A miss varies by more than the bound from one to the next; this share does not.
     What the other thread does while XLA compiles delays nobody.
     """
-    spent = 0.0
-    guarded = Hooks.guarded
-
-    def timed(self: Hooks, call: Callable[..., None], *args: Any) -> None:
-        nonlocal spent
-        began = thread_time()
-        guarded(self, call, *args)
-        if threading.current_thread() is threading.main_thread():
-            spent += thread_time() - began
-
     plain = [seconds(miss) for _ in range(pairs)]
     shares: list[float] = []
     typical = statistics.median(plain)
-    Hooks.guarded = timed
-    try:
-        with _recorded():
+    with measured() as inside, recorded():
+        miss()
+        for _ in range(pairs):
+            before = inside.missing
             miss()
-            for _ in range(pairs):
-                spent = 0.0
-                miss()
-                shares.append(1 + spent / typical)
-    finally:
-        Hooks.guarded = guarded
+            shares.append(1 + (inside.missing - before) / typical)
     share = statistics.median(shares)
     quarter = statistics.quantiles(shares, n=4)
     spread = quarter[0], quarter[2]
@@ -206,11 +234,11 @@ def large_miss(pairs: int) -> Ratio:
     """Trace, lower and compile a transformer's training step."""
     name, miss = _large()
 
-    def recorded() -> float:
-        with _recorded():
+    def observed() -> float:
+        with recorded():
             return seconds(miss)
 
-    return compare(name, lambda: seconds(miss), recorded, pairs)
+    return compare(name, lambda: seconds(miss), observed, pairs)
 
 
 def _large() -> tuple[str, Callable[[], object]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import gc
 import threading
 import time
 from collections.abc import Callable
@@ -13,6 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from retrace.capture import background
+from retrace.capture.session import session
 from retrace.causes import Cause
 from retrace.model import Miss, Recording, Stage
 from retrace.reason.verdict import judge
@@ -165,6 +168,24 @@ def test_asking_for_shapes_traces_alone(record: Record, ask: Any) -> None:
     (miss,) = record(lambda: ask(shape_of, jax.ShapeDtypeStruct((3,), np.float32)))
     assert miss.ahead and set(miss.stages) == {Stage.TRACE}
     assert [leaf.path for leaf in miss.key.leaves] == ["x"]
+
+
+def test_programs_that_are_never_compiled_do_not_queue_for_ever(
+    record: Record, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(background, "_MOST_WAITING", 5)
+    waiting = session().recorder._background._programs
+    step = jax.jit(lambda x: functools.reduce(lambda y, _: y + 1, range(60), x))
+
+    def program() -> None:
+        for size in range(1, 31):
+            step.trace(jax.ShapeDtypeStruct((size,), np.float32))
+        until = time.monotonic() + 30
+        while len(waiting) > 5 and time.monotonic() < until:
+            time.sleep(0.01)
+        assert len(waiting) <= 5
+
+    assert all(miss.program is not None for miss in record(program))
 
 
 def test_another_placement_is_compiled_without_a_trace(record: Record) -> None:
@@ -458,3 +479,15 @@ def test_a_program_derived_twice_was_never_evicted(record: Record) -> None:
 
     found = judge(Recording([], record(program)))
     assert {v.cause for v in found} <= {Cause.FIRST_TRACE, Cause.EAGER_OP}
+
+
+def test_a_backward_program_of_a_dead_function_is_not_of_a_new_one(record: Record) -> None:
+    def program() -> None:
+        _, backward = jax.vjp(jax.jit(lambda x: x * x), np.ones(3, np.float32))
+        jax.clear_caches()
+        gc.collect()
+        backward(np.ones(3, np.float32))
+
+    forward, backward = record(program)
+    assert forward.new_object and backward.derived == "backward"
+    assert not backward.new_object

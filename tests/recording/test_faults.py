@@ -27,7 +27,8 @@ AS_THE_USERS_OWN = ("capture/objects.py array_type.", "capture/tokens.py Tokens.
 
 CALLED_BY_PYTHON = frozenset(
     (
-        "capture/numbers.py Numbers.put.<locals>.<lambda>",
+        "capture/function.py Functions._forget",
+        "capture/numbers.py Numbers._forget",
         "capture/tokens.py _forget_equal",
         "capture/tokens.py _forget_number",
     )

@@ -348,6 +348,17 @@ def test_the_dead_leave_nothing(make: Callable[[], object]) -> None:
     assert len(tokens) == before
 
 
+def test_the_number_of_a_dead_object_is_told() -> None:
+    tokens, told = Tokens(), list[int]()
+    tokens.forgotten.append(told.append)
+    value = Plain()
+    number = tokens.number(value)
+    assert told == []
+    del value
+    gc.collect()
+    assert told == [number]
+
+
 def test_a_class_of_the_same_name_is_another(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

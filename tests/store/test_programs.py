@@ -16,7 +16,8 @@ import pytest
 from retrace.compare.size import samples, unrolled
 from retrace.model import Frame, Listing, Run
 from retrace.store import programs
-from retrace.store.programs import Library, decode, encode
+from retrace.store.programs import Library, Shelf, decode, encode
+from retrace.store.sinks import File
 
 PRIMITIVES = ("sin", "cos", "tanh", "exp", "abs", "neg")
 
@@ -124,3 +125,18 @@ def test_a_line_torn_off_loses_itself_alone(tmp_path: Path, share: float) -> Non
 def test_a_block_is_read_as_it_was_written() -> None:
     found = [listing(1, 0), listing(2, 1), listing(3, 5000)]
     assert list(decode(encode(found))) == found
+
+
+def test_few_ids_are_kept_of_many_programs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(programs, "_MOST_KNOWN", 8)
+    path = tmp_path / "x.programs"
+    shelf = Shelf(File(path))
+    for number in [*range(20), 0]:  # the first of them is written twice
+        shelf.put([listing(number, 3)])
+    shelf.close()
+    assert sum(shelf.holds(f"{number:024x}") for number in range(20)) <= 8
+    kept = Library()
+    kept.add_file(path, Run("r", "", 0, None, 0.0, [], "", "", ""))
+    assert [kept[id_] for id_ in kept] == [listing(number, 3) for number in range(20)]

@@ -1,0 +1,236 @@
+"""What one more miss, leaf or equation costs, where there are many of them already."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from functools import cache
+from math import log
+from pathlib import Path
+from statistics import median
+from time import thread_time
+from typing import Any
+
+import jax
+import numpy as np
+
+from retrace.capture.cell import shown
+from retrace.capture.place import Owner, owner
+from retrace.capture.session import flush
+from retrace.jax_internals.jaxprs import transcribe
+from retrace.store.programs import Shelf
+from retrace.store.sinks import File
+from tests.benchmarks.commands import environment
+from tests.benchmarks.inside import measured
+from tests.benchmarks.measure import Ratio, processor
+from tests.benchmarks.programs import straight
+from tests.benchmarks.recording import chex_miss, equinox_miss, recorded, transformer
+
+_MOST_BYTES = 100
+"""What an equation may take on disk."""
+_SITES = {
+    "shapes": "one function with ever other shapes",
+    "lambdas": "a lambda made again",
+}
+_WARM = 100
+"""Misses before the first that a trial looks at."""
+
+
+def rows(quick: bool) -> Iterator[Callable[[], Ratio | None]]:
+    """All rows on growth, each to be measured when it is called."""
+    marks = (1_100, 3_000) if quick else (1_100, 10_000, 100_000)
+    yield from _each(3 * len(marks) - 3, lambda: misses(marks))
+    marks = (500, 1_500) if quick else (1_000, 10_000)
+    for site, allowed in (("shapes", (900, 350)), ("lambdas", (400, 16))):
+        yield from _each(3, lambda site=site, allowed=allowed: memory(site, marks, allowed))
+    for leaves, allowed in ((1, 1500), (20, 1800), (300, 3500)):
+        yield lambda leaves=leaves, allowed=allowed: disk(leaves, allowed, 10 if quick else 50)
+    yield from _each(6, lambda: many_leaves(5 if quick else 15))
+    sizes = (10_000, 100_000) if quick else (10_000, 100_000, 1_000_000)
+    yield from _each(3 * len(sizes) - 2, lambda: equations(sizes))
+    for layers in (64,) if quick else (64, 640):
+        yield lambda layers=layers: located(layers)
+    yield lambda: chex_miss(15 if quick else 51)
+    yield lambda: equinox_miss(15 if quick else 51)
+
+
+def _each(
+    most: int, measure: Callable[[], tuple[Ratio, ...]]
+) -> Iterator[Callable[[], Ratio | None]]:
+    for index in range(most):
+        yield lambda index=index: measure()[index]
+
+
+def _beside(name: str, plain: float, other: float, bound: float | None = None) -> Ratio:
+    share = other / plain
+    return Ratio(name, plain, other, share, (share, share), bound)
+
+
+def _allowed(name: str, allowed: float, found: float) -> Ratio:
+    """So many bytes, beside those that are allowed."""
+    name = f"{name}, beside what is allowed"
+    return _beside(name, allowed, found, 1.0)._replace(unit="bytes")
+
+
+def _trial(*arguments: object) -> list[Any]:
+    """What a process of its own saw, after each number of misses."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.benchmarks.trial", *map(str, arguments)],
+        check=True,
+        stdout=subprocess.PIPE,
+        env=environment(),
+    )
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+@cache
+def misses(marks: tuple[int, ...]) -> tuple[Ratio, ...]:
+    """Processor time of a miss at one call site, after many and after few; resident memory."""
+    ours = _trial("times", "shapes", *marks)
+    plain = _trial("times", "shapes", *marks, "--plain")
+    found: list[Ratio] = []
+    first, other = ours[0], plain[0]
+    for mark, late, alone in zip(marks[1:], ours[1:], plain[1:], strict=True):
+        beside = f"the {mark:,}th at one site beside the {marks[0]:,}th"
+        # A core that others use too is slower by as much for JAX as for retrace.
+        share = (late["retrace"] / late["jax"]) / (first["retrace"] / first["jax"])
+        name = f"time inside retrace of a miss, by JAX's own meanwhile, {beside}"
+        found.append(Ratio(name, first["retrace"], late["retrace"], share, (share, share), 1.2))
+        found.append(_beside(f"plain JAX, {beside}", other["jax"], alone["jax"]))
+        grown = (alone["resident"] - other["resident"], late["resident"] - first["resident"])
+        a, b = (bytes_ / (mark - marks[0]) for bytes_ in grown)
+        name = f"resident memory a miss up to the {mark:,}th, beside that of plain JAX"
+        found.append(_beside(name, a, b)._replace(unit="bytes"))
+    return tuple(found)
+
+
+@cache
+def memory(site: str, marks: tuple[int, int], allowed: tuple[float, float]) -> tuple[Ratio, ...]:
+    """What retrace keeps of a miss: all that Python allocated, less what it does without."""
+    plain = _trial("memory", site, *marks, "--plain")
+    ours = _trial("memory", site, *marks)
+    full = _trial("memory", site, *marks, "--most", 256)
+    what = _SITES[site]
+    found = [
+        _allowed(
+            f"memory kept of each of {mark:,} misses, {what}",
+            allowed[0],
+            (after - before) / (mark - _WARM),
+        )
+        for mark, before, after in zip(marks, plain, ours, strict=True)
+    ]
+    grown = (full[1] - full[0]) - (plain[1] - plain[0])
+    name = f"memory kept of one miss more where all tables that are bounded are full, {what}"
+    return (*found, _allowed(name, allowed[1], grown / (marks[1] - marks[0])))
+
+
+def disk(leaves: int, allowed: float, count: int) -> Ratio:
+    """Bytes of a recording by one miss more; of one leaf, the smallest that there is."""
+    parameters = {f"x{index}": np.ones(2, np.float32) for index in range(leaves - 1)}
+    step = jax.jit(lambda parameters, x: parameters["x0"].sum() * x)
+    value = np.ones(3, np.float32)
+
+    def miss(number: int) -> object:
+        if leaves == 1:
+            return jax.jit(lambda x: x + 1)(value)
+        return step(parameters, np.ones(number + 1, np.float32))
+
+    with recorded() as directory:
+        sizes: list[int] = []
+        for number in range(2 * count):
+            if number == count:
+                sizes.append(_size(directory))
+            miss(number)
+        sizes.append(_size(directory))
+    of = "the smallest miss" if leaves == 1 else f"a miss of {leaves} leaves, one in a new shape"
+    return _allowed(f"{of}, on disk", allowed, (sizes[1] - sizes[0]) / count)
+
+
+def _size(directory: Path) -> int:
+    flush()
+    return sum(path.stat().st_size for path in directory.iterdir())
+
+
+@cache
+def many_leaves(repeats: int) -> tuple[Ratio, ...]:
+    """Processor time of a miss by the number of leaves; all are in a new shape each time."""
+    found: list[Ratio] = []
+    by_leaf: dict[int, float] = {}
+    for leaves in (1, 10, 100, 1_000, 10_000):
+        ours, alone = _leaves(leaves, repeats)
+        name = f"time inside retrace of a miss of {leaves:,} leaves, beside its trace"
+        found.append(_beside(name, alone, ours))
+        by_leaf[leaves] = ours / leaves
+    name = "time inside retrace a leaf, of 10,000 leaves beside 1,000"
+    found.append(_beside(name, by_leaf[1_000], by_leaf[10_000], 1.3))
+    return tuple(found)
+
+
+def _leaves(leaves: int, repeats: int) -> tuple[float, float]:
+    """Median seconds inside retrace, and of JAX alone."""
+    step = jax.jit(lambda tree: tree["x0"] + 1)
+    rows: list[tuple[float, float]] = []
+    with recorded(), measured() as inside:
+        for number in range(repeats + 1):
+            leaf = jax.ShapeDtypeStruct((number + 1,), np.float32)
+            tree = {f"x{index}": leaf for index in range(leaves)}
+            before, missing, began = inside.both(), inside.missing, thread_time()
+            collected = inside.collected
+            step.trace(tree)
+            spent = thread_time() - began - (inside.collected - collected)
+            alone = spent - (inside.missing - missing)
+            rows.append((inside.both() - before, alone))
+    ours, others = zip(*rows[1:], strict=True)
+    return median(ours), median(others)
+
+
+def _is_library(file: str) -> bool | None:
+    return {Owner.USER: False, Owner.LIBRARY: True}.get(owner(file))
+
+
+@cache
+def equations(sizes: tuple[int, ...]) -> tuple[Ratio, ...]:
+    """Processor time of writing down an equation, of a large program beside a small one."""
+    found: list[Ratio] = []
+    costs = [_written(straight(size), np.ones(8, np.float32)) for size in sizes]
+    for size, cost in zip(sizes, costs, strict=True):
+        found.append(_allowed(f"an equation of {size:,} on disk", _MOST_BYTES, cost[2]))
+        if size == sizes[0]:
+            continue
+        for index, what in enumerate(("transcribing", "writing")):
+            name = f"{what}: an equation of {size:,} beside one of {sizes[0]:,}"
+            # As in `programs.growing`: caches that the larger one does not fit into.
+            bound = 1.1 * log(size) / log(sizes[0])
+            found.append(_beside(name, costs[0][index], cost[index], bound))
+    return tuple(found)
+
+
+def located(layers: int) -> Ratio:
+    """Bytes on disk of an equation, in a program of many source lines."""
+    step, parameters = transformer(layers)
+    _, _, size, count = _written(step, parameters, np.ones((8, 16), np.float32))
+    name = f"an equation of a transformer's {count:,} on disk"
+    return _allowed(name, _MOST_BYTES, size)
+
+
+def _written(step: Callable[..., Any], *given: Any) -> tuple[float, float, float, int]:
+    """Seconds of transcribing and of writing an equation, its bytes on disk; how many."""
+    jaxpr = jax.jit(step).trace(*given).jaxpr
+    found = transcribe(jaxpr, _is_library, shown)
+    repeats = 1 if found.program.equations >= 1_000_000 else 3
+    transcribing = min(
+        processor(lambda: transcribe(jaxpr, _is_library, shown)) for _ in range(repeats)
+    )
+    with tempfile.TemporaryDirectory() as directory:
+        writing: list[float] = []
+        for number in range(repeats):
+            path = Path(directory, str(number))
+            shelf = Shelf(File(path))
+            writing.append(processor(lambda: shelf.put(found.listings)))
+            shelf.close()
+        size = Path(directory, "0").stat().st_size
+    count = sum(len(listing.equations) for listing in found.listings)
+    return transcribing / count, min(writing) / count, size / count, count
