@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from retrace.capture import misses as beginnings
 from retrace.store.reader import read
 
 PROGRAMS = Path(__file__).parent / "programs"
+ADDRESS = re.compile("0x[0-9a-f]+")
 
 
 def run(directory: Path, *arguments: str, **options: str) -> subprocess.CompletedProcess[str]:
@@ -48,6 +50,54 @@ def test_a_program_sees_the_same_with_and_without(tmp_path: Path) -> None:
     assert (plain.returncode, plain.stderr) == (0, "")
     assert recorded.stdout == plain.stdout
     assert (recorded.returncode, recorded.stderr) == (0, "")
+
+
+RAISING = """
+import traceback
+import jax, jax.numpy as jnp, numpy as np
+
+def inner(x):
+    raise LookupError('of the program', x.shape)
+
+def outer(x):
+    return jax.jit(inner)(x) + 1
+
+def compiled_with_nonsense():
+    jax.jit(jnp.sin).lower(1.0).compile({'no such option': '1'})
+
+CASES = (
+    lambda: jax.jit(outer)(np.ones(3)),
+    lambda: jax.grad(jax.jit(lambda x: outer(x).sum()))(np.ones(3)),
+    lambda: jax.lax.scan(lambda c, x: (outer(x), c), 0.0, np.ones(3)),
+    lambda: jax.jit(lambda x: bool(x.sum()))(np.ones(3)),
+    lambda: jax.jit(outer)(object()),
+    compiled_with_nonsense,
+)
+for case in CASES:
+    try:
+        case()
+    except Exception:
+        traceback.print_exc()
+"""
+OUR_FRAME = re.compile(
+    rf'  File "{re.escape(str(Path(retrace.__file__).parent))}.*\n(?:    .*\n)+'
+)
+
+
+@pytest.mark.parametrize("filtering", ["auto", "remove_frames", "off"])
+def test_tracebacks_are_printed_as_without(filtering: str, tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(RAISING)
+    options = {"JAX_TRACEBACK_FILTERING": filtering}
+    plain = run(tmp_path, "program.py", **options)
+    recorded = run(tmp_path, "-m", "retrace", "run", "-q", "program.py", **options)
+    assert plain.returncode == recorded.returncode == 0
+    assert plain.stderr.count("in outer\n") >= 3 and plain.stderr.count("Error") >= 6
+    told = ADDRESS.sub("0x", recorded.stderr)
+    if filtering != "auto":
+        # Where JAX shows its own frames, ours stands among them, and nothing else differs.
+        assert "traces.py" in told
+        told = OUR_FRAME.sub("", told)
+    assert told == ADDRESS.sub("0x", plain.stderr)
 
 
 @pytest.mark.parametrize("metadata", ["false", "true"])

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import textwrap
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -141,6 +142,98 @@ def test_a_directory_that_is_removed_and_made_again_is_recorded_into(tmp_path: P
     recording = recorded_in(tmp_path)
     assert shapes(recording)[-2:] == [7, 8]
     assert any(reason.startswith("not written") for reason in recording.runs[0].losses)
+
+
+HELD_TO_PERMISSIONS = """
+import ctypes, os, sys
+if os.geteuid() == 0:
+    # Root may write anywhere, but not without this capability (CAP_DAC_OVERRIDE).
+    PR_CAPBSET_DROP, OVERRIDE = 24, 1
+    if ctypes.CDLL(None).prctl(PR_CAPBSET_DROP, OVERRIDE, 0, 0, 0):
+        sys.exit(99)
+os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
+"""
+
+
+def without_override(tmp_path: Path, *arguments: str, **options: str) -> tuple[str, str, int]:
+    """What a process says for which a read-only folder is one; skips where root keeps its way."""
+    done = subprocess.run(
+        [sys.executable, "-c", HELD_TO_PERMISSIONS, *arguments],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, "JAX_PLATFORMS": "cpu", "PYTHONPATH": str(ROOT), **options},
+        check=False,
+    )
+    if done.returncode == 99:
+        pytest.skip("root that cannot be held to permissions")
+    return done.stdout, done.stderr, done.returncode
+
+
+@pytest.fixture
+def closed(tmp_path: Path) -> Iterator[Path]:
+    """A folder with a program in it, and nothing may be added."""
+    folder = tmp_path / "closed"
+    (folder / "inner").mkdir(parents=True)
+    (folder / "program.py").write_text("import jax; print(jax.jit(lambda x: x + 1)(1.0))")
+    (folder / "inner").chmod(0o555)
+    folder.chmod(0o555)
+    yield folder
+    folder.chmod(0o755)
+
+
+@pytest.mark.parametrize("options", [(), ("--out", "inner"), ("--out", "new/deep")])
+def test_a_read_only_folder_is_told_before_the_program_runs(
+    options: tuple[str, ...], closed: Path
+) -> None:
+    out, err, code = without_override(
+        closed, "-m", "retrace", "run", *options, "program.py", PYTHONDONTWRITEBYTECODE="1"
+    )
+    assert (out, code) == ("", 2)
+    place = options[-1] if options else ".retrace"
+    assert err.startswith(f"retrace: cannot write a recording to {place} (permission denied)")
+    assert err.count("\n") == 1 and "--out DIR" in err
+
+
+@pytest.mark.parametrize(("jit", "options"), [("jax", {"RETRACE": "1"}), ("retrace", {})])
+def test_in_a_read_only_folder_a_program_goes_on_unrecorded(
+    jit: str, options: dict[str, str], closed: Path
+) -> None:
+    program = f"import retrace, jax; print({jit}.jit(lambda x: x + 1)(1.0))"
+    out, err, code = without_override(closed, "-c", program, **options)
+    assert (out, code) == ("2.0\n", 0)
+    assert err.count("retrace:") == 1 and "permission denied" in err
+    assert "Traceback" not in err
+
+
+def test_a_folder_that_becomes_read_only_while_recording(closed: Path) -> None:
+    closed.chmod(0o755)
+    program = """
+    import time, warnings
+    warnings.simplefilter("ignore")
+    misses([1, 2])
+    os.chmod("out", 0o555)
+    misses([3, 4])
+    if os.fork() == 0:
+        # XLA's threads are not here: to compile or to exit would wait for them, plain or not.
+        jax.eval_shape(step, np.ones((5, 2), np.float32))
+        time.sleep(0.5)
+        os._exit(0)
+    os.wait()
+    print("done")
+    """
+    (closed / "program.py").write_text(START + textwrap.dedent(program))
+    out, err, code = without_override(
+        closed, "-m", "retrace", "run", "--quiet", "--out", "out", "program.py"
+    )
+    assert code == 0 and out.endswith("done\n"), err
+    # The file that is open is written on; the child cannot make its own.
+    recording = read([closed / "out"])
+    assert shapes(recording) == [1, 2, 3, 4] and recording.runs[0].losses == {}
+    assert err.count("retrace: the recording cannot be written") == 1
+    assert "Permission denied" in err and "Traceback" not in err
+    (closed / "out").chmod(0o755)
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="no folder that refuses root")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import os
 import re
 import traceback
 import weakref
@@ -15,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 gc.disable()
+JAX = os.path.dirname(jax.__file__)
 _ADDRESS = re.compile(r"0x[0-9a-f]+|\d{9,}")
 
 
@@ -37,10 +39,11 @@ def show(case: Callable[[], object]) -> None:
     try:
         print(case.__name__, case())
     except Exception as error:  # noqa: BLE001 - whatever JAX raises is to be seen
+        # All but JAX's own, which are others from release to release.
         frames = [
-            (frame.name, frame.lineno)
+            (frame.name, frame.lineno, os.path.basename(frame.filename))
             for frame in traceback.extract_tb(error.__traceback__)
-            if frame.filename == __file__
+            if not frame.filename.startswith(JAX)
         ]
         print(case.__name__, type(error).__name__, _ADDRESS.sub("...", str(error)), frames)
 
@@ -73,6 +76,44 @@ def receivers_and_statics() -> object:
         jax.jit(scale.times)(1.0)
         jax.jit(functools.partial(scale.times))(1)
     del scale, scaled
+    return [reference() is None for reference in alive]
+
+
+@show
+def arguments_and_results_die() -> object:
+    alive: list[weakref.ref[Any]] = []
+    double = jax.jit(lambda tree: jax.tree.map(lambda x: x * 2, tree))
+    for size in (2, 3, 2):
+        given = {"a": jnp.ones(size), "b": [np.ones(size)]}
+        result = double(given)
+        alive += map(weakref.ref, [*jax.tree.leaves(given), *jax.tree.leaves(result)])
+        del given, result
+    lowered: Any = double.lower({"a": jnp.ones(4)})
+    compiled = lowered.compile()
+    alive += [weakref.ref(lowered), weakref.ref(compiled)]
+    del lowered, compiled
+    return [reference() is None for reference in alive]
+
+
+@show
+def what_a_trace_that_raises_was_given_dies() -> object:
+    alive: list[weakref.ref[Any]] = []
+
+    class HeldError(Exception):
+        pass
+
+    for _ in range(2):
+        array = np.ones(1000)
+        alive.append(weakref.ref(array))
+
+        def fails(x: Any, array: Any = array) -> Any:
+            raise HeldError
+
+        try:
+            jax.jit(fails)(array)
+        except HeldError as error:
+            alive.append(weakref.ref(error))
+        del array, fails
     return [reference() is None for reference in alive]
 
 
