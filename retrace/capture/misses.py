@@ -17,7 +17,6 @@ from retrace.capture.operation import (
     body_functions,
     has_body,
     interface_frame,
-    is_control_flow,
     parameters,
 )
 from retrace.capture.packed import unpack
@@ -25,7 +24,7 @@ from retrace.capture.place import call_site
 from retrace.capture.settings import Settings
 from retrace.capture.snapshot import snapshot
 from retrace.capture.tokens import Tokens
-from retrace.jax_internals.calls import Call, Site, mark, marked
+from retrace.jax_internals.calls import Call, Site, is_of_lax, mark, marked
 from retrace.jax_internals.clears import Clears
 from retrace.jax_internals.shardings import leaf
 from retrace.model import JSON, CallSite, Function, Key, Kind, Leaf, Stage, Value
@@ -131,8 +130,8 @@ class Misses:
         if not writers or interface is None:
             return None
         given = body_functions(interface)
-        # `fori_loop` and `map` wrap the user's body in one of JAX's own.
-        if is_internal(traced) and not (given and is_control_flow(interface)):
+        # `fori_loop`, `map` and others wrap the user's body in one of JAX's own.
+        if is_internal(traced) and not (given and is_of_lax(interface.f_code)):
             return None
         number = marked(interface)
         if number is not None:

@@ -40,11 +40,6 @@ def interface_frame(frame: FrameType | None) -> FrameType | None:
     return outermost
 
 
-def is_control_flow(interface: FrameType) -> bool:
-    """Whether the function of JAX's is `scan`, `cond` or one of their like."""
-    return "control_flow" in interface.f_code.co_filename
-
-
 def body_functions(interface: FrameType) -> tuple[Any, ...]:
     """The user's functions among the arguments of JAX's function."""
     code = interface.f_code

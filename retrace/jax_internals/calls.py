@@ -20,6 +20,7 @@ from jax._src import api, core, pjit, stages
 from retrace.jax_internals.traces import Trace, TraceProxy
 
 _FOLDER = os.path.dirname(jax.__file__) + os.sep
+_LAX = os.path.join(os.path.dirname(jax.__file__), "_src", "lax") + os.sep
 _MARK = "__retrace_miss__"
 
 
@@ -159,17 +160,22 @@ def is_derivation(trace: Trace) -> bool:
     """Whether JAX traces a function of its own under the name of another: a jvp, a transpose.
 
     It makes them of a trace that it has; the function that is named does not run. It does
-    where `fori_loop` or `map` wraps it.
+    where an operation with a body wraps that: `fori_loop`, `map`, `reduce_window`.
     """
     function = trace.function
     if type(function) is not FunctionType or "__wrapped__" in function.__dict__:
         return False
     code = function.__code__
-    if not code.co_filename.startswith(_FOLDER) or "control_flow" in code.co_filename:
+    if not code.co_filename.startswith(_FOLDER) or is_of_lax(code):
         return False
     sources = [getattr(given, "func_src_info", None) for given in trace.given or ()]
     own = f" at {code.co_filename}:{code.co_firstlineno}"
     return any(isinstance(source, str) and not source.endswith(own) for source in sources)
+
+
+def is_of_lax(code: CodeType) -> bool:
+    """Whether it belongs to `jax.lax`, whose operations take functions for their bodies."""
+    return code.co_filename.startswith(_LAX)
 
 
 def is_served(frame: FrameType | None) -> bool:

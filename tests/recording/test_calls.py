@@ -265,21 +265,30 @@ def test_an_eager_loop_carries_the_trace_of_its_body(record_all: Record) -> None
     jax.__version_info__ < (0, 9), reason="this JAX traces bodies outside of its trace function"
 )
 @pytest.mark.parametrize(
-    "loop",
+    "operation",
     [
         lambda body: jax.lax.fori_loop(0, 3, lambda _, x: body(x), np.ones(7)),
         lambda body: jax.lax.map(body, np.ones(7)),
+        pytest.param(
+            lambda body: jax.lax.reduce_window(
+                np.ones(7), 0.0, lambda x, y: body(x + y), (2,), (1,), "VALID"
+            ),
+            marks=pytest.mark.skipif(
+                jax.__version_info__ < (0, 10), reason="this JAX traces its body elsewhere"
+            ),
+        ),
     ],
-    ids=["fori_loop", "map"],
+    ids=["fori_loop", "map", "reduce_window"],
 )
-def test_a_body_that_jax_wraps_is_traced_in_its_loop(
-    loop: Callable[[Callable[[Any], Any]], Any], record_all: Record
+def test_a_body_that_jax_wraps_is_traced_in_its_operation(
+    operation: Callable[[Callable[[Any], Any]], Any], record_all: Record
 ) -> None:
     def body(x: Any) -> Any:
         time.sleep(0.05)
         return jnp.where(x > 2, x, x - 1)
 
-    (miss,) = [m for m in record_all(lambda: loop(body)) if m.function.jax_name == "scan"]
+    miss = record_all(lambda: operation(body))[-1]
+    assert miss.function.jax_name in ("scan", "reduce_window")
     assert miss.stages[Stage.TRACE] > 0.05
     assert miss.inner >= 3
 
