@@ -230,10 +230,10 @@ def show(
 
         text = machine.encode(machine.show(view, verdict))
     else:
-        from retrace.present import terminal
+        from retrace.present.miss import show as shown
 
         width, paint = console.terminal(sys.stdout, output)
-        text = terminal.show(view, verdict, width=width, paint=paint)
+        text = shown(view, verdict, width=width, paint=paint)
     console.write(text, output)
     return DONE
 

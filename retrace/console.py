@@ -33,7 +33,7 @@ def here() -> str:
 
 def terminal(stream: Any, output: Path | None = None) -> tuple[int, Any]:
     """Columns and colours of where the text goes."""
-    from retrace.present.terminal import colour, plain
+    from retrace.present.layout import colour, plain
 
     if output is not None or stream is None or not stream.isatty():
         return 80, plain

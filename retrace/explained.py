@@ -42,7 +42,7 @@ class ExplainedMiss(Mapping[str, Any]):
             raise AttributeError(f"a miss has no field {name!r}") from None
 
     def __str__(self) -> str:
-        from retrace.present.terminal import written
+        from retrace.present.layout import written
 
         return written(self._message)
 

@@ -187,7 +187,7 @@ class _Warner:
         return None
 
     def _text(self, view: View, verdict: Verdict) -> str:
-        from retrace.present.terminal import message
+        from retrace.present.layout import message
         from retrace.present.words import name, ordinal
 
         function, cause = verdict.miss.function, verdict.cause.value

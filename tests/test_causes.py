@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from retrace.causes import Cause
-from retrace.present.terminal import message
+from retrace.present.layout import message
 from retrace.present.view import View
 from retrace.reason.verdict import judge
 from tests import cause_pages as pages

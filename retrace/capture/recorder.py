@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import sys
-import threading
 from collections.abc import Callable
 from types import FrameType
-from typing import Any, TypeAlias
+from typing import Any
 
 from retrace.capture.background import Background, Task
 from retrace.capture.function import is_internal
@@ -14,6 +13,7 @@ from retrace.capture.journal import Journal
 from retrace.capture.misses import Misses, program_leaves, source_of_call, source_of_program
 from retrace.capture.numbers import Numbers
 from retrace.capture.programs import Programs
+from retrace.capture.running import Running, Underway
 from retrace.jax_internals import shardings
 from retrace.jax_internals.calls import (
     MISSING,
@@ -33,34 +33,6 @@ from retrace.jax_internals.traces import Trace
 from retrace.model import JSON, Stage
 from retrace.store.writer import Writer
 
-_Held: TypeAlias = tuple[int, dict[str, Any]] | None
-
-
-class _Running:
-    """A stage that is under way in a thread."""
-
-    __slots__ = ("handled", "inner", "lookup", "number", "stage")
-
-    def __init__(self, number: int, stage: Stage) -> None:
-        self.number = number
-        self.stage = stage
-        self.inner = 0
-        self.handled = sys.exc_info()[1]
-        """What the program was handling when the stage began: it did not raise that."""
-        self.lookup = Lookup() if stage is Stage.COMPILE else None
-
-
-class _Thread(threading.local):
-    def __init__(self) -> None:
-        self.running: list[_Running] = []
-        self.lookup: Lookup | None = None
-        """The look-up of a compilation whose beginning this JAX does not tell."""
-        self.lowered: int | None = None
-        self.held: _Held = None
-        """What is known of the miss under way and not written yet."""
-        self.forward: dict[str, int] = {}
-        """Calls under an eager transform whose backward program may follow, by function."""
-
 
 class Recorder:
     """The observer behind JAX's hooks, for all threads of a process."""
@@ -72,7 +44,7 @@ class Recorder:
         self.journal = Journal(self._background.line)
         self.misses = Misses(self.journal)
         self._programs = self._new_programs()
-        self._thread = _Thread()
+        self._thread = Underway()
         self._by_jaxpr = Numbers()
         self._by_lowering = Numbers()
         self._compiled = Numbers()
@@ -97,7 +69,7 @@ class Recorder:
         if number is not None:
             trace.number = number
             trace.ahead = site.call is not None and site.call.ahead
-            running.append(_Running(number, Stage.TRACE))
+            running.append(Running(number, Stage.TRACE))
 
     def trace_ended(self, trace: Trace, seconds: float) -> None:
         """The trace returned or raised."""
@@ -129,7 +101,7 @@ class Recorder:
         number = self._number(stage, name, frame)
         if number is None:
             return
-        running = _Running(number, stage)
+        running = Running(number, stage)
         self._thread.running.append(running)
         self._hold(number, {"stage": stage})
         if stage is Stage.COMPILE:
@@ -310,13 +282,13 @@ class Recorder:
         if held is not None:
             self.journal.amend(*held)
 
-    def _ended(self, running: _Running | None, stage: Stage, seconds: float) -> dict[str, JSON]:
+    def _ended(self, running: Running | None, stage: Stage, seconds: float) -> dict[str, JSON]:
         fields: dict[str, JSON] = {"stages": {stage: seconds}}
         if running is not None and running.inner:
             fields["inner"] = running.inner
         return fields
 
-    def _pop(self, number: int, stage: Stage) -> _Running | None:
+    def _pop(self, number: int, stage: Stage) -> Running | None:
         running = self._thread.running
         for index in range(len(running) - 1, -1, -1):
             if running[index].number == number and running[index].stage is stage:

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 
 from retrace.causes import Cause
 from retrace.model import Verdict
+from retrace.present.layout import group_message
 from retrace.present.tally import Tally
-from retrace.present.terminal import group_message
 from retrace.present.view import View
 from retrace.present.words import count
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from retrace.causes import Cause
 from retrace.model import Change, Component, Key, Kind, Miss, Recording, Stage, Verdict
-from retrace.present import machine, markdown, sentences, terminal
+from retrace.present import layout, machine, markdown, miss, sentences, terminal
 from retrace.present.tally import Tally, Totals
 from retrace.present.view import View
 from retrace.reason.verdict import judge
@@ -69,7 +69,7 @@ def test_summary_of_a_run() -> None:
 
 def test_one_miss_in_full() -> None:
     view = training().view()
-    says("show.txt", terminal.show(view, shown(view, "train_step #3")))
+    says("show.txt", miss.show(view, shown(view, "train_step #3")))
 
 
 def test_a_sentence_for_each_cause() -> None:
@@ -91,8 +91,8 @@ def test_a_sentence_for_each_cause() -> None:
 def test_lines_are_no_wider_than_the_terminal(story: Callable[[], Story], width: int) -> None:
     view = story().view()
     texts = [terminal.report(view, keys=True, width=width)]
-    texts += [terminal.show(view, verdict, width=width) for verdict in view.verdicts]
-    texts += [terminal.message(view, verdict, width=width) for verdict in view.verdicts]
+    texts += [miss.show(view, verdict, width=width) for verdict in view.verdicts]
+    texts += [layout.message(view, verdict, width=width) for verdict in view.verdicts]
     texts.append(terminal.summary(view, "out", width=width))
     wide = [line for text in texts for line in text.splitlines() if len(line) > width]
     assert wide == []
@@ -100,14 +100,14 @@ def test_lines_are_no_wider_than_the_terminal(story: Callable[[], Story], width:
 
 def test_colour_adds_nothing_but_colour() -> None:
     view = killed().view()
-    tellers: list[Callable[[terminal.Paint], str]] = [
+    tellers: list[Callable[[layout.Paint], str]] = [
         lambda paint: terminal.report(view, keys=True, paint=paint),
         lambda paint: terminal.summary(view, "out", paint=paint),
     ]
     for tell in tellers:
-        coloured = tell(terminal.colour)
+        coloured = tell(layout.colour)
         assert "\x1b[" in coloured
-        assert re.sub(r"\x1b\[[\d;]*m", "", coloured) == tell(terminal.plain)
+        assert re.sub(r"\x1b\[[\d;]*m", "", coloured) == tell(layout.plain)
 
 
 def test_the_summary_is_short() -> None:
@@ -129,7 +129,7 @@ def test_hostile_names_do_nothing_in_a_terminal() -> None:
     texts = [
         terminal.report(view, keys=True),
         terminal.summary(view, "out"),
-        *(terminal.show(view, verdict) for verdict in view.verdicts),
+        *(miss.show(view, verdict) for verdict in view.verdicts),
         *(sentences.explanation(view, verdict) for verdict in view.verdicts),
     ]
     for text in texts:
@@ -311,10 +311,10 @@ def test_whatever_was_recorded_can_be_said(found: list[Miss], data: st.DataObjec
     json.loads(machine.encode(machine.report(view, keys=True)))
     for verdict in view.verdicts:
         assert sentences.explanation(view, verdict)
-        assert terminal.show(view, verdict)
+        assert miss.show(view, verdict)
         assert verdict in view.find(verdict.miss.id)
         cause = data.draw(st.sampled_from(Cause))
         change = Change(data.draw(st.sampled_from(Component)), "x", "?", 1, 2, True)
         other = replace(verdict, cause=cause, changes=(change,))
         assert sentences.explanation(view, other)
-        assert terminal.show(view, other)
+        assert miss.show(view, other)

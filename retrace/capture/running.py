@@ -1,0 +1,40 @@
+"""What is under way in a thread: the stages that have begun, and what waits to be written."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from typing import Any, TypeAlias
+
+from retrace.jax_internals.disk_cache import Lookup
+from retrace.model import Stage
+
+Held: TypeAlias = tuple[int, dict[str, Any]] | None
+
+
+class Running:
+    """A stage that is under way in a thread."""
+
+    __slots__ = ("handled", "inner", "lookup", "number", "stage")
+
+    def __init__(self, number: int, stage: Stage) -> None:
+        self.number = number
+        self.stage = stage
+        self.inner = 0
+        self.handled = sys.exc_info()[1]
+        """What the program was handling when the stage began: it did not raise that."""
+        self.lookup = Lookup() if stage is Stage.COMPILE else None
+
+
+class Underway(threading.local):
+    """What is under way in the thread that asks."""
+
+    def __init__(self) -> None:
+        self.running: list[Running] = []
+        self.lookup: Lookup | None = None
+        """The look-up of a compilation whose beginning this JAX does not tell."""
+        self.lowered: int | None = None
+        self.held: Held = None
+        """What is known of the miss under way and not written yet."""
+        self.forward: dict[str, int] = {}
+        """Calls under an eager transform whose backward program may follow, by function."""

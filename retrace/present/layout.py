@@ -1,0 +1,120 @@
+"""How a message stands on a terminal: in columns, as wide as it is, in colour or plain."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeAlias
+
+from retrace.model import Verdict
+from retrace.present.group import Group
+from retrace.present.message import Line, Message, told
+from retrace.present.view import View
+
+Paint: TypeAlias = Callable[[str, str], str]
+"""Takes a text and a style to the text in that style."""
+
+_STYLES = {"loud": "1;31", "warm": "33", "bold": "1", "dim": "2", "fix": "32"}
+_LABEL = 10
+INDENT = 2 + _LABEL
+"""Columns before what a label says."""
+
+
+def colour(text: str, style: str) -> str:
+    """Text in ANSI colours."""
+    return f"\x1b[{_STYLES[style]}m{text}\x1b[0m"
+
+
+def plain(text: str, style: str) -> str:  # noqa: ARG001
+    """Text as it is."""
+    return text
+
+
+def message(view: View, verdict: Verdict, width: int = 80, paint: Paint = plain) -> str:
+    """One miss as a program that is still running tells it."""
+    return group_message(view, Group.alone(verdict), width, paint)
+
+
+def group_message(view: View, group: Group, width: int = 80, paint: Paint = plain) -> str:
+    """The misses of one function and cause, as one miss is told."""
+    return written(told(view, group), width, paint)
+
+
+def written(message: Message, width: int = 80, paint: Paint = plain) -> str:
+    """A message as text."""
+    return "\n".join(parts(message, width, paint, "retrace: "))
+
+
+def parts(message: Message, width: int, paint: Paint, prefix: str = "") -> Iterator[str]:
+    """A message line by line."""
+    style = {"yes": "loud", "maybe": "warm", "no": "bold"}[message.worth]
+    said, at = prefix + message.heading, message.place
+    gap = width - len(said) - len(at)
+    if gap >= 2:
+        yield paint(said, style) + " " * gap + at
+    else:
+        first, *rest = wrapped(said, width, 4)
+        yield paint(first, style)
+        yield from rest
+        yield at.rjust(width)
+    yield from rows(message.lines, width, paint)
+
+
+def rows(body: Iterable[Line], width: int, paint: Paint) -> Iterator[str]:
+    """Labels, and beside them what they say."""
+    body = list(body)
+    # The component and path of several changes stand in columns.
+    changed = [
+        line.cells for line in body if line.label in ("because", "") and len(line.cells) > 1
+    ]
+    pads = [
+        max((len(row[i]) for row in changed if len(row) > i + 1), default=0) for i in range(2)
+    ]
+    for line in body:
+        cells = list(line.cells)
+        for index in range(min(2, len(cells) - 1) if line.cells in changed else 0):
+            cells[index] = cells[index].ljust(min(pads[index], 28))
+        for number, text in enumerate(_fitted(cells, width - INDENT)):
+            label = line.label.ljust(_LABEL) if number == 0 else " " * _LABEL
+            if line.label == "fix":
+                yield f"  {paint(label, 'fix')}{paint(text, 'fix')}"
+            else:
+                yield f"  {paint(label, 'dim')}{text}".rstrip()
+
+
+def _fitted(cells: list[str], width: int) -> list[str]:
+    """Cells side by side where they fit, else below each other."""
+    out: list[str] = []
+    row = ""
+    for cell in cells:
+        if row and len(row) + 3 + len(cell) <= width:
+            row += "   " + cell
+            continue
+        if row:
+            out.append(row)
+        indent = "" if not out else "  "
+        *full, row = wrapped(indent + cell, width, len(indent))
+        out += full
+    return [*out, row]
+
+
+def wrapped(text: str, width: int, indent: int) -> list[str]:
+    """Text in lines of a width, all but the first indented."""
+    if len(text) <= width:
+        return [text]
+    return textwrap.wrap(
+        text,
+        max(width, 20),
+        subsequent_indent=" " * indent,
+        break_on_hyphens=False,
+        drop_whitespace=True,
+        replace_whitespace=False,
+    ) or [""]
+
+
+def key(verdict: Verdict, width: int) -> Iterator[str]:
+    """The cache key of a miss, and what changed in it."""
+    from retrace.present.key import key_lines
+
+    for text in key_lines(verdict):
+        yield from wrapped(text, width, 6) if text else [""]

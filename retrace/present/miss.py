@@ -1,0 +1,68 @@
+"""One miss in full, as text for a terminal."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from retrace.model import Verdict
+from retrace.present import difference
+from retrace.present.group import Group
+from retrace.present.layout import Paint, key, parts, plain, rows
+from retrace.present.message import Line, told
+from retrace.present.sentences import explanation
+from retrace.present.view import View
+from retrace.present.words import clean, count, place
+from retrace.reason.program import Comparison
+
+
+def show(view: View, verdict: Verdict, *, width: int = 80, paint: Paint = plain) -> str:
+    """One miss in full."""
+    group = Group.alone(verdict)
+    miss, site = verdict.miss, verdict.miss.call_site
+    for other in view.verdicts:
+        if other is not verdict and view.root(other.miss) is miss:
+            group.fold(other)
+    out = list(parts(told(view, group), width, paint))
+    function = miss.function
+    known = f"{clean(function.qualname)} ({function.kind.value}), {view.place(miss)}"
+    if function.jax_name != function.name:
+        known += f"; to JAX it is {clean(function.jax_name)}"
+    facts = [Line("explained", (explanation(view, verdict),)), Line("function", (known,))]
+    for label, called in (
+        ("called", site),
+        ("nearest", verdict.nearest and verdict.nearest.call_site),
+    ):
+        if called:
+            at = place(called.file, called.line, view.bases)
+            if called.function and not called.function.startswith("<"):
+                at += f" in {clean(called.function)}"
+            facts.append(Line(label, (f"{at}{' (a library)' if called.library else ''}",)))
+            if called.source:
+                facts.append(Line("", (clean(called.source.strip(), 100),)))
+    if miss.parent is not None:
+        outer = view.by_id.get(miss.parent)
+        within = "after" if miss.derived else "inside the trace of"
+        facts.append(
+            Line(
+                "part of",
+                (f"{within} {miss.parent if outer is None else view.label(outer.miss)}",),
+            )
+        )
+    if miss.inner:
+        facts.append(Line("inner", (f"{count(miss.inner, 'trace')} of functions of jax itself",)))
+    if (cache := miss.persistent_cache) is not None and cache.outcome != "off":
+        why = f" ({clean(cache.reason)})" if cache.reason else ""
+        facts.append(
+            Line(
+                "on disk",
+                (f"{cache.outcome}{why}", *([clean(cache.key)] if cache.key else [])),
+            )
+        )
+    when = datetime.fromtimestamp(miss.time, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    facts.append(Line("when", (when, f"thread {clean(miss.thread)}", view.process(miss.run))))
+    facts.append(Line("id", (miss.id, view.label(miss))))
+    out += ["", *rows(facts, width, paint), *key(verdict, width)]
+    program = verdict.program if isinstance(verdict.program, Comparison) else None
+    if program is not None and program.kind != "identical" and (sides := program.listings()):
+        out += ["", "program", *difference.lines(view, *sides, width, paint)]
+    return "\n".join(out) + "\n"
