@@ -53,6 +53,18 @@ def run(project: Path, source: str, *options: str) -> subprocess.CompletedProces
     )
 
 
+def test_what_recording_costs_a_suite(tmp_path: Path) -> None:
+    done = run(tmp_path, SOUND, "--pairs", "2")
+    assert done.returncode == 0, done.stdout + done.stderr
+    head, *_, by_clock, by_processor = done.stdout.splitlines()
+    assert head.startswith("2 failed, 1 passed, 1 skipped, ")
+    for name, row in (("seconds", by_clock), ("processor seconds", by_processor)):
+        told, plain, recorded, ratio, low, high = row.strip("| ").split(" | ")
+        assert told == name
+        assert float(low) <= float(ratio) <= float(high)
+        assert float(plain) > 0 < float(recorded)
+
+
 def test_a_suite_that_recording_leaves_alone(tmp_path: Path) -> None:
     done = run(tmp_path, SOUND)
     assert done.returncode == 0, done.stdout + done.stderr

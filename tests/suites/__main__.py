@@ -8,7 +8,8 @@ The tests must pass and fail alike, with the same messages; JAX must count the s
 lowerings and compilations; the misses recorded must be those that JAX counts; none may have
 the cause `unknown`. With --cache, a persistent cache that was filled without recording must
 serve every program with it, and the reverse. Exit code 1 where that does not hold. What
-differs between plain runs as well is told as unsteady, and is no difference.
+differs between plain runs as well is told as unsteady, and is no difference. With --pairs
+nothing is compared but the time that both take.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
+from statistics import median
 
 from retrace.reason.verdict import judge
 from retrace.store.reader import read
@@ -127,12 +129,38 @@ def serves(suite: Suite, scratch: Path) -> bool:
     return held
 
 
+def timed(suite: Suite, scratch: Path, pairs: int) -> bool:
+    """Run the suite both ways in turn, and print by how much longer recording makes it."""
+    rows: list[tuple[Run, Run]] = []
+    for index in range(pairs):
+        # Who goes first finds the files on disk and not in memory: they take turns in that.
+        order = (False, True) if index % 2 else (True, False)
+        runs = {
+            recorded: suite.run(scratch / f"{index}-{recorded}", recorded=recorded)
+            for recorded in order
+        }
+        if not all(run.tests and run.status != 124 for run in runs.values()):
+            print(f"the tests did not run to their end:\n{runs[False].tail}\n{runs[True].tail}")
+            return False
+        rows.append((runs[False], runs[True]))
+    misses = causes(rows[0][1]).total()
+    print(f"{_count(rows[0][0])}, {misses:,} misses, {pairs} pairs\n")
+    _row("", "plain", "recorded", "ratio (median)", "from", "to")
+    _row(*("---",) * 6)
+    for name, told in (("seconds", "seconds"), ("busy", "processor seconds")):
+        plain, other = ([getattr(run, name) for run in side] for side in zip(*rows, strict=True))
+        ratios = sorted(b / a for a, b in zip(plain, other, strict=True))
+        shown = (median(plain), median(other), median(ratios), ratios[0], ratios[-1])
+        _row(told, *(f"{number:.3f}" for number in shown))
+    return True
+
+
 def main() -> int:
     assert __doc__
     parser = argparse.ArgumentParser(
         prog="python -m tests.suites",
-        usage="%(prog)s CHECKOUT [--cache] [--python PYTHON] [--limit SECONDS] [--keep DIR] "
-        "-- [ARGUMENTS OF PYTEST]...",
+        usage="%(prog)s CHECKOUT [--cache | --pairs N] [--python PYTHON] [--limit SECONDS] "
+        "[--keep DIR] -- [ARGUMENTS OF PYTEST]...",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -140,6 +168,7 @@ def main() -> int:
     parser.add_argument("--python", default=sys.executable, help="the one to run it with")
     parser.add_argument("--limit", type=float, default=1800, help="seconds for each run")
     parser.add_argument("--cache", action="store_true", help="compare persistent-cache keys")
+    parser.add_argument("--pairs", type=int, help="only time it, so often each way")
     parser.add_argument("--keep", type=Path, help="a new directory to keep the recordings in")
     arguments = sys.argv[1:]
     split = arguments.index("--") if "--" in arguments else len(arguments)
@@ -151,7 +180,10 @@ def main() -> int:
     suite = Suite(options.python, options.checkout, tuple(arguments[split + 1 :]), options.limit)
     scratch = options.keep or Path(tempfile.mkdtemp(prefix="suites-"))
     try:
-        held = (serves if options.cache else compared)(suite, scratch.absolute())
+        if options.pairs:
+            held = timed(suite, scratch.absolute(), options.pairs)
+        else:
+            held = (serves if options.cache else compared)(suite, scratch.absolute())
     finally:
         if options.keep is None:
             shutil.rmtree(scratch)
