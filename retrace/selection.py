@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -180,4 +181,9 @@ def _size(paths: Iterable[Path]) -> int:
     """Bytes of the files of recordings, without their programs."""
     from retrace.store.reader import files_of
 
-    return sum(file.stat().st_size for path in paths for file in files_of(path))
+    size = 0
+    for path in paths:
+        for file in files_of(path):
+            with suppress(OSError):  # gone meanwhile, which the reading tells
+                size += file.stat().st_size
+    return size
