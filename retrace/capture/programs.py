@@ -15,10 +15,13 @@ from typing import Any
 from retrace.capture.background import Background
 from retrace.capture.cell import shown
 from retrace.capture.place import Owner, owner
-from retrace.jax_internals.jaxprs import Transcript, transcribe
+from retrace.jax_internals.jaxprs import Transcript, has_at_most, transcribe
 
-_SMALL = 48
-"""So few equations are walked at once where no compilation follows."""
+NESTED = 48
+"""So few equations are walked at once where no compilation of their own follows."""
+AHEAD = 1000
+"""So few where none may follow at all, and JAX may drop them at once: it took fifteen times
+as long to trace them."""
 
 
 def _is_library(filename: str) -> bool | None:
@@ -44,12 +47,11 @@ class Programs:
         self._lose = lose
         self._background = background
 
-    def add(self, number: int, jaxpr: Any, *, compiles: bool = True) -> None:
-        """Write down a miss's program, as a rule while it compiles."""
-        equations = getattr(getattr(jaxpr, "jaxpr", jaxpr), "eqns", None)
-        if equations is None:
+    def add(self, number: int, jaxpr: Any, at_once: int = 0) -> None:
+        """Write down a miss's program while it compiles; one of so few equations at once."""
+        if not hasattr(getattr(jaxpr, "jaxpr", jaxpr), "eqns"):
             return
-        if not compiles and len(equations) <= _SMALL:
+        if at_once and has_at_most(jaxpr, at_once):
             self._known(number, transcribe(jaxpr, _is_library, shown))
         else:
             self._background.program(partial(self._walk, number, weakref.ref(jaxpr)))

@@ -12,7 +12,7 @@ from retrace.capture.function import is_internal
 from retrace.capture.journal import Journal
 from retrace.capture.misses import Misses, program_leaves, source_of_call, source_of_program
 from retrace.capture.numbers import Numbers
-from retrace.capture.programs import Programs
+from retrace.capture.programs import AHEAD, NESTED, Programs
 from retrace.capture.running import Running, Underway
 from retrace.jax_internals import shardings
 from retrace.jax_internals.calls import (
@@ -83,8 +83,8 @@ class Recorder:
         if trace.result is not None:
             jaxpr = trace.result[0]
             self._by_jaxpr.put(jaxpr, trace.number)
-            alone = bool(self._thread.running) or trace.ahead
-            self._programs.add(trace.number, jaxpr, compiles=not alone)
+            at_once = AHEAD if trace.ahead else NESTED if self._thread.running else 0
+            self._programs.add(trace.number, jaxpr, at_once)
         if self._thread.running or trace.raised is not None or trace.ahead:
             self._write_held()
 

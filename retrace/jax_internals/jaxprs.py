@@ -73,6 +73,17 @@ def transcribe(
     return Transcript(program, tuple(walk.listings.values()), tuple(walk.arrays))
 
 
+def has_at_most(jaxpr: Any, equations: int) -> bool:
+    """Whether a jaxpr has no more equations than these, those of sub-programs included."""
+    waiting = [getattr(jaxpr, "jaxpr", jaxpr)]
+    while waiting and equations >= 0:
+        inner = waiting.pop()
+        equations -= len(inner.eqns)
+        if equations >= 0:
+            waiting += core.subjaxprs(inner)
+    return equations >= 0
+
+
 _BOUNDARY = frozenset(("trace_to_jaxpr_dynamic", "trace_to_jaxpr"))
 """Where the trace of a program begins; since jax 0.10 tracebacks end there by themselves."""
 _MOST_FRAMES = 32

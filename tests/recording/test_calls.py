@@ -175,10 +175,10 @@ def test_programs_that_are_never_compiled_do_not_queue_for_ever(
 ) -> None:
     monkeypatch.setattr(background, "_MOST_WAITING", 5)
     waiting = session().recorder._background._programs
-    step = jax.jit(lambda x: functools.reduce(lambda y, _: y + 1, range(60), x))
+    step = jax.jit(lambda x: functools.reduce(lambda y, _: y + 1, range(1100), x))
 
     def program() -> None:
-        for size in range(1, 31):
+        for size in range(1, 13):
             step.trace(jax.ShapeDtypeStruct((size,), np.float32))
         until = time.monotonic() + 30
         while len(waiting) > 5 and time.monotonic() < until:

@@ -149,9 +149,14 @@ def test_5000_unrolled_additions_point_to_their_line(run: JudgeAll) -> None:
 def test_a_program_that_jax_dropped_is_counted_as_lost(tmp_path: Path) -> None:
     def program() -> None:
         def long(x: Any) -> Any:
-            return functools.reduce(jnp.add, [x] * 100)
+            return functools.reduce(jnp.add, [x] * 1200)
+
+        def long_inside(x: Any) -> Any:
+            return jax.jit(long)(x)
 
         jax.eval_shape(long, ones)
+        jax.eval_shape(long_inside, ones)
+        jax.eval_shape(lambda x: functools.reduce(jnp.add, [x] * 100), ones)
 
     writer = begin_file(tmp_path)
     try:
@@ -159,10 +164,10 @@ def test_a_program_that_jax_dropped_is_counted_as_lost(tmp_path: Path) -> None:
     finally:
         session().detach(writer)
     recording = read([tmp_path])
-    (miss,) = recording.misses
-    assert miss.program is None
+    named = {miss.function.name: miss.program is not None for miss in recording.misses}
+    assert named == {"long": False, "long_inside": False, "<lambda>": True}
     (loss,) = recording.runs[0].losses.items()
-    assert loss == ("a program that JAX dropped before it was written down", 1)
+    assert loss == ("a program that JAX dropped before it was written down", 2)
 
 
 def test_trips_of_a_scan_are_counted(run: JudgeAll) -> None:

@@ -81,7 +81,7 @@ def ahead() -> object:
     """A long program compiled ahead of time, and one that is not compiled."""
 
     def long(x: Any, *, shift: float = 1.0) -> Any:
-        for _ in range(60):
+        for _ in range(1100):
             x = x + shift
         return x
 

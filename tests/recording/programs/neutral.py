@@ -56,7 +56,7 @@ def closures_die() -> object:
         alive.append(weakref.ref(array))
 
         def long(x: Any, array: Any = array) -> Any:
-            for _ in range(60):
+            for _ in range(1100):
                 x = x + 1
             return x + array
 
