@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import functools
+import gc
 import gzip
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -161,6 +162,7 @@ def test_a_program_that_jax_dropped_is_counted_as_lost(tmp_path: Path) -> None:
     writer = begin_file(tmp_path)
     try:
         program()
+        gc.collect()
     finally:
         session().detach(writer)
     recording = read([tmp_path])
