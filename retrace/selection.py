@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Read = TypeVar("Read")
 
-_MOST_HELD = 1 << 26
+_MOST_HELD = 1 << 24
 """Bytes of recordings that are held as a whole; of larger ones one process at a time."""
 
 
