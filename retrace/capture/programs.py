@@ -46,6 +46,7 @@ class Programs:
         self._known = known
         self._lose = lose
         self._background = background
+        self._waiting: dict[int, weakref.ref[Any]] = {}
 
     def add(self, number: int, jaxpr: Any, at_once: int = 0) -> None:
         """Write down a miss's program while it compiles; one of so few equations at once."""
@@ -54,11 +55,21 @@ class Programs:
         if at_once and has_at_most(jaxpr, at_once):
             self._known(number, transcribe(jaxpr, _is_library, shown))
         else:
-            self._background.program(partial(self._walk, number, weakref.ref(jaxpr)))
+            self._waiting[number] = weakref.ref(jaxpr)
+            self._background.program(partial(self._walk, number))
 
-    def _walk(self, number: int, reference: weakref.ref[Any]) -> None:
+    def compiled(self, number: int) -> None:
+        """Its compilation is over: JAX may drop the program now, where the thread is late."""
+        if (reference := self._waiting.get(number)) is None:
+            return
         jaxpr = reference()
-        if jaxpr is None:
+        if jaxpr is not None and has_at_most(jaxpr, AHEAD):
+            self._walk(number)
+
+    def _walk(self, number: int) -> None:
+        if (reference := self._waiting.pop(number, None)) is None:
+            return
+        if (jaxpr := reference()) is None:
             self._lose("a program that JAX dropped before it was written down")
         else:
             self._known(number, transcribe(jaxpr, _is_library, shown))

@@ -134,6 +134,7 @@ class Recorder:
             cache = lookup.outcome(seconds)
             fields["persistent_cache"] = cache
             self.journal.tell_backend()
+            self._programs.compiled(number)
         else:
             self._thread.lowered = number
         self._hold(number, fields)

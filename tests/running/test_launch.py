@@ -140,6 +140,8 @@ FILES = {
         if __name__ == "__main__":
             with multiprocessing.get_context("spawn").Pool(1) as pool:
                 print(pool.map(double, [21]))
+                pool.close()
+                pool.join()
     """,
     "folder/__main__.py": """
         import sys, beside_main
