@@ -16,6 +16,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from retrace.failure import contain
 from retrace.model import Run
 
 STARTER = Path(__file__).parent / "starter"
@@ -43,6 +44,7 @@ class Children:
         self._process = os.getpid()
         self._began = time.time()
         self._started: Counter[tuple[str, bool]] = Counter()
+        self._failures: Counter[str] = Counter()
         told = {"RETRACE": "1", "RETRACE_DIR": str(directory)}
         if all_of_them:
             path = os.environ.get("PYTHONPATH")
@@ -61,6 +63,14 @@ class Children:
         Args:
             runs: the processes that did record.
         """
+        told = [said] if (said := self._not_recording(runs)) else []
+        told += [
+            f"what it started may be more: retrace failed to count it {number:,} times ({name})"
+            for name, number in self._failures.items()
+        ]
+        return "; ".join(told) or None
+
+    def _not_recording(self, runs: Iterable[Run]) -> str | None:
         started = [(_is_python(name), deaf, n) for (name, deaf), n in self._started.items()]
         if self._all:
             number = sum(n for python, deaf, n in started if python and deaf)
@@ -82,10 +92,11 @@ class Children:
             return
         if os.getpid() != self._process:
             return
-        try:
-            self._count(event, arguments, _caller(1))
-        except Exception:  # noqa: BLE001, S110 - it would keep the program from starting it
-            pass
+        # What fails here would keep the program from starting it.
+        contain(self._fail, self._count, event, arguments, _caller(1))
+
+    def _fail(self, error: Exception) -> None:
+        self._failures[type(error).__name__] += 1
 
     def _count(self, event: str, arguments: tuple[Any, ...], frame: Any) -> None:
         caller = frame.f_globals.get("__name__")

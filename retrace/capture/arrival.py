@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-import traceback
 from collections.abc import Callable, Sequence
+from functools import partial
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
+
+from retrace.failure import contain, send
 
 _waiting: list[Path] = []
 _calls: list[Callable[[], None]] = []
@@ -112,16 +114,14 @@ def _arrived() -> None:
     directories, _waiting[:] = list(_waiting), []
     functions, _calls[:] = list(_calls), []
     # What fails here fails inside the program's own `import jax`.
-    try:
-        from retrace.capture.session import start as start_recording
+    told = partial(send, "cannot record with this jax; the program goes on without")
+    contain(told, _begin, directories, functions)
 
-        for directory in directories:
-            start_recording(directory)
-        for function in functions:
-            function()
-    except Exception as error:  # noqa: BLE001 - the guard of the program's own import
-        trace = "".join(traceback.format_exception(error)).rstrip()
-        sys.stderr.write(
-            "retrace: cannot record with this jax; the program goes on without, please "
-            f"send this to the maintainers:\n{trace}\n"
-        )
+
+def _begin(directories: list[Path], functions: list[Callable[[], None]]) -> None:
+    from retrace.capture.session import start as start_recording
+
+    for directory in directories:
+        start_recording(directory)
+    for function in functions:
+        function()

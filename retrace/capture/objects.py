@@ -15,6 +15,7 @@ from typing import Any, cast
 import numpy as np
 
 from retrace.capture.cell import shown
+from retrace.failure import contain, unheard
 
 _NO_ARRAYS = frozenset((tuple, list, dict, set, frozenset, FunctionType))
 CONTENT = 64 * 1024
@@ -118,12 +119,12 @@ def array_type(value: object) -> str | None:
         any("dtype" in names for names in defined) and any("shape" in names for names in defined)
     ):
         return None
-    array = cast(Any, value)
-    try:
-        return f"{array.dtype}[{','.join(str(int(size)) for size in array.shape)}]"
     # The properties may be the user's own, and then raise anything.
-    except Exception:  # noqa: BLE001
-        return None
+    return contain(unheard, _array_type, value)
+
+
+def _array_type(array: Any) -> str:
+    return f"{array.dtype}[{','.join(str(int(size)) for size in array.shape)}]"
 
 
 def content_hash(array: np.ndarray[Any, Any]) -> str | None:

@@ -18,6 +18,7 @@ import jax
 
 from retrace.capture.journal import Journal
 from retrace.capture.place import call_site
+from retrace.failure import contain, unheard
 from retrace.model import JSON, Function, Key, Kind, Stage
 from retrace.store.writer import Writer
 
@@ -96,12 +97,14 @@ class PublicEvents:
 
     def guarded(self, call: Callable[..., None], *args: Any) -> None:
         """Run something of ours, and keep its failures away from the program."""
-        try:
-            call(*args)
-        except Exception as error:  # noqa: BLE001 - it may be in the program's own call
-            if not self._failed:
-                self._failed = True
-                sys.stderr.write(f"retrace: the recording is not whole: {error!r}\n")
+        contain(self._fail, call, *args)
+
+    def _fail(self, error: Exception) -> None:
+        for writer in self.journal.writers:
+            contain(unheard, writer.loss, f"{type(error).__name__} while recording")
+        if not self._failed:
+            self._failed = True
+            sys.stderr.write(f"retrace: the recording is not whole: {error!r}\n")
 
     def site_of(self, function: Any) -> str:
         """The site under which a function would be found: its name is all there is."""

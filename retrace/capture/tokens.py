@@ -29,6 +29,7 @@ from typing import Any
 
 from retrace.capture.canonical import CannotTellError, Content
 from retrace.capture.objects import defined, kind_of, package, type_name
+from retrace.failure import contain, unheard
 
 _LONGEST = 96
 _MOST_CANDIDATES = 256
@@ -128,18 +129,16 @@ class Tokens:
 
         The dead ones do not matter: what JAX has an entry for, it keeps alive.
         """
-        kind = kind_of(value)
-        unhashable = defined(kind, "__hash__") is None
-        # JAX calls both methods of this object as well, at this very miss. They are
-        # the user's own, and may raise or answer anything.
-        try:
-            place = (self.number(kind), 0) if unhashable else (None, hash(value))
-            found = self._find_equal(value, place)
-        except Exception:  # noqa: BLE001
-            raise CannotTellError from None
+        # JAX calls `__hash__` and `__eq__` of this object as well, at this very miss. They
+        # are the user's own, and may raise or answer anything.
+        if (found := contain(unheard, self._find_equal, value)) is None:
+            raise CannotTellError
         return found
 
-    def _find_equal(self, value: object, place: Bucket) -> str:
+    def _find_equal(self, value: object) -> str | None:
+        kind = kind_of(value)
+        unhashable = defined(kind, "__hash__") is None
+        place: Bucket = (self.number(kind), 0) if unhashable else (None, hash(value))
         bucket = self._buckets.setdefault(place, {})
         known = [
             (token, entry)
@@ -151,7 +150,7 @@ class Tokens:
             if entry is value:
                 return token
         if len(known) > _MOST_CANDIDATES:
-            raise CannotTellError
+            return None
         number = next(self._counter)
         token = next((token for token, entry in known if bool(value == entry)), f"={number}")
         forget = functools.partial(_forget_equal, self._buckets, place, number)

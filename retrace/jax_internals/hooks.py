@@ -12,17 +12,17 @@ from __future__ import annotations
 import os
 import sys
 import threading
-import traceback
 from collections.abc import Callable
 from time import perf_counter
-from types import FrameType, TracebackType
-from typing import Any, Protocol, cast
+from types import FrameType
+from typing import Any, Protocol
 
 import jax
 from jax._src import cache_key, config, pjit, source_info_util, stages, traceback_util, util
 from jax._src import monitoring as private_monitoring
 
 from retrace.errors import RetraceError
+from retrace.failure import contain, send, unheard
 from retrace.jax_internals.traces import Trace, TraceProxy
 from retrace.model import Stage
 
@@ -164,50 +164,29 @@ class Hooks:
 
     def guarded(self, call: Callable[..., None], *args: Any) -> None:
         """Run something of ours, and keep its failures away from the program."""
-        # The one guard around everything that runs inside JAX: a bug of ours, a
-        # full disk or a strange object of the user's must not reach the program.
-        try:
-            call(*args)
-        except Exception as error:
-            if _interrupts(error):
-                raise
-            self._fail(error)
+        # Around everything that runs inside JAX: a bug of ours, a full disk or a
+        # strange object of the user's must not reach the program.
+        contain(self._fail, call, *args)
 
     def _refused(self) -> BaseException | None:
         # A guard of the user's may refuse a miss. What it raises passes through JAX as an
         # error of the traced function would, and so must not be raised inside `guarded`.
-        try:
-            return self._refusal()
-        except Exception as error:  # noqa: BLE001 - as in `guarded`
-            self._fail(error)
-            return None
+        return contain(self._fail, self._refusal)
 
     def _fail(self, error: Exception) -> None:
         ours = isinstance(error, OSError | RetraceError)
         kind = "unwritable" if ours else "failed"
-        try:
-            self._observer.failed(f"{type(error).__name__} while recording")
-        except Exception:  # noqa: BLE001, S110
-            # Telling of a failure can fail for the same reason: the disk is full.
-            pass
+        loss = f"{type(error).__name__} while recording"
+        contain(unheard, self._observer.failed, loss)
         if kind in self._reported:
             return
         self._reported.add(kind)
         if ours:
-            text = f"retrace: the recording cannot be written ({error}); the program goes on\n"
-        else:
-            text = (
-                "retrace: a failure while recording, reported once; the program goes on, "
-                "please send this to the maintainers:\n"
+            sys.stderr.write(
+                f"retrace: the recording cannot be written ({error}); the program goes on\n"
             )
-        try:
-            if not ours:
-                text += "".join(traceback.format_exception(error)).rstrip() + "\n"
-            sys.stderr.write(text)
-        except Exception:  # noqa: BLE001
-            # stderr may be closed, None or the user's own, and the stack full: there
-            # is nobody left to tell.
-            return
+        else:
+            send("a failure while recording, reported once; the program goes on", error)
 
     def _on_scalar(self, event: str, value: float, **metadata: Any) -> None:
         if (stage := _STAGES.get(event)) is not None:
@@ -361,25 +340,6 @@ def _none() -> None:
 
 def _raise(error: BaseException) -> None:
     raise error
-
-
-def _interrupts(error: Exception) -> bool:
-    """Whether a signal handler or a debugger of the program's raised it amid our work.
-
-    They alone are called with a frame; what we call of the user's never is.
-    """
-    trace: TracebackType | None = error.__traceback__
-    while trace is not None:
-        frame = trace.tb_frame
-        if not frame.f_code.co_filename.startswith(_OURS):
-            for value in frame.f_locals.values():
-                if type(value) is FrameType or (
-                    type(value) is tuple
-                    and any(type(item) is FrameType for item in cast(tuple[object, ...], value))
-                ):
-                    return True
-        trace = trace.tb_next
-    return False
 
 
 def _unwrapped(function: Any) -> Any:

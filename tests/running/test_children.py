@@ -126,6 +126,11 @@ def test_what_cannot_be_told_is_counted(tmp_path: Path) -> None:
     assert "2 Python processes that it started could not be told to record" in said
 
 
+def test_a_failure_to_count_is_told(tmp_path: Path) -> None:
+    told, _ = run(tmp_path, "sys.audit('subprocess.Popen', 3, None, None, None)", plain=False)
+    assert "what it started may be more: retrace failed to count it 1 times (TypeError)" in told
+
+
 def test_a_child_that_imports_retrace_records(tmp_path: Path) -> None:
     program = """
     import jax
