@@ -54,21 +54,24 @@ class Recorder:
         """JAX runs a Python function to trace it."""
         running = self._thread.running
         site = find(trace.caller)
-        if (running or is_staging()) and (site.call is None or is_internal(trace.function)):
+        # Under an eager transform JAX interprets a program that it has, and runs what it finds
+        # there, such as the rule of a `custom_vjp`: what these trace is not the call's own.
+        call = None if site.traced else site.call
+        if (running or is_staging()) and (call is None or is_internal(trace.function)):
             # With nothing running it belongs to an eager operation that is still to come.
             self.inner_trace()
             return
         if is_derivation(trace):
             return
-        if site.call is not None:
-            number = site.call.number
+        if call is not None:
+            number = call.number
             if number is None:
                 number = self._begin_call(site, Stage.TRACE, trace.function)
         else:
             number = self.misses.of_body(trace.function, trace.caller, self._fields(Stage.TRACE))
         if number is not None:
             trace.number = number
-            trace.ahead = site.call is not None and site.call.ahead
+            trace.ahead = call is not None and call.ahead
             running.append(Running(number, Stage.TRACE))
 
     def trace_ended(self, trace: Trace, seconds: float) -> None:
@@ -223,7 +226,7 @@ class Recorder:
         if number is None:
             return None
         source = source_of_call(call)
-        if source is not None and not is_clean():
+        if source is not None and (site.program is not None or not is_clean()):
             self._thread.forward[source] = number
         if site.jaxpr is not None:
             self._programs.add(number, site.jaxpr)

@@ -34,6 +34,7 @@ class Role(Enum):
     TRACED = auto()
     BOUNDARY = auto()
     LOWERING = auto()
+    BINDING = auto()
 
 
 class Call(NamedTuple):
@@ -60,6 +61,8 @@ class Site(NamedTuple):
     lowered: FrameType | None
     """The frame of `Lowered.compile`: `self`, `compiler_options`."""
     jaxpr: Any
+    traced: bool = False
+    """Whether the call's own trace is over, and its program under way."""
 
 
 def _nested(function: Callable[..., Any], name: str) -> CodeType | None:
@@ -108,6 +111,7 @@ def _learn() -> list[str]:
     know(Role.LOWERED, "Lowered.compile", _code(stages.Lowered.compile))
     know(Role.TRACED, "Traced.lower", _code(stages.Traced.lower))
     know(Role.BOUNDARY, "trace", TraceProxy.__call__.__code__)
+    know(Role.BINDING, "Primitive.bind", _code(core.Primitive.bind))
     know(Role.LOWERING, "_pjit_lower", _code(getattr(pjit, "_resolve_and_lower", None)))
     return missing
 
@@ -132,6 +136,7 @@ def find(frame: FrameType | None) -> Site:
     program: FrameType | None = None
     jaxpr: Any = None
     lowered: FrameType | None = None
+    traced = False
     while frame is not None:
         code = frame.f_code
         role = _ROLES.get(id(code))
@@ -142,9 +147,11 @@ def find(frame: FrameType | None) -> Site:
                 if derived is None:
                     derived = _derivation(code.co_name)
         elif role is Role.CALL or role is Role.AHEAD:
-            return Site(_call(frame, role), derived, program, lowered, jaxpr)
+            return Site(_call(frame, role), derived, program, lowered, jaxpr, traced)
         elif role is Role.BOUNDARY:
             break
+        elif role is Role.BINDING:
+            traced = True
         elif role is Role.LOWERING:
             jaxpr = frame.f_locals.get("jaxpr")
         elif role is Role.PROGRAM:

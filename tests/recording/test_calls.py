@@ -84,6 +84,37 @@ def test_an_eager_gradient_has_a_forward_and_a_backward_program(record: Record) 
     assert backward.function.name == "energy"
 
 
+def test_the_trace_of_a_rule_under_an_eager_gradient_is_not_the_functions(record: Record) -> None:
+    def halve(apply: Any, x: Any) -> Any:
+        return x / 2
+
+    def solved(x: Any) -> Any:
+        return jax.lax.custom_linear_solve(lambda x: 2.0 * x, x, halve, symmetric=True)
+
+    @jax.custom_vjp
+    def rule(x: Any) -> Any:
+        return solved(x)
+
+    rule.defvjp(lambda x: (solved(x), None), lambda _, pulled: (solved(pulled),))
+
+    @jax.jit
+    def solve(x: Any) -> Any:
+        return rule(x * 3)
+
+    x = np.ones(3, np.float32)
+
+    def program() -> None:
+        solve(x)
+        _, pull = jax.vjp(solve, x)
+        pull(x)
+
+    called, forward, backward = (m for m in record(program) if m.function.name == "solve")
+    assert set(called.stages) == ALL
+    assert set(forward.stages) == set(backward.stages) == {Stage.LOWER, Stage.COMPILE}
+    assert (forward.derived, backward.derived) == ("forward", "backward")
+    assert backward.parent == forward.id
+
+
 def test_a_backward_program_after_a_forward_hit_has_no_parent(record: Record) -> None:
     @jax.jit
     def scale(x: Any) -> Any:
