@@ -73,7 +73,7 @@ class Names:
         if verdict.cause is Cause.EAGER_OP:
             return None
         function = _written(miss)
-        if function.kind is Kind.OP or (function.library and miss.nested):
+        if function.kind is Kind.OP or (function.in_library and miss.nested):
             return None
         file = "__main__" if function.site.startswith("<cell>") else self.file(function.file)
         name = clean(function.qualname, None)

@@ -123,7 +123,7 @@ class Function(NamedTuple):
     receiver: Receiver | None = None
     source: str | None = None
     """The user's source text, bounded; None where there is none."""
-    library: bool = False
+    in_library: bool = False
     """Written in an installed package: nothing there is the user's to change."""
     reads: tuple[tuple[str, Value], ...] = ()
     """What it would read from outside when it was traced, as it stood then: globals and
@@ -148,7 +148,7 @@ class CallSite(NamedTuple):
     line: int
     function: str
     source: str | None
-    library: bool
+    in_library: bool
     """True where no frame of the user's own code was found."""
 
 
@@ -182,7 +182,7 @@ class Frame(NamedTuple):
     function: str
     first_line: int
     """Of the function."""
-    library: bool
+    in_library: bool
 
 
 Stack: TypeAlias = tuple[Frame, ...]

@@ -95,7 +95,7 @@ class Functions:
             wrappers=tuple(found.wrappers),
             receiver=receiver,
             source=definition.source,
-            library=owner(definition.file) is Owner.LIBRARY,
+            in_library=owner(definition.file) is Owner.LIBRARY,
             reads=self._reads.of(base, *receivers) if traced else (),
         )
 

@@ -89,13 +89,13 @@ def call_site(frame: FrameType | None) -> CallSite | None:
         match owner(frame.f_code.co_filename):
             # `%time` has a frame of its own; around it is the line of the cell.
             case Owner.USER if not _is_of_magic(frame):
-                return _call_site(frame, library=False)
+                return _call_site(frame, in_library=False)
             case Owner.LIBRARY if library is None:
                 library = frame
             case _:
                 pass
         frame = frame.f_back
-    return None if library is None else _call_site(library, library=True)
+    return None if library is None else _call_site(library, in_library=True)
 
 
 def _is_of_magic(frame: FrameType) -> bool:
@@ -103,17 +103,17 @@ def _is_of_magic(frame: FrameType) -> bool:
     return code.co_name.startswith("<") and is_timed(code.co_filename)
 
 
-def _call_site(frame: FrameType, *, library: bool) -> CallSite:
-    return site_of_line(frame.f_code, frame.f_lineno or frame.f_code.co_firstlineno, library)
+def _call_site(frame: FrameType, *, in_library: bool) -> CallSite:
+    return site_of_line(frame.f_code, frame.f_lineno or frame.f_code.co_firstlineno, in_library)
 
 
-def site_of_line(code: CodeType, line: int, library: bool = False) -> CallSite:
+def site_of_line(code: CodeType, line: int, in_library: bool = False) -> CallSite:
     """A line of a function."""
     known = _call_sites.get((code.co_filename, line))
     if known is not None and known.function == code.co_qualname:
         return known
     file = code.co_filename
-    found = CallSite(shown(file), line, code.co_qualname, source_line(file, line), library)
+    found = CallSite(shown(file), line, code.co_qualname, source_line(file, line), in_library)
     if is_cell(file):  # the next run of it has another number, and may have the same file
         return found
     if len(_call_sites) > 10_000:

@@ -35,7 +35,7 @@ def place(listing: Listing, index: int) -> Frame | None:
 
 def own_frame(stack: Stack) -> Frame | None:
     """The innermost frame of the user's own code, else the innermost of a library."""
-    return next((frame for frame in stack if not frame.library), stack[0] if stack else None)
+    return next((frame for frame in stack if not frame.in_library), stack[0] if stack else None)
 
 
 def changed_pairs(old: Listing, new: Listing, hunk: Hunk) -> list[tuple[int | None, int | None]]:

@@ -52,7 +52,7 @@ def _annotation(view: View, group: Group) -> str:
 
 def _place(verdict: Verdict) -> tuple[str | None, int | None]:
     site, function = verdict.miss.call_site, verdict.miss.function
-    if site is not None and not site.library:
+    if site is not None and not site.in_library:
         return site.file, site.line
     return function.file, function.line
 

@@ -117,7 +117,7 @@ def miss_report(view: View, verdict: Verdict, *, keys: bool = False) -> Object:
             "line": site.line,
             "function": site.function,
             "source": site.source,
-            "library": site.library,
+            "library": site.in_library,
         },
         "parent": miss.parent,
         # Under an eager transform, the call's own program is the call's.

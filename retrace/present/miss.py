@@ -36,7 +36,7 @@ def show(view: View, verdict: Verdict, *, width: int = 80, paint: Paint = plain)
             at = place(called.file, called.line, view.bases)
             if called.function and not called.function.startswith("<"):
                 at += f" in {clean(called.function)}"
-            facts.append(Line(label, (f"{at}{' (a library)' if called.library else ''}",)))
+            facts.append(Line(label, (f"{at}{' (a library)' if called.in_library else ''}",)))
             if called.source:
                 facts.append(Line("", (clean(called.source.strip(), 100),)))
     if miss.parent is not None:

@@ -52,7 +52,7 @@ class View:
             self.own[miss.id] = miss.seconds
             self.missed[miss.run] = None
             self._named.setdefault(words.name(miss.function), {})[origin] = seen[origin]
-            if (site := miss.call_site) is not None and not site.library:
+            if (site := miss.call_site) is not None and not site.in_library:
                 called.add(site.file)
         for verdict in verdicts:
             outer = self.enclosing(verdict.miss)

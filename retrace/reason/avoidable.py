@@ -61,7 +61,7 @@ def of_library(cause: Cause, miss: Miss) -> bool:
     Whether the user holds what it is made from, or the library keeps it to itself,
     cannot be seen.
     """
-    return miss.function.library and cause in rules.OF_FUNCTION
+    return miss.function.in_library and cause in rules.OF_FUNCTION
 
 
 def partial_batch(changes: tuple[Change, ...]) -> bool:

@@ -113,7 +113,7 @@ def _static(evidence: Evidence) -> Fix:
         return Fix("compare-by-value", text)
     if own and _is_function(own[0]):
         text = f"make {name} once, outside the loop, and pass that same object at every call."
-        if evidence[0].function.library:
+        if evidence[0].function.in_library:
             package = _package(evidence[0].function.file)
             text = f"{text[:-1]}; where {package} makes it, report it there."
         return Fix("reuse-object", text)

@@ -40,7 +40,7 @@ def _tiny_programs(verdicts: Iterable[Verdict]) -> Verdicts:
     lines: dict[tuple[str, str, int], Verdicts] = {}
     for verdict in verdicts:
         site = verdict.miss.call_site
-        if verdict.cause is Cause.EAGER_OP and site is not None and not site.library:
+        if verdict.cause is Cause.EAGER_OP and site is not None and not site.in_library:
             lines.setdefault((verdict.miss.run, site.file, site.line), []).append(verdict)
     return [verdict for line in lines.values() if len(line) >= _TINY for verdict in line]
 

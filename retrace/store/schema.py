@@ -86,14 +86,14 @@ def encode_function(function: Function) -> dict[str, JSON]:
         fields["receiver"] = [receiver.type, receiver.object, receiver.equal, receiver.value]
     if function.source is not None:
         fields["source"] = function.source
-    if function.library:
+    if function.in_library:
         fields["library"] = True
     return fields
 
 
 def encode_call_site(site: CallSite) -> list[JSON]:
     """A call site part."""
-    return [site.file, site.line, site.function, site.source, site.library]
+    return [site.file, site.line, site.function, site.source, site.in_library]
 
 
 def encode_run(run: Run) -> dict[str, JSON]:
@@ -199,7 +199,7 @@ def decode_function(fields: Any) -> Function:
         wrappers=tuple(map(_text, fields.get("wrappers", ()))),
         receiver=_receiver(fields.get("receiver")),
         source=_text_or_none(fields.get("source")),
-        library=bool(fields.get("library", False)),
+        in_library=bool(fields.get("library", False)),
         reads=_values(fields.get("reads", ())),
     )
 

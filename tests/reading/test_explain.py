@@ -194,7 +194,7 @@ def test_another_static_value_than_the_omitted_default_is_another_value() -> Non
 
 def test_what_a_library_makes_anew_is_the_librarys() -> None:
     file = "/lib/site-packages/optax/base.py"
-    first, again = (function(n, library=True, file=file) for n in (1, 2))
+    first, again = (function(n, in_library=True, file=file) for n in (1, 2))
     _, verdict = verdicts(call(function=first), call(function=again))
     assert (verdict.cause, verdict.avoidable) == ("function-redefined", "maybe")
     assert verdict.fix is not None and "optax" in verdict.fix.text
@@ -362,7 +362,7 @@ def test_processes_have_histories_of_their_own() -> None:
 
 
 OP = function(1, Kind.OP, name="concatenate")
-LINE = CallSite("t.py", 7, "<module>", None, library=False)
+LINE = CallSite("t.py", 7, "<module>", None, in_library=False)
 
 
 def test_eager_operations_are_eager_whatever_changed() -> None:

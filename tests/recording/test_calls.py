@@ -330,7 +330,7 @@ def test_an_eager_operation_is_placed_at_the_users_line(record_all: Record) -> N
         jnp.concatenate([value, value])
 
     (miss,) = [m for m in record_all(program) if m.function.jax_name == "concatenate"]
-    assert miss.call_site is not None and not miss.call_site.library
+    assert miss.call_site is not None and not miss.call_site.in_library
     assert miss.call_site.source == "jnp.concatenate([value, value])"
     assert miss.function.kind == "op"
 

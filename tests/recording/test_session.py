@@ -175,7 +175,7 @@ def test_an_unknown_jax_is_recorded_with_public_events_alone(tmp_path: Path) -> 
     misses = [miss for miss in recording.misses if Stage.COMPILE in miss.stages]
     assert len(misses) == 2
     assert {miss.function.name for miss in misses} <= {"<lambda>", "<unknown>"}
-    assert all(miss.call_site is not None and not miss.call_site.library for miss in misses)
+    assert all(miss.call_site is not None and not miss.call_site.in_library for miss in misses)
 
 
 def _unknown_jax(tmp_path: Path) -> Path:

@@ -38,7 +38,7 @@ def test_a_module_of_nnx_is_told_by_its_fields(record: Record) -> None:
         train(model, optimizer, X)
 
     miss = record(program)[-1]
-    assert (miss.function.name, miss.function.library) == ("train", False)
+    assert (miss.function.name, miss.function.in_library) == ("train", False)
     assert {leaf.path for leaf in miss.key.leaves} >= {
         "model.kernel",
         "model.bias",
@@ -131,7 +131,7 @@ def test_the_users_function_behind_a_librarys(record: Record, library: ModuleTyp
 
     found = record(program)
     assert [miss.function.name for miss in found] == ["policy", "policy"]
-    assert not any(miss.function.library for miss in found)
+    assert not any(miss.function.in_library for miss in found)
     del sys.modules["twins"]
 
 
