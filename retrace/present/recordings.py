@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeAlias
 
 from retrace.causes import Cause
 from retrace.model import Miss, PersistentCache
-from retrace.present.tally import Totals
+from retrace.present.tally import Tally
 from retrace.present.view import View
 from retrace.present.words import clean, count, name, seconds, times
 
@@ -26,7 +26,7 @@ class _Row(NamedTuple):
 def difference(old: View, new: View, width: int = 80) -> str:
     """What the second recording has more, or less, by function and cause."""
     before, after = _rows(old), _rows(new)
-    totals = Totals.of(old), Totals.of(new)
+    totals = Tally.of(old).totals, Tally.of(new).totals
     said = " -> ".join(
         f"{count(total.misses, 'miss', 'misses')}, {seconds(total.all_seconds)}"
         for total in totals

@@ -25,13 +25,6 @@ class Totals:
     avoidable: int = 0
     avoidable_seconds: float = 0.0
 
-    @classmethod
-    def of(cls, view: View, verdicts: Sequence[Verdict] | None = None) -> Self:
-        """Those of all misses, or of some."""
-        total = cls()
-        total.add(view, view.verdicts if verdicts is None else verdicts)
-        return total
-
     def add(self, view: View, verdicts: Sequence[Verdict]) -> None:
         """Take in misses of processes that were not counted yet."""
         self.misses += len(verdicts)

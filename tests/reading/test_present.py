@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from retrace.causes import Cause
 from retrace.model import Change, Component, Key, Kind, Miss, Recording, Stage, Verdict
 from retrace.present import layout, machine, markdown, miss, sentences, terminal
-from retrace.present.tally import Tally, Totals
+from retrace.present.tally import Tally
 from retrace.present.view import View
 from retrace.reason.verdict import judge
 from tests.reading.story import (
@@ -184,7 +184,7 @@ def test_a_backward_program_is_no_part_of_its_parents_seconds() -> None:
     story = Story()
     call = story.miss(TRAIN_STEP, X, at(88, ""), (1.0, 1.0, 1.0))
     story.miss(TRAIN_STEP, X, at(88, ""), (None, 2.0, 3.0), parent=call.id, derived="backward")
-    assert Totals.of(story.view()).all_seconds == 8.0
+    assert Tally.of(story.view()).totals.all_seconds == 8.0
 
 
 def test_avoidable_seconds_count_what_is_nested_once() -> None:
@@ -193,7 +193,7 @@ def test_avoidable_seconds_count_what_is_nested_once() -> None:
         key = Key((array("x", "float32", weak=number == 0),))
         outer = story.miss(TRAIN_STEP, key, at(88, ""), (2.0, 1.0, 1.0))
         story.miss(LOSS, key, at(47, ""), (1.0,), parent=outer.id, nested=True)
-    total = Totals.of(story.view())
+    total = Tally.of(story.view()).totals
     assert (total.avoidable, total.avoidable_seconds) == (2, 4.0)
 
 
