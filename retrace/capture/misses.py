@@ -112,8 +112,10 @@ class Misses:
         function = _operation(function, site, bodies)
         number = marked(interface)
         if number is not None:
-            # It began when its body was traced.
+            # It began when its body was traced. What JAX's function runs after it, as `cg`
+            # runs a `cond` and then a `while_loop`, is an operation of its own.
             mark(call.frame, number)
+            mark(interface, None)
             self._journal.replace(number, function, key, fields)
             return number
         number = next(self._numbers)

@@ -240,8 +240,8 @@ def _call(frame: FrameType, role: Role) -> Call | None:
     )
 
 
-def mark(frame: FrameType, number: int) -> None:
-    """Leave the number of its miss with a call that is being served."""
+def mark(frame: FrameType, number: int | None) -> None:
+    """Leave the number of its miss with a call that is being served; None for no more."""
     frame.f_locals[_MARK] = number
 
 

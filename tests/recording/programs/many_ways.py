@@ -43,6 +43,14 @@ jax.lax.scan(body, np.float32(0), values)
 jax.lax.cond(True, lambda x: x + 1, lambda x: x - 1, values)
 
 
+def product(x):
+    """Twice its argument; `cg` runs the `cond`, and then a `while_loop` with another."""
+    return jax.lax.cond(x[0] > 9, lambda x: x, lambda x: 2 * x, x)
+
+
+jax.scipy.sparse.linalg.cg(product, values)
+
+
 @functools.partial(jax.jit, static_argnames="power")
 def raised(x, power):
     if power > 2:
