@@ -6,24 +6,29 @@ environment alone, and acts on it where it imports retrace, or, with `--children
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import shutil
+import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from retrace.failure import contain
 from retrace.model import Run
 
+try:
+    import _posixsubprocess
+except ImportError:  # where there is no such thing, nothing is counted
+    _posixsubprocess = None
+
 STARTER = Path(__file__).parent / "starter"
 """What the interpreter of a child finds first with `--children`."""
 
-_EVENTS = frozenset(("subprocess.Popen", "os.posix_spawn", "open"))
-_LAUNCHERS = frozenset(("multiprocessing.popen_spawn_posix", "multiprocessing.popen_forkserver"))
 _caller = sys._getframe  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
 _PYTHON = re.compile(r"(python|pypy)[\d.]*[a-z]?(\.exe)?")
 _DEAF = frozenset("IES")
@@ -54,8 +59,11 @@ class Children:
             # Of the system alone: what the program sees in `os.environ` stays as it was.
             for name, value in told.items():
                 os.putenv(name, value)
-        # A hook can never be taken out again; this process ends with what it watches.
-        sys.addaudithook(self._audited)
+        # They are left there: this process ends with what it watches.
+        for owner, name in ((_posixsubprocess, "fork_exec"), (subprocess, "_fork_exec")):
+            self._watch(owner, name, self._count_executed)
+        for name in ("posix_spawn", "posix_spawnp"):
+            self._watch(os, name, self._count)
 
     def unrecorded(self, runs: Iterable[Run]) -> str | None:
         """What to say of the children that were not recorded; None where there are none.
@@ -87,31 +95,55 @@ class Children:
             "where they use jax, pass --children"
         )
 
-    def _audited(self, event: str, arguments: tuple[Any, ...]) -> None:
-        if event not in _EVENTS or (event == "open" and type(arguments[0]) is not int):
+    def _watch(self, owner: Any, name: str, count: Callable[..., None]) -> None:
+        # An audit hook would be told of these by Python itself, and of each `id()` too,
+        # which then takes seven times as long.
+        start = getattr(owner, name, None)
+        if start is None:
             return
-        if os.getpid() != self._process:
-            return
-        # What fails here would keep the program from starting it.
-        contain(self._fail, self._count, event, arguments, _caller(1))
+
+        @functools.wraps(start)
+        def starting(*args: Any, **options: Any) -> Any:
+            if os.getpid() == self._process:
+                # What fails here would keep the program from starting it.
+                contain(self._fail, count, *args)
+            return start(*args, **options)
+
+        setattr(owner, name, starting)
 
     def _fail(self, error: Exception) -> None:
         self._failures[type(error).__name__] += 1
 
-    def _count(self, event: str, arguments: tuple[Any, ...], frame: Any) -> None:
-        caller = frame.f_globals.get("__name__")
-        if event == "open":
-            # multiprocessing starts processes without a word; then it writes to them.
-            if caller in _LAUNCHERS:
-                flags = sys.flags
-                deaf = flags.isolated or flags.ignore_environment or flags.no_site
-                self._started[sys.executable, bool(deaf)] += 1
-        elif event == "subprocess.Popen":
-            executable, line, _, environment = arguments
-            self._started[os.fsdecode(executable), _is_deaf(line, environment)] += 1
-        elif caller != "subprocess":
-            executable, line, environment = arguments
-            self._started[os.fsdecode(executable), _is_deaf(line, environment)] += 1
+    def _count(self, executable: Any, line: Sequence[Any], environment: Any, *_: Any) -> None:
+        self._started[os.fsdecode(executable), _is_deaf(line, environment)] += 1
+
+    def _count_executed(
+        self, line: Sequence[Any], executables: Sequence[Any], *others: Any
+    ) -> None:
+        command = os.fsdecode(line[-1])
+        if "multiprocessing.resource_tracker" in command:
+            return
+        if "multiprocessing.forkserver" in command:
+            self._forkserver_starts()
+            return
+        found = next(filter(os.path.exists, executables), executables[0])
+        environment = others[3] and [item.partition(b"=")[0] for item in others[3]]
+        self._count(found, line, environment)
+
+    def _forkserver_starts(self) -> None:
+        server = sys.modules["multiprocessing.forkserver"]
+        frame = _caller(1)
+        while frame is not None and frame.f_code.co_name != "connect_to_new_process":
+            frame = frame.f_back
+        if frame is not None:
+            self._count_forked()
+        if not hasattr(server.connect_to_new_process, "__wrapped__"):
+            self._watch(server, "connect_to_new_process", self._count_forked)
+
+    def _count_forked(self, *_: Any) -> None:
+        flags = sys.flags
+        deaf = flags.isolated or flags.ignore_environment or flags.no_site
+        self._started[sys.executable, bool(deaf)] += 1
 
 
 def _processes(number: int) -> str:
