@@ -131,13 +131,12 @@ class Misses:
         interface = interface_frame(caller)
         if not writers or interface is None:
             return None
+        if (number := marked(interface)) is not None:
+            return number
         given = body_functions(interface)
         # `fori_loop`, `map` and others wrap the user's body in one of JAX's own.
         if is_internal(traced) and not (given and is_of_lax(interface.f_code)):
             return None
-        number = marked(interface)
-        if number is not None:
-            return number
         site = call_site(interface)
         bodies = [self._functions.describe(body) for body in given or (traced,)]
         name = interface.f_code.co_qualname.split(".")[0]

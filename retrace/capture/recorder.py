@@ -72,6 +72,7 @@ class Recorder:
         if number is not None:
             trace.number = number
             trace.ahead = call is not None and call.ahead
+            trace.body = call is None
             running.append(Running(number, Stage.TRACE))
 
     def trace_ended(self, trace: Trace, seconds: float) -> None:
@@ -86,7 +87,8 @@ class Recorder:
         if trace.result is not None:
             jaxpr = trace.result[0]
             self._by_jaxpr.put(jaxpr, trace.number)
-            at_once = AHEAD if trace.ahead else NESTED if self._thread.running else 0
+            few = NESTED if self._thread.running or trace.body else 0
+            at_once = AHEAD if trace.ahead else few
             self._programs.add(trace.number, jaxpr, at_once)
         if self._thread.running or trace.raised is not None or trace.ahead:
             self._write_held()

@@ -17,7 +17,17 @@ traceback_util.register_exclusion(__file__)
 class Trace:
     """One look into JAX's tracing cache, and what came of it."""
 
-    __slots__ = ("ahead", "caller", "function", "given", "number", "raised", "result", "started")
+    __slots__ = (
+        "ahead",
+        "body",
+        "caller",
+        "function",
+        "given",
+        "number",
+        "raised",
+        "result",
+        "started",
+    )
 
     def __init__(self, function: object, caller: FrameType, given: tuple[Any, ...]) -> None:
         self.function = function
@@ -28,6 +38,8 @@ class Trace:
         """What the observer makes of it; None where it is no miss of its own."""
         self.ahead = False
         """Whether no lowering need follow."""
+        self.body = False
+        """Whether of an eager operation, which is lowered as another program, if at all."""
         self.result: Any = None
         self.raised: BaseException | None = None
 

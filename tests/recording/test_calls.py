@@ -324,6 +324,24 @@ def test_a_body_that_jax_wraps_is_traced_in_its_operation(
     assert miss.inner >= 3
 
 
+@pytest.mark.skipif(
+    jax.__version_info__ < (0, 9), reason="this JAX traces bodies outside of its trace function"
+)
+def test_what_jax_traces_beside_the_users_body_is_in_the_operation(record_all: Record) -> None:
+    def product(x: Any) -> Any:
+        return 2.0 * x
+
+    b = np.ones(5, np.float32)
+
+    def solve(b: Any) -> Any:
+        return jax.scipy.sparse.linalg.cg(product, b)[0]
+
+    # Here `cg` gives JAX a body of its own, which traces much, besides the user's.
+    misses = record_all(lambda: jax.jvp(solve, (b,), (b,)))
+    (operation,) = [miss for miss in misses if miss.function.name == "product"]
+    assert operation.inner > 10
+
+
 def test_an_eager_operation_is_placed_at_the_users_line(record_all: Record) -> None:
     def program() -> None:
         value = np.ones((3, 11), np.float32)
