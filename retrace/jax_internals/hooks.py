@@ -272,12 +272,18 @@ class Hooks:
     def _observe_traces(self, cached: Any) -> TraceProxy:
         return TraceProxy(cached, self, self._installation)
 
-    def enter_trace(self, given: tuple[Any, ...], caller: FrameType) -> Trace:
+    def enter_trace(self, given: tuple[Any, ...], caller: FrameType) -> Trace | None:
+        return contain(self._fail, self._enter, given, caller)
+
+    def exit_trace(self, trace: Trace) -> None:
+        self.guarded(self._exit, trace)
+
+    def _enter(self, given: tuple[Any, ...], caller: FrameType) -> Trace:
         trace = Trace(_unwrapped(given[0] if given else None), caller, given)
         self._thread.traces.append(trace)
         return trace
 
-    def exit_trace(self, trace: Trace) -> None:
+    def _exit(self, trace: Trace) -> None:
         traces = self._thread.traces
         while traces and traces.pop() is not trace:
             pass

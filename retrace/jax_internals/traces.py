@@ -56,6 +56,8 @@ class TraceProxy:
         if not self._hooks.is_current(self._installation):
             return self.__wrapped__(*args, **kwargs)
         trace = self._hooks.enter_trace((*args, *kwargs.values()), sys._getframe(1))
+        if trace is None:
+            return self.__wrapped__(*args, **kwargs)
         try:
             trace.result = result = self.__wrapped__(*args, **kwargs)
             return result

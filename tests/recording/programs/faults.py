@@ -28,6 +28,8 @@ PACKAGE = Path(str(capture.__file__)).parent.parent
 ROOMS = ("capture/", "jax_internals/", "store/writer.py", "store/sinks.py")
 NOT_INSIDE = ("jax_internals/hooks.py", "jax_internals/traces.py", "capture/session.py")
 """The guard itself with what stands around it, and what users call by name."""
+GUARDED = frozenset(("Hooks._enter", "Hooks._on_real_trace", "Trace.__init__", "_unwrapped"))
+"""What the guard stands around in these."""
 THE_GUARD = ("_guard", "_run", "_next")
 """What carries the guard to a thread of our own."""
 
@@ -106,7 +108,11 @@ _alive: list[object] = []
 
 def _place(code: CodeType) -> str | None:
     place = code.co_filename.removeprefix(f"{PACKAGE}/")
-    if place == code.co_filename or not place.startswith(ROOMS) or place in NOT_INSIDE:
+    if (
+        place == code.co_filename
+        or not place.startswith(ROOMS)
+        or (place in NOT_INSIDE and code.co_qualname not in GUARDED)
+    ):
         return None
     return None if code.co_name in THE_GUARD else f"{place} {code.co_qualname}"
 
