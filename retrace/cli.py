@@ -244,6 +244,10 @@ app.command()(commands.diff)
 
 def main() -> NoReturn:
     """Run the command line of this process, and exit."""
+    if os.environ.get("RETRACE") == "1":
+        from retrace.live import dismiss
+
+        dismiss()
     try:
         # typer is done before a program is launched: its handling of interrupts and
         # of errors would stand between the program and the interpreter.
@@ -297,6 +301,10 @@ def _launch(program: list[str], module: str | None, kept: _Kept, *, quiet: bool)
         from retrace.capture.arrival import stop
 
         stop()
+        if out is None and not (kept.children or children.unrecorded([])):
+            from retrace.store.place import discard
+
+            discard(directory)
         if not quiet:
             _summarise(directory, children, newest=out is None)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import functools
 import os
 import sys
@@ -185,11 +186,26 @@ def uninstall() -> None:
         _installed = None
 
 
+def dismiss() -> None:
+    """Undo what `RETRACE=1` began: a command of ours does not record itself."""
+    if _installed is not None:
+        from retrace.store.place import discard
+
+        directory = _installed
+        uninstall()
+        _ended.remove(directory)
+        discard(directory)
+
+
 def _place(dir: str | os.PathLike[str] | None = None) -> Path:
-    from retrace.store.place import create
+    from retrace.store.place import create, discard
 
     named = dir if dir is not None else os.environ.get("RETRACE_DIR")
-    return create(None if named is None else Path(named), append=dir is None)
+    if named is not None:
+        return create(Path(named), append=dir is None)
+    directory = create()
+    atexit.register(discard, directory, os.getpid())
+    return directory
 
 
 def jit(fun: Callable[..., Any] | None = None, /, **options: Any) -> Any:

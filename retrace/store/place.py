@@ -6,6 +6,7 @@ import errno
 import os
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -75,6 +76,18 @@ def create(out: Path | None = None, *, force: bool = False, append: bool = False
             f"cannot write a recording to {directory} ({reason.lower()}): "
             "name a directory that can be written to with --out DIR"
         ) from error
+
+
+def discard(directory: Path, process: int | None = None) -> None:
+    """Remove the directory of a recording to which nothing was written.
+
+    Args:
+        directory: stays where anything lies in it.
+        process: that made it; a child that it forked leaves it alone.
+    """
+    if process in (None, os.getpid()):
+        with suppress(OSError):
+            directory.rmdir()
 
 
 def recordings(root: Path = ROOT) -> Iterator[Path]:

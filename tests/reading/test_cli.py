@@ -379,6 +379,28 @@ def test_a_program_without_jax_is_told(tmp_path: Path) -> None:
     done = retrace("run", "plain.py", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (0, "1\n")
     assert done.stderr == "retrace: the program never imported jax: there was nothing to record\n"
+    assert not recordings(tmp_path)
+
+
+def recordings(folder: Path) -> list[Path]:
+    return [entry for entry in (folder / ".retrace").glob("*") if entry.is_dir()]
+
+
+@pytest.mark.parametrize("program", ["import jax", "import retrace, jax"])
+def test_one_recording_where_the_environment_asks_for_one_too(
+    program: str, tmp_path: Path
+) -> None:
+    (tmp_path / "train.py").write_text(f"{program}; jax.jit(lambda x: x)(1.0)")
+    recorded = {"RETRACE": "1", "JAX_PLATFORMS": "cpu"}
+    assert retrace("run", "train.py", cwd=tmp_path, **recorded).returncode == 0
+    assert retrace("report", cwd=tmp_path, **recorded).returncode == 0
+    assert len(recordings(tmp_path)) == 1
+
+
+def test_what_never_imports_jax_leaves_no_recording(tmp_path: Path) -> None:
+    program = [sys.executable, "-c", "import retrace, os; os.fork() and os.wait()"]
+    subprocess.run(program, cwd=tmp_path, env=environment(RETRACE="1"), check=True)
+    assert (tmp_path / ".retrace").exists() and not recordings(tmp_path)
 
 
 def test_quiet_says_nothing(tmp_path: Path) -> None:
