@@ -18,9 +18,9 @@ from retrace.jax_internals import shardings
 from retrace.jax_internals.calls import (
     MISSING,
     Site,
+    derived_from,
     find,
     is_clean,
-    is_derivation,
     is_parallel,
     is_served,
     is_staging,
@@ -61,7 +61,11 @@ class Recorder:
             # With nothing running it belongs to an eager operation that is still to come.
             self.inner_trace()
             return
-        if is_derivation(trace):
+        if (source := derived_from(trace)) is not None:
+            if not running:
+                # What runs there, such as the rules of a `custom_vjp`, traces for the program
+                # that is derived, whose miss is still to come.
+                self._thread.deriving.append((trace, source))
             return
         if call is not None:
             number = call.number
@@ -78,6 +82,9 @@ class Recorder:
     def trace_ended(self, trace: Trace, seconds: float) -> None:
         """The trace returned or raised."""
         if trace.number is None:
+            deriving = self._thread.deriving
+            if deriving and deriving[-1][0] is trace:
+                deriving.pop()
             return
         fields = self._ended(self._pop(trace.number, Stage.TRACE), Stage.TRACE, seconds)
         if trace.raised is not None:
@@ -97,6 +104,8 @@ class Recorder:
         """A trace of JAX's own, inside whatever runs."""
         if running := self._thread.running:
             running[-1].inner += 1
+        elif deriving := self._thread.deriving:
+            self._thread.derived[deriving[-1][1]] += 1
 
     def stage_started(self, stage: Stage, name: str, frame: FrameType) -> None:
         """JAX begins to lower or to compile."""
@@ -244,6 +253,9 @@ class Recorder:
         bare = name.removeprefix("jit(").removesuffix(")")
         writers = self.journal.writers_of(parent)
         number = self.misses.of_derived(site, bare, source, fields, writers)
+        inner = self._thread.derived.pop(source or "", 0)
+        if number is not None and inner:
+            self._hold(number, {"inner": inner})
         if number is not None and site.jaxpr is not None:
             self._programs.add(number, site.jaxpr)
         return number

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import sys
 import threading
+from collections import Counter
 from typing import Any, TypeAlias
 
 from retrace.jax_internals.disk_cache import Lookup
+from retrace.jax_internals.traces import Trace
 from retrace.model import Stage
 
 Held: TypeAlias = tuple[int, dict[str, Any]] | None
@@ -38,3 +40,7 @@ class Underway(threading.local):
         """What is known of the miss under way and not written yet."""
         self.forward: dict[str, int] = {}
         """Calls under an eager transform whose backward program may follow, by function."""
+        self.deriving: list[tuple[Trace, str]] = []
+        """The traces by which JAX derives a program outside of all misses, and from what."""
+        self.derived: Counter[str] = Counter()
+        """Traces of JAX's own inside them, until the program is lowered."""

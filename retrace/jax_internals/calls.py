@@ -163,21 +163,25 @@ def find(frame: FrameType | None) -> Site:
     return Site(None, derived, program, lowered, jaxpr)
 
 
-def is_derivation(trace: Trace) -> bool:
-    """Whether JAX traces a function of its own under the name of another: a jvp, a transpose.
+def derived_from(trace: Trace) -> str | None:
+    """What JAX derives a program from, where it traces a function of its own: a jvp, a transpose.
 
-    It makes them of a trace that it has; the function that is named does not run. It does
-    where an operation with a body wraps that: `fori_loop`, `map`, `reduce_window`.
+    It makes them of a trace that it has, whose name they have; the function that is named
+    does not run. It does where an operation with a body wraps that: `fori_loop`, `map`,
+    `reduce_window`.
     """
     function = trace.function
     if type(function) is not FunctionType or "__wrapped__" in function.__dict__:
-        return False
+        return None
     code = function.__code__
     if not code.co_filename.startswith(_FOLDER) or is_of_lax(code):
-        return False
-    sources = [getattr(given, "func_src_info", None) for given in trace.given or ()]
+        return None
     own = f" at {code.co_filename}:{code.co_firstlineno}"
-    return any(isinstance(source, str) and not source.endswith(own) for source in sources)
+    for given in trace.given or ():
+        source = getattr(given, "func_src_info", None)
+        if isinstance(source, str) and not source.endswith(own):
+            return source
+    return None
 
 
 def is_of_lax(code: CodeType) -> bool:

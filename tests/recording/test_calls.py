@@ -115,6 +115,25 @@ def test_the_trace_of_a_rule_under_an_eager_gradient_is_not_the_functions(record
     assert backward.parent == forward.id
 
 
+@pytest.mark.skipif(
+    jax.__version_info__ < (0, 11), reason="this JAX transposes outside of its trace function"
+)
+def test_what_a_rule_traces_backwards_is_in_the_backward_program(record_all: Record) -> None:
+    @jax.custom_vjp
+    def rule(x: Any) -> Any:
+        return x
+
+    rule.defvjp(lambda x: (x, None), lambda _, pulled: (jnp.cos(pulled) * jnp.sin(pulled),))
+
+    @jax.jit
+    def scale(x: Any) -> Any:
+        return rule(x) * 2
+
+    misses = record_all(lambda: jax.grad(scale)(np.float32(1)))
+    (backward,) = [miss for miss in misses if miss.derived == "backward"]
+    assert backward.inner == 3
+
+
 def test_a_backward_program_after_a_forward_hit_has_no_parent(record: Record) -> None:
     @jax.jit
     def scale(x: Any) -> Any:
