@@ -8,6 +8,7 @@ from typing import Any
 
 from retrace.capture.function import is_internal, unwrap_plain
 from retrace.capture.place import Owner, owner
+from retrace.jax_internals.calls import marked
 
 _JAXPRS = ("ClosedJaxpr", "Jaxpr")
 
@@ -38,6 +39,18 @@ def interface_frame(frame: FrameType | None) -> FrameType | None:
             outermost = frame
         frame = frame.f_back
     return outermost
+
+
+def operation_around(frame: FrameType | None) -> int | None:
+    """The number of the operation whose body was traced, and whose call is still to come."""
+    while frame is not None:
+        if (interface := interface_frame(frame)) is None:
+            frame = frame.f_back
+            continue
+        if (number := marked(interface)) is not None:
+            return number
+        frame = interface.f_back
+    return None
 
 
 def body_functions(interface: FrameType) -> tuple[Any, ...]:

@@ -12,6 +12,7 @@ from retrace.capture.function import is_internal
 from retrace.capture.journal import Journal
 from retrace.capture.misses import Misses, program_leaves, source_of_call, source_of_program
 from retrace.capture.numbers import Numbers
+from retrace.capture.operation import operation_around
 from retrace.capture.programs import AHEAD, NESTED, Programs
 from retrace.capture.running import Running, Underway
 from retrace.jax_internals import shardings
@@ -58,8 +59,7 @@ class Recorder:
         # there, such as the rule of a `custom_vjp`: what these trace is not the call's own.
         call = None if site.traced else site.call
         if (running or is_staging()) and (call is None or is_internal(trace.function)):
-            # With nothing running it belongs to an eager operation that is still to come.
-            self.inner_trace()
+            self.inner_trace(trace.caller)
             return
         if (source := derived_from(trace)) is not None:
             if not running:
@@ -100,12 +100,14 @@ class Recorder:
         if self._thread.running or trace.raised is not None or trace.ahead:
             self._write_held()
 
-    def inner_trace(self) -> None:
+    def inner_trace(self, frame: FrameType | None) -> None:
         """A trace of JAX's own, inside whatever runs."""
         if running := self._thread.running:
             running[-1].inner += 1
         elif deriving := self._thread.deriving:
             self._thread.derived[deriving[-1][1]] += 1
+        elif (number := operation_around(frame)) is not None:
+            self._hold(number, {"inner": 1})
 
     def stage_started(self, stage: Stage, name: str, frame: FrameType) -> None:
         """JAX begins to lower or to compile."""

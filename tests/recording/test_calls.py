@@ -22,6 +22,9 @@ from retrace.reason.verdict import judge
 from tests.recording.conftest import Record
 
 ALL = {Stage.TRACE, Stage.LOWER, Stage.COMPILE}
+BODIES_SEEN = pytest.mark.skipif(
+    jax.__version_info__ < (0, 9), reason="this JAX traces bodies outside of its trace function"
+)
 
 
 def names(misses: list[Miss]) -> list[str]:
@@ -311,9 +314,7 @@ def test_an_eager_loop_carries_the_trace_of_its_body(record_all: Record) -> None
     assert not [miss for miss in misses if miss.parent not in (None, scan.id)]
 
 
-@pytest.mark.skipif(
-    jax.__version_info__ < (0, 9), reason="this JAX traces bodies outside of its trace function"
-)
+@BODIES_SEEN
 @pytest.mark.parametrize(
     "operation",
     [
@@ -343,9 +344,7 @@ def test_a_body_that_jax_wraps_is_traced_in_its_operation(
     assert miss.inner >= 3
 
 
-@pytest.mark.skipif(
-    jax.__version_info__ < (0, 9), reason="this JAX traces bodies outside of its trace function"
-)
+@BODIES_SEEN
 def test_what_jax_traces_beside_the_users_body_is_in_the_operation(record_all: Record) -> None:
     def product(x: Any) -> Any:
         return 2.0 * x
@@ -359,6 +358,25 @@ def test_what_jax_traces_beside_the_users_body_is_in_the_operation(record_all: R
     misses = record_all(lambda: jax.jvp(solve, (b,), (b,)))
     (operation,) = [miss for miss in misses if miss.function.name == "product"]
     assert operation.inner > 10
+
+
+@BODIES_SEEN
+def test_what_jax_traces_to_differentiate_an_operation_is_in_it(record_all: Record) -> None:
+    @jax.custom_jvp
+    def rule(x: Any) -> Any:
+        return x
+
+    def pushed(primals: Any, tangents: Any) -> Any:
+        return primals[0], jnp.multiply(tangents[0], jnp.arctan(jnp.cos(primals[0])))
+
+    rule.defjvp(pushed)
+
+    def program(x: Any) -> Any:
+        return jax.lax.cond(True, lambda x: rule(x), lambda x: x * 2, x)
+
+    misses = record_all(lambda: jax.grad(program)(1.0))
+    operations = [miss for miss in misses if miss.function.jax_name == "cond"]
+    assert sum(miss.inner for miss in operations) >= 3
 
 
 def test_an_eager_operation_is_placed_at_the_users_line(record_all: Record) -> None:
