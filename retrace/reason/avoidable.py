@@ -33,6 +33,8 @@ def avoidable(
         return "no"
     if of_library(cause, miss):
         return "maybe"
+    if cause is Cause.CALL_SIGNATURE_CHANGED and stands_for_none(miss, changes):
+        return "maybe"
     if (program is not None and program.is_wasted) or cause in _ALWAYS:
         return "yes"
     if cause is Cause.SOURCE_CHANGED:
@@ -53,6 +55,16 @@ def avoidable(
         own = [c for c in rules.in_key(changes) if c.component is not Component.SIGNATURE]
         return "yes" if own and all(map(looks_equal, own)) else "maybe"
     return "maybe"
+
+
+def stands_for_none(miss: Miss, changes: tuple[Change, ...]) -> list[str]:
+    """The parameters that one call gave an array, and another left out, which are None then."""
+    none = {name for name, default in miss.function.defaults if default.text == "None"}
+    return [
+        change.path
+        for change in changes
+        if change.component is Component.TREE and change.path is not None and change.path in none
+    ]
 
 
 def of_library(cause: Cause, miss: Miss) -> bool:

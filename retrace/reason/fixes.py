@@ -8,24 +8,31 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import PurePath
-from typing import Any, TypeAlias, cast
+from typing import Any, NamedTuple, cast
 
 from retrace.causes import Cause
 from retrace.compare.detail import type_name
 from retrace.model import Change, Component, Fix, Kind, Leaf, Miss
-from retrace.reason.avoidable import looks_equal, of_library, partial_batch
+from retrace.reason.avoidable import looks_equal, of_library, partial_batch, stands_for_none
+from retrace.reason.program import Comparison
 
-Evidence: TypeAlias = tuple[Miss, Miss | None, tuple[Change, ...]]
+
+class Evidence(NamedTuple):
+    """What advice is given on."""
+
+    miss: Miss
+    nearest: Miss | None
+    changes: tuple[Change, ...]
+    """Also of what the function reads from outside."""
+    program: Comparison | None
 
 
-def fix(
-    cause: Cause, miss: Miss, nearest: Miss | None, changes: tuple[Change, ...]
-) -> Fix | None:
+def fix(cause: Cause, evidence: Evidence) -> Fix | None:
     """The advice for a miss; None where there is nothing to do or nothing known to work."""
-    if of_library(cause, miss):
-        return _of_library(miss)
+    if of_library(cause, evidence.miss):
+        return _of_library(evidence.miss)
     advise = _ADVICE.get(cause)
-    return None if advise is None else advise((miss, nearest, changes))
+    return None if advise is None else advise(evidence)
 
 
 def _of_library(miss: Miss) -> Fix:
@@ -47,7 +54,7 @@ def _package(file: str | None) -> str:
 
 
 def _again(evidence: Evidence) -> Fix:
-    miss, nearest, changes = evidence
+    miss, nearest, changes, program = evidence
     function = miss.function
     what = {
         Kind.LAMBDA: "the lambda",
@@ -57,13 +64,26 @@ def _again(evidence: Evidence) -> Fix:
     data = tuple(change for change in changes if not _is_function(change))
     cells = _paths(data, Component.CLOSURE, Component.DEFAULTS)
     held = [name for name, _ in (*function.bound, *function.closure)]
+    # What steers a shape, an `if` or a `for` cannot be traced.
+    traced = program is None or program.kind in (None, "identical", "constants-only")
     if function.kind is Kind.PARTIAL:
         names = _listed(held or cells) or "what the partial binds"
         text = f"jit {what} once, at module level, and pass {names} at each call."
+        if not traced:
+            text = f"{text[:-1]}, static: each value has a program of its own."
         return Fix("jit-once-pass-arguments", text)
     if cells:
-        passed = "as arguments" if len(cells) > 1 else "as an argument"
-        text = f"jit {what} once, outside the loop, and pass {_listed(cells)} {passed}."
+        passed = "arguments" if len(cells) > 1 else "argument"
+        if traced:
+            article = "" if len(cells) > 1 else "an "
+            text = f"and pass {_listed(cells)} as {article}{passed}."
+        else:
+            article = "" if len(cells) > 1 else "a "
+            text = (
+                f"with {_listed(cells)} as {article}static {passed}: each value has a program "
+                "of its own."
+            )
+        text = f"jit {what} once, outside the loop, {text}"
         return Fix("jit-once-pass-arguments", text)
     if _ran_again(function.file, None if nearest is None else nearest.function.file):
         text = f"keep {what} in a cell of its own, and run that again only after an edit."
@@ -81,8 +101,8 @@ def _ran_again(file: str | None, before: str | None) -> bool:
 
 
 def _rebound(evidence: Evidence) -> Fix:
-    name = evidence[0].function.name
-    if evidence[0].function.kind is Kind.CALLABLE:
+    name = evidence.miss.function.name
+    if evidence.miss.function.kind is Kind.CALLABLE:
         text = f"keep one `{name}` instance and one jitted function made of it, and call that."
         return Fix("jit-once", text)
     return Fix(
@@ -91,21 +111,30 @@ def _rebound(evidence: Evidence) -> Fix:
 
 
 def _options(evidence: Evidence) -> Fix:
-    names = _listed(_paths(evidence[2], Component.OPTIONS)) or "its options"
+    names = _listed(_paths(evidence.changes, Component.OPTIONS)) or "its options"
     return Fix(
-        "jit-once", f"jit `{evidence[0].function.name}` once, with one setting of {names}."
+        "jit-once", f"jit `{evidence.miss.function.name}` once, with one setting of {names}."
     )
 
 
 def _config(evidence: Evidence) -> Fix:
-    names = _listed(_paths(evidence[2], Component.CONFIG))
+    names = _listed(_paths(evidence.changes, Component.CONFIG))
     text = f"set {names} once, before the first call, or make every call in the same context."
     return Fix("one-config", text)
 
 
 def _static(evidence: Evidence) -> Fix:
-    _, _, changes = evidence
-    own = [change for change in changes if change.component is Component.STATIC]
+    own = [change for change in evidence.changes if change.component is Component.STATIC]
+    advised = _static_argument(evidence, own)
+    others = _listed(_paths(tuple(own[1:]), Component.STATIC))
+    return (
+        advised._replace(text=f"{advised.text[:-1]}; {others} changed too.")
+        if others
+        else advised
+    )
+
+
+def _static_argument(evidence: Evidence, own: list[Change]) -> Fix:
     name = _listed([own[0].path] if own else [])
     types = [str(_side(side, "type")) for change in own[:1] for side in (change.old, change.new)]
     if own and "nan" in (_side(own[0].new, "text"), _side(own[0].old, "text")):
@@ -113,8 +142,8 @@ def _static(evidence: Evidence) -> Fix:
         return Fix("compare-by-value", text)
     if own and _is_function(own[0]):
         text = f"make {name} once, outside the loop, and pass that same object at every call."
-        if evidence[0].function.in_library:
-            package = _package(evidence[0].function.file)
+        if evidence.miss.function.in_library:
+            package = _package(evidence.miss.function.file)
             text = f"{text[:-1]}; where {package} makes it, report it there."
         return Fix("reuse-object", text)
     if own and looks_equal(own[0]):
@@ -135,12 +164,15 @@ def _static(evidence: Evidence) -> Fix:
 
 
 def _signature(evidence: Evidence) -> Fix:
-    names = _listed(_paths(evidence[2], Component.SIGNATURE))
+    names = _listed(_paths(evidence.changes, Component.SIGNATURE))
+    if optional := stands_for_none(evidence.miss, evidence.changes):
+        text = f"give {_listed(optional)} an array at every call: left out, it stands for None."
+        return Fix("one-structure", text)
     return Fix("one-call-style", f"pass {names} the same way at every call.")
 
 
 def _tree(evidence: Evidence) -> Fix:
-    own = [change for change in evidence[2] if change.component is Component.TREE]
+    own = [change for change in evidence.changes if change.component is Component.TREE]
     first = own[0]
     name = _listed([first.path])
     if _side(first.new, "text") is not None:
@@ -153,9 +185,9 @@ def _tree(evidence: Evidence) -> Fix:
 
 
 def _shape(evidence: Evidence) -> Fix:
-    changes = evidence[2]
-    first = next((c for c in changes if c.component is Component.SHAPE), None)
-    name = _listed([] if first is None else [first.path])
+    changes = evidence.changes
+    own = [change for change in changes if change.component is Component.SHAPE]
+    name = _listed(_paths(changes, Component.SHAPE))
     if any("key<" in c.detail for c in changes if c.component is Component.DTYPE):
         text = f"make {name} in one way at every call, best by `jax.random.key`."
         return Fix("one-key-type", text)
@@ -164,11 +196,17 @@ def _shape(evidence: Evidence) -> Fix:
             "drop or pad the last batch (drop_remainder=True), or round axis 0 up to a few sizes."
         )
         return Fix("pad-batch", text)
-    return Fix("pad-shape", f"pad {name} to one shape, or to a few, and mask what was added.")
+    if own and any(len(cast(list[int], c.old)) != len(cast(list[int], c.new)) for c in own):
+        return Fix("one-rank", f"give {name} the same number of axes at every call.")
+    text = (
+        f"pad {name} with NumPy (`jnp.pad` compiles for each shape) to one shape, or to a few, "
+        "and mask what was added."
+    )
+    return Fix("pad-shape", text)
 
 
 def _dtype(evidence: Evidence) -> Fix | None:
-    for change in evidence[2]:
+    for change in evidence.changes:
         if change.component is Component.DTYPE:
             both = f"{change.old} or {change.new}"
             text = f"give {_listed([change.path])} one dtype at every call: {both}, not both."
@@ -177,8 +215,8 @@ def _dtype(evidence: Evidence) -> Fix | None:
 
 
 def _weak(evidence: Evidence) -> Fix | None:
-    miss, _, changes = evidence
-    for change in changes:
+    miss = evidence.miss
+    for change in evidence.changes:
         if change.component is Component.WEAK_TYPE:
             leaf = _leaf(miss, change.path)
             if leaf is None:
@@ -193,7 +231,7 @@ def _weak(evidence: Evidence) -> Fix | None:
 
 
 def _sharding(evidence: Evidence) -> Fix:
-    name = _listed(_paths(evidence[2], Component.SHARDING)[:1])
+    name = _listed(_paths(evidence.changes, Component.SHARDING)[:1])
     return Fix(
         "place-first",
         f"put {name} where it will live before the first call as well (`jax.device_put`).",
@@ -205,7 +243,7 @@ def _cleared(_: Evidence) -> Fix:
 
 
 def _hidden(evidence: Evidence) -> Fix:
-    name = evidence[0].function.name
+    name = evidence.miss.function.name
     return Fix("pass-state", f"pass to `{name}` as an argument what it reads from outside.")
 
 
@@ -221,21 +259,32 @@ def _grows(change: Change) -> bool:
 
 
 def _eager(evidence: Evidence) -> Fix | None:
-    if evidence[1] is None:
+    if evidence.nearest is None:
         return None
     text = "put the operations of this line into one jitted function"
-    if any(_grows(change) for change in evidence[2]):
-        # Jitted, what has another shape at each call would miss at each call.
-        return Fix("jit-block", f"{text}, and pad what grows to one shape.")
+    # Jitted, what has another shape at each call would miss at each call.
+    if any(_grows(change) for change in evidence.changes):
+        return Fix("jit-block", f"{text}, and pad what grows to one shape, with NumPy.")
+    if any(map(_is_shape, evidence.changes)):
+        return Fix("shape-in-numpy", "make what has another shape at each call with NumPy.")
     return Fix("jit-block", f"{text}.")
 
 
+def _is_shape(change: Change) -> bool:
+    """Whether a parameter of an operation that changed is a shape, a size or a padding."""
+    return change.component is Component.STATIC and (change.path or "") in _SHAPES
+
+
 def _body(evidence: Evidence) -> Fix:
-    names = list(dict.fromkeys(body.name for body in evidence[0].bodies))
+    names = list(dict.fromkeys(body.name for body in evidence.miss.bodies))
     what = "what this line defines" if names == ["<lambda>"] else _listed(names)
     text = f"define {what} once, at module level, or jit the function around the loop."
     return Fix("define-body-once", text)
 
+
+_SHAPES = frozenset(
+    ("shape", "new_sizes", "padding_config", "slice_sizes", "start_indices", "limit_indices")
+)
 
 _ADVICE: dict[Cause, Callable[[Evidence], Fix | None]] = {
     Cause.FUNCTION_REDEFINED: _again,

@@ -199,6 +199,10 @@ def _types(change: Change) -> Iterable[str]:
         yield str(fields.get("type", ""))
 
 
+def _data(side: object) -> object:
+    return cast(dict[str, Any], side).get("data") if isinstance(side, dict) else None
+
+
 def _is_plain(change: Change) -> bool:
     return all(type_ in _PLAIN or type_.startswith("numpy.") for type_ in _types(change))
 
@@ -208,6 +212,11 @@ def _is_switch(change: Change) -> bool:
 
 
 def _is_number(change: Change) -> bool:
+    if set(_types(change)) == {"tuple"}:
+        return all(
+            isinstance(data, list) and {*map(type, data)} <= {bool, int, float}  # pyright: ignore[reportUnknownArgumentType]
+            for data in (_data(change.old), _data(change.new))
+        )
     # `numpy.float32`, but not `numpy.ndarray`.
     return all(
         type_ in _NUMBERS or type_.startswith(("numpy.int", "numpy.uint", "numpy.float"))

@@ -24,7 +24,7 @@ from retrace.model import (
 )
 from retrace.reason import rules
 from retrace.reason.avoidable import avoidable
-from retrace.reason.fixes import fix
+from retrace.reason.fixes import Evidence, fix
 from retrace.reason.patterns import recognise
 from retrace.reason.program import Comparison, advice, pass_state, telling
 
@@ -302,12 +302,13 @@ def _verdict(
     program = _comparison(miss, nearest, found, listings)
     sure, others = telling(_reads(cause, miss, nearest), program)
     if told is None:
+        seen = (*found, *(sure or others))
         told = _Told(
             cause,
             "no" if first_of_line else avoidable(cause, miss, found, program),
             advice(cause, found, program)
-            or pass_state(cause, miss.function.name, (*found, *(sure or others)), program)
-            or fix(cause, miss, nearest, found),
+            or pass_state(cause, miss.function.name, seen, program)
+            or fix(cause, Evidence(miss, nearest, seen, program)),
         )
     return Verdict(
         miss=miss,
