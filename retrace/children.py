@@ -135,9 +135,9 @@ class Children:
         frame = _caller(1)
         while frame is not None and frame.f_code.co_name != "connect_to_new_process":
             frame = frame.f_back
-        if frame is not None:
-            self._count_forked()
         if not hasattr(server.connect_to_new_process, "__wrapped__"):
+            if frame is not None:  # this call is not watched yet
+                self._count_forked()
             self._watch(server, "connect_to_new_process", self._count_forked)
 
     def _count_forked(self, *_: Any) -> None:

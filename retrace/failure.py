@@ -6,10 +6,11 @@ import of jax, the start of a process. Each of them passes through `contain`.
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import FrameType, TracebackType
 from typing import Any, TypeVar, cast
 
@@ -42,6 +43,19 @@ def contain(told: Callable[[Exception], object], call: Callable[..., T], *args: 
         return None
 
 
+def asked(call: Callable[..., T], *args: Any) -> T | None:
+    """What code of the user's own answers, that we call; None where it raises.
+
+    Args:
+        call: asks it.
+        args: of the call.
+    """
+    try:
+        return call(*args)
+    except Exception:  # noqa: BLE001 - it may raise anything
+        return None
+
+
 def unheard(error: Exception) -> None:
     """What becomes of a failure of which nobody can be told."""
 
@@ -65,12 +79,22 @@ def _interrupts(error: Exception) -> bool:
     trace: TracebackType | None = error.__traceback__
     while trace is not None:
         frame = trace.tb_frame
-        if not frame.f_code.co_filename.startswith(_OURS):
-            for value in frame.f_locals.values():
-                if type(value) is FrameType or (
-                    type(value) is tuple
-                    and any(type(item) is FrameType for item in cast(tuple[object, ...], value))
-                ):
-                    return True
+        if not frame.f_code.co_filename.startswith(_OURS) and any(map(_is_frame, _given(frame))):
+            return True
         trace = trace.tb_next
     return False
+
+
+def _given(frame: FrameType) -> Iterator[object]:
+    """The arguments that a function was called with, and has not rebound."""
+    code = frame.f_code
+    count = code.co_argcount + code.co_kwonlyargcount
+    count += bool(code.co_flags & inspect.CO_VARARGS)
+    return (frame.f_locals.get(name) for name in code.co_varnames[:count])
+
+
+def _is_frame(value: object) -> bool:
+    return type(value) is FrameType or (
+        type(value) is tuple
+        and any(type(item) is FrameType for item in cast(tuple[object, ...], value))
+    )

@@ -7,6 +7,7 @@ is imported. What never imports jax pays nothing and records nothing.
 from __future__ import annotations
 
 import importlib.util
+import os
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -17,6 +18,8 @@ from types import ModuleType
 
 from retrace.failure import contain, send
 
+PROCESS = os.getpid()
+"""Which loaded this; a child that it forks has another number, also before jax is there."""
 _waiting: list[Path] = []
 _calls: list[Callable[[], None]] = []
 

@@ -47,7 +47,7 @@ class Misses:
         self._seen: set[int] = set()
         self._sources: dict[str, Function] = {}
         self._epochs: dict[int, int] = {}
-        self._tokens.forgotten.append(self._seen.discard)
+        self._tokens.forgotten.append(self._forget)
 
     def of_call(
         self, call: Call, given: Any, stage: Stage, fields: dict[str, JSON]
@@ -146,6 +146,10 @@ class Misses:
         key = Key(config=self._keys.config())
         self._begin(number, function, key, site, fields, writers, interface, bodies)
         return number
+
+    def _forget(self, dead: int) -> None:
+        self._seen.discard(dead)
+        self._epochs.pop(dead, None)
 
     def of_derived(
         self,

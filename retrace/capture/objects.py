@@ -9,14 +9,15 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Mapping
-from types import FunctionType, MemberDescriptorType
+from types import FunctionType, GetSetDescriptorType, MemberDescriptorType
 from typing import Any, cast
 
 import numpy as np
 
 from retrace.capture.cell import shown
-from retrace.failure import contain, unheard
+from retrace.failure import asked
 
+_DICTIONARY = (GetSetDescriptorType, MemberDescriptorType)
 _NO_ARRAYS = frozenset((tuple, list, dict, set, frozenset, FunctionType))
 CONTENT = 64 * 1024
 """Bytes of a numpy array up to which its content is hashed."""
@@ -74,6 +75,17 @@ def tuple_fields(kind: type) -> tuple[str, ...] | None:
     return None
 
 
+def attributes_of(value: object) -> dict[str, object]:
+    """The `__dict__` of an object; empty where it has none, or a property in its place."""
+    if type(defined(kind_of(value), "__dict__")) not in _DICTIONARY:
+        return {}
+    try:
+        attributes: object = object.__getattribute__(value, "__dict__")
+    except (AttributeError, TypeError):
+        return {}
+    return cast(dict[str, object], attributes) if type(attributes) is dict else {}
+
+
 def fields(value: object) -> dict[str, object] | None:
     """The attributes that an object holds; None where none can be read."""
     kind = kind_of(value)
@@ -82,16 +94,12 @@ def fields(value: object) -> dict[str, object] | None:
     for name, member in slots:
         try:
             found[name] = member.__get__(value, kind)
-        except AttributeError:
+        except (AttributeError, TypeError):
             continue  # a slot that was never filled
-    try:
-        attributes: object = object.__getattribute__(value, "__dict__")
-    except AttributeError:
-        return found if slots else None
-    if type(attributes) is dict:
-        items = cast(dict[object, object], attributes).items()
-        found |= {name: item for name, item in items if type(name) is str and name[:2] != "__"}
-    return found
+    if not slots and defined(kind, "__dict__") is None:
+        return None
+    items = cast(dict[object, object], attributes_of(value)).items()
+    return found | {name: item for name, item in items if type(name) is str and name[:2] != "__"}
 
 
 def _slots(kind: type) -> list[tuple[str, MemberDescriptorType]]:
@@ -120,7 +128,7 @@ def array_type(value: object) -> str | None:
     ):
         return None
     # The properties may be the user's own, and then raise anything.
-    return contain(unheard, _array_type, value)
+    return asked(_array_type, value)
 
 
 def _array_type(array: Any) -> str:

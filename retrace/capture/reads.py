@@ -14,12 +14,13 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from math import isfinite
 from types import CodeType, FunctionType, MemberDescriptorType, ModuleType
-from typing import Any, NamedTuple, TypeAlias, cast
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from retrace.capture.objects import (
     array_type,
+    attributes_of,
     content_hash,
     defined,
     derives,
@@ -168,7 +169,7 @@ def _chains(
             steps.append(_Item(constant))
             constant = None
             continue
-        if kind in ("COPY", "PUSH_NULL"):
+        if kind in ("COPY", "PUSH_NULL", "EXTENDED_ARG"):
             continue
         if source:
             yield _Chain(source, name, tuple(steps), False)
@@ -329,15 +330,12 @@ def _step(value: Any, step: str | _Item) -> Any:
     if type(of_class) is MemberDescriptorType:
         try:
             return of_class.__get__(value, kind)
-        except AttributeError:
+        except (AttributeError, TypeError):  # a class body may name another class's
             return _MISSING
     if of_class is None or not _is_data_descriptor(of_class):
-        try:
-            attributes: Any = object.__getattribute__(value, "__dict__")
-        except AttributeError:
-            attributes = {}
-        if type(attributes) is dict and step in attributes:
-            return cast(dict[str, Any], attributes)[step]
+        attributes = attributes_of(value)
+        if step in attributes:
+            return attributes[step]
     return _plain(of_class)
 
 
@@ -357,11 +355,7 @@ def _function(value: Any) -> FunctionType | None:
     for _ in range(8):
         if type(value) is not FunctionType and package(kind_of(value)) not in ("jax", "jaxlib"):
             return None
-        try:
-            wrapped = object.__getattribute__(value, "__dict__").get("__wrapped__")
-        except AttributeError:
-            return None
-        if wrapped is None:
+        if (wrapped := attributes_of(value).get("__wrapped__")) is None:
             return value if type(value) is FunctionType else None
         value = wrapped
     return None

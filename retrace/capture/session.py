@@ -17,7 +17,7 @@ from typing import Any
 
 import jax
 
-from retrace.capture import place
+from retrace.capture import arrival, place
 from retrace.capture.public import PublicEvents
 from retrace.model import Run
 from retrace.store.place import new_run_id
@@ -116,8 +116,6 @@ class Session:
 
     def forked(self) -> None:
         """Go on in a forked child, in a file of its own."""
-        global _is_forked
-        _is_forked = True
         self._lock = threading.RLock()
         self.recorder.forked()
         successors: dict[Writer, Writer] = {}
@@ -165,7 +163,6 @@ def _is_of_jax(error: ImportError | AttributeError) -> bool:
 
 _session: Session | None = None
 _files: dict[Path, Writer] = {}
-_is_forked = False
 
 
 def session() -> Session:
@@ -188,7 +185,7 @@ def describe_run() -> Run:
         python=platform.python_version(),
         jax=jax.__version__,
         jaxlib=version("jaxlib"),
-        started_by=None if _is_forked else os.getppid(),
+        started_by=None if os.getpid() != arrival.PROCESS else os.getppid(),
     )
 
 

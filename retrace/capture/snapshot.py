@@ -15,6 +15,7 @@ import numpy as np
 
 from retrace.capture.objects import (
     array_type,
+    attributes_of,
     content_hash,
     derives,
     fields,
@@ -291,7 +292,7 @@ def named_text(value: Any) -> str | None:
         if name == "PyTreeDef":
             # Its own text prints the metadata of the user's nodes.
             return f"PyTreeDef({value.num_leaves} leaves)"
-        attributes = _attributes(value)
+        attributes = attributes_of(value)
         wrapped = attributes.get("__wrapped__") or attributes.get("fun")
         if type(wrapped) is FunctionType:
             return f"<{name} of {function_place(wrapped)}>"
@@ -304,11 +305,6 @@ def named_text(value: Any) -> str | None:
     ):
         return _ADDRESS.sub("", repr(value))
     return None
-
-
-def _attributes(value: object) -> dict[str, Any]:
-    has_any = own(type(value), "__dictoffset__")
-    return object.__getattribute__(value, "__dict__") if has_any else {}
 
 
 def _entries(value: dict[object, object]) -> Iterable[tuple[object, object]]:

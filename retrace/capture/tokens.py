@@ -29,7 +29,7 @@ from typing import Any
 
 from retrace.capture.canonical import CannotTellError, Content
 from retrace.capture.objects import defined, kind_of, package, type_name
-from retrace.failure import contain, unheard
+from retrace.failure import asked
 
 _LONGEST = 96
 _MOST_CANDIDATES = 256
@@ -131,7 +131,7 @@ class Tokens:
         """
         # JAX calls `__hash__` and `__eq__` of this object as well, at this very miss. They
         # are the user's own, and may raise or answer anything.
-        if (found := contain(unheard, self._find_equal, value)) is None:
+        if (found := asked(self._find_equal, value)) is None:
             raise CannotTellError
         return found
 

@@ -10,6 +10,7 @@ import jax
 import numpy as np
 
 from retrace.capture.graphs import Graphs
+from retrace.capture.objects import attributes_of
 from retrace.capture.snapshot import snapshot
 from retrace.capture.tokens import Tokens
 from retrace.jax_internals.shardings import leaf
@@ -142,11 +143,7 @@ def attributes(value: Any) -> dict[str, Any]:
                     found[name] = object.__getattribute__(value, name)
                 except AttributeError:
                     continue
-    try:
-        found.update(object.__getattribute__(value, "__dict__"))
-    except AttributeError:
-        pass
-    return found
+    return found | attributes_of(value)
 
 
 def _items(aux: Any, depth: int = 3) -> list[Any]:

@@ -168,6 +168,16 @@ def telling(
     return sure, tuple([c for c in reads if c not in sure])
 
 
+def suspects(others: tuple[Change, ...], program: Comparison | None) -> tuple[Change, ...]:
+    """Those that may be why, of what changed outside a function and is in no constant of it.
+
+    Where a constant alone is another one, no other number is why.
+    """
+    if program is None or program.kind != "constants-only":
+        return others
+    return tuple([change for change in others if _read(change.new) is None])
+
+
 def _read(side: object) -> float | None:
     return _number(str(cast(dict[str, Any], side)["text"])) if isinstance(side, dict) else None
 

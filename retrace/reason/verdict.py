@@ -26,7 +26,7 @@ from retrace.reason import rules
 from retrace.reason.avoidable import avoidable
 from retrace.reason.fixes import Evidence, fix
 from retrace.reason.patterns import recognise
-from retrace.reason.program import Comparison, advice, pass_state, telling
+from retrace.reason.program import Comparison, advice, pass_state, suspects, telling
 
 Site: TypeAlias = tuple[str, str | None, tuple[str, ...]]
 """A history of its own: the definition site, how the program was derived from it,
@@ -78,6 +78,8 @@ class _Told(NamedTuple):
     cause: Cause
     avoidable: Literal["yes", "no", "maybe"]
     fix: Fix | None
+    traces: int = 0
+    """How many traces of JAX's own there had been until then."""
 
 
 class Judge:
@@ -88,6 +90,7 @@ class Judge:
         self._listings: Mapping[str, Listing] = {} if listings is None else listings
         self._histories: dict[Site, _History] = {}
         self._told: dict[str, _Told] = {}
+        self._traces = 0
         self._lines: set[tuple[str, str, int]] = set()
 
     def judge(self, miss: Miss) -> Verdict:
@@ -114,7 +117,8 @@ class Judge:
         elif miss.id not in history.verdicts and not verdict.repeat:
             history.raised.add(miss)
             history.verdicts[miss.id] = verdict
-        self._told[miss.id] = _Told(verdict.cause, verdict.avoidable, verdict.fix)
+        self._traces += miss.inner
+        self._told[miss.id] = _Told(verdict.cause, verdict.avoidable, verdict.fix, self._traces)
         return verdict
 
     def _call(self, miss: Miss, history: _History) -> Verdict:
@@ -177,10 +181,13 @@ class Judge:
         if other_program:
             return _Conclusion(Cause.JAXPR_CHANGED)
         between = miss.number - near.number - 1
-        if not _traced(miss) and between < _SMALLEST_CACHE:
+        if between + self._traces - self._told[near.id].traces < _SMALLEST_CACHE:
             # No bounded cache can have dropped it: `linearize` and `vjp` derive one program each.
-            said = "JAX made the same program of it once more"
-            return _Conclusion(Cause.FIRST_TRACE, said, repeat=True)
+            if not _traced(miss):
+                said = "JAX made the same program of it once more"
+                return _Conclusion(Cause.FIRST_TRACE, said, repeat=True)
+            said = "JAX traced it again with an equal key, and no cache of its was full"
+            return _Conclusion(Cause.UNKNOWN, said)
         misses = "miss" if between == 1 else "misses"
         said = f"it ran again without any clear, {between:,} {misses} after the equal one"
         return _Conclusion(Cause.CACHE_EVICTED, said)
@@ -302,7 +309,7 @@ def _verdict(
     program = _comparison(miss, nearest, found, listings)
     sure, others = telling(_reads(cause, miss, nearest), program)
     if told is None:
-        seen = (*found, *(sure or others))
+        seen = (*found, *(sure or suspects(others, program)))
         told = _Told(
             cause,
             "no" if first_of_line else avoidable(cause, miss, found, program),

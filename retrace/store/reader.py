@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any, cast
 
 from retrace.errors import UnreadableError
-from retrace.model import JSON, Miss, Recording, Run
+from retrace.model import JSON, Key, Miss, Recording, Run
 from retrace.store.leaves import decode_leaves_like
 from retrace.store.place import HEADER, ROOT, recordings
 from retrace.store.programs import BEGINNING, SUFFIX, Library
@@ -120,6 +121,8 @@ class Reader:
         self._parts: dict[tuple[str, int], Any] = {}
         self._misses: dict[int, Miss] = {}
         self._parents: dict[int, int] = {}
+        self._lowered: dict[int, Key] = {}
+        """Keys of lowerings, without the options that were added when they were compiled."""
 
     def add(self, line: str, last: bool = False) -> None:
         """Take in a line; a torn one is no loss where it is the `last` of a killed process."""
@@ -163,6 +166,8 @@ class Reader:
             miss = self._misses.get(line["amend"])
             if miss is None:
                 return "a later line about a miss that is missing"
+            if "compiled_with" in line:
+                self._lowered.setdefault(line["amend"], miss.key)
             amend(miss, line, self._parts)
         elif "part" in line:
             kind, number = line["kind"], line["part"]
@@ -199,6 +204,8 @@ class Reader:
         before = None
         if "again" in line and (before := self._misses.get(line["again"])) is None:
             return "a miss whose key is missing"
+        if before is not None and (key := self._lowered.get(line["again"])) is not None:
+            before = replace(before, key=key)
         miss = decode_miss(line, self._parts, self._run.id, before)
         if miss.number < 0 or miss.number in self._misses:
             return _UNREADABLE

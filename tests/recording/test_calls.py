@@ -545,6 +545,16 @@ def test_options_of_the_first_compilation_are_part_of_the_key(record: Record) ->
     ]
 
 
+def test_a_compilation_without_options_has_not_those_of_the_first(record: Record) -> None:
+    def program() -> None:
+        lowered = jax.jit(lambda x: x + 1).lower(1.0)
+        lowered.compile({"xla_backend_optimization_level": "0"})
+        lowered.compile()
+
+    first, second = record(program)
+    assert first.key.options and not second.key.options
+
+
 def test_a_derivative_of_what_was_traced_is_made_without_a_trace(record: Record) -> None:
     ran: list[None] = []
 

@@ -304,6 +304,48 @@ def test_nothing_of_the_users_runs() -> None:
     assert reads_of(of_method) == {"settings.scale": "2.0"}
 
 
+class Proxy:
+    __slots__ = ("inner",)
+
+    @property
+    def __dict__(self) -> dict[str, object]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        raise AssertionError
+
+
+class Foreign:
+    number: Any = vars(Proxy)["inner"]  # a slot of another class
+
+
+proxy, foreign = Proxy(), Foreign()
+
+
+def test_odd_attributes_are_left_alone() -> None:
+    def reader(x: Any) -> Any:
+        return x * proxy.rate * foreign.number  # pyright: ignore[reportAttributeAccessIssue]
+
+    assert reads_of(reader).keys() == {"proxy", "foreign"}
+
+
+def test_an_attribute_is_told_in_a_function_of_many_names() -> None:
+    names: dict[str, Any] = {"settings": settings}
+    lines = [f"    name{index}" for index in range(300)]
+    source = "\n".join(["def many(x):", *lines, "    return x * settings.scale"])
+    exec(compile(source, __file__, "exec"), names)
+    assert reads_of(names["many"])["settings.scale"] == "2.0"
+
+
+def test_of_what_is_no_constant_none_is_named(judge_all: JudgeAll) -> None:
+    @jax.jit
+    def clock(x: Any) -> Any:
+        globals()["runs"] += 1
+        return x * time.perf_counter() + (runs - runs)
+
+    _, verdicts = judge_all(lambda: [clock(ones), jax.clear_caches(), clock(ones)])
+    fix = verdicts[-1].fix
+    assert [change.path for change in verdicts[-1].reads] == ["runs"]
+    assert fix is not None and "`runs`" not in fix.text
+
+
 def test_it_is_bounded() -> None:
     names = {f"name{index}": index for index in range(500)}
     names["large"] = list(range(100_000))  # pyright: ignore[reportArgumentType]

@@ -276,6 +276,26 @@ def test_no_descriptors_are_left(tmp_path: Path) -> None:
     assert len(shapes(recording)) == 7 or recording.runs[0].losses
 
 
+def test_a_property_that_looks_at_its_caller_and_raises(tmp_path: Path) -> None:
+    run(
+        """
+        class Odd:
+            def told(self):
+                caller = sys._getframe(1)
+                raise RuntimeError(caller)
+            dtype = shape = property(told)
+
+        odd = Odd()
+        def make(held):
+            return lambda x: x + (held is odd)
+        print(jax.jit(make(odd))(1.0))
+        print('done')
+        """,
+        tmp_path,
+    )
+    assert all(run.losses == {} for run in recorded_in(tmp_path).runs)
+
+
 OBJECTS = """
 import functools, time
 calls = {"repr": 0, "eq": 0, "hash": 0}

@@ -174,6 +174,36 @@ def test_a_program_without_children_is_told_nothing_of_them(
     assert said.endswith("explained by `retrace report out`"), said
 
 
+def test_a_child_that_is_forked_before_jax_is_none_of_the_started(tmp_path: Path) -> None:
+    program = """
+    subprocess.run([sys.executable, "-c", "import jax"])
+    child = multiprocessing.get_context("fork").Process(target=work, args=(2,))
+    child.start()
+    child.join()
+    work(3)
+    """
+    said, recording = run(tmp_path, program, plain=False)
+    assert recording is not None and len(recording.runs) == 2
+    assert "1 Python process that it started was not recorded" in said
+
+
+def test_a_server_of_forks_that_is_started_again(tmp_path: Path) -> None:
+    program = """
+    from multiprocessing import forkserver
+    for _ in range(2):
+        child = multiprocessing.get_context("forkserver").Process(target=idle, args=(2,))
+        child.start()
+        child.join()
+        server = forkserver._forkserver
+        os.kill(server._forkserver_pid, 9)
+        os.waitpid(server._forkserver_pid, 0)
+        server._forkserver_pid = None
+        os.close(server._forkserver_alive_fd)
+    """
+    said, _ = run(tmp_path, program)
+    assert "2 Python processes that it started were not recorded" in said
+
+
 def test_a_script_for_python_is_a_python_process(tmp_path: Path) -> None:
     tool = tmp_path / "tool"
     tool.write_text(f"#!{sys.executable}\nprint('tool')\n")
