@@ -310,7 +310,7 @@ def _only(view: View, group: Group) -> str:
     runs = group.sums.runs
     if len(view.missed) < 2 or runs == view.missed.keys():
         return ""
-    named = [view.process(run.id) for run in view.recording.runs if run.id in runs]
+    named = [" ".join(view.process(run.id)) for run in view.recording.runs if run.id in runs]
     return f"only {listed(named)} of {len(view.missed)}"
 
 

@@ -114,6 +114,12 @@ def place(file: str | None, line: int | None, bases: Sequence[str] = ()) -> str:
     return shown if line is None else f"{shown}:{line}"
 
 
+def script(argv: Sequence[str]) -> str:
+    """The name of what a process ran, without its folder."""
+    program = argv[0] if argv and argv[0] else "python"
+    return "python -c" if program == "-c" else clean(os.path.basename(program), 24)
+
+
 def name(function: Function) -> str:
     """A function's name, as text."""
     return clean(function.name, 48)

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -292,6 +293,70 @@ def test_labels_that_two_processes_share_name_the_process() -> None:
     view = View(every, judge(every), HOME)
     assert view.label(both[1].misses[5]) == "train_step #1 (process 1)"
     assert view.find("train_step #1 (process 1)")[0].miss is both[1].misses[5]
+
+
+def processes(*scripts: str, **fields: Any) -> list[Story]:
+    """Processes of one host, all of index 0, each with the same misses of `work`."""
+    told = [
+        Story(run=f"run{n}", pid=14650 + n, argv=[f"{HOME}/{script}"], **fields)
+        for n, script in enumerate(scripts)
+    ]
+    for story in told:
+        for rows in (3, 4):
+            story.miss(function("work", 5), Key((array("x", "float32", rows),)), at(9, ""))
+    return told
+
+
+def together(stories: list[Story]) -> View:
+    every = Recording([s.run for s in stories], [m for s in stories for m in s.misses])
+    return View(every, judge(every), HOME)
+
+
+def test_processes_of_one_index_are_told_by_pid_and_script() -> None:
+    view = together(processes("parent.py", "child.py", "child.py"))
+    labels = [view.label(verdict.miss) for verdict in view.find("work #2")]
+    assert labels == [
+        "work #2 (parent.py, process 14650)",
+        "work #2 (child.py, process 14651)",
+        "work #2 (child.py, process 14652)",
+    ]
+    assert [len(view.find(label)) for label in labels] == [1, 1, 1]
+
+
+def test_the_script_is_told_only_where_it_differs() -> None:
+    view = together(processes("work.py", "work.py"))
+    labels = [view.label(verdict.miss) for verdict in view.find("work #2")]
+    assert labels == ["work #2 (process 14650)", "work #2 (process 14651)"]
+
+
+def test_processes_of_several_hosts_may_have_one_pid() -> None:
+    stories = [Story(run=f"run{n}", host=f"host{n % 2}", argv=["work.py"]) for n in range(3)]
+    for story in stories:
+        story.miss(function("work", 5), X, at(9, ""))
+    view = together(stories)
+    assert [view.process(story.run.id) for story in stories] == [
+        ("process 4242 on host0", "recording run0"),
+        ("process 4242 on host1",),
+        ("process 4242 on host0", "recording run2"),
+    ]
+
+
+def test_only_some_processes_of_one_index() -> None:
+    stories = processes("parent.py", "child.py", "child.py")
+    stories[0].misses.clear()
+    stories[0].miss(function("other", 7), X, at(12, ""))
+    text = terminal.report(together(stories))
+    assert "only child.py process 14651 and child.py process 14652 of 3" in text
+
+
+def test_a_launcher_without_misses_leaves_the_workers_their_index() -> None:
+    launcher, *workers = processes("launch.py", "work.py", "work.py")
+    launcher.misses.clear()
+    for index, worker in enumerate(workers):
+        worker.run = replace(worker.run, process_index=index)
+    view = together([launcher, *workers])
+    labels = [view.label(verdict.miss) for verdict in view.find("work #1")]
+    assert labels == ["work #1 (process 0)", "work #1 (process 1)"]
 
 
 # Anything that could be recorded
