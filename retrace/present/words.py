@@ -53,6 +53,11 @@ def cut(text: str, limit: int) -> str:
     return f"{text[:head]}...{text[len(text) - (limit - 3 - head) :]}"
 
 
+def begun(text: str, limit: int) -> str:
+    """Text with its end left out where it is longer than `limit`."""
+    return text if len(text) <= limit else f"{text[: limit - 3]}..."
+
+
 def seconds(value: float) -> str:
     """Seconds with two or three figures that matter."""
     if value >= 100:
