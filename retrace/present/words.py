@@ -58,6 +58,25 @@ def begun(text: str, limit: int) -> str:
     return text if len(text) <= limit else f"{text[: limit - 3]}..."
 
 
+def cut_apart(old: str, new: str, limit: int) -> tuple[str, str]:
+    """Two texts, each cut so that what differs first is still to be seen."""
+    head = (limit - 3) * 2 // 3
+    tail = limit - 3 - head
+    pairs = enumerate(zip(old, new, strict=False))
+    at = next((index for index, (a, b) in pairs if a != b), min(len(old), len(new)))
+    if at < head - 4 or at >= max(len(old), len(new)) - tail:
+        return cut(old, limit), cut(new, limit)
+    lead = limit // 4
+    start = max(at - limit // 8, lead)
+
+    def shown(text: str) -> str:
+        if len(text) <= limit:
+            return text
+        return begun(f"{text[:lead]}...{text[start:]}", limit)
+
+    return shown(old), shown(new)
+
+
 def seconds(value: float) -> str:
     """Seconds with two or three figures that matter."""
     if value >= 100:
