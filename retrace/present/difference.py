@@ -13,7 +13,7 @@ from retrace.model import Listing, Verdict
 from retrace.present.layout import wrapped
 from retrace.present.program import at, evidence
 from retrace.present.view import View
-from retrace.present.words import clean, count, cut, cut_apart
+from retrace.present.words import clean, count, cut, cut_apart, turned
 from retrace.reason.program import Comparison
 
 _SIDE_BY_SIDE = 120
@@ -140,7 +140,7 @@ def between(
     out = [f"{view.label(old.miss)} -> {view.label(new.miss)}"]
     for change in told.changes:
         path = "" if change.path is None else f" {clean(change.path, 40)}"
-        out.append(f"  {change.component.value.replace('_', ' ')}{path}: {clean(change.detail)}")
+        out.append(f"  {change.component.value.replace('_', ' ')}{path}: {turned(change.detail)}")
     kind = told.program_change
     out.append(f"  the programs are {kind}" if kind else "  their programs cannot be compared")
     out += [f"    {text}" for text in evidence(view, told, 12)]

@@ -25,6 +25,7 @@ from retrace.present.words import (
     place,
     seconds,
     times,
+    turned,
 )
 
 _LEAF = (Component.SHAPE, Component.DTYPE, Component.WEAK_TYPE)
@@ -159,7 +160,7 @@ def _reads(verdict: Verdict) -> Iterator[Line]:
     """What changed outside of the function, an item a line."""
     label = "reads"
     for change in verdict.reads[:_MOST]:
-        yield Line(label, (clean(change.path, 40), clean(change.detail, 160)))
+        yield Line(label, (clean(change.path, 40), turned(change.detail, 160)))
         label = ""
     if len(verdict.reads) > _MOST:
         yield Line("", (f"and {count(len(verdict.reads) - _MOST, 'more')}",))
@@ -175,7 +176,7 @@ def _tells(change: Change, cause: Cause) -> bool:
 def _cells(view: View, verdict: Verdict, change: Change, again: bool) -> tuple[str, ...]:
     what = change.component.value.replace("_", " ")
     path = () if change.path is None else (clean(change.path, 40),)
-    detail = clean(change.detail, 160)
+    detail = turned(change.detail, 160)
     if change.component in _LEAF and not again:
         old, new = sentences.sides(verdict, change)
         said = f"{old} -> {new}"
@@ -211,7 +212,7 @@ def _same(verdict: Verdict) -> str:
     if not touched & set(arguments) and len(said) > 3:
         said = [f"all arguments ({count(len(key.leaves), 'leaf', 'leaves')})"]
     elif len(said) > 3:
-        said = [*said[:3], f"{len(said) - 3} more arguments"]
+        said = [*said[:3], count(len(said) - 3, "more argument")]
     if touched & set(arguments):
         said += [words for part, words in _LEAF_WORDS if part not in changed]
     said += [words for part, words, held in _other_parts(verdict) if held and part not in changed]

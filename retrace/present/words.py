@@ -77,6 +77,15 @@ def cut_apart(old: str, new: str, limit: int) -> tuple[str, str]:
     return shown(old), shown(new)
 
 
+def turned(detail: str, limit: int = LONG) -> str:
+    """`old -> new`, each side cut by itself where both are too long."""
+    old, arrow, new = detail.partition(" -> ")
+    if not arrow or len(detail) <= limit or len(detail) > 16 * limit:
+        return clean(detail, limit)
+    sides = (clean(old, None), clean(new, None))
+    return arrow.join(cut_apart(*sides, (limit - len(arrow)) // 2))
+
+
 def seconds(value: float) -> str:
     """Seconds with two or three figures that matter."""
     if value >= 100:
@@ -108,10 +117,10 @@ def times(number: int) -> str:
     return {1: "once", 2: "twice"}.get(number, f"{number:,} times")
 
 
-def listed(items: Sequence[str], most: int = 3, more: str = "more") -> str:
-    """`a, b and c`; what is beyond `most` is counted."""
-    if len(items) > most:
-        items = [*items[:most], f"{len(items) - most:,} {more}"]
+def listed(items: Sequence[str], most: int = 3, more: str = "") -> str:
+    """`a, b and c`; what is beyond `most` is counted, as `2 more` or so many of a noun."""
+    if (rest := len(items) - most) > 0:
+        items = [*items[:most], count(rest, more) if more else f"{rest:,} more"]
     if len(items) < 2:
         return "".join(items)
     return f"{', '.join(items[:-1])} and {items[-1]}"

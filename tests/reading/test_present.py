@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from retrace.causes import Cause
-from retrace.model import Change, Component, Key, Kind, Miss, Recording, Stage, Verdict
+from retrace.model import Change, Component, Key, Kind, Miss, Recording, Stage, Value, Verdict
 from retrace.present import layout, machine, markdown, miss, sentences, terminal
 from retrace.present.tally import Tally
 from retrace.present.view import View
@@ -31,6 +31,7 @@ from tests.reading.story import (
     function,
     hostile,
     killed,
+    plain,
     training,
 )
 from tests.reading.strategies import misses, numbered
@@ -233,6 +234,45 @@ def test_the_worst_comes_first() -> None:
     assert counts == sorted(counts, reverse=True)
     began = [group.began for group in tally.groups("time")]
     assert began == sorted(began)
+
+
+def others(*keys: Key) -> str:
+    """What the report says of all misses of one cause but the one that is shown."""
+    story = Story()
+    for key in keys:
+        story.miss(TRAIN_STEP, key, at(88, ""))
+    text = terminal.report(story.view(), width=140)
+    return next(line.strip() for line in text.splitlines() if line.strip().startswith("also "))
+
+
+def test_the_other_dtypes_are_told() -> None:
+    dtypes = ("float32", "int32", "float16", "bool", "int8", "uint8", "int16")
+    keys = [Key((array("x", dtype, 3),)) for dtype in dtypes]
+    assert others(*keys[:5]) == "also float16[3], bool[3] and int8[3]"
+    assert others(*keys[:6]).endswith("int8[3] and uint8[3]")
+    assert others(*keys).endswith("uint8[3] and 1 other type")
+    weak = Key((array("x", "bfloat16", 3, weak=True),))
+    assert others(*keys[:3], weak) == "also float16[3] and weak bfloat16[3]"
+
+
+def test_one_more_is_singular() -> None:
+    keys = [Key((array("x", "float32", rows),)) for rows in range(1, 8)]
+    assert others(*keys).endswith(" and 1 other shape")
+    assert others(*keys, Key((array("x", "float32", 9),))).endswith(" and 2 other shapes")
+    names = ("a", "b", "c", "d", "e")
+    settings = [Key(X.leaves, config=tuple((n, plain(n == m)) for n in names)) for m in names]
+    assert others(X, *settings).endswith(" and 1 other change")
+
+
+def test_a_change_is_not_cut_across_its_arrow() -> None:
+    def config(scale: float, power: int) -> Key:
+        text = f"Config(scale={scale}, power={power}, bias=0.0, name='model')"
+        return Key(X.leaves, static=(("config", Value("Config", text, text, False)),))
+
+    said = others(*(config(scale, 2) for scale in (2.0, 1.0, 4.0)))
+    sides = said.removeprefix("also static config ").split(" -> ")
+    assert [side[:17] for side in sides] == ["Config(scale=1.0,", "Config(scale=4.0,"]
+    assert all(side.endswith("='model')") for side in sides)
 
 
 def test_what_only_one_process_did_is_told() -> None:
