@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
 from retrace.causes import Cause
@@ -326,6 +326,17 @@ def where(view: View, group: Group) -> str:
 def eager_row(view: View, group: Group) -> tuple[str, str, str]:
     """A line's eager operations, as cells of a table: how many, where, which."""
     return str(group.count), cut(where(view, group), 40), _operations(group, 2)
+
+
+def firsts(view: View, groups: Sequence[Group]) -> list[str]:
+    """`predict 0.05 s` of each, with the place where several have one name."""
+    named = Counter(name(group.shown.miss.function) for group in groups)
+    said: list[str] = []
+    for group in groups:
+        who = name(group.shown.miss.function)
+        at = f" ({where(view, group)})" if named[who] > 1 else ""
+        said.append(f"{who}{at} {seconds(group.seconds)}")
+    return said
 
 
 _INTERACTIVE = {"ipykernel_launcher.py": "a notebook", "ipython": "IPython"}

@@ -9,7 +9,7 @@ from retrace.causes import Cause
 from retrace.model import Stage
 from retrace.present.group import Group
 from retrace.present.layout import INDENT, Paint, key, parts, plain, wrapped
-from retrace.present.message import eager_row, heading, origin, told, where
+from retrace.present.message import eager_row, firsts, heading, origin, told, where
 from retrace.present.tally import Sort, Tally, worth_telling
 from retrace.present.view import View
 from retrace.present.words import clean, count, cut, listed, name, seconds
@@ -55,7 +55,7 @@ def report(
         [g for g in groups if g.is_quiet and g.cause is Cause.EAGER_OP], view, width, paint
     )
     out += _first(
-        [g for g in groups if g.is_quiet and g.cause is Cause.FIRST_TRACE], width, paint
+        [g for g in groups if g.is_quiet and g.cause is Cause.FIRST_TRACE], view, width, paint
     )
     out += _closing(view, width, paint, runs=program is not None)
     return "\n".join(out) + "\n"
@@ -158,19 +158,17 @@ def _eager(groups: list[Group], view: View, width: int, paint: Paint) -> Iterato
         yield f"  and {count(len(groups) - _LONGEST_LIST, 'more line')}, {seconds(rest)}"
 
 
-def _first(groups: list[Group], width: int, paint: Paint) -> Iterator[str]:
+def _first(groups: list[Group], view: View, width: int, paint: Paint) -> Iterator[str]:
     if not groups:
         return
     number = sum(group.count for group in groups)
-    named = [f"{name(g.shown.miss.function)} {seconds(g.seconds)}" for g in groups]
     functions = count(len(groups), "function")
     inner = sum(group.sums.folded for group in groups)
     nested = f" and {count(inner, 'inner one')}" if inner else ""
     spent = sum(group.seconds for group in groups)
     again = f" in {count(number, 'program')}" if number > len(groups) else ""
-    said = (
-        f"{functions}{nested} ran for the first time{again}, {seconds(spent)}: {listed(named, 4)}"
-    )
+    named = listed(firsts(view, groups), 4)
+    said = f"{functions}{nested} ran for the first time{again}, {seconds(spent)}: {named}"
     yield ""
     for text in wrapped(said, width, 2):
         yield paint(text, "dim")

@@ -305,6 +305,17 @@ def test_places_are_relative_to_the_program_where_it_lies_elsewhere() -> None:
     assert view.place(view.find("train_step #3")[0].miss) == "train.py:41"
 
 
+def test_lambdas_that_ran_for_the_first_time_have_a_place() -> None:
+    story = Story()
+    for line in (7, 9):
+        story.miss(function("<lambda>", line, Kind.LAMBDA), X, at(line, ""))
+    story.miss(TRAIN_STEP, X, at(88, ""))
+    said = " ".join(terminal.report(story.view()).split())
+    assert (
+        "<lambda> (train.py:7) 1.15 s, <lambda> (train.py:9) 1.15 s and train_step 1.15" in said
+    )
+
+
 # Labels
 
 
