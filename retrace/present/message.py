@@ -15,6 +15,7 @@ from retrace.present.group import Group
 from retrace.present.program import evidence
 from retrace.present.view import View
 from retrace.present.words import (
+    cells,
     clean,
     count,
     cut,
@@ -33,6 +34,8 @@ _OF_FUNCTION = (Component.FUNCTION, Component.CODE, Component.CLOSURE, Component
 _VALUES = (Component.STATIC, Component.SIGNATURE, Component.OPTIONS, Component.CONFIG)
 _MOST = 4
 """So many changes are written out; the others are counted."""
+_SHORTEST = 12
+"""Characters that are left of a name, however narrow it is."""
 
 _RECREATED = {
     Cause.FUNCTION_REDEFINED: "the `def` ran again",
@@ -70,11 +73,25 @@ def told(view: View, group: Group) -> Message:
     return Message(group.avoidable, *said)
 
 
-def heading(view: View, group: Group, same: str = ", same cause") -> str:
-    """`train_step traced again (3rd time, avoidable)`."""
+def heading(view: View, group: Group, same: str = ", same cause", room: int | None = None) -> str:
+    """`train_step traced again (3rd time, avoidable)`.
+
+    Args:
+        view: the whole recording.
+        group: the misses of one function and cause.
+        same: what is said behind how often it happened.
+        room: columns, for which a long name is cut; None where it is not.
+    """
+    who = name(group.shown.miss.function)
+    said = _heading(view, group, who, same)
+    if room is not None and (over := cells(said) - room) > 0:
+        said = _heading(view, group, cut(who, max(len(who) - over, _SHORTEST)), same)
+    return said
+
+
+def _heading(view: View, group: Group, who: str, same: str) -> str:
     verdict = group.shown
     miss = verdict.miss
-    who = name(miss.function)
     if miss.derived is not None:
         who = f"{who} ({clean(miss.derived)})"
     if group.cause is Cause.EAGER_OP:

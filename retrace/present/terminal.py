@@ -12,7 +12,7 @@ from retrace.present.layout import INDENT, Paint, key, parts, plain, wrapped
 from retrace.present.message import eager_row, firsts, heading, origin, told, where
 from retrace.present.tally import Sort, Tally, worth_telling
 from retrace.present.view import View
-from retrace.present.words import clean, count, cut, listed, name, seconds
+from retrace.present.words import cells, clean, count, cut, listed, name, padded, seconds
 
 _LONGEST_LIST = 8
 _DEAREST = 3
@@ -149,9 +149,9 @@ def _eager(groups: list[Group], view: View, width: int, paint: Paint) -> Iterato
     for text in wrapped(f"{said}, each a program of its own, {seconds(spent)}", width, 2):
         yield paint(text, "bold")
     rows = [(seconds(g.seconds), *eager_row(view, g)) for g in groups[:_LONGEST_LIST]]
-    pads = [max(len(row[i]) for row in rows) for i in range(3)]
+    pads = [max(cells(row[i]) for row in rows) for i in range(3)]
     for spent_here, times, at, which in rows:
-        row = f"  {spent_here:>{pads[0]}}   {at:<{pads[2]}}   {times:>{pads[1]}}   {which}"
+        row = f"  {spent_here:>{pads[0]}}   {padded(at, pads[2])}   {times:>{pads[1]}}   {which}"
         yield from wrapped(row, width, 4)
     if len(groups) > _LONGEST_LIST:
         rest = sum(group.seconds for group in groups[_LONGEST_LIST:])
@@ -228,14 +228,19 @@ def summary(
     worth = [g for g in worth_telling(tally, tally.groups())[0] if g.avoidable != "no"]
     for group in worth[:_DEAREST]:
         style = "loud" if group.avoidable == "yes" else "warm"
-        said, at = heading(view, group, ""), where(view, group)
-        said = cut(said, width - 12)
-        line = f"{seconds(group.seconds):>9}   {paint(said, style)}"
-        gap = width - 12 - len(said) - len(at)
-        out += [line + " " * gap + at] if gap >= 2 else [line, at.rjust(width)]
+        room = width - 12
+        said, at = heading(view, group, "", room), where(view, group)
+        first, *rest = wrapped(said, room, 0)
+        line = f"{seconds(group.seconds):>9}   {paint(first, style)}"
+        gap = room - cells(first) - cells(at)
+        if gap >= 2 and not rest:
+            out.append(line + " " * gap + at)
+        else:
+            out += [line, *(f"{'':12}{paint(text, style)}" for text in rest)]
+            out.append(" " * (width - cells(at)) + at)
         if (fix := group.shown.fix) is not None:
-            cells = wrapped(clean(fix.text, 2 * (width - 12)), width - 12, 0)[:2]
-            out += [f"{'':12}{paint(cell, 'fix')}" for cell in cells]
+            advice = wrapped(clean(fix.text, 2 * room), room, 0)[:2]
+            out += [f"{'':12}{paint(text, 'fix')}" for text in advice]
     if len(worth) > _DEAREST:
         rest = worth[_DEAREST:]
         spent = seconds(sum(group.seconds for group in rest))

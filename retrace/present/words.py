@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
+from unicodedata import combining, east_asian_width
 
 from retrace.model import CallSite, Function, Miss, Stage
 
@@ -15,6 +16,8 @@ _COMMAND = re.compile(r"^(\s*)::", re.MULTILINE)
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]{4,}")
 _CELL = re.compile(r"In \[(\d+| )\]")
 _PACKAGES = re.compile(r"^.*[/\\](?:site|dist)-packages[/\\]")
+
+_WIDE = ("W", "F")
 
 LONG = 72
 """Characters of a value that fit into a line beside its path."""
@@ -51,6 +54,20 @@ def cut(text: str, limit: int) -> str:
         return text
     head = (limit - 3) * 2 // 3
     return f"{text[:head]}...{text[len(text) - (limit - 3 - head) :]}"
+
+
+def cells(text: str) -> int:
+    """The columns of a terminal that a text takes: Chinese has two a character."""
+    if text.isascii():
+        return len(text)
+    return sum(
+        0 if combining(one) else 2 if east_asian_width(one) in _WIDE else 1 for one in text
+    )
+
+
+def padded(text: str, columns: int) -> str:
+    """Text with blanks up to so many columns."""
+    return text + " " * (columns - cells(text))
 
 
 def begun(text: str, limit: int) -> str:

@@ -19,6 +19,7 @@ from retrace.model import Change, Component, Key, Kind, Miss, Recording, Stage, 
 from retrace.present import layout, machine, markdown, miss, sentences, terminal
 from retrace.present.tally import Tally
 from retrace.present.view import View
+from retrace.present.words import cells
 from retrace.reason.verdict import judge
 from tests.reading.story import (
     HOME,
@@ -98,6 +99,44 @@ def test_lines_are_no_wider_than_the_terminal(story: Callable[[], Story], width:
     texts.append(terminal.summary(view, "out", width=width))
     wide = [line for text in texts for line in text.splitlines() if len(line) > width]
     assert wide == []
+
+
+LONG_NAME = "compute_the_loss_of_the_whole_epoch_with_regularization_and_distance"
+
+
+@pytest.mark.parametrize("width", [60, 80, 132])
+@pytest.mark.parametrize("name", [LONG_NAME, "f", "計算損失" * 12], ids=["long", "short", "wide"])
+def test_a_long_name_leaves_how_often_and_what_it_is_worth(name: str, width: int) -> None:
+    story = Story()
+    for n in range(12):
+        key = Key((array("x", "float32", 3 + n),))
+        story.miss(function(name, 41), key, at(88, ""), raised=None)
+    text = terminal.summary(story.view(), "out", width=width)
+    said = " ".join(text.split())
+    assert re.search(r" traced again \(11 times, (\d+ )?(perhaps |not )?avoidable\) ", said)
+    assert max(map(cells, text.splitlines())) <= width
+
+
+def test_wide_characters_take_two_columns() -> None:
+    story = Story()
+    for n in range(3):
+        leaf = array(f"批次['圖像{'資料' * 10}']", "float32", 3 + n)
+        static = ("設定", plain("訓練" * 60 + str(n)))
+        story.miss(function("計算損失", 41), Key((leaf,), static=(static,)), at(88, ""))
+    view = story.view()
+    for width in (60, 80, 132):
+        texts = [miss.show(view, verdict, width=width) for verdict in view.verdicts]
+        texts.append(terminal.report(view, keys=True, width=width))
+        lines = [line for text in texts for line in text.splitlines()]
+        assert [line for line in lines if cells(line) > width] == []
+        assert "".join("".join(lines).split()).count("\0") == 0
+
+
+@given(st.text("ab 損失é\u0301", min_size=1), st.integers(20, 60), st.integers(0, 4))
+def test_wrapping_loses_nothing(text: str, width: int, indent: int) -> None:
+    lines = layout.wrapped(text, width, indent)
+    assert max(map(cells, lines)) <= width
+    assert "".join("".join(lines).split()) == "".join(text.split())
 
 
 def test_colour_adds_nothing_but_colour() -> None:
