@@ -6,29 +6,68 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from retrace.compare.alignment import align, hunks
+from retrace.compare.equation import primitive
 from retrace.compare.keys import changes as compare
 from retrace.compare.lines import changed_pairs, place
 from retrace.model import Listing, Verdict
+from retrace.present.layout import wrapped
 from retrace.present.program import at, evidence
 from retrace.present.view import View
-from retrace.present.words import clean, count, cut
+from retrace.present.words import clean, count, cut, cut_apart, turned
 from retrace.reason.program import Comparison
 
 _SIDE_BY_SIDE = 120
 _CONTEXT = 2
 _MOST = 60
+_LEAST = 16
+"""Columns that must be left beside the name of a primitive for it to be kept whole."""
 
 Row = tuple[str, int | None, int | None]
+Side = tuple[Listing, int | None]
+"""An equation of a program; None where it has no counterpart."""
 
 
-def equation(view: View, listing: Listing, index: int) -> str:
-    """`mul[out_dtype=None] $ 2.0:f32[] -> f32[3]   model.py:41`."""
+def equations(view: View, old: Side, new: Side, room: int) -> tuple[str, str]:
+    """Two that stand for one another, each in so many columns; "" for one that is missing.
+
+    `mul[out_dtype=None] $ 2.0:f32[] -> f32[3]   model.py:41`. The line is kept, and of the
+    rest what differs.
+    """
+    places = [_place(view, side, room) for side in (old, new)]
+    left = room - max(map(len, places))
+    before, after = _text(old, new), _text(new, old)
+    # Those that are held against each other are of one primitive.
+    name = 0 if old[1] is None or new[1] is None else len(primitive(old[0].equations[old[1]]))
+    if left - name < _LEAST:
+        name = 0
+    rests = cut_apart(before[name:], after[name:], left - name)
+    return before[:name] + rests[0] + places[0], after[:name] + rests[1] + places[1]
+
+
+def _place(view: View, side: Side, room: int) -> str:
+    listing, index = side
+    frame = None if index is None else place(listing, index)
+    if frame is None:
+        return ""
+    where, most = at(view, frame), max(room // 2, 16)
+    return f"   {where}" if len(where) <= most else f"   ...{where[3 - most :]}"
+
+
+def _text(side: Side, other: Side) -> str:
+    """An equation; parameters that it shares with the other are kept short."""
+    listing, index = side
+    if index is None:
+        return ""
     name, arguments, results, *parameters = listing.equations[index].split("\t")
-    told = [text for text in parameters if not text.endswith("=None")]
-    inside = f"[{' '.join(cut(text, 40) for text in told)}]" if told else ""
-    frame = place(listing, index)
-    where = "" if frame is None else f"   {at(view, frame)}"
-    return clean(f"{name}{inside} {arguments} -> {results}{where}", 160)
+    beside = "" if other[1] is None else other[0].equations[other[1]]
+    differing = set(parameters) - set(beside.split("\t")) if beside else ()
+    told = [
+        text if text in differing else cut(text, 40)
+        for text in parameters
+        if not text.endswith("=None")
+    ]
+    inside = f"[{' '.join(told)}]" if told else ""
+    return clean(f"{name}{inside} {arguments} -> {results}", None)
 
 
 def lines(
@@ -40,23 +79,27 @@ def lines(
 ) -> Iterator[str]:
     """The equations that differ, with a few around them."""
     rows = list(_rows(old, new))
-    yield f"{count(len(old.equations), 'equation')} -> {len(new.equations):,}"
+    said = f"{count(old.size, 'equation')} -> {new.size:,}"
+    own = len(old.equations), len(new.equations)
+    if own != (old.size, new.size):
+        said += f"; {own[0]:,} -> {own[1]:,} without those of sub-programs, as here"
+    yield from wrapped(said, width, 2)
+    wide = width >= _SIDE_BY_SIDE
+    half = (width - 5) // 2
     for mark, x, y in rows[:_MOST]:
-        before = "" if x is None else equation(view, old, x)
-        after = "" if y is None else equation(view, new, y)
+        before, after = equations(view, (old, x), (new, y), half if wide else width - 4)
         if mark == "@":
             yield paint("  ...", "dim")
-        elif width >= _SIDE_BY_SIDE:
-            half = (width - 5) // 2
-            text = f"  {cut(before, half):<{half}} {mark} {cut(after, half)}".rstrip()
+        elif wide:
+            text = f"  {before:<{half}} {mark} {after}".rstrip()
             yield text if mark == " " else paint(text, "warm")
         elif mark == " ":
-            yield cut(f"    {after}", width)
+            yield f"    {after}"
         else:
             if before:
-                yield paint(cut(f"  - {before}", width), "loud")
+                yield paint(f"  - {before}", "loud")
             if after:
-                yield paint(cut(f"  + {after}", width), "fix")
+                yield paint(f"  + {after}", "fix")
     if len(rows) > _MOST:
         yield f"  and {count(len(rows) - _MOST, 'more line')}"
 
@@ -97,7 +140,7 @@ def between(
     out = [f"{view.label(old.miss)} -> {view.label(new.miss)}"]
     for change in told.changes:
         path = "" if change.path is None else f" {clean(change.path, 40)}"
-        out.append(f"  {change.component.value.replace('_', ' ')}{path}: {clean(change.detail)}")
+        out.append(f"  {change.component.value.replace('_', ' ')}{path}: {turned(change.detail)}")
     kind = told.program_change
     out.append(f"  the programs are {kind}" if kind else "  their programs cannot be compared")
     out += [f"    {text}" for text in evidence(view, told, 12)]

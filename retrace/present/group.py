@@ -9,7 +9,7 @@ from typing import Literal
 from retrace.causes import Cause
 from retrace.model import Change, Component, Stage, Verdict
 from retrace.present import sentences
-from retrace.present.words import clean, listed, name, times
+from retrace.present.words import clean, count, listed, name, times, turned
 
 _MANY = 3
 """From so many repeated eager operations on, a line is worth a message of its own."""
@@ -18,6 +18,11 @@ _SMALL = 0.005
 _MOST = 4
 """So many other shapes are written out; the rest are counted."""
 _URGENCY = {"yes": 0, "maybe": 1, "no": 2}
+_ARRAYS = {
+    Cause.SHAPE_CHANGED: Component.SHAPE,
+    Cause.DTYPE_CHANGED: Component.DTYPE,
+    Cause.WEAK_TYPE_CHANGED: Component.WEAK_TYPE,
+}
 _VALUES = (Component.STATIC, Component.SIGNATURE, Component.OPTIONS, Component.CONFIG)
 
 
@@ -105,7 +110,7 @@ class Sums:
     """What all misses of a group come to, beside their number and seconds."""
 
     __slots__ = (
-        *("_changed", "_sizes", "after", "derived", "details", "folded", "in_flight"),
+        *("_changed", "_types", "after", "derived", "details", "folded", "in_flight"),
         *("nested", "on_disk", "operations", "raised", "runs", "stages"),
     )
 
@@ -125,8 +130,8 @@ class Sums:
         self.derived: Counter[str] = Counter()
         self.after = 0.0
         """Seconds of derived programs."""
-        self._sizes: dict[int, str] = {}
-        """By the hash of an argument and its shape; in words as far as they may be told."""
+        self._types: dict[int, str] = {}
+        """By the hash of an argument and its type; in words as far as they may be told."""
         self._changed: Counter[str] = Counter()
 
     def add(self, verdict: Verdict) -> None:
@@ -145,14 +150,12 @@ class Sums:
             self.details[verdict.detail] += 1
         if verdict.cause is Cause.EAGER_OP:
             self.operations[name(miss.function)] += 1
-        if (change := _resized(verdict)) is not None:
-            known = _size(change)
-            if known not in self._sizes:
-                told = len(self._sizes) <= _MOST
-                self._sizes[known] = sentences.sides(verdict, change)[1] if told else ""
-        if (change is None or verdict.cause is not Cause.SHAPE_CHANGED) and (
-            said := _telling(verdict)
-        ):
+        if (change := _of_array(verdict)) is not None:
+            known = _type(verdict, change)
+            if known not in self._types:
+                told = len(self._types) <= _MOST
+                self._types[known] = sentences.sides(verdict, change)[1] if told else ""
+        if (change is None or verdict.cause not in _ARRAYS) and (said := _telling(verdict)):
             self._changed[said] += 1
 
     def fold(self, verdict: Verdict) -> None:
@@ -168,20 +171,21 @@ class Sums:
     def other_ways(self, shown: Verdict) -> str:
         """How else it came to the same, beside the way of the miss that is shown."""
         others = [
-            f"{clean(said, 80)} ({times(number)})"
+            f"{turned(said, 80)} ({times(number)})"
             for said, number in self.details.items()
             if said and said != shown.detail
         ]
-        return f"also {listed(others, 3, 'other ways')}" if others else ""
+        return f"also {listed(others, 3, 'other way')}" if others else ""
 
     def others(self, shown: Verdict) -> str:
         """What the others changed beside the miss that is shown, in one line."""
-        if (first := _resized(shown)) is not None:
-            own = _size(first)
-            texts = (text for size, text in self._sizes.items() if size != own)
+        if (first := _of_array(shown)) is not None:
+            own = _type(shown, first)
+            texts = (text for known, text in self._types.items() if known != own)
             told = list(islice(texts, _MOST))
-            if (more := len(self._sizes) - (own in self._sizes) - len(told)) > 0:
-                told.append(f"{more:,} other shapes")
+            if (more := len(self._types) - (own in self._types) - len(told)) > 0:
+                what = "shape" if first.component is Component.SHAPE else "type"
+                told.append(count(more, f"other {what}"))
             return f"also {listed(told, _MOST + 1)}" if told else ""
         same = _telling(shown)
         said = [
@@ -189,18 +193,21 @@ class Sums:
             for what, number in self._changed.most_common()
             if what != same
         ]
-        return f"also {listed(said, 3, 'other changes')}" if said else ""
+        return f"also {listed(said, 3, 'other change')}" if said else ""
 
 
-def _resized(verdict: Verdict) -> Change | None:
+def _of_array(verdict: Verdict) -> Change | None:
+    """The change of an array that each of a group has in its own way."""
+    wanted = _ARRAYS.get(verdict.cause, Component.SHAPE)
     for change in verdict.changes:
-        if change.component is Component.SHAPE:
+        if change.component is wanted:
             return change
     return None
 
 
-def _size(change: Change) -> int:
-    return hash((change.path, str(change.new)))
+def _type(verdict: Verdict, change: Change) -> int:
+    path = change.path
+    return hash((path, *[str(other.new) for other in verdict.changes if other.path == path]))
 
 
 def _telling(verdict: Verdict) -> str:
@@ -209,5 +216,5 @@ def _telling(verdict: Verdict) -> str:
             path = "" if change.path is None else f" {clean(change.path, 40)}"
             said = change.component.value.replace("_", " ") + path
             # Elsewhere what it became is another each time, and says little.
-            return f"{said} {clean(change.detail, 40)}" if change.component in _VALUES else said
+            return f"{said} {turned(change.detail)}" if change.component in _VALUES else said
     return ""

@@ -10,6 +10,7 @@ from retrace.model import Verdict
 from retrace.present.group import Group
 from retrace.present.message import Line, Message, told
 from retrace.present.view import View
+from retrace.present.words import cells, padded
 
 Paint: TypeAlias = Callable[[str, str], str]
 """Takes a text and a style to the text in that style."""
@@ -49,14 +50,14 @@ def parts(message: Message, width: int, paint: Paint, prefix: str = "") -> Itera
     """A message line by line."""
     style = {"yes": "loud", "maybe": "warm", "no": "bold"}[message.worth]
     said, at = prefix + message.heading, message.place
-    gap = width - len(said) - len(at)
+    gap = width - cells(said) - cells(at)
     if gap >= 2:
         yield paint(said, style) + " " * gap + at
     else:
         first, *rest = wrapped(said, width, 4)
         yield paint(first, style)
         yield from rest
-        yield at.rjust(width)
+        yield " " * (width - cells(at)) + at
     yield from rows(message.lines, width, paint)
 
 
@@ -68,13 +69,13 @@ def rows(body: Iterable[Line], width: int, paint: Paint) -> Iterator[str]:
         line.cells for line in body if line.label in ("because", "") and len(line.cells) > 1
     ]
     pads = [
-        max((len(row[i]) for row in changed if len(row) > i + 1), default=0) for i in range(2)
+        max((cells(row[i]) for row in changed if len(row) > i + 1), default=0) for i in range(2)
     ]
     for line in body:
-        cells = list(line.cells)
-        for index in range(min(2, len(cells) - 1) if line.cells in changed else 0):
-            cells[index] = cells[index].ljust(min(pads[index], 28))
-        for number, text in enumerate(_fitted(cells, width - INDENT)):
+        told = list(line.cells)
+        for index in range(min(2, len(told) - 1) if line.cells in changed else 0):
+            told[index] = padded(told[index], min(pads[index], 28))
+        for number, text in enumerate(_fitted(told, width - INDENT)):
             label = line.label.ljust(_LABEL) if number == 0 else " " * _LABEL
             if line.label == "fix":
                 yield f"  {paint(label, 'fix')}{paint(text, 'fix')}"
@@ -82,12 +83,12 @@ def rows(body: Iterable[Line], width: int, paint: Paint) -> Iterator[str]:
                 yield f"  {paint(label, 'dim')}{text}".rstrip()
 
 
-def _fitted(cells: list[str], width: int) -> list[str]:
+def _fitted(told: list[str], width: int) -> list[str]:
     """Cells side by side where they fit, else below each other."""
     out: list[str] = []
     row = ""
-    for cell in cells:
-        if row and len(row) + 3 + len(cell) <= width:
+    for cell in told:
+        if row and cells(row) + 3 + cells(cell) <= width:
             row += "   " + cell
             continue
         if row:
@@ -100,16 +101,19 @@ def _fitted(cells: list[str], width: int) -> list[str]:
 
 def wrapped(text: str, width: int, indent: int) -> list[str]:
     """Text in lines of a width, all but the first indented."""
-    if len(text) <= width:
+    if cells(text) <= width:
         return [text]
-    return textwrap.wrap(
-        text,
-        max(width, 20),
+    # `textwrap` counts characters: a wide one is given a second, which a line's end may part.
+    filled = "".join([f"{one}\0" if cells(one) == 2 else one for one in text])
+    lines = textwrap.wrap(
+        filled,
+        max(width, 20) - (filled != text),
         subsequent_indent=" " * indent,
         break_on_hyphens=False,
         drop_whitespace=True,
         replace_whitespace=False,
-    ) or [""]
+    )
+    return [line.replace("\0", "") for line in lines] or [""]
 
 
 def key(verdict: Verdict, width: int) -> Iterator[str]:

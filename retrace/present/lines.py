@@ -10,10 +10,13 @@ from retrace.compare.size import Samples, Unrolled
 from retrace.model import Frame
 from retrace.present.program import at
 from retrace.present.view import View
-from retrace.present.words import clean, count, cut, listed
+from retrace.present.words import begun, clean, count, listed
 
 _MOST_LINES = 20
 _MOST_BLOCKS = 5
+_MOST_PRIMITIVES = 8
+_LEAST = 18
+"""Columns that are left to function and primitives, if need be at the cost of the folder."""
 
 
 def table(
@@ -44,10 +47,9 @@ def table(
     worst = sorted(rows.items(), key=lambda item: -item[1][0])
     for key, (equations, runs) in worst[:_MOST_LINES]:
         frame, function = key
-        what = listed([clean(name, 24) for name, _ in named[key].most_common()], 3)
-        where = f"{at(view, frame)} {clean(function, 32)}".strip()
+        what = [clean(name, 24) for name, _ in named[key].most_common()]
         share = f"{100 * equations / total:.1f} %"
-        text = cut(f"{where}   {what}", max(20, width - 32))
+        text = _row(at(view, frame), clean(function, 32), what, max(20, width - 32))
         out.append(f"{equations:>10,} {share:>7} {runs:>10,}   {text}")
     if len(worst) > _MOST_LINES:
         rest = sum(amounts[0] for _, amounts in worst[_MOST_LINES:])
@@ -64,3 +66,22 @@ def table(
             f"           independent) leaves one: {block.saved:,} equations fewer",
         ]
     return "\n".join(out) + "\n"
+
+
+def _row(where: str, function: str, primitives: list[str], room: int) -> str:
+    """A line, its function, and as many primitives as fit. File and line are never cut."""
+    *folders, line = where.split("/")
+    if len(where) > room - _LEAST and folders:
+        while folders and len("/".join(("...", *folders, line))) > room - _LEAST:
+            folders = folders[1:]
+        where = "/".join(("...", *folders, line))
+    if len(where) > room:
+        where = f"...{where[3 - room :]}"
+    left = room - len(where) - len(" ") - len("   mul, ...")
+    if function and left >= min(len(function), 6):
+        where += f" {begun(function, left)}"
+    left = room - len(where) - len("   ")
+    for most in range(_MOST_PRIMITIVES, 0, -1):
+        if len(said := listed(primitives, most)) <= left:
+            return f"{where}   {said}"
+    return f"{where}   {begun(', '.join(primitives), left)}" if left > 3 else where

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
 from retrace.causes import Cause
@@ -15,6 +15,7 @@ from retrace.present.group import Group
 from retrace.present.program import evidence
 from retrace.present.view import View
 from retrace.present.words import (
+    cells,
     clean,
     count,
     cut,
@@ -25,6 +26,7 @@ from retrace.present.words import (
     place,
     seconds,
     times,
+    turned,
 )
 
 _LEAF = (Component.SHAPE, Component.DTYPE, Component.WEAK_TYPE)
@@ -32,6 +34,8 @@ _OF_FUNCTION = (Component.FUNCTION, Component.CODE, Component.CLOSURE, Component
 _VALUES = (Component.STATIC, Component.SIGNATURE, Component.OPTIONS, Component.CONFIG)
 _MOST = 4
 """So many changes are written out; the others are counted."""
+_SHORTEST = 12
+"""Characters that are left of a name, however narrow it is."""
 
 _RECREATED = {
     Cause.FUNCTION_REDEFINED: "the `def` ran again",
@@ -69,11 +73,25 @@ def told(view: View, group: Group) -> Message:
     return Message(group.avoidable, *said)
 
 
-def heading(view: View, group: Group, same: str = ", same cause") -> str:
-    """`train_step traced again (3rd time, avoidable)`."""
+def heading(view: View, group: Group, same: str = ", same cause", room: int | None = None) -> str:
+    """`train_step traced again (3rd time, avoidable)`.
+
+    Args:
+        view: the whole recording.
+        group: the misses of one function and cause.
+        same: what is said behind how often it happened.
+        room: columns, for which a long name is cut; None where it is not.
+    """
+    who = name(group.shown.miss.function)
+    said = _heading(view, group, who, same)
+    if room is not None and (over := cells(said) - room) > 0:
+        said = _heading(view, group, cut(who, max(len(who) - over, _SHORTEST)), same)
+    return said
+
+
+def _heading(view: View, group: Group, who: str, same: str) -> str:
     verdict = group.shown
     miss = verdict.miss
-    who = name(miss.function)
     if miss.derived is not None:
         who = f"{who} ({clean(miss.derived)})"
     if group.cause is Cause.EAGER_OP:
@@ -159,7 +177,7 @@ def _reads(verdict: Verdict) -> Iterator[Line]:
     """What changed outside of the function, an item a line."""
     label = "reads"
     for change in verdict.reads[:_MOST]:
-        yield Line(label, (clean(change.path, 40), clean(change.detail, 160)))
+        yield Line(label, (clean(change.path, 40), turned(change.detail, 160)))
         label = ""
     if len(verdict.reads) > _MOST:
         yield Line("", (f"and {count(len(verdict.reads) - _MOST, 'more')}",))
@@ -175,7 +193,7 @@ def _tells(change: Change, cause: Cause) -> bool:
 def _cells(view: View, verdict: Verdict, change: Change, again: bool) -> tuple[str, ...]:
     what = change.component.value.replace("_", " ")
     path = () if change.path is None else (clean(change.path, 40),)
-    detail = clean(change.detail, 160)
+    detail = turned(change.detail, 160)
     if change.component in _LEAF and not again:
         old, new = sentences.sides(verdict, change)
         said = f"{old} -> {new}"
@@ -211,7 +229,7 @@ def _same(verdict: Verdict) -> str:
     if not touched & set(arguments) and len(said) > 3:
         said = [f"all arguments ({count(len(key.leaves), 'leaf', 'leaves')})"]
     elif len(said) > 3:
-        said = [*said[:3], f"{len(said) - 3} more arguments"]
+        said = [*said[:3], count(len(said) - 3, "more argument")]
     if touched & set(arguments):
         said += [words for part, words in _LEAF_WORDS if part not in changed]
     said += [words for part, words, held in _other_parts(verdict) if held and part not in changed]
@@ -310,7 +328,7 @@ def _only(view: View, group: Group) -> str:
     runs = group.sums.runs
     if len(view.missed) < 2 or runs == view.missed.keys():
         return ""
-    named = [view.process(run.id) for run in view.recording.runs if run.id in runs]
+    named = [" ".join(view.process(run.id)) for run in view.recording.runs if run.id in runs]
     return f"only {listed(named)} of {len(view.missed)}"
 
 
@@ -325,6 +343,17 @@ def where(view: View, group: Group) -> str:
 def eager_row(view: View, group: Group) -> tuple[str, str, str]:
     """A line's eager operations, as cells of a table: how many, where, which."""
     return str(group.count), cut(where(view, group), 40), _operations(group, 2)
+
+
+def firsts(view: View, groups: Sequence[Group]) -> list[str]:
+    """`predict 0.05 s` of each, with the place where several have one name."""
+    named = Counter(name(group.shown.miss.function) for group in groups)
+    said: list[str] = []
+    for group in groups:
+        who = name(group.shown.miss.function)
+        at = f" ({where(view, group)})" if named[who] > 1 else ""
+        said.append(f"{who}{at} {seconds(group.seconds)}")
+    return said
 
 
 _INTERACTIVE = {"ipykernel_launcher.py": "a notebook", "ipython": "IPython"}

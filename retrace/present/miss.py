@@ -59,7 +59,8 @@ def show(view: View, verdict: Verdict, *, width: int = 80, paint: Paint = plain)
             )
         )
     when = datetime.fromtimestamp(miss.time, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-    facts.append(Line("when", (when, f"thread {clean(miss.thread)}", view.process(miss.run))))
+    process = ", ".join(view.process(miss.run))
+    facts.append(Line("when", (when, f"thread {clean(miss.thread)}", process)))
     facts.append(Line("id", (miss.id, view.label(miss))))
     out += ["", *rows(facts, width, paint), *key(verdict, width)]
     program = verdict.program if isinstance(verdict.program, Comparison) else None

@@ -14,7 +14,7 @@ from retrace.causes import Cause
 from retrace.model import Stage, Verdict
 from retrace.present import terminal
 from retrace.present.group import Group
-from retrace.present.message import Line, Message, eager_row, told
+from retrace.present.message import Line, Message, eager_row, firsts, told
 from retrace.present.tally import Tally, Totals, worth_telling
 from retrace.present.view import View
 from retrace.present.words import clean, count, listed, name, seconds
@@ -75,7 +75,7 @@ class Report:
         out += _messages([told(view, group) for group in loud])
         out += _small(small)
         out += _eager(view, [group for group in groups if group.is_quiet])
-        out += _first([group for group in groups if group.is_quiet])
+        out += _first(view, [group for group in groups if group.is_quiet])
         out += [f"<p>{_text(said)}</p>" for said in terminal.lost(view)]
         return _framed(out)
 
@@ -165,11 +165,10 @@ def _eager(view: View, groups: Sequence[Group]) -> Iterator[str]:
     yield "</table></details>"
 
 
-def _first(groups: Sequence[Group]) -> Iterator[str]:
+def _first(view: View, groups: Sequence[Group]) -> Iterator[str]:
     found = [group for group in groups if group.cause is Cause.FIRST_TRACE]
     if found:
         spent = seconds(sum(group.seconds for group in found))
-        named = [f"{name(g.shown.miss.function)} {seconds(g.seconds)}" for g in found]
         functions = count(len(found), "function")
-        said = f"{functions} ran for the first time, {spent}: {listed(named, 4)}"
+        said = f"{functions} ran for the first time, {spent}: {listed(firsts(view, found), 4)}"
         yield f'<p class="quiet">{_text(said)}</p>'

@@ -9,7 +9,7 @@ from retrace.compare.lines import LineChange
 from retrace.compare.programs import Constant, Difference, Repeated, Size
 from retrace.model import Component, Frame, Verdict
 from retrace.present.view import View
-from retrace.present.words import clean, count, listed, place, times
+from retrace.present.words import clean, count, cut_apart, listed, place, times
 from retrace.reason.program import Comparison
 
 _MOST_LINES = 3
@@ -82,8 +82,8 @@ def _size(verdict: Verdict, size: Size) -> str:
 def _constants(view: View, constants: Sequence[Constant], most: int) -> Iterator[str]:
     for constant in constants[:most]:
         again = f", {times(constant.times)}" if constant.times > 1 else ""
-        sides = f"{clean(constant.old, 32)} -> {clean(constant.new, 32)}"
-        yield f"{at(view, constant.place)} has {sides}{again}"
+        old, new = cut_apart(clean(constant.old, 200), clean(constant.new, 200), 32)
+        yield f"{at(view, constant.place)} has {old} -> {new}{again}"
     if len(constants) > most:
         yield f"and {count(len(constants) - most, 'more constant')}"
 

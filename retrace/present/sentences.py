@@ -8,7 +8,7 @@ from retrace.causes import Cause
 from retrace.model import Change, Component, Kind, Leaf, Miss, Stage, Verdict
 from retrace.present.program import evidence
 from retrace.present.view import View
-from retrace.present.words import clean, count, did, listed, name, place
+from retrace.present.words import clean, count, did, listed, name, place, turned
 
 PATTERNS = {
     "compiles-twice": "compiles twice: weak on the first call, strong ever after, as where the "
@@ -188,7 +188,7 @@ def _read(verdict: Verdict) -> str:
     cells = [c for c in verdict.changes if c.component is Component.CLOSURE]
     said = [_one(change) for change in (*cells, *verdict.reads)]
     if said:
-        return f", and of what it reads {listed(said, 3, 'more')} changed"
+        return f", and of what it reads {listed(said)} changed"
     return " (a global, a closure, a clock, the order of a set)"
 
 
@@ -222,18 +222,18 @@ def _rest(verdict: Verdict, before: str) -> str:
     differing = [change for change in changes if change.component in parts]
     if differing:
         named = [f"its {change.component.value} {_one(change)}" for change in differing]
-        said = listed(named, 2, "more changes")
+        said = listed(named, 2, "more change")
         return f"It also differs from {before} in {said}."
     if any(change.component is Component.PROGRAM for change in changes):
         said = f"Its code is as in {before}, its program is not"
-        read = listed([_one(change) for change in reads], 2, "more")
+        read = listed([_one(change) for change in reads], 2)
         return f"{said}: of what it reads, {read} changed." if read else f"{said}."
     return f"Nothing else differs from {before}: the work was done once more for nothing."
 
 
 def _one(change: Change) -> str:
     """One change in words: `lr`: 0.1 -> 0.2."""
-    detail = clean(change.detail, 120)
+    detail = turned(change.detail, 120)
     if change.path is None:
         return detail
     return f"`{clean(change.path)}` ({detail})" if detail else f"`{clean(change.path)}`"
@@ -250,11 +250,11 @@ def set_at(view: View, change: Change) -> tuple[str, ...]:
 
 def _listed(changes: tuple[Change, ...], component: Component) -> str:
     own = [_one(change) for change in changes if change.component is component]
-    return listed(own, 3, "more")
+    return listed(own, 3)
 
 
 def _changed(verdict: Verdict) -> str:
-    return listed([_one(change) for change in verdict.changes], 2, "more changes")
+    return listed([_one(change) for change in verdict.changes], 2, "more change")
 
 
 def _arrays(verdict: Verdict, component: Component) -> str:

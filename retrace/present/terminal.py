@@ -9,10 +9,10 @@ from retrace.causes import Cause
 from retrace.model import Stage
 from retrace.present.group import Group
 from retrace.present.layout import INDENT, Paint, key, parts, plain, wrapped
-from retrace.present.message import eager_row, heading, origin, told, where
+from retrace.present.message import eager_row, firsts, heading, origin, told, where
 from retrace.present.tally import Sort, Tally, worth_telling
 from retrace.present.view import View
-from retrace.present.words import clean, count, cut, listed, name, seconds
+from retrace.present.words import cells, clean, count, cut, listed, name, padded, seconds
 
 _LONGEST_LIST = 8
 _DEAREST = 3
@@ -55,7 +55,7 @@ def report(
         [g for g in groups if g.is_quiet and g.cause is Cause.EAGER_OP], view, width, paint
     )
     out += _first(
-        [g for g in groups if g.is_quiet and g.cause is Cause.FIRST_TRACE], width, paint
+        [g for g in groups if g.is_quiet and g.cause is Cause.FIRST_TRACE], view, width, paint
     )
     out += _closing(view, width, paint, runs=program is not None)
     return "\n".join(out) + "\n"
@@ -149,28 +149,26 @@ def _eager(groups: list[Group], view: View, width: int, paint: Paint) -> Iterato
     for text in wrapped(f"{said}, each a program of its own, {seconds(spent)}", width, 2):
         yield paint(text, "bold")
     rows = [(seconds(g.seconds), *eager_row(view, g)) for g in groups[:_LONGEST_LIST]]
-    pads = [max(len(row[i]) for row in rows) for i in range(3)]
+    pads = [max(cells(row[i]) for row in rows) for i in range(3)]
     for spent_here, times, at, which in rows:
-        row = f"  {spent_here:>{pads[0]}}   {at:<{pads[2]}}   {times:>{pads[1]}}   {which}"
+        row = f"  {spent_here:>{pads[0]}}   {padded(at, pads[2])}   {times:>{pads[1]}}   {which}"
         yield from wrapped(row, width, 4)
     if len(groups) > _LONGEST_LIST:
         rest = sum(group.seconds for group in groups[_LONGEST_LIST:])
         yield f"  and {count(len(groups) - _LONGEST_LIST, 'more line')}, {seconds(rest)}"
 
 
-def _first(groups: list[Group], width: int, paint: Paint) -> Iterator[str]:
+def _first(groups: list[Group], view: View, width: int, paint: Paint) -> Iterator[str]:
     if not groups:
         return
     number = sum(group.count for group in groups)
-    named = [f"{name(g.shown.miss.function)} {seconds(g.seconds)}" for g in groups]
     functions = count(len(groups), "function")
     inner = sum(group.sums.folded for group in groups)
     nested = f" and {count(inner, 'inner one')}" if inner else ""
     spent = sum(group.seconds for group in groups)
     again = f" in {count(number, 'program')}" if number > len(groups) else ""
-    said = (
-        f"{functions}{nested} ran for the first time{again}, {seconds(spent)}: {listed(named, 4)}"
-    )
+    named = listed(firsts(view, groups), 4)
+    said = f"{functions}{nested} ran for the first time{again}, {seconds(spent)}: {named}"
     yield ""
     for text in wrapped(said, width, 2):
         yield paint(text, "dim")
@@ -230,14 +228,19 @@ def summary(
     worth = [g for g in worth_telling(tally, tally.groups())[0] if g.avoidable != "no"]
     for group in worth[:_DEAREST]:
         style = "loud" if group.avoidable == "yes" else "warm"
-        said, at = heading(view, group, ""), where(view, group)
-        said = cut(said, width - 12)
-        line = f"{seconds(group.seconds):>9}   {paint(said, style)}"
-        gap = width - 12 - len(said) - len(at)
-        out += [line + " " * gap + at] if gap >= 2 else [line, at.rjust(width)]
+        room = width - 12
+        said, at = heading(view, group, "", room), where(view, group)
+        first, *rest = wrapped(said, room, 0)
+        line = f"{seconds(group.seconds):>9}   {paint(first, style)}"
+        gap = room - cells(first) - cells(at)
+        if gap >= 2 and not rest:
+            out.append(line + " " * gap + at)
+        else:
+            out += [line, *(f"{'':12}{paint(text, style)}" for text in rest)]
+            out.append(" " * (width - cells(at)) + at)
         if (fix := group.shown.fix) is not None:
-            cells = wrapped(clean(fix.text, 2 * (width - 12)), width - 12, 0)[:2]
-            out += [f"{'':12}{paint(cell, 'fix')}" for cell in cells]
+            advice = wrapped(clean(fix.text, 2 * room), room, 0)[:2]
+            out += [f"{'':12}{paint(text, 'fix')}" for text in advice]
     if len(worth) > _DEAREST:
         rest = worth[_DEAREST:]
         spent = seconds(sum(group.seconds for group in rest))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 
 from retrace.model import Miss, Recording, Run, Verdict
 from retrace.present import words
@@ -35,6 +35,8 @@ class View:
         """Of the user's own files."""
         self._named: dict[str, dict[tuple[str, str], int]] = {}
         """How many misses each process and definition site has under a name."""
+        self._processes: tuple[object, dict[str, tuple[str, ...]]] = None, {}
+        """In words, and how many there were when they were put so."""
         self.add(verdicts)
 
     def add(self, verdicts: Iterable[Verdict]) -> None:
@@ -100,7 +102,7 @@ class View:
         if len({site for _, site in alike}) > 1:
             said.append(self.place(miss))
         if len({run for run, _ in alike}) > 1:
-            said.append(self.process(miss.run))
+            said += self.process(miss.run)
         return f"{label} ({', '.join(said)})"
 
     def earlier(self, nearest: Miss, miss: Miss) -> str:
@@ -120,13 +122,16 @@ class View:
         """The line that asked for it."""
         return words.called_from(miss.call_site, self.bases)
 
-    def process(self, run: str) -> str:
-        """A process among several, in words."""
-        for index, other in enumerate(self.recording.runs):
-            if other.id == run:
-                given = other.process_index
-                return f"process {index if given is None else given}"
-        return f"process {run}"
+    def process(self, run: str) -> tuple[str, ...]:
+        """A process among several, in words: `process 1`.
+
+        Processes of one host may all have the index 0: these are told by their pid, and
+        by their script (`child.py`, `process 14658`) where that differs as well.
+        """
+        state = len(self.recording.runs), len(self.missed)
+        if self._processes[0] != state:
+            self._processes = state, _processes(self.recording.runs, self.missed)
+        return self._processes[1].get(run) or (f"process {run}",)
 
     def find(self, text: str) -> list[Verdict]:
         """The misses that an id, a label, or the beginning of either means; best match only."""
@@ -182,3 +187,25 @@ class View:
         for run in self.recording.runs:
             lost.update(run.losses)
         return lost
+
+
+def _processes(runs: list[Run], missed: Container[str]) -> dict[str, tuple[str, ...]]:
+    alike: dict[int, list[Run]] = {}
+    for position, run in enumerate(runs):
+        index = position if run.process_index is None else run.process_index
+        alike.setdefault(index, []).append(run)
+    said: dict[str, tuple[str, ...]] = {}
+    for index, own in alike.items():
+        # A launcher that missed nothing takes no worker's index from it.
+        if sum(run.id in missed for run in own) < 2:
+            said.update((run.id, (f"process {index}",)) for run in own)
+            continue
+        hosts = {run.host for run in own}
+        scripts = {words.script(run.argv) for run in own}
+        same = Counter((run.pid, run.host) for run in own)
+        for run in own:
+            script = (words.script(run.argv),) if len(scripts) > 1 else ()
+            host = f" on {words.clean(run.host, 24)}" if len(hosts) > 1 else ""
+            again = (f"recording {run.id}",) if same[run.pid, run.host] > 1 else ()
+            said[run.id] = (*script, f"process {run.pid}{host}", *again)
+    return said

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
+from unicodedata import combining, east_asian_width
 
 from retrace.model import CallSite, Function, Miss, Stage
 
@@ -15,6 +16,8 @@ _COMMAND = re.compile(r"^(\s*)::", re.MULTILINE)
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]{4,}")
 _CELL = re.compile(r"In \[(\d+| )\]")
 _PACKAGES = re.compile(r"^.*[/\\](?:site|dist)-packages[/\\]")
+
+_WIDE = ("W", "F")
 
 LONG = 72
 """Characters of a value that fit into a line beside its path."""
@@ -53,6 +56,53 @@ def cut(text: str, limit: int) -> str:
     return f"{text[:head]}...{text[len(text) - (limit - 3 - head) :]}"
 
 
+def cells(text: str) -> int:
+    """The columns of a terminal that a text takes: Chinese has two a character."""
+    if text.isascii():
+        return len(text)
+    return sum(
+        0 if combining(one) else 2 if east_asian_width(one) in _WIDE else 1 for one in text
+    )
+
+
+def padded(text: str, columns: int) -> str:
+    """Text with blanks up to so many columns."""
+    return text + " " * (columns - cells(text))
+
+
+def begun(text: str, limit: int) -> str:
+    """Text with its end left out where it is longer than `limit`."""
+    return text if len(text) <= limit else f"{text[: limit - 3]}..."
+
+
+def cut_apart(old: str, new: str, limit: int) -> tuple[str, str]:
+    """Two texts, each cut so that what differs first is still to be seen."""
+    head = (limit - 3) * 2 // 3
+    tail = limit - 3 - head
+    pairs = enumerate(zip(old, new, strict=False))
+    at = next((index for index, (a, b) in pairs if a != b), min(len(old), len(new)))
+    if at < head - 4 or at >= max(len(old), len(new)) - tail:
+        return cut(old, limit), cut(new, limit)
+    lead = limit // 4
+    start = max(at - limit // 8, lead)
+
+    def shown(text: str) -> str:
+        if len(text) <= limit:
+            return text
+        return begun(f"{text[:lead]}...{text[start:]}", limit)
+
+    return shown(old), shown(new)
+
+
+def turned(detail: str, limit: int = LONG) -> str:
+    """`old -> new`, each side cut by itself where both are too long."""
+    old, arrow, new = detail.partition(" -> ")
+    if not arrow or len(detail) <= limit or len(detail) > 16 * limit:
+        return clean(detail, limit)
+    sides = (clean(old, None), clean(new, None))
+    return arrow.join(cut_apart(*sides, (limit - len(arrow)) // 2))
+
+
 def seconds(value: float) -> str:
     """Seconds with two or three figures that matter."""
     if value >= 100:
@@ -84,10 +134,10 @@ def times(number: int) -> str:
     return {1: "once", 2: "twice"}.get(number, f"{number:,} times")
 
 
-def listed(items: Sequence[str], most: int = 3, more: str = "more") -> str:
-    """`a, b and c`; what is beyond `most` is counted."""
-    if len(items) > most:
-        items = [*items[:most], f"{len(items) - most:,} {more}"]
+def listed(items: Sequence[str], most: int = 3, more: str = "") -> str:
+    """`a, b and c`; what is beyond `most` is counted, as `2 more` or so many of a noun."""
+    if (rest := len(items) - most) > 0:
+        items = [*items[:most], count(rest, more) if more else f"{rest:,} more"]
     if len(items) < 2:
         return "".join(items)
     return f"{', '.join(items[:-1])} and {items[-1]}"
@@ -112,6 +162,12 @@ def place(file: str | None, line: int | None, bases: Sequence[str] = ()) -> str:
     if len(shown) > 48:  # the end of a path says more than its beginning
         shown = f"...{shown[-45:]}"
     return shown if line is None else f"{shown}:{line}"
+
+
+def script(argv: Sequence[str]) -> str:
+    """The name of what a process ran, without its folder."""
+    program = argv[0] if argv and argv[0] else "python"
+    return "python -c" if program == "-c" else clean(os.path.basename(program), 24)
 
 
 def name(function: Function) -> str:

@@ -8,16 +8,18 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from retrace.causes import Cause
-from retrace.model import Change, Component, Key, Kind, Miss, Recording, Stage, Verdict
+from retrace.model import Change, Component, Key, Kind, Miss, Recording, Stage, Value, Verdict
 from retrace.present import layout, machine, markdown, miss, sentences, terminal
 from retrace.present.tally import Tally
 from retrace.present.view import View
+from retrace.present.words import cells
 from retrace.reason.verdict import judge
 from tests.reading.story import (
     HOME,
@@ -30,6 +32,7 @@ from tests.reading.story import (
     function,
     hostile,
     killed,
+    plain,
     training,
 )
 from tests.reading.strategies import misses, numbered
@@ -96,6 +99,44 @@ def test_lines_are_no_wider_than_the_terminal(story: Callable[[], Story], width:
     texts.append(terminal.summary(view, "out", width=width))
     wide = [line for text in texts for line in text.splitlines() if len(line) > width]
     assert wide == []
+
+
+LONG_NAME = "compute_the_loss_of_the_whole_epoch_with_regularization_and_distance"
+
+
+@pytest.mark.parametrize("width", [60, 80, 132])
+@pytest.mark.parametrize("name", [LONG_NAME, "f", "計算損失" * 12], ids=["long", "short", "wide"])
+def test_a_long_name_leaves_how_often_and_what_it_is_worth(name: str, width: int) -> None:
+    story = Story()
+    for n in range(12):
+        key = Key((array("x", "float32", 3 + n),))
+        story.miss(function(name, 41), key, at(88, ""), raised=None)
+    text = terminal.summary(story.view(), "out", width=width)
+    said = " ".join(text.split())
+    assert re.search(r" traced again \(11 times, (\d+ )?(perhaps |not )?avoidable\) ", said)
+    assert max(map(cells, text.splitlines())) <= width
+
+
+def test_wide_characters_take_two_columns() -> None:
+    story = Story()
+    for n in range(3):
+        leaf = array(f"批次['圖像{'資料' * 10}']", "float32", 3 + n)
+        static = ("設定", plain("訓練" * 60 + str(n)))
+        story.miss(function("計算損失", 41), Key((leaf,), static=(static,)), at(88, ""))
+    view = story.view()
+    for width in (60, 80, 132):
+        texts = [miss.show(view, verdict, width=width) for verdict in view.verdicts]
+        texts.append(terminal.report(view, keys=True, width=width))
+        lines = [line for text in texts for line in text.splitlines()]
+        assert [line for line in lines if cells(line) > width] == []
+        assert "".join("".join(lines).split()).count("\0") == 0
+
+
+@given(st.text("ab 損失é\u0301", min_size=1), st.integers(20, 60), st.integers(0, 4))
+def test_wrapping_loses_nothing(text: str, width: int, indent: int) -> None:
+    lines = layout.wrapped(text, width, indent)
+    assert max(map(cells, lines)) <= width
+    assert "".join("".join(lines).split()) == "".join(text.split())
 
 
 def test_colour_adds_nothing_but_colour() -> None:
@@ -234,6 +275,45 @@ def test_the_worst_comes_first() -> None:
     assert began == sorted(began)
 
 
+def others(*keys: Key) -> str:
+    """What the report says of all misses of one cause but the one that is shown."""
+    story = Story()
+    for key in keys:
+        story.miss(TRAIN_STEP, key, at(88, ""))
+    text = terminal.report(story.view(), width=140)
+    return next(line.strip() for line in text.splitlines() if line.strip().startswith("also "))
+
+
+def test_the_other_dtypes_are_told() -> None:
+    dtypes = ("float32", "int32", "float16", "bool", "int8", "uint8", "int16")
+    keys = [Key((array("x", dtype, 3),)) for dtype in dtypes]
+    assert others(*keys[:5]) == "also float16[3], bool[3] and int8[3]"
+    assert others(*keys[:6]).endswith("int8[3] and uint8[3]")
+    assert others(*keys).endswith("uint8[3] and 1 other type")
+    weak = Key((array("x", "bfloat16", 3, weak=True),))
+    assert others(*keys[:3], weak) == "also float16[3] and weak bfloat16[3]"
+
+
+def test_one_more_is_singular() -> None:
+    keys = [Key((array("x", "float32", rows),)) for rows in range(1, 8)]
+    assert others(*keys).endswith(" and 1 other shape")
+    assert others(*keys, Key((array("x", "float32", 9),))).endswith(" and 2 other shapes")
+    names = ("a", "b", "c", "d", "e")
+    settings = [Key(X.leaves, config=tuple((n, plain(n == m)) for n in names)) for m in names]
+    assert others(X, *settings).endswith(" and 1 other change")
+
+
+def test_a_change_is_not_cut_across_its_arrow() -> None:
+    def config(scale: float, power: int) -> Key:
+        text = f"Config(scale={scale}, power={power}, bias=0.0, name='model')"
+        return Key(X.leaves, static=(("config", Value("Config", text, text, False)),))
+
+    said = others(*(config(scale, 2) for scale in (2.0, 1.0, 4.0)))
+    sides = said.removeprefix("also static config ").split(" -> ")
+    assert [side[:17] for side in sides] == ["Config(scale=1.0,", "Config(scale=4.0,"]
+    assert all(side.endswith("='model')") for side in sides)
+
+
 def test_what_only_one_process_did_is_told() -> None:
     both = [training(), training(run="second", process_index=1)]
     both[1].miss(function("<lambda>", 97, Kind.LAMBDA), X, None, new_object=True)
@@ -264,6 +344,17 @@ def test_places_are_relative_to_the_program_where_it_lies_elsewhere() -> None:
     assert view.place(view.find("train_step #3")[0].miss) == "train.py:41"
 
 
+def test_lambdas_that_ran_for_the_first_time_have_a_place() -> None:
+    story = Story()
+    for line in (7, 9):
+        story.miss(function("<lambda>", line, Kind.LAMBDA), X, at(line, ""))
+    story.miss(TRAIN_STEP, X, at(88, ""))
+    said = " ".join(terminal.report(story.view()).split())
+    assert (
+        "<lambda> (train.py:7) 1.15 s, <lambda> (train.py:9) 1.15 s and train_step 1.15" in said
+    )
+
+
 # Labels
 
 
@@ -292,6 +383,70 @@ def test_labels_that_two_processes_share_name_the_process() -> None:
     view = View(every, judge(every), HOME)
     assert view.label(both[1].misses[5]) == "train_step #1 (process 1)"
     assert view.find("train_step #1 (process 1)")[0].miss is both[1].misses[5]
+
+
+def processes(*scripts: str, **fields: Any) -> list[Story]:
+    """Processes of one host, all of index 0, each with the same misses of `work`."""
+    told = [
+        Story(run=f"run{n}", pid=14650 + n, argv=[f"{HOME}/{script}"], **fields)
+        for n, script in enumerate(scripts)
+    ]
+    for story in told:
+        for rows in (3, 4):
+            story.miss(function("work", 5), Key((array("x", "float32", rows),)), at(9, ""))
+    return told
+
+
+def together(stories: list[Story]) -> View:
+    every = Recording([s.run for s in stories], [m for s in stories for m in s.misses])
+    return View(every, judge(every), HOME)
+
+
+def test_processes_of_one_index_are_told_by_pid_and_script() -> None:
+    view = together(processes("parent.py", "child.py", "child.py"))
+    labels = [view.label(verdict.miss) for verdict in view.find("work #2")]
+    assert labels == [
+        "work #2 (parent.py, process 14650)",
+        "work #2 (child.py, process 14651)",
+        "work #2 (child.py, process 14652)",
+    ]
+    assert [len(view.find(label)) for label in labels] == [1, 1, 1]
+
+
+def test_the_script_is_told_only_where_it_differs() -> None:
+    view = together(processes("work.py", "work.py"))
+    labels = [view.label(verdict.miss) for verdict in view.find("work #2")]
+    assert labels == ["work #2 (process 14650)", "work #2 (process 14651)"]
+
+
+def test_processes_of_several_hosts_may_have_one_pid() -> None:
+    stories = [Story(run=f"run{n}", host=f"host{n % 2}", argv=["work.py"]) for n in range(3)]
+    for story in stories:
+        story.miss(function("work", 5), X, at(9, ""))
+    view = together(stories)
+    assert [view.process(story.run.id) for story in stories] == [
+        ("process 4242 on host0", "recording run0"),
+        ("process 4242 on host1",),
+        ("process 4242 on host0", "recording run2"),
+    ]
+
+
+def test_only_some_processes_of_one_index() -> None:
+    stories = processes("parent.py", "child.py", "child.py")
+    stories[0].misses.clear()
+    stories[0].miss(function("other", 7), X, at(12, ""))
+    text = terminal.report(together(stories))
+    assert "only child.py process 14651 and child.py process 14652 of 3" in text
+
+
+def test_a_launcher_without_misses_leaves_the_workers_their_index() -> None:
+    launcher, *workers = processes("launch.py", "work.py", "work.py")
+    launcher.misses.clear()
+    for index, worker in enumerate(workers):
+        worker.run = replace(worker.run, process_index=index)
+    view = together([launcher, *workers])
+    labels = [view.label(verdict.miss) for verdict in view.find("work #1")]
+    assert labels == ["work #1 (process 0)", "work #1 (process 1)"]
 
 
 # Anything that could be recorded

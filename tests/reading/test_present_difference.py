@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import os
 import pty
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from retrace.model import Frame, Listing, Recording
 from retrace.present.difference import lines
 from retrace.present.view import View
+from retrace.present.words import cut_apart
 
 NAMES = ["sin", "cos", "tanh", "exp", "log", "abs", "neg", "sqrt"]
 
@@ -87,6 +91,56 @@ def test_what_changed_stands_opposite_what_it_was() -> None:
         "|",
         "mul $ 3:f32[] -> f32[8]   model.py:40",
     )
+
+
+WINDOW = "window_strides=(1,1) padding=((0,0),(0,0)) lhs_dilation=(1,1) rhs_dilation=(1,1)"
+
+
+@pytest.mark.parametrize("width", [60, 80, 119, 120, 140])
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (f"{WINDOW} groups=1", f"{WINDOW} groups=2"),
+        (
+            f"numbers={'((0,1),(2,3))' * 3}7{'(0,)' * 20}",
+            f"numbers={'((0,1),(2,3))' * 3}8{'(0,)' * 20}",
+        ),
+        (f"{WINDOW} groups=1 {WINDOW}", f"{WINDOW} groups=2 {WINDOW}"),
+    ],
+)
+def test_what_differs_beyond_the_cut_is_shown(old: str, new: str, width: int) -> None:
+    def convolution(parameters: str) -> Listing:
+        told = "\t".join(parameters.split())
+        text = f"conv_general_dilated\t$ $\tf32[8,14,14,32]\t{told}"
+        return program("conv")._replace(
+            equations=[text],
+            hash=parameters,
+            stacks=((Frame("/home/examples/train_digits.py", 24, "f", 1, False),),),
+        )
+
+    _, *rows = told(convolution(old), convolution(new), width)
+    half = (width - 5) // 2
+    before, after = (
+        (rows[0][2 : 2 + half], rows[0][5 + half :]) if width >= 120 else (r[4:] for r in rows)
+    )
+    assert before.strip() != after.strip()
+    for text in (before, after):
+        assert text.startswith("conv_general_dilated[" if 80 <= width < 120 else "conv")
+        assert re.search(r" (\.\.\.\w*|examples)/train_digits\.py:24$", text.rstrip())
+
+
+@given(st.text("ab", max_size=90), st.text("ab", max_size=90), st.integers(20, 60))
+def test_two_texts_are_cut_so_that_they_differ(old: str, new: str, limit: int) -> None:
+    for one, other in ((old, new), (f"{old}a{new}", f"{old}b{new}")):
+        told = cut_apart(one, other, limit)
+        assert max(map(len, told)) <= limit
+        assert (told[0] == told[1]) == (one == other)
+
+
+def test_equations_of_sub_programs_are_told_apart() -> None:
+    whole = [side._replace(size=side.size + 57) for side in (OLD, NEW)]
+    heading, *_ = told(whole[0], whole[1], 80)
+    assert heading == "65 equations -> 66; 8 -> 9 without those of sub-programs, as here"
 
 
 @pytest.mark.parametrize("width", [60, 80, 119, 120, 140])
