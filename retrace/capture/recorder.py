@@ -251,7 +251,8 @@ class Recorder:
         fields["derived"] = site.derived or "backward"
         parent = self._thread.forward.pop(source, None) if source is not None else None
         if parent is not None:
-            fields["parent"] = parent
+            # Under a `vmap` as well, as in `jax.jacrev`.
+            fields |= {"derived": "backward", "parent": parent}
         bare = name.removeprefix("jit(").removesuffix(")")
         writers = self.journal.writers_of(parent)
         number = self.misses.of_derived(site, bare, source, fields, writers)

@@ -137,6 +137,17 @@ def test_what_a_rule_traces_backwards_is_in_the_backward_program(record_all: Rec
     assert backward.inner == 3
 
 
+def test_a_batched_backward_program_is_a_backward_one(record: Record) -> None:
+    @jax.jit
+    def energy(x: Any) -> Any:
+        return jnp.tanh(x)
+
+    x = np.ones(3, np.float32)
+    misses = record(lambda: jax.hessian(lambda y: energy(y).sum())(x))
+    forward, backward = (miss for miss in misses if miss.function.name == "energy")
+    assert backward.derived == "backward" and backward.parent == forward.id
+
+
 def test_a_backward_program_after_a_forward_hit_has_no_parent(record: Record) -> None:
     @jax.jit
     def scale(x: Any) -> Any:
