@@ -61,8 +61,9 @@ class Repeated(NamedTuple):
     """A block that runs another number of times."""
 
     primitives: tuple[str, ...]
-    old: int
-    new: int
+    old: int | None
+    """None on both sides where it is not told how often."""
+    new: int | None
     place: Frame | None
     loop: bool = False
     """Whether JAX's own loop runs it; else it stands in the program so often."""
@@ -200,7 +201,7 @@ class _Pairs:
             return False
         self._keep(found, at)
         for trips in found.trips:
-            block = Repeated(self._body(new, b), *trips, _somewhere(at), True)
+            block = Repeated(self._body(new, b), *(trips or _UNTOLD), _somewhere(at), True)
             self._repeats[block] = None
         for x, y in found.inner:
             before, after = self._inner(old, x), self._inner(new, y)
@@ -278,7 +279,8 @@ class _Pairs:
 
     def _own_constants(self) -> list[tuple[str, str, Frame | None]]:
         # A mean divides by the size of the batch: that constant is part of the shape.
-        changed = self._dims | {(b.old, b.new) for b in self._repeats}
+        trips = {(b.old, b.new) for b in self._repeats if b.old is not None and b.new is not None}
+        changed = self._dims | trips
         return [key for key in self._constants if not follows(key[0], key[1], changed)]
 
     def told_constants(self) -> tuple[Constant, ...]:
@@ -299,6 +301,7 @@ class _Pairs:
 
 
 _NOWHERE = Frame("", 0, "", 0, True)
+_UNTOLD = (None, None)
 
 
 def _somewhere(at: Frame | None) -> Frame | None:

@@ -245,7 +245,9 @@ def layers(number: int) -> Listing:
     return listing([*rows, (COS, [len(rows)], 42)])
 
 
-def blocks(found: Difference) -> list[tuple[tuple[str, ...], int, int, int | None, bool]]:
+def blocks(
+    found: Difference,
+) -> list[tuple[tuple[str, ...], int | None, int | None, int | None, bool]]:
     return [
         (block.primitives, block.old, block.new, block.place and block.place.line, block.loop)
         for block in found.repeats
@@ -269,6 +271,18 @@ def test_a_scan_of_another_length_is_repeated(old: int, new: int) -> None:
     assert blocks(against(*scans, body)) == [(("sin", "mul"), old, new, 5, True)]
     assert blocks(against(*outer, body, *scans)) == [(("sin", "mul"), old, new, 5, True)]
     assert against(*scans, body).kind == "repeated"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("#f0e1d2c3b4a5", "#0123456789ab"), ("30", "#0123456789ab"), ("5", "9" * 5000)],
+)
+def test_a_scan_whose_length_is_not_told_is_repeated(old: str, new: str) -> None:
+    body = chain(SIN, DOUBLE)
+    scans = [calling(body, f"scan|$|f32[8]|jaxpr=@{{}}|length={n}") for n in (old, new)]
+    found = against(*scans, body)
+    assert found.kind == "repeated"
+    assert [(block.old, block.new, block.loop) for block in found.repeats] == [(None, None, True)]
 
 
 def test_a_scan_over_more_rows_is_a_matter_of_shapes() -> None:

@@ -87,6 +87,7 @@ for key, pin, rate in zip(KEYS, PINS, RATES, strict=True):
     jit(lambda x: x * len(spoken) + (pin if spoken == KEYS[0] else rate))(x)
     jit(lambda x: jax.lax.slice(x, (0, 0), (3, 1)).sum() ** (pin % 97))(x)
     outside.compute(x, key)
+    jit(lambda x, n: jax.lax.fori_loop(0, n, lambda _, c: c + x, x), static_argnums=1)(x, pin)
     jax.lax.scan(lambda carry, y: (carry + y.sum() * rate, pin), 0.0, x)
 
     @jax.jit
