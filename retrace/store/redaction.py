@@ -39,7 +39,10 @@ _PACKAGES = re.compile(r".*[/\\]((?:site|dist)-packages[/\\].*)", re.DOTALL)
 _STANDARD = re.compile(r".*[/\\]lib[/\\]python\d\.\d+[/\\](.*)", re.DOTALL)
 _NO_FILE = re.compile(r"<(?:[a-z]+|ipython-input-\d+-[0-9a-f]+|cell)>")
 _CALLED_AT = re.compile(r"(.*) at (.+):(\d+)", re.DOTALL)
-_THREAD = re.compile(r"MainThread|Thread-\d+|ThreadPoolExecutor-\d+_\d+|asyncio_\d+|retrace")
+_THREAD = re.compile(
+    r"MainThread|Thread-\d+(?: \([\w<>]+\))?|ThreadPoolExecutor-\d+_\d+|asyncio_\d+|retrace"
+)
+"""Names that Python gives, one of them with that of the function that the thread runs."""
 
 _WORDS = re.compile(
     "default|ignore|high|highest|bfloat16|bfloat16_3x|float32|float64|tensorfloat32|standard|"
@@ -115,7 +118,7 @@ class Redaction:
 
     def thread(self, name: str) -> str:
         """A thread's name, where the program did not choose it."""
-        return name if _THREAD.match(name) else f"thread {self._hash(4, 'thread', name)}"
+        return name if _THREAD.fullmatch(name) else f"thread {self._hash(4, 'thread', name)}"
 
     def function(self, function: Function) -> Function:
         """A function without its source and the values that it holds."""

@@ -98,9 +98,10 @@ for key, pin, rate in zip(KEYS, PINS, RATES, strict=True):
         fails(x)
     except ValueError:
         pass
-    thread = threading.Thread(target=step, args=(x[:3],), kwargs={"key": key}, name=key)
-    thread.start()
-    thread.join()
+    for rows, name in ((3, key), (1, f"Thread-1-{key}")):
+        thread = threading.Thread(target=step, args=(x[:rows],), kwargs={"key": key}, name=name)
+        thread.start()
+        thread.join()
     code = f"lambda x: x - {pin}  # {key}"
     jit(eval(compile(code, f"<{key}>", "eval")))(x)
 step(x[:2])
