@@ -6,8 +6,9 @@ as misses are compared, and nobody can try out what a short secret might have be
 For the same reason a hash holds for one place alone: that two parameters were given
 the same value is not told.
 
-What stays: names (of functions, parameters, keys of dicts, modules and classes), shapes,
-dtypes, placements, times, lines, and the numbers in programs that are sizes of axes.
+What stays: names (of functions, parameters, keys of dicts among the arguments, modules
+and classes), shapes, dtypes, placements, times, lines, and the numbers in programs that
+are sizes of axes.
 """
 
 from __future__ import annotations
@@ -43,6 +44,11 @@ _THREAD = re.compile(
     r"MainThread|Thread-\d+(?: \([\w<>]+\))?|ThreadPoolExecutor-\d+_\d+|asyncio_\d+|retrace"
 )
 """Names that Python gives, one of them with that of the function that the thread runs."""
+
+_SUBSCRIPT = re.compile(
+    r"""\[(?!-?\d+\])(?:(?:[^]'"]|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")*\]|.*)""", re.DOTALL
+)
+"""`['key']`, in the name of what a function reads; the number of an item says nothing."""
 
 _WORDS = re.compile(
     "default|ignore|high|highest|bfloat16|bfloat16_3x|float32|float64|tensorfloat32|standard|"
@@ -135,10 +141,21 @@ class Redaction:
             closure=self._values(site, function.closure),
             defaults=self._values(site, function.defaults),
             bound=self._values(site, function.bound),
-            reads=self._values(site, function.reads),
+            reads=tuple(
+                (self._read(site, name), self._value(site, name, value))
+                for name, value in function.reads
+            ),
             receiver=receiver,
             source=None,
         )
+
+    def _read(self, site: str, name: str) -> str:
+        """The name of what a function reads, without the keys that stand in it."""
+
+        def shown(found: re.Match[str]) -> str:
+            return f"[<redacted {self._hash(4, 'read', site, name[: found.end()])}>]"
+
+        return _SUBSCRIPT.sub(shown, name)
 
     def site(self, function: Function) -> str:
         """The definition site, told by paths that may be told."""

@@ -17,6 +17,7 @@ import outside  # type: ignore[import-not-found]  # in a folder outside of the p
 KEYS = [f"SECRET-{name}" for name in ("first", "second")]
 PINS = [48151623, 42108090]
 RATES = [0.271828182, 0.314159265]
+VAULT = {"SECRET-subscript": {3: 0.0}, "SECRET-']": 0.0}
 x = np.ones((4, 2), np.float32)
 
 
@@ -87,6 +88,9 @@ for key, pin, rate in zip(KEYS, PINS, RATES, strict=True):
     jit(lambda x: x * len(spoken) + (pin if spoken == KEYS[0] else rate))(x)
     jit(lambda x: jax.lax.slice(x, (0, 0), (3, 1)).sum() ** (pin % 97))(x)
     outside.compute(x, key)
+    VAULT["SECRET-subscript"][3] = rate
+    VAULT["SECRET-']"] = rate
+    jit(lambda x: x * VAULT["SECRET-subscript"][3] + VAULT["SECRET-']"])(x)
     jit(lambda x, n: jax.lax.fori_loop(0, n, lambda _, c: c + x, x), static_argnums=1)(x, pin)
     jax.lax.scan(lambda carry, y: (carry + y.sum() * rate, pin), 0.0, x)
 
