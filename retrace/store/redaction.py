@@ -151,11 +151,14 @@ class Redaction:
 
     def _read(self, site: str, name: str) -> str:
         """The name of what a function reads, without the keys that stand in it."""
-
-        def shown(found: re.Match[str]) -> str:
-            return f"[<redacted {self._hash(4, 'read', site, name[: found.end()])}>]"
-
-        return _SUBSCRIPT.sub(shown, name)
+        told: list[str] = []
+        at, hash_ = 0, ""
+        for found in _SUBSCRIPT.finditer(name):
+            # Of all that stands before it as well, by the hash of that.
+            hash_ = self._hash(4, "read", site, hash_, name[at : found.end()])
+            told += name[at : found.start()], f"[<redacted {hash_}>]"
+            at = found.end()
+        return "".join((*told, name[at:]))
 
     def site(self, function: Function) -> str:
         """The definition site, told by paths that may be told."""
