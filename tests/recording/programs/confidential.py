@@ -8,6 +8,7 @@ import functools
 import os
 import sys
 import threading
+import typing
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +18,7 @@ import outside  # type: ignore[import-not-found]  # in a folder outside of the p
 KEYS = [f"SECRET-{name}" for name in ("first", "second")]
 PINS = [48151623, 42108090]
 RATES = [0.271828182, 0.314159265]
-VAULT = {"SECRET-subscript": {3: 0.0}, "SECRET-']": 0.0}
+VAULT: dict[str, typing.Any] = {"SECRET-subscript": {3: 0.0}, "SECRET-']": 0.0}
 x = np.ones((4, 2), np.float32)
 
 
