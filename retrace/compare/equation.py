@@ -32,8 +32,8 @@ class Relation(NamedTuple):
     """Literals and captured constants, from what to what."""
     inner: tuple[tuple[str, str], ...] = ()
     """The hashes of sub-programs."""
-    trips: tuple[tuple[int, int], ...] = ()
-    """How often a loop of JAX's own runs, from what to what."""
+    trips: tuple[tuple[int, int] | None, ...] = ()
+    """How often a loop of JAX's own runs, from what to what; None where that is not told."""
 
 
 SAME = Relation()
@@ -77,7 +77,7 @@ class _Found:
         self.numbers: list[tuple[str, str]] = []
         self.constants: list[tuple[str, str]] = []
         self.inner: list[tuple[str, str]] = []
-        self.trips: list[tuple[int, int]] = []
+        self.trips: list[tuple[int, int] | None] = []
 
     def relation(self) -> Relation:
         return Relation(
@@ -147,7 +147,9 @@ def _parameter(equation: str, old: str, new: str, found: _Found) -> bool:
         return False
     pairs = zip(_NUMBER.findall(a), _NUMBER.findall(b), strict=True)
     if (equation, name) == ("scan", "length"):
-        found.trips += [(int(x), int(y)) for x, y in pairs]
+        # Redacted, or in a recording that is none.
+        known = _SIZE.fullmatch(a) and _SIZE.fullmatch(b)
+        found.trips.append((int(a), int(b)) if known else None)
         return True
     kept = found.constants if (equation, name) in _VALUES else found.numbers
     kept += [(x, y) for x, y in pairs if x != y]

@@ -3,12 +3,13 @@
 identical       the same content
 shapes-only     equation for equation the same, but for the sizes of axes
 constants-only  the same, but for literals and captured constants
-repeated        the same block n times in place of m: an unrolled loop
+repeated        the same block n times in place of m, and all else equal: an unrolled loop
 different       equations added, removed or changed
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from typing import Literal, NamedTuple, TypeAlias
@@ -24,6 +25,7 @@ from retrace.compare.equation import (
 )
 from retrace.compare.lines import LineChange, Listings, line_changes, place
 from retrace.compare.repeats import Repeat, inserted, repeats
+from retrace.compare.rounds import Rounds
 from retrace.model import Frame, Listing
 
 Kind: TypeAlias = Literal["identical", "shapes-only", "constants-only", "repeated", "different"]
@@ -61,8 +63,9 @@ class Repeated(NamedTuple):
     """A block that runs another number of times."""
 
     primitives: tuple[str, ...]
-    old: int
-    new: int
+    old: int | None
+    """None on both sides where it is not told how often."""
+    new: int | None
     place: Frame | None
     loop: bool = False
     """Whether JAX's own loop runs it; else it stands in the program so often."""
@@ -200,7 +203,7 @@ class _Pairs:
             return False
         self._keep(found, at)
         for trips in found.trips:
-            block = Repeated(self._body(new, b), *trips, _somewhere(at), True)
+            block = Repeated(self._body(new, b), *(trips or _UNTOLD), _somewhere(at), True)
             self._repeats[block] = None
         for x, y in found.inner:
             before, after = self._inner(old, x), self._inner(new, y)
@@ -211,9 +214,20 @@ class _Pairs:
         return True
 
     def _unrolled(self, old: Listing, new: Listing, outer: Frame | None) -> bool:
-        blocks = _repeated(old, new, self.alignment(old, new), outer)
-        self._repeats.update(dict.fromkeys(blocks or ()))
-        return blocks is not None
+        if old.inputs != new.inputs or len(old.constants) != len(new.constants):
+            return False
+        if not (blocks := _repeated(old, new, self.alignment(old, new))):
+            return False
+        rounds = Rounds(old, new, blocks)
+        if (pairs := rounds.outside()) is None or not self._outputs(old, new, outer, rounds):
+            return False
+        told = [_told(old, new, block, outer) for block in blocks]
+        self._repeats.update(dict.fromkeys(told))
+        equations = ((old.equations[x], new.equations[y], y) for x, y in pairs)
+        return self._captured(old, new, outer) and all(
+            a == b or self._equation(old, a, new, b, place(new, y) or outer)
+            for a, b, y in equations
+        )
 
     def _captured(self, old: Listing, new: Listing, outer: Frame | None) -> bool:
         used = None if old.constants == new.constants else _first_uses(new)
@@ -225,10 +239,16 @@ class _Pairs:
             self._keep(found, at or outer, counts=False)
         return True
 
-    def _outputs(self, old: Listing, new: Listing, outer: Frame | None) -> bool:
+    def _outputs(
+        self, old: Listing, new: Listing, outer: Frame | None, rounds: Rounds | None = None
+    ) -> bool:
         if len(old.outputs) != len(new.outputs):
             return False
         for a, b in zip(old.outputs, new.outputs, strict=True):
+            if rounds is not None and _VARIABLE.fullmatch(a) and _VARIABLE.fullmatch(b):
+                if rounds.same(int(a[1:]), int(b[1:])):
+                    continue
+                return False
             if a == b:
                 continue
             if a.startswith("$") or b.startswith("$"):
@@ -278,7 +298,8 @@ class _Pairs:
 
     def _own_constants(self) -> list[tuple[str, str, Frame | None]]:
         # A mean divides by the size of the batch: that constant is part of the shape.
-        changed = self._dims | {(b.old, b.new) for b in self._repeats}
+        trips = {(b.old, b.new) for b in self._repeats if b.old is not None and b.new is not None}
+        changed = self._dims | trips
         return [key for key in self._constants if not follows(key[0], key[1], changed)]
 
     def told_constants(self) -> tuple[Constant, ...]:
@@ -299,6 +320,8 @@ class _Pairs:
 
 
 _NOWHERE = Frame("", 0, "", 0, True)
+_UNTOLD = (None, None)
+_VARIABLE = re.compile(r"\$[0-9]{1,18}")
 
 
 def _somewhere(at: Frame | None) -> Frame | None:
@@ -317,28 +340,24 @@ def _first_uses(listing: Listing) -> dict[int, int]:
     return found
 
 
-def _repeated(
-    old: Listing, new: Listing, alignment: Alignment, outer: Frame | None
-) -> tuple[Repeated, ...] | None:
+def _repeated(old: Listing, new: Listing, alignment: Alignment) -> list[Repeat]:
     # A loop grows in few places; to look for blocks in a program costs more than to align it.
     places = len(alignment.blocks)
     if places > _MOST_LOOPS or places * (len(old.equations) + len(new.equations)) > _MOST_WORK:
-        return None
+        return []
     for tokens in (_exact, numberless):
         sides = tokens(old), tokens(new)
-        found = repeats(*sides) or _inserted(old, new, *sides)
-        if not found:
-            continue
-        told: list[Repeated] = []
-        for block in found:
-            longer, start = (new, block.new) if block.new_times > 1 else (old, block.old)
-            end = start + min(block.length, _CHANGED_BLOCK)
-            named = tuple(primitive(text) for text in longer.equations[start:end])
-            at = next(filter(None, (place(longer, i) for i in range(start, end))), outer)
-            at = _somewhere(at)
-            told.append(Repeated(named, block.old_times, block.new_times, at))
-        return tuple(told)
-    return None
+        if found := repeats(*sides) or _inserted(old, new, *sides):
+            return found
+    return []
+
+
+def _told(old: Listing, new: Listing, block: Repeat, outer: Frame | None) -> Repeated:
+    longer, start = (new, block.new) if block.new_times > 1 else (old, block.old)
+    end = start + min(block.length, _CHANGED_BLOCK)
+    named = tuple(primitive(text) for text in longer.equations[start:end])
+    at = next(filter(None, (place(longer, i) for i in range(start, end))), outer)
+    return Repeated(named, block.old_times, block.new_times, _somewhere(at))
 
 
 def _inserted(

@@ -81,13 +81,17 @@ class Group:
     @property
     def sums(self) -> Sums:
         """What is told of all of them."""
+        self.settle()
+        return self._sums
+
+    def settle(self) -> None:
+        """Add up what was taken in, and keep no miss but the one that is shown."""
         for verdict in self._misses:
             self._sums.add(verdict)
         for verdict in self._folded:
             self._sums.fold(verdict)
         self._misses.clear()
         self._folded.clear()
-        return self._sums
 
     @property
     def avoidable(self) -> Literal["yes", "no", "maybe"]:

@@ -91,7 +91,10 @@ def _constants(view: View, constants: Sequence[Constant], most: int) -> Iterator
 def _repeats(view: View, blocks: Sequence[Repeated], most: int) -> Iterator[str]:
     for block in blocks[:most]:
         what = listed([clean(name, 32) for name in block.primitives], _MOST_PRIMITIVES)
-        again = f"{block.new:,} time{'s' if block.new != 1 else ''} instead of {block.old:,}"
+        again = "another number of times"
+        if block.new is not None and block.old is not None:
+            many = f"{block.new:,} time{'s' if block.new != 1 else ''}"
+            again = f"{many} instead of {block.old:,}"
         loop = ", in a loop of JAX's own" if block.loop else ""
         yield f"{at(view, block.place)} now runs {what} {again}{loop}"
     if len(blocks) > most:

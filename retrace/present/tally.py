@@ -138,7 +138,7 @@ class Tally:
     def settle(self) -> Iterator[Verdict]:
         """Add up what was taken in; the misses that are still to be shown."""
         for group in self._groups.values():
-            assert group.sums
+            group.settle()
             yield group.shown
 
 

@@ -21,7 +21,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from retrace.model import Frame, Listing, Run, Stack
-from retrace.store.schema import LONGEST_LINE, check_items
+from retrace.store.lines import lines
+from retrace.store.schema import LONGEST_LINE, MOST_ITEMS, check_items
 
 if TYPE_CHECKING:
     from retrace.store.writer import Sink
@@ -168,6 +169,8 @@ def _listings(text: str | bytes) -> Iterator[Listing]:
     block = json.loads(text)
     block = block.get("block", block)
     texts: list[str] = [*map(_text, block["texts"])]
+    if sum(text.count(" ") for text in texts) > MOST_ITEMS:  # what `_shape` takes apart
+        raise ValueError("too many variables")
     shapes = [_shape(text) for text in texts]
     frames = [_frame(row) for row in block["frames"]]
     for row in block["programs"]:
@@ -336,17 +339,25 @@ class Library(Mapping[str, Listing]):
     def _take_file(self, path: Path, run: Run) -> None:
         offset = 0
         with path.open("rb") as file:
-            for data in file:
-                if data.endswith(b"\n"):  # what follows the last line end is torn off
-                    block = _Block(run, None, path, offset, len(data) - 1)
+            for data, size in lines(file):
+                if data is None:
+                    _lose(run)
+                elif data.endswith(b"\n"):  # what follows the last line end is torn off
+                    block = _Block(run, None, path, offset, size - 1)
                     self._take(data[:-1].decode(errors="replace"), block)
-                offset += len(data)
+                offset += size
 
     def _take(self, line: str, block: _Block) -> None:
         end = line.find("]", len(BEGINNING))
         if line.startswith(BEGINNING) and line.endswith("}"):
-            for found in _ID.findall(line, len(BEGINNING), end):
-                self._blocks.setdefault(found, block)
+            ids = line[len(BEGINNING) : end]
+            try:
+                check_items(ids)
+            except ValueError:
+                _lose(block.run)
+                return
+            for found in _ID.finditer(ids):
+                self._blocks.setdefault(found[1], block)
         elif line:
             _lose(block.run)
 

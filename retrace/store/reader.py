@@ -12,11 +12,11 @@ from typing import IO, Any, cast
 from retrace.errors import UnreadableError
 from retrace.model import JSON, Key, Miss, Recording, Run
 from retrace.store.leaves import decode_leaves_like
+from retrace.store.lines import lines
 from retrace.store.place import HEADER, ROOT, recordings
 from retrace.store.programs import BEGINNING, SUFFIX, Library
 from retrace.store.schema import (
     FORMAT,
-    LONGEST_LINE,
     PARTS,
     amend,
     amend_run,
@@ -271,17 +271,15 @@ def _lines(
 ) -> Iterator[tuple[str | None, bool]]:
     """Each line, None for one that is no text or too long; whether it is torn off by the end."""
     read = 0
-    while data := file.readline(LONGEST_LINE + 1):
-        read += len(data)
+    for data, size in lines(file):
+        read += size
         if progress is not None and read >= _STEP:
             progress(read)
             read = 0
-        torn = not data.endswith(b"\n")
-        if torn and len(data) > LONGEST_LINE:
-            while data and not data.endswith(b"\n"):
-                data = file.readline(LONGEST_LINE)
+        if data is None:
             yield None, False
             continue
+        torn = not data.endswith(b"\n")
         try:
             yield data.decode(), torn
         except UnicodeDecodeError:

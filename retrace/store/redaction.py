@@ -6,8 +6,9 @@ as misses are compared, and nobody can try out what a short secret might have be
 For the same reason a hash holds for one place alone: that two parameters were given
 the same value is not told.
 
-What stays: names (of functions, parameters, keys of dicts, modules and classes), shapes,
-dtypes, placements, times, lines, and the numbers in programs that are sizes of axes.
+What stays: names (of functions, parameters, keys of dicts among the arguments, modules
+and classes), shapes, dtypes, placements, times, lines, and the numbers in programs that
+are sizes of axes.
 """
 
 from __future__ import annotations
@@ -39,7 +40,15 @@ _PACKAGES = re.compile(r".*[/\\]((?:site|dist)-packages[/\\].*)", re.DOTALL)
 _STANDARD = re.compile(r".*[/\\]lib[/\\]python\d\.\d+[/\\](.*)", re.DOTALL)
 _NO_FILE = re.compile(r"<(?:[a-z]+|ipython-input-\d+-[0-9a-f]+|cell)>")
 _CALLED_AT = re.compile(r"(.*) at (.+):(\d+)", re.DOTALL)
-_THREAD = re.compile(r"MainThread|Thread-\d+|ThreadPoolExecutor-\d+_\d+|asyncio_\d+|retrace")
+_THREAD = re.compile(
+    r"MainThread|Thread-\d+(?: \([\w<>]+\))?|ThreadPoolExecutor-\d+_\d+|asyncio_\d+|retrace"
+)
+"""Names that Python gives, one of them with that of the function that the thread runs."""
+
+_SUBSCRIPT = re.compile(
+    r"""\[(?!-?\d+\])(?:(?:[^]'"]|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")*\]|.*)""", re.DOTALL
+)
+"""`['key']`, in the name of what a function reads; the number of an item says nothing."""
 
 _WORDS = re.compile(
     "default|ignore|high|highest|bfloat16|bfloat16_3x|float32|float64|tensorfloat32|standard|"
@@ -115,7 +124,7 @@ class Redaction:
 
     def thread(self, name: str) -> str:
         """A thread's name, where the program did not choose it."""
-        return name if _THREAD.match(name) else f"thread {self._hash(4, 'thread', name)}"
+        return name if _THREAD.fullmatch(name) else f"thread {self._hash(4, 'thread', name)}"
 
     def function(self, function: Function) -> Function:
         """A function without its source and the values that it holds."""
@@ -132,10 +141,24 @@ class Redaction:
             closure=self._values(site, function.closure),
             defaults=self._values(site, function.defaults),
             bound=self._values(site, function.bound),
-            reads=self._values(site, function.reads),
+            reads=tuple(
+                (self._read(site, name), self._value(site, name, value))
+                for name, value in function.reads
+            ),
             receiver=receiver,
             source=None,
         )
+
+    def _read(self, site: str, name: str) -> str:
+        """The name of what a function reads, without the keys that stand in it."""
+        told: list[str] = []
+        at, hash_ = 0, ""
+        for found in _SUBSCRIPT.finditer(name):
+            # Of all that stands before it as well, by the hash of that.
+            hash_ = self._hash(4, "read", site, hash_, name[at : found.end()])
+            told += name[at : found.start()], f"[<redacted {hash_}>]"
+            at = found.end()
+        return "".join((*told, name[at:]))
 
     def site(self, function: Function) -> str:
         """The definition site, told by paths that may be told."""

@@ -26,7 +26,8 @@ def project_folders(*folders: str) -> list[str]:
 def is_project(folder: str) -> bool:
     """Whether all that lies in a folder is the project's."""
     # Of a program that was started in its user's home, not all that lies there is its own.
-    return os.path.dirname(folder) != folder and folder != os.path.expanduser("~")
+    real = os.path.realpath(folder)
+    return os.path.dirname(real) != real and real != os.path.realpath(os.path.expanduser("~"))
 
 
 def roots_of(argv: Sequence[str]) -> list[str]:

@@ -245,7 +245,9 @@ def layers(number: int) -> Listing:
     return listing([*rows, (COS, [len(rows)], 42)])
 
 
-def blocks(found: Difference) -> list[tuple[tuple[str, ...], int, int, int | None, bool]]:
+def blocks(
+    found: Difference,
+) -> list[tuple[tuple[str, ...], int | None, int | None, int | None, bool]]:
     return [
         (block.primitives, block.old, block.new, block.place and block.place.line, block.loop)
         for block in found.repeats
@@ -269,6 +271,18 @@ def test_a_scan_of_another_length_is_repeated(old: int, new: int) -> None:
     assert blocks(against(*scans, body)) == [(("sin", "mul"), old, new, 5, True)]
     assert blocks(against(*outer, body, *scans)) == [(("sin", "mul"), old, new, 5, True)]
     assert against(*scans, body).kind == "repeated"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("#f0e1d2c3b4a5", "#0123456789ab"), ("30", "#0123456789ab"), ("5", "9" * 5000)],
+)
+def test_a_scan_whose_length_is_not_told_is_repeated(old: str, new: str) -> None:
+    body = chain(SIN, DOUBLE)
+    scans = [calling(body, f"scan|$|f32[8]|jaxpr=@{{}}|length={n}") for n in (old, new)]
+    found = against(*scans, body)
+    assert found.kind == "repeated"
+    assert [(block.old, block.new, block.loop) for block in found.repeats] == [(None, None, True)]
 
 
 def test_a_scan_over_more_rows_is_a_matter_of_shapes() -> None:
@@ -297,6 +311,66 @@ def test_what_was_written_twice_is_no_loop() -> None:
     # `if deep: x = cos(sin(x)); x = cos(sin(x))`, each on a line of its own.
     found = against(chain(DOUBLE), chain(SIN, COS, SIN, COS, DOUBLE))
     assert found.kind == "different"
+
+
+def looped(number: int, outputs: str, before: str = COS, inputs: int = 1) -> Listing:
+    """`y = cos(x)`, then so often `x = mul(x)`, then `z = sin(y)`; results by name."""
+    first = inputs
+    rows: list[Row] = [(before, [0], 40)]
+    rows += [(DOUBLE, [first + i if i else 0], 41) for i in range(number)]
+    made = listing([*rows, (SIN, [first], 42)], ("f32[8]",) * inputs)
+    names = {"x": first + number if number else 0, "y": first, "z": first + number + 1, "0": 0}
+    if number:
+        names["f"] = first + 1
+    told = tuple(f"${names[name]}" for name in outputs)
+    return made._replace(outputs=told, hash=f"{made.hash[16:]}{hash(told) % 2**64:016x}")
+
+
+@pytest.mark.parametrize(("old", "new"), [(3, 5), (5, 3), (1, 4), (0, 3), (3, 0)])
+def test_a_loop_and_results_of_other_variables_are_different(old: int, new: int) -> None:
+    for outputs in ("x", "y", "xyz", "z0", "zxx"):
+        found = against(looped(old, outputs), looped(new, outputs))
+        assert found.kind == "repeated", outputs
+    for before, after in (("xy", "yy"), ("xz", "x"), ("z", "x"), ("y0", "yz")):
+        found = against(looped(old, before), looped(new, after))
+        assert found.kind == "different", (before, after)
+
+
+def test_the_result_of_the_first_round_is_no_other() -> None:
+    assert against(looped(3, "fx"), looped(5, "fx")).kind == "repeated"
+    assert against(looped(3, "f"), looped(5, "x")).kind == "different"
+
+
+def test_a_loop_and_anything_else_are_different() -> None:
+    old, new = looped(3, "x"), looped(5, "x")
+    captured = [
+        made._replace(constants=(f"f32[5]={digest}",))
+        for made, digest in ((old, "a1"), (new, "a1"), (new, "b2"))
+    ]
+    assert against(captured[0], captured[1]).kind == "repeated"
+    found = against(captured[0], captured[2])
+    assert (found.kind, len(found.constants)) == ("different", 1)
+    assert against(old, looped(5, "x", inputs=2)).kind == "different"
+    scaled = [
+        looped(number, "x", before=f"add|$ {value}:f32[]|f32[8]")
+        for number, value in ((3, 0.5), (5, 0.25))
+    ]
+    assert against(*scaled).kind == "different"
+    # `sin` of the loop's result in place of `sin` of what was before it.
+    other = new._replace(wires=[*new.wires[:-1], 6], hash="0" * 32)
+    assert against(old, other).kind == "different"
+
+
+def test_two_variables_go_through_a_loop() -> None:
+    def fibonacci(number: int, *outputs: int) -> Listing:
+        rows: list[Row] = [("add|$ $|f32[8]", [i, i + 1], 41) for i in range(number)]
+        made = listing([*rows, (SIN, [number + 1], 42)], ("f32[8]", "f32[8]"))
+        told = tuple(f"${number + output}" for output in outputs)
+        return made._replace(outputs=told, hash=f"{number:016x}{hash(told) % 2**64:016x}")
+
+    for old, new in ((4, 6), (1, 4), (0, 3), (4, 0)):
+        assert against(fibonacci(old, 0, 1), fibonacci(new, 0, 1)).kind == "repeated"
+        assert against(fibonacci(old, 0, 1), fibonacci(new, 1, 1)).kind == "different"
 
 
 @given(st.integers(0, 4), st.integers(0, 4), st.lists(st.sampled_from([SIN, COS]), max_size=3))

@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import subprocess
+import sys
 import tracemalloc
 from pathlib import Path
 from typing import Any
@@ -83,6 +84,37 @@ def test_memory_does_not_grow_with_processes(
 
     peak(1)
     assert peak(12) < 1.2 * peak(3)
+
+
+_KEPT = """
+import gc, sys
+from pathlib import Path
+from retrace import selection
+from retrace.model import Verdict
+
+selection._MOST_HELD = 0
+told = selection.Told([Path(sys.argv[1])])
+gc.collect()
+print(told.tally.totals.misses, sum(type(each) is Verdict for each in gc.get_objects()))
+"""
+
+
+@pytest.mark.parametrize("options", [[], ["-O"]], ids=str)
+def test_what_was_added_up_is_not_kept(tmp_path: Path, options: list[str]) -> None:
+    story = Story("p")
+    for rows in range(500):
+        story.miss(TRAIN_STEP, Key((array("x", "float32", rows),)), at(88, "step(x)"))
+    directory = write(story, tmp_path / "rec")
+    done = subprocess.run(
+        [sys.executable, *options, "-c", _KEPT, str(directory)],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    misses, kept = map(int, done.stdout.split())
+    assert misses == 500
+    assert kept < 10
 
 
 def test_a_bar_on_a_terminal_alone(tmp_path: Path) -> None:

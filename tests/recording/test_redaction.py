@@ -168,3 +168,15 @@ def test_equal_values_are_told_at_one_place_alone(home: Path) -> None:
                 )
     assert len(tokens) > 10
     assert [places for places in tokens.values() if len(places) > 1] == []
+
+
+def test_what_a_function_reads_is_told_without_the_keys(home: Path) -> None:
+    whole, redacted = (
+        {name for miss in read([home / of]).misses for name, _ in miss.function.reads}
+        for of in ("whole", "redacted")
+    )
+    assert {"VAULT['SECRET-subscript'][3]", 'VAULT["SECRET-\']"]'} <= whole
+    hidden = sorted(name for name in redacted if name.startswith("VAULT"))
+    said = [re.sub("[0-9a-f]{8}", "#", name) for name in hidden]
+    # A hash holds for one function alone, of which there is one at each line.
+    assert sorted(said) == ["VAULT[<redacted #>]", "VAULT[<redacted #>][3]"]

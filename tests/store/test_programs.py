@@ -9,13 +9,14 @@ import signal
 import subprocess
 import sys
 import tracemalloc
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from retrace.compare.size import samples, unrolled
 from retrace.model import Frame, Listing, Run
-from retrace.store import programs
+from retrace.store import lines, programs, schema
 from retrace.store.programs import Library, Shelf, decode, encode
 from retrace.store.sinks import File
 
@@ -120,6 +121,55 @@ def test_a_line_torn_off_loses_itself_alone(tmp_path: Path, share: float) -> Non
     assert list(kept) == [listing(1, 1).id]
     assert kept[listing(1, 1).id] == listing(1, 3000)
     assert kept.get(listing(2, 1).id) is None
+
+
+RUN = Run("r", "", 0, None, 0.0, [], "", "", "")
+
+
+@pytest.mark.parametrize("ended", [True, False])
+def test_a_line_too_long_is_a_loss_and_takes_no_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ended: bool
+) -> None:
+    monkeypatch.setattr(lines, "LONGEST_LINE", 50_000)
+    path = tmp_path / "x.programs"
+    path.write_text(encode([listing(1, 3000)]) + "\n")
+    with path.open("r+b") as file:
+        file.truncate(30_000_000)
+        file.seek(0, os.SEEK_END)
+        file.write(f"\n{encode([listing(2, 3000)])}\n".encode() if ended else b"")
+    run = replace(RUN, losses={})
+    kept = Library()
+    kept.add_file(path, run)
+    tracemalloc.start()
+    try:
+        found = list(kept)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 5_000_000
+    assert run.losses == {"unreadable programs": 1}
+    expected = [listing(number, 3000) for number in ((1, 2) if ended else (1,))]
+    assert [kept[id_] for id_ in found] == expected
+
+
+def test_ids_and_variables_without_end_are_a_loss(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(schema, "MOST_ITEMS", 1000)
+    monkeypatch.setattr(programs, "MOST_ITEMS", 1000)
+    ids = ",".join(f'"{number}"' for number in range(2000))
+    wide = listing(1, 1)._replace(
+        equations=[f"add\t{' '.join(['1:i'] * 2000)}\tf32[8]"], wires=[]
+    )
+    path = tmp_path / "x.programs"
+    path.write_text(f'{{"listings":[{ids}],"block":{{}}}}\n{encode([wide])}\n')
+    run = replace(RUN, losses={})
+    kept = Library()
+    kept.add_file(path, run)
+    assert list(kept) == [wide.id]
+    assert run.losses == {"unreadable programs": 1}
+    assert kept.get(wide.id) is None
+    assert run.losses == {"unreadable programs": 2}
 
 
 def test_a_block_is_read_as_it_was_written() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from retrace.errors import UnreadableError
 from retrace.model import Run
-from retrace.store import reader as reader_module
+from retrace.store import lines as lines_module
 from retrace.store.place import holds_recording
 from retrace.store.reader import read, read_lines
 from retrace.store.sinks import File
@@ -138,7 +138,7 @@ def test_a_process_killed_in_its_header_did_record(tmp_path: Path, begun: str) -
 
 
 def test_a_line_without_end_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reader_module, "LONGEST_LINE", 500)
+    monkeypatch.setattr(lines_module, "LONGEST_LINE", 500)
     lines = [*GOOD[:3], '{"loss":"' + "x" * 5000 + '"}', MISS, ""]
     (tmp_path / "abc.jsonl").write_text("\n".join(lines))
     recording = read([tmp_path])

@@ -8,6 +8,7 @@ import functools
 import os
 import sys
 import threading
+import typing
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +18,7 @@ import outside  # type: ignore[import-not-found]  # in a folder outside of the p
 KEYS = [f"SECRET-{name}" for name in ("first", "second")]
 PINS = [48151623, 42108090]
 RATES = [0.271828182, 0.314159265]
+VAULT: dict[str, typing.Any] = {"SECRET-subscript": {3: 0.0}, "SECRET-']": 0.0}
 x = np.ones((4, 2), np.float32)
 
 
@@ -87,6 +89,10 @@ for key, pin, rate in zip(KEYS, PINS, RATES, strict=True):
     jit(lambda x: x * len(spoken) + (pin if spoken == KEYS[0] else rate))(x)
     jit(lambda x: jax.lax.slice(x, (0, 0), (3, 1)).sum() ** (pin % 97))(x)
     outside.compute(x, key)
+    VAULT["SECRET-subscript"][3] = rate
+    VAULT["SECRET-']"] = rate
+    jit(lambda x: x * VAULT["SECRET-subscript"][3] + VAULT["SECRET-']"])(x)
+    jit(lambda x, n: jax.lax.fori_loop(0, n, lambda _, c: c + x, x), static_argnums=1)(x, pin)
     jax.lax.scan(lambda carry, y: (carry + y.sum() * rate, pin), 0.0, x)
 
     @jax.jit
@@ -97,9 +103,10 @@ for key, pin, rate in zip(KEYS, PINS, RATES, strict=True):
         fails(x)
     except ValueError:
         pass
-    thread = threading.Thread(target=step, args=(x[:3],), kwargs={"key": key}, name=key)
-    thread.start()
-    thread.join()
+    for rows, name in ((3, key), (1, f"Thread-1-{key}")):
+        thread = threading.Thread(target=step, args=(x[:rows],), kwargs={"key": key}, name=name)
+        thread.start()
+        thread.join()
     code = f"lambda x: x - {pin}  # {key}"
     jit(eval(compile(code, f"<{key}>", "eval")))(x)
 step(x[:2])

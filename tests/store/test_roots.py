@@ -1,0 +1,24 @@
+"""What counts as the project's, and what as its user's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from retrace.store.redaction import Redaction
+
+
+@pytest.mark.parametrize("home", ["home", "home/", "link", "link/../home"])
+@pytest.mark.parametrize("root", ["home", "home/", "link", "link/"])
+def test_a_home_is_no_project_however_it_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, home: str, root: str
+) -> None:
+    (tmp_path / "home" / "project").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "home")
+    monkeypatch.setenv("HOME", f"{tmp_path}/{home}")
+    redaction = Redaction([f"{tmp_path}/{root}", f"{tmp_path}/home/project"])
+    for name in ("home", "link"):
+        told = redaction.path(f"{tmp_path}/{name}/customer-acme/notes.py")
+        assert told.startswith("<outside ") and "acme" not in told
+    assert redaction.path(f"{tmp_path}/home/project/model.py") == "model.py"
