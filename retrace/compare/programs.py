@@ -214,15 +214,18 @@ class _Pairs:
         return True
 
     def _unrolled(self, old: Listing, new: Listing, outer: Frame | None) -> bool:
-        if old.inputs != new.inputs or len(old.constants) != len(new.constants):
-            return False
         if not (blocks := _repeated(old, new, self.alignment(old, new))):
             return False
+        told = dict.fromkeys(_told(old, new, block, outer) for block in blocks)
+        if not _takes_as_much(old, new):
+            # One more array for each round, as for each layer, or a loop over an axis:
+            # the numbers of variables say nothing then.
+            self._repeats.update(told)
+            return True
         rounds = Rounds(old, new, blocks)
         if (pairs := rounds.outside()) is None or not self._outputs(old, new, outer, rounds):
             return False
-        told = [_told(old, new, block, outer) for block in blocks]
-        self._repeats.update(dict.fromkeys(told))
+        self._repeats.update(told)
         equations = ((old.equations[x], new.equations[y], y) for x, y in pairs)
         return self._captured(old, new, outer) and all(
             a == b or self._equation(old, a, new, b, place(new, y) or outer)
@@ -350,6 +353,10 @@ def _repeated(old: Listing, new: Listing, alignment: Alignment) -> list[Repeat]:
         if found := repeats(*sides) or _inserted(old, new, *sides):
             return found
     return []
+
+
+def _takes_as_much(old: Listing, new: Listing) -> bool:
+    return old.inputs == new.inputs and len(old.constants) == len(new.constants)
 
 
 def _told(old: Listing, new: Listing, block: Repeat, outer: Frame | None) -> Repeated:

@@ -175,7 +175,7 @@ def suspects(others: tuple[Change, ...], program: Comparison | None) -> tuple[Ch
     """
     if program is None or program.kind != "constants-only":
         return others
-    return tuple([change for change in others if _read(change.new) is None])
+    return tuple([change for change in others if not _is_number(change)])
 
 
 def _read(side: object) -> float | None:

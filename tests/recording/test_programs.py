@@ -217,6 +217,30 @@ def test_a_loop_in_a_jitted_helper_is_told_by_its_line(run: JudgeAll) -> None:
     ]
 
 
+def test_a_loop_over_an_axis_or_a_list_of_arrays_is_repeated(run: JudgeAll) -> None:
+    @jax.jit
+    def summed(x: Any) -> Any:
+        total = jnp.float32(0)
+        for index in range(x.shape[0]):
+            total = jnp.sin(total + x[index])
+        return total
+
+    @jax.jit
+    def layered(layers: list[Any], x: Any) -> Any:
+        for layer in layers:
+            x = jnp.tanh(layer @ x)
+        return x
+
+    def program() -> None:
+        for number in (3, 5):
+            summed(np.ones(number, np.float32))
+            layered([np.eye(3, dtype=np.float32)] * number, np.ones(3, np.float32))
+
+    _, verdicts = run(program)
+    named = [v for v in verdicts if v.miss.function.name in ("summed", "layered")]
+    assert [v.program_change for v in named] == [None, None, "repeated", "repeated"]
+
+
 def test_a_scan_that_runs_more_often_is_repeated(run: JudgeAll) -> None:
     def simulate(x: Any, steps: int) -> Any:
         return jax.lax.scan(lambda c, _: (jnp.sin(c), None), x, None, length=steps)[0]
