@@ -96,7 +96,7 @@ def fields(value: object) -> dict[str, object] | None:
             found[name] = member.__get__(value, kind)
         except (AttributeError, TypeError):
             continue  # a slot that was never filled
-    if not slots and defined(kind, "__dict__") is None:
+    if not slots and type(defined(kind, "__dict__")) not in _DICTIONARY:
         return None
     items = cast(dict[object, object], attributes_of(value)).items()
     return found | {name: item for name, item in items if type(name) is str and name[:2] != "__"}
