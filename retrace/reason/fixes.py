@@ -186,9 +186,10 @@ def _tree(evidence: Evidence) -> Fix:
 
 def _shape(evidence: Evidence) -> Fix:
     changes = evidence.changes
-    own = [change for change in changes if change.component is Component.SHAPE]
-    name = _listed(_paths(changes, Component.SHAPE))
-    if any("key<" in c.detail for c in changes if c.component is Component.DTYPE):
+    shape, dtype = Component.SHAPE, Component.DTYPE
+    own: list[Any] = [change for change in changes if change.component is shape]
+    name = _listed([change.path for change in own])
+    if [change for change in changes if change.component is dtype and "key<" in change.detail]:
         text = f"make {name} in one way at every call, best by `jax.random.key`."
         return Fix("one-key-type", text)
     if partial_batch(changes):
@@ -196,7 +197,7 @@ def _shape(evidence: Evidence) -> Fix:
             "drop or pad the last batch (drop_remainder=True), or round axis 0 up to a few sizes."
         )
         return Fix("pad-batch", text)
-    if own and any(len(cast(list[int], c.old)) != len(cast(list[int], c.new)) for c in own):
+    if {len(change.old) - len(change.new) for change in own} - {0}:
         return Fix("one-rank", f"give {name} the same number of axes at every call.")
     text = (
         f"pad {name} with NumPy (`jnp.pad` compiles for each shape) to one shape, or to a few, "
@@ -314,9 +315,10 @@ def _paths(changes: tuple[Change, ...], *components: Component) -> list[str]:
 
 
 def _listed(names: list[str | None] | list[str]) -> str:
-    quoted = [f"`{name}`" for name in names if name is not None]
-    if len(quoted) > 3:
-        return f"{', '.join(quoted[:3])} and {len(quoted) - 3} more"
+    known = [name for name in names if name is not None]
+    quoted = [f"`{name}`" for name in known[:3]]
+    if len(known) > 3:
+        return f"{', '.join(quoted[:3])} and {len(known) - 3} more"
     return " and ".join([", ".join(quoted[:-1]), quoted[-1]] if len(quoted) > 1 else quoted)
 
 

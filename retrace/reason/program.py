@@ -173,7 +173,8 @@ def suspects(others: tuple[Change, ...], program: Comparison | None) -> tuple[Ch
 
     Where a constant alone is another one, no other number is why.
     """
-    if program is None or program.kind != "constants-only":
+    # To ask for the kind is to compare the programs.
+    if not others or program is None or program.kind != "constants-only":
         return others
     return tuple([change for change in others if not _is_number(change)])
 

@@ -38,6 +38,8 @@ _OF_KIND = {
     Kind.OP: Cause.EAGER_OP,
 }
 
+_RANKS = {part: RANK[_OF_COMPONENT.get(part, Cause.UNKNOWN)] for part in Component}
+
 OF_FUNCTION = frozenset({*_OF_KIND.values(), Cause.SOURCE_CHANGED}) - {Cause.EAGER_OP}
 """The causes that lie in the function object, not in what it was called with."""
 
@@ -86,6 +88,8 @@ def by_precedence(
     changes: tuple[Change, ...], passed: Passed = frozenset()
 ) -> tuple[Change, ...]:
     """The changes with that of the cause first, those outside the key last."""
+    if not passed:
+        return tuple(sorted(changes, key=lambda change: _RANKS[change.component]))
     cause = _cause_within(passed)
     return tuple(sorted(changes, key=lambda change: RANK[cause(change)]))
 

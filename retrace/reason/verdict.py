@@ -137,7 +137,7 @@ class Judge:
             )
         passed = rules.passed_otherwise(near.miss, miss)
         found = rules.by_precedence(compare(near.miss, miss), passed)
-        if (cause := rules.cause_of(found, passed)) is not Cause.UNKNOWN:
+        if (cause := rules.cause_of(found[:1], passed)) is not Cause.UNKNOWN:
             conclusion = _Conclusion(cause)
         elif near.miss.function.object != miss.function.object:
             a, b = near.miss.function, miss.function
