@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 import sys
 import tempfile
@@ -65,7 +66,7 @@ def _each(
 
 
 def _beside(name: str, plain: float, other: float, bound: float | None = None) -> Ratio:
-    share = other / plain
+    share = other / plain if plain else math.inf  # over few misses memory may not grow at all
     return Ratio(name, plain, other, share, (share, share), bound)
 
 
