@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Hashable, Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
 from retrace.compare.alignment import Alignment, align
+from retrace.compare.blocks import repeated
 from retrace.compare.equation import (
     Relation,
     follows,
@@ -24,7 +24,7 @@ from retrace.compare.equation import (
     relate_types,
 )
 from retrace.compare.lines import LineChange, Listings, line_changes, place
-from retrace.compare.repeats import Repeat, inserted, repeats
+from retrace.compare.repeats import Repeat
 from retrace.compare.rounds import Rounds
 from retrace.model import Frame, Listing
 
@@ -32,9 +32,6 @@ Kind: TypeAlias = Literal["identical", "shapes-only", "constants-only", "repeate
 
 _DEEPEST = 40
 """Programs inside programs, as far as they are compared."""
-_MOST_LOOPS = 200
-_MOST_WORK = 8_000_000
-"""Equations of both times the places where they differ, up to which loops are looked for."""
 _CHANGED_BLOCK = 64
 """Primitives of a repeated block that are named at most."""
 
@@ -214,7 +211,7 @@ class _Pairs:
         return True
 
     def _unrolled(self, old: Listing, new: Listing, outer: Frame | None) -> bool:
-        if not (blocks := _repeated(old, new, self.alignment(old, new))):
+        if not (blocks := repeated(old, new, self.alignment(old, new))):
             return False
         told = dict.fromkeys(_told(old, new, block, outer) for block in blocks)
         if not _takes_as_much(old, new):
@@ -343,18 +340,6 @@ def _first_uses(listing: Listing) -> dict[int, int]:
     return found
 
 
-def _repeated(old: Listing, new: Listing, alignment: Alignment) -> list[Repeat]:
-    # A loop grows in few places; to look for blocks in a program costs more than to align it.
-    places = len(alignment.blocks)
-    if places > _MOST_LOOPS or places * (len(old.equations) + len(new.equations)) > _MOST_WORK:
-        return []
-    for tokens in (_exact, numberless):
-        sides = tokens(old), tokens(new)
-        if found := repeats(*sides) or _inserted(old, new, *sides):
-            return found
-    return []
-
-
 def _takes_as_much(old: Listing, new: Listing) -> bool:
     return old.inputs == new.inputs and len(old.constants) == len(new.constants)
 
@@ -365,37 +350,3 @@ def _told(old: Listing, new: Listing, block: Repeat, outer: Frame | None) -> Rep
     named = tuple(primitive(text) for text in longer.equations[start:end])
     at = next(filter(None, (place(longer, i) for i in range(start, end))), outer)
     return Repeated(named, block.old_times, block.new_times, _somewhere(at))
-
-
-def _inserted(
-    old: Listing, new: Listing, before: Sequence[Hashable], after: Sequence[Hashable]
-) -> list[Repeat]:
-    for block in inserted(before, after):
-        longer = new if block.new_times else old
-        if _of_one_loop(longer, block.new, block):
-            return [block]
-    return []
-
-
-def _of_one_loop(listing: Listing, start: int, block: Repeat) -> bool:
-    """Whether all rounds were traced on the same lines, as those of a loop are."""
-    # What was written twice under an `if` is an equal block too.
-    end = start + block.length * max(block.old_times, block.new_times)
-    places = listing.places[start:end]
-    return bool(places) and places[block.length :] == places[: -block.length]
-
-
-def _exact(listing: Listing) -> Sequence[Hashable]:
-    return listing.equations
-
-
-def numberless(listing: Listing) -> Sequence[Hashable]:
-    """The equations with their literals and indices left out."""
-    # `weights[i]` in a loop over i: the same block with another number in it.
-    known: dict[str, Hashable] = {}
-    for text in set(listing.equations):
-        name, arguments, *rest = text.split("\t")
-        bare = " ".join("$" if a == "$" else f"#{a.partition(':')[2]}" for a in arguments.split())
-        kept = [r for r in rest if not r.startswith(("start_indices", "limit_indices", "index"))]
-        known[text] = (name, bare, *kept)
-    return [known[text] for text in listing.equations]

@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
+from retrace.compare.blocks import numberless
 from retrace.compare.equation import inner, primitive
 from retrace.compare.lines import place
-from retrace.compare.programs import numberless
 from retrace.compare.repeats import runs
 from retrace.model import Frame, Listing, Stack
 

@@ -1,0 +1,60 @@
+"""The blocks of a program that its loops have unrolled, another number of times than before."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+
+from retrace.compare.alignment import Alignment
+from retrace.compare.repeats import Repeat, inserted, repeats
+from retrace.model import Listing
+
+_MOST_LOOPS = 200
+_MOST_WORK = 8_000_000
+"""Equations of both times the places where they differ, up to which loops are looked for."""
+
+
+def repeated(old: Listing, new: Listing, alignment: Alignment) -> list[Repeat]:
+    """The blocks that explain all that differs between two programs; none where they do not."""
+    # A loop grows in few places; to look for blocks in a program costs more than to align it.
+    places = len(alignment.blocks)
+    if places > _MOST_LOOPS or places * (len(old.equations) + len(new.equations)) > _MOST_WORK:
+        return []
+    for tokens in (_exact, numberless):
+        sides = tokens(old), tokens(new)
+        if found := repeats(*sides) or _inserted(old, new, *sides):
+            return found
+    return []
+
+
+def _inserted(
+    old: Listing, new: Listing, before: Sequence[Hashable], after: Sequence[Hashable]
+) -> list[Repeat]:
+    for block in inserted(before, after):
+        longer = new if block.new_times else old
+        if _of_one_loop(longer, block.new, block):
+            return [block]
+    return []
+
+
+def _of_one_loop(listing: Listing, start: int, block: Repeat) -> bool:
+    """Whether all rounds were traced on the same lines, as those of a loop are."""
+    # What was written twice under an `if` is an equal block too.
+    end = start + block.length * max(block.old_times, block.new_times)
+    places = listing.places[start:end]
+    return bool(places) and places[block.length :] == places[: -block.length]
+
+
+def _exact(listing: Listing) -> Sequence[Hashable]:
+    return listing.equations
+
+
+def numberless(listing: Listing) -> Sequence[Hashable]:
+    """The equations with their literals and indices left out."""
+    # `weights[i]` in a loop over i: the same block with another number in it.
+    known: dict[str, Hashable] = {}
+    for text in set(listing.equations):
+        name, arguments, *rest = text.split("\t")
+        bare = " ".join("$" if a == "$" else f"#{a.partition(':')[2]}" for a in arguments.split())
+        kept = [r for r in rest if not r.startswith(("start_indices", "limit_indices", "index"))]
+        known[text] = (name, bare, *kept)
+    return [known[text] for text in listing.equations]
