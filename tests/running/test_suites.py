@@ -38,6 +38,17 @@ def test_unseen():
         stop(None)
     jax.jit(lambda x: x + 1)(1.0)
 """
+ROUNDS_OTHERWISE = """
+import sys, jax, jax.numpy as jnp
+
+def test_last_bit():
+    x = jax.jit(jnp.sin)(jnp.ones(3))
+    if "retrace.capture" in sys.modules:
+        x = jnp.nextafter(x, 2.0)
+    else:
+        jnp.nextafter(x, 2.0)
+    assert jnp.allclose(x, 0.84147098)
+"""
 
 
 def run(project: Path, source: str, *options: str) -> subprocess.CompletedProcess[str]:
@@ -76,7 +87,15 @@ def test_a_suite_that_recording_leaves_alone(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("source", "told"),
-    [(SEES_US, "Different under recording"), (STOPS_US, "Recorded otherwise than JAX counts")],
+    [
+        (SEES_US, "Different under recording"),
+        (STOPS_US, "Recorded otherwise than JAX counts"),
+        pytest.param(
+            ROUNDS_OTHERWISE,
+            "arrays of test_last_bit: 1, then 1, not the same bits",
+            marks=pytest.mark.skipif(sys.version_info < (3, 12), reason="no sys.monitoring"),
+        ),
+    ],
 )
 def test_a_suite_that_recording_changes_or_misses(source: str, told: str, tmp_path: Path) -> None:
     done = run(tmp_path, source)
@@ -86,4 +105,5 @@ def test_a_suite_that_recording_changes_or_misses(source: str, told: str, tmp_pa
 def test_a_cache_that_serves_both_ways(tmp_path: Path) -> None:
     done = run(tmp_path, SOUND, "--cache")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.count(" 0 more when run") == 4
+    assert done.stdout.count(" 0 more when run") == 2
+    assert "Cache filled plain: 0 programs" not in done.stdout

@@ -4,8 +4,9 @@
     python -m tests.suites ../optax --cache -- optax/_src/base_test.py
     python -m tests.suites ../flax --python ../venv/bin/python -- tests/nnx -k module
 
-The tests must pass and fail alike, with the same messages; JAX must count the same traces,
-lowerings and compilations; the misses recorded must be those that JAX counts; none may have
+The tests must pass and fail alike, with the same messages; what their functions hold when they
+return must be the same bit for bit; JAX must count the same traces, lowerings and compilations;
+the misses recorded must be those that JAX counts; none may have
 the cause `unknown`. With --cache, a persistent cache that was filled without recording must
 serve every program with it, and the reverse. Exit code 1 where that does not hold. What
 differs between plain runs as well is told as unsteady, and is no difference. With --pairs
@@ -33,7 +34,7 @@ from tests.suites.differences import (
     unexplained,
     unsound,
 )
-from tests.suites.runs import Run, Suite, cached
+from tests.suites.runs import Run, Suite, programs
 
 _MOST = 20
 _AGAIN = 3
@@ -59,10 +60,11 @@ def _count(run: Run) -> str:
     return ", ".join(f"{count} {kind}" for kind, count in sorted(run.outcomes().items()))
 
 
-def compared(suite: Suite, scratch: Path) -> bool:
+def compared(suite: Suite, scratch: Path, *, cached: bool) -> bool:
     """Run the suite both ways and print the table; whether nothing differs."""
-    plain = suite.run(scratch / "plain", recorded=False)
-    recorded = suite.run(scratch / "recorded", recorded=True)
+    caches = _caches(scratch) if cached else {}
+    plain = suite.run(scratch / "plain", recorded=False, cache=caches.get(False))
+    recorded = suite.run(scratch / "recorded", recorded=True, cache=caches.get(True))
     if not plain.tests or 124 in (plain.status, recorded.status):
         print(f"the tests did not run to their end:\n{plain.tail}\n{recorded.tail}")
         return False
@@ -71,7 +73,8 @@ def compared(suite: Suite, scratch: Path) -> bool:
     for again in range(_AGAIN):
         if changed.keys() <= unsteady.keys():
             break
-        repeated = suite.run(scratch / f"again-{again}", recorded=False)
+        cache = _caches(scratch / f"caches-{again}")[False] if cached else None
+        repeated = suite.run(scratch / f"again-{again}", recorded=False, cache=cache)
         unsteady = {**between(plain, repeated), **unsteady}
     # What began before a test, and what a suite does after it, moves with its neighbours.
     differing = {name: told for name, told in changed.items() if name not in unsteady}
@@ -81,6 +84,7 @@ def compared(suite: Suite, scratch: Path) -> bool:
     _row("", "plain", "recorded")
     _row("---", "---", "---")
     _row("tests", _count(plain), _count(recorded))
+    _row("arrays", plain.arrays(), recorded.arrays())
     for kind in COUNTED:
         _row(kind, plain.total(kind), recorded.total(kind))
     found = causes(recorded)
@@ -101,31 +105,49 @@ def compared(suite: Suite, scratch: Path) -> bool:
     if "retrace:" in recorded.tail:
         print(f"\nSaid by retrace:\n{recorded.tail}")
         return False
-    return not (differing or uncounted or unknown or wrong)
+    held = not (differing or uncounted or unknown or wrong)
+    return _serve(suite, scratch, caches) and held
 
 
-def serves(suite: Suite, scratch: Path) -> bool:
-    """Whether a persistent cache that one way of running filled serves the other."""
-    held = True
-    for first, second in ((False, True), (True, False)):
-        name = "recorded" if first else "plain"
-        other = "recorded" if second else "plain"
-        cache = scratch / f"cache-{name}"
+def _caches(scratch: Path) -> dict[bool, Path]:
+    """New directories for persistent caches, by whether a recorded run fills it."""
+    caches = {recorded: scratch / f"cache-{_way(recorded)}" for recorded in (False, True)}
+    for cache in caches.values():
         cache.mkdir(parents=True)
-        suite.run(scratch / f"fill-{name}", recorded=first, cache=cache)
-        filled = cached(cache)
-        # What one way of running does not find again, no other can.
-        suite.run(scratch / f"refill-{name}", recorded=first, cache=cache)
-        own = cached(cache)
-        run = suite.run(scratch / f"use-{name}", recorded=second, cache=cache)
-        added = cached(cache) - own
+    return caches
+
+
+def _way(recorded: bool) -> str:
+    return "recorded" if recorded else "plain"
+
+
+def _serve(suite: Suite, scratch: Path, caches: Mapping[bool, Path]) -> bool:
+    """Whether the persistent cache that one way of running filled serves the other."""
+    held = True
+    for first, cache in caches.items():
+        name, other = _way(first), _way(not first)
+        filled = programs(cache)
+        kept = scratch / f"cache-{name}-kept"
+        shutil.copytree(cache, kept)
+        run = suite.run(scratch / f"use-{name}", recorded=not first, cache=cache)
+        added = programs(cache) - filled
+        if run.status == 124:
+            print(f"the tests did not run to their end:\n{run.tail}")
+            return False
         print(
-            f"\nCache filled {name}: {len(filled)} programs, {len(own - filled)} more when run "
-            f"{name} again, {len(added)} more when run {other}; {run.total('cache_hits')} hits"
+            f"\nCache filled {name}: {len(filled)} programs, {len(added)} more when run {other}; "
+            f"{run.total('cache_hits')} hits"
         )
+        if added:
+            # What one way of running does not find again, no other can.
+            suite.run(scratch / f"again-{name}", recorded=first, cache=kept)
+            own = programs(kept) - filled
+            print(f"  {len(own)} more when run {name} again, {len(added - own)} not among them")
+            added -= own
         for key in sorted(added)[:_MOST]:
             print(f"  {key}")
-        held = held and bool(filled) and not added
+        shutil.rmtree(kept)
+        held = held and bool(filled) == bool(run.total("compile")) and not added
     return held
 
 
@@ -167,7 +189,7 @@ def main() -> int:
     parser.add_argument("checkout", type=Path, help="where the project lies")
     parser.add_argument("--python", default=sys.executable, help="the one to run it with")
     parser.add_argument("--limit", type=float, default=1800, help="seconds for each run")
-    parser.add_argument("--cache", action="store_true", help="compare persistent-cache keys")
+    parser.add_argument("--cache", action="store_true", help="compare cache keys as well")
     parser.add_argument("--pairs", type=int, help="only time it, so often each way")
     parser.add_argument("--keep", type=Path, help="a new directory to keep the recordings in")
     arguments = sys.argv[1:]
@@ -183,7 +205,7 @@ def main() -> int:
         if options.pairs:
             held = timed(suite, scratch.absolute(), options.pairs)
         else:
-            held = (serves if options.cache else compared)(suite, scratch.absolute())
+            held = compared(suite, scratch.absolute(), cached=options.cache)
     finally:
         if options.keep is None:
             shutil.rmtree(scratch)

@@ -58,6 +58,10 @@ def _differences(plain: Test, other: Test) -> Iterator[str]:
         if before != after:
             names = _only(_of_kind(plain.names, kind), _of_kind(other.names, kind))
             yield f"{kind}: {before}, then {after} ({names})"
+    for function in sorted(plain.arrays.keys() | other.arrays.keys()):
+        before, after = (test.arrays.get(function, [0, 0]) for test in (plain, other))
+        if before != after:
+            yield f"arrays of {function}: {before[0]}, then {after[0]}, not the same bits"
 
 
 def _of_kind(names: Counter[str], kind: str) -> Counter[str]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 _ROOT = Path(__file__).resolve().parents[2]
-_PLUGIN = Path(__file__).parent / "plugin" / "suite_counts.py"
+_PLUGIN = Path(__file__).parent / "plugin"
 _CACHE = {
     "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
     "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
@@ -33,6 +33,8 @@ class Test(NamedTuple):
     outcomes: list[list[str]]
     """Phase, outcome, and of a failure its message and its frames outside JAX."""
     warnings: list[str]
+    arrays: dict[str, list[int]]
+    """By function of the suite: how many arrays it held when it returned, and their digest."""
 
 
 @dataclass
@@ -54,6 +56,10 @@ class Run:
 
     def total(self, event: str) -> int:
         return sum(test.events[event] for test in self.tests)
+
+    def arrays(self) -> int:
+        """How many arrays the suite's own functions held when they returned."""
+        return sum(count for test in self.tests for count, _ in test.arrays.values())
 
     def outcomes(self) -> Counter[str]:
         """How many tests passed, failed, were skipped."""
@@ -85,7 +91,8 @@ class Suite(NamedTuple):
         beside.mkdir()
         # By itself, so that our own `tests` does not stand in the way of the project's.
         (beside / "retrace").symlink_to(_ROOT / "retrace")
-        (beside / _PLUGIN.name).symlink_to(_PLUGIN)
+        for file in _PLUGIN.glob("*.py"):
+            (beside / file.name).symlink_to(file)
         recording = scratch / "recording"
         through = ("-m", "retrace", "run", "-q", "--out", str(recording)) if recorded else ()
         command = [
@@ -168,11 +175,12 @@ def _tests(counts: Path) -> list[Test]:
             Counter(line["names"]),
             line["outcomes"],
             line["warnings"],
+            line["arrays"],
         )
         for line in lines
     ]
 
 
-def cached(directory: Path) -> set[str]:
+def programs(directory: Path) -> set[str]:
     """The keys of the programs that a persistent cache holds."""
     return {file.name for file in directory.iterdir() if file.name.endswith("-cache")}

@@ -22,6 +22,7 @@ from typing import Any, cast
 import jax
 import numpy as np
 import pytest
+import suite_arrays
 from jax._src import util
 
 _FOLDER = os.path.dirname(jax.__file__) + os.sep
@@ -57,6 +58,7 @@ class _Counts:
                 "names": self.names,
                 "outcomes": self.outcomes,
                 "warnings": self.warnings,
+                "arrays": suite_arrays.digests,
             }
         )
 
@@ -69,6 +71,7 @@ def _write(test: str) -> None:
     with open(os.environ["SUITE_COUNTS"], "a", encoding="utf-8") as file:
         file.write(f"{_now.line(test)}\n")
     _now = _Counts()
+    suite_arrays.digests.clear()
 
 
 def _count(kind: str, name: object) -> None:
@@ -161,6 +164,10 @@ def _error(report: Any) -> list[str]:
 def pytest_collectreport(report: Any) -> None:
     if report.failed:
         _now.outcomes.append(["collect", report.nodeid, *_error(report)])
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    suite_arrays.watch({str(item.path) for item in session.items})
 
 
 @pytest.hookimpl(wrapper=True)
