@@ -28,7 +28,9 @@ PACKAGE = Path(str(capture.__file__)).parent.parent
 ROOMS = ("capture/", "jax_internals/", "store/writer.py", "store/sinks.py")
 NOT_INSIDE = ("jax_internals/hooks.py", "jax_internals/traces.py", "capture/session.py")
 """The guard itself with what stands around it, and what users call by name."""
-GUARDED = frozenset(("Hooks._enter", "Hooks._on_real_trace", "Trace.__init__", "_unwrapped"))
+GUARDED = frozenset(
+    ("Hooks._enter", "Hooks._exit", "Hooks._on_real_trace", "Trace.__init__", "_unwrapped")
+)
 """What the guard stands around in these."""
 THE_GUARD = ("_guard", "_run", "_next")
 """What carries the guard to a thread of our own."""

@@ -1,0 +1,72 @@
+"""What the interpreter asks at every line, call or allocation of a program is left as it was."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+# Python tells a hook that was there first of each that is added after it, and shows none.
+FIRST = """
+import sys
+
+sys.added = []
+
+def watch(event, arguments):
+    if event == "sys.addaudithook":
+        sys.added.append(event)
+
+sys.addaudithook(watch)
+"""
+PROGRAM = """
+import builtins, gc, signal, subprocess, sys, threading, time, warnings
+import jax
+
+def told(hook):
+    return getattr(hook, "__qualname__", type(hook).__name__)
+
+jax.jit(lambda x: x + 1)(1.0)
+subprocess.run([sys.executable, "-c", "pass"])
+print("audit hooks", sys.added)
+print("by line and call", sys.gettrace(), sys.getprofile())
+print("in threads", threading._trace_hook, threading._profile_hook)
+if hasattr(sys, "monitoring"):
+    print("tools", [sys.monitoring.get_tool(number) for number in range(6)])
+print("collector", [told(each) for each in gc.callbacks], gc.get_threshold(), gc.isenabled())
+print("import", builtins.__import__, list(map(told, sys.meta_path + sys.path_hooks)))
+print("threads", sys.getswitchinterval(), sys.getrecursionlimit())
+print("coroutines", sys.get_asyncgen_hooks(), sys.get_coroutine_origin_tracking_depth())
+for owner, name in (
+    (sys, "excepthook"), (sys, "unraisablehook"), (sys, "displayhook"),
+    (threading, "excepthook"), (warnings, "showwarning"),
+):
+    print(name, told(getattr(owner, name)))
+print("signals", {each: told(signal.getsignal(each)) for each in sorted(signal.valid_signals())})
+print("clocks", time.time, time.perf_counter)
+"""
+
+
+def test_the_interpreter_has_no_hooks_of_ours(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(FIRST)
+    (tmp_path / "program.py").write_text(PROGRAM)
+    environment = {name: text for name, text in os.environ.items() if "RETRACE" not in name}
+    environment |= {"JAX_PLATFORMS": "cpu", "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
+
+    def printed(*through: str) -> str:
+        return subprocess.run(
+            [sys.executable, *through, "program.py"],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=200,
+            check=True,
+        ).stdout
+
+    plain = printed()
+    assert "audit hooks []" in plain
+    assert printed("-m", "retrace", "run", "--out", "recording") == plain
+    assert printed("-m", "retrace", "run", "--out", "others", "--children") == plain
