@@ -49,6 +49,13 @@ def test_last_bit():
         jnp.nextafter(x, 2.0)
     assert jnp.allclose(x, 0.84147098)
 """
+OTHER_KEYS = """
+import sys, jax, numpy as np
+
+def test_compiles():
+    options = {"xla_cpu_enable_fast_math": "retrace.capture" in sys.modules}
+    jax.jit(lambda x: x + 1).lower(np.ones(3)).compile(compiler_options=options)
+"""
 
 
 def run(project: Path, source: str, *options: str) -> subprocess.CompletedProcess[str]:
@@ -107,3 +114,11 @@ def test_a_cache_that_serves_both_ways(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count(" 0 more when run") == 2
     assert "Cache filled plain: 0 programs" not in done.stdout
+
+
+def test_a_cache_that_serves_neither_way(tmp_path: Path) -> None:
+    done = run(tmp_path, OTHER_KEYS, "--cache")
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "1 programs, 1 more when run recorded" in done.stdout
+    assert "1 programs, 1 more when run plain" in done.stdout
+    assert done.stdout.count("1 not among them") == 2
