@@ -1,29 +1,24 @@
 """The report as HTML, for the output of a notebook cell.
 
-A fragment without scripts, readable on light and dark pages. Names, values and sources
-of a program may hold anything: all of them pass through `_text`.
+A fragment without scripts, readable on light and dark pages.
 """
 
 from __future__ import annotations
 
-import html
-import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from retrace.causes import Cause
 from retrace.model import Stage, Verdict
 from retrace.present import terminal
 from retrace.present.group import Group
-from retrace.present.message import Line, Message, eager_row, firsts, told
+from retrace.present.markup import rows, text
+from retrace.present.message import Message, eager_row, firsts, told
 from retrace.present.tally import Tally, Totals, worth_telling
 from retrace.present.view import View
-from retrace.present.words import clean, count, listed, name, seconds
+from retrace.present.words import count, listed, name, seconds
 
 _OPEN = 3
 """So many messages are unfolded; a click unfolds the others."""
-
-_SPAN = re.compile(r"`([^`]*)`")
-_BY_LINE = ("program", "cost")
 
 _STYLE = """<style>
 .retrace {font-size: 13px; line-height: 1.5; max-width: 100ch}
@@ -76,7 +71,7 @@ class Report:
         out += _small(small)
         out += _eager(view, [group for group in groups if group.is_quiet])
         out += _first(view, [group for group in groups if group.is_quiet])
-        out += [f"<p>{_text(said)}</p>" for said in terminal.lost(view)]
+        out += [f"<p>{text(said)}</p>" for said in terminal.lost(view)]
         return _framed(out)
 
 
@@ -93,21 +88,10 @@ def _framed(parts: Iterable[str]) -> str:
     return "\n".join([f'<div class="{classes}">', _STYLE, *parts, "</div>"])
 
 
-def _text(said: str) -> str:
-    return html.escape(clean(said, None))
-
-
-def _prose(said: str) -> str:
-    """Text in which what stands between backticks is code."""
-    parts = _SPAN.split(said)
-    shown = [f"<code>{_text(p)}</code>" if i % 2 else _text(p) for i, p in enumerate(parts)]
-    return "".join(shown)
-
-
 def _opening(total: Totals, program: str) -> str:
     if not total.misses:
         why = "JAX served every call from its caches, or ran none"
-        return f"<p><b>no misses</b> in {_text(program)}: {why}</p>"
+        return f"<p><b>no misses</b> in {text(program)}: {why}</p>"
     ran = [
         f"{stage.value} {seconds(total.seconds[stage])} ({total.ran[stage]:,})"
         for stage in Stage
@@ -117,7 +101,7 @@ def _opening(total: Totals, program: str) -> str:
     if total.avoidable:
         worth = f"{total.avoidable:,} avoidable, {seconds(total.avoidable_seconds)}"
     misses = count(total.misses, "miss", "misses")
-    said = f"<p><b>{misses}</b> in {_text(program)}, {seconds(total.all_seconds)}; <b>{worth}</b>"
+    said = f"<p><b>{misses}</b> in {text(program)}, {seconds(total.all_seconds)}; <b>{worth}</b>"
     return f'{said}<br><span class="quiet">{", ".join(ran)}</span></p>'
 
 
@@ -125,19 +109,9 @@ def _messages(messages: Sequence[Message]) -> Iterator[str]:
     for index, message in enumerate(messages):
         is_open = " open" if index < _OPEN else ""
         yield f'<details class="{message.worth}"{is_open}>'
-        yield f"<summary>{_text(message.heading)}"
-        yield f'<span class="at">{_text(message.place)}</span></summary>'
-        yield f"<table>{''.join(_rows(message.lines))}</table></details>"
-
-
-def _rows(lines: Iterable[Line]) -> Iterator[str]:
-    for line in lines:
-        row = ' class="fix"' if line.label == "fix" else ""
-        if line.label in _BY_LINE:
-            cells = "<br>".join(map(_prose, line.cells))
-        else:
-            cells = "".join(f"<span>{_prose(cell)}</span>" for cell in line.cells)
-        yield f'<tr{row}><th scope="row">{_text(line.label)}</th><td>{cells}</td></tr>'
+        yield f"<summary>{text(message.heading)}"
+        yield f'<span class="at">{text(message.place)}</span></summary>'
+        yield f"<table>{''.join(rows(message.lines))}</table></details>"
 
 
 def _small(groups: Sequence[Group]) -> Iterator[str]:
@@ -146,7 +120,7 @@ def _small(groups: Sequence[Group]) -> Iterator[str]:
         spent = seconds(sum(group.seconds for group in groups))
         told = [f"{name(g.shown.miss.function)} {g.cause.value}" for g in groups]
         said = f"{misses} of little cost, {spent}: {listed(told, 4)}"
-        yield f'<p class="quiet">{_text(said)}</p>'
+        yield f'<p class="quiet">{text(said)}</p>'
 
 
 def _eager(view: View, groups: Sequence[Group]) -> Iterator[str]:
@@ -161,7 +135,7 @@ def _eager(view: View, groups: Sequence[Group]) -> Iterator[str]:
     for group in found:
         often, at, which = eager_row(view, group)
         cells = (seconds(group.seconds), often, at, which)
-        yield f"<tr>{''.join(f'<td>{_text(cell)}</td>' for cell in cells)}</tr>"
+        yield f"<tr>{''.join(f'<td>{text(cell)}</td>' for cell in cells)}</tr>"
     yield "</table></details>"
 
 
@@ -171,4 +145,4 @@ def _first(view: View, groups: Sequence[Group]) -> Iterator[str]:
         spent = seconds(sum(group.seconds for group in found))
         functions = count(len(found), "function")
         said = f"{functions} ran for the first time, {spent}: {listed(firsts(view, found), 4)}"
-        yield f'<p class="quiet">{_text(said)}</p>'
+        yield f'<p class="quiet">{text(said)}</p>'

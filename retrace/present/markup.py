@@ -1,0 +1,36 @@
+"""Text as HTML. Names, values and sources of a program may hold anything, and pass through it."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterable, Iterator
+
+from retrace.present.message import Line
+from retrace.present.words import clean
+
+_SPAN = re.compile(r"`([^`]*)`")
+_BY_LINE = ("program", "cost")
+
+
+def text(said: str) -> str:
+    """Text that a page shows as it is, also within an attribute."""
+    return html.escape(clean(said, None))
+
+
+def prose(said: str) -> str:
+    """Text in which what stands between backticks is code."""
+    parts = _SPAN.split(said)
+    shown = [f"<code>{text(p)}</code>" if i % 2 else text(p) for i, p in enumerate(parts)]
+    return "".join(shown)
+
+
+def rows(lines: Iterable[Line]) -> Iterator[str]:
+    """The lines of a message as rows of a table."""
+    for line in lines:
+        row = ' class="fix"' if line.label == "fix" else ""
+        if line.label in _BY_LINE:
+            cells = "<br>".join(map(prose, line.cells))
+        else:
+            cells = "".join(f"<span>{prose(cell)}</span>" for cell in line.cells)
+        yield f'<tr{row}><th scope="row">{text(line.label)}</th><td>{cells}</td></tr>'
