@@ -26,7 +26,7 @@ FOUND = 1
 WRONG = 2
 """Wrong usage, or input that cannot be read."""
 
-FORMATS = ("text", "json", "markdown", "github")
+FORMATS = ("text", "json", "markdown", "html", "github")
 SORTS = ("seconds", "count", "time")
 
 # The wrong usage that the parser finds; typer names it in no public place of all its releases.
@@ -370,6 +370,10 @@ def _report(
         return machine.encode(machine.report(view, told.verdicts, keys=keys))
     if format == "github":
         return check.to_github(view, tally)
+    if format == "html":
+        from retrace.present import page
+
+        return page.report(view, tally, told.again(), sort=sort, keys=keys)
     if format == "markdown":
         from retrace.present import markdown
 

@@ -34,22 +34,32 @@ def equations(view: View, old: Side, new: Side, room: int) -> tuple[str, str]:
     rest what differs.
     """
     places = [_place(view, side, room) for side in (old, new)]
-    left = room - max(map(len, places))
+    before, after = texts(old, new, room - max(map(len, places)))
+    return before + places[0], after + places[1]
+
+
+def texts(old: Side, new: Side, room: int) -> tuple[str, str]:
+    """The same without their places."""
     before, after = _text(old, new), _text(new, old)
     # Those that are held against each other are of one primitive.
     name = 0 if old[1] is None or new[1] is None else len(primitive(old[0].equations[old[1]]))
-    if left - name < _LEAST:
+    if room - name < _LEAST:
         name = 0
-    rests = cut_apart(before[name:], after[name:], left - name)
-    return before[:name] + rests[0] + places[0], after[:name] + rests[1] + places[1]
+    rests = cut_apart(before[name:], after[name:], room - name)
+    return before[:name] + rests[0], after[:name] + rests[1]
+
+
+def written(view: View, side: Side) -> str:
+    """The line of the program that an equation stands for; "" where that is not known."""
+    listing, index = side
+    frame = None if index is None else place(listing, index)
+    return "" if frame is None else at(view, frame)
 
 
 def _place(view: View, side: Side, room: int) -> str:
-    listing, index = side
-    frame = None if index is None else place(listing, index)
-    if frame is None:
+    where, most = written(view, side), max(room // 2, 16)
+    if not where:
         return ""
-    where, most = at(view, frame), max(room // 2, 16)
     return f"   {where}" if len(where) <= most else f"   ...{where[3 - most :]}"
 
 
@@ -78,15 +88,11 @@ def lines(
     paint: Callable[[str, str], str] = lambda text, _: text,
 ) -> Iterator[str]:
     """The equations that differ, with a few around them."""
-    rows = list(_rows(old, new))
-    said = f"{count(old.size, 'equation')} -> {new.size:,}"
-    own = len(old.equations), len(new.equations)
-    if own != (old.size, new.size):
-        said += f"; {own[0]:,} -> {own[1]:,} without those of sub-programs, as here"
-    yield from wrapped(said, width, 2)
+    found = list(rows(old, new))
+    yield from wrapped(sizes(old, new), width, 2)
     wide = width >= _SIDE_BY_SIDE
     half = (width - 5) // 2
-    for mark, x, y in rows[:_MOST]:
+    for mark, x, y in found[:_MOST]:
         before, after = equations(view, (old, x), (new, y), half if wide else width - 4)
         if mark == "@":
             yield paint("  ...", "dim")
@@ -100,11 +106,25 @@ def lines(
                 yield paint(f"  - {before}", "loud")
             if after:
                 yield paint(f"  + {after}", "fix")
-    if len(rows) > _MOST:
-        yield f"  and {count(len(rows) - _MOST, 'more line')}"
+    if len(found) > _MOST:
+        yield f"  and {count(len(found) - _MOST, 'more line')}"
 
 
-def _rows(old: Listing, new: Listing) -> Iterator[Row]:
+def sizes(old: Listing, new: Listing) -> str:
+    """How many equations each has."""
+    said = f"{count(old.size, 'equation')} -> {new.size:,}"
+    own = len(old.equations), len(new.equations)
+    if own != (old.size, new.size):
+        said += f"; {own[0]:,} -> {own[1]:,} without those of sub-programs, as here"
+    return said
+
+
+def rows(old: Listing, new: Listing) -> Iterator[Row]:
+    """What differs, with a few equations around: how, and the index on either side.
+
+    ` ` both have it, `|` one stands for the other, `<` only the old has it, `>` only the
+    new; `@` something is left out.
+    """
     alignment = align(old.equations, new.equations)
     end = 0
     for hunk in hunks(alignment, len(old.equations), len(new.equations)):

@@ -34,7 +34,12 @@ def report(
     told = view.verdicts if verdicts is None else verdicts
     # First, as it may come upon a program that cannot be read, which its run then says.
     misses = [miss_report(view, verdict, keys=keys) for verdict in told]
-    return {**_head(view, Tally.of(view, told)), "misses": misses}
+    return whole(view, Tally.of(view, told), misses)
+
+
+def whole(view: View, tally: Tally, misses: Sequence[Object]) -> Object:
+    """The report of misses that are put as they stand in it, and what they add up to."""
+    return {**_head(view, tally), "misses": misses}
 
 
 def pieces(

@@ -124,6 +124,10 @@ class Tally:
         row.seconds += spent
         row.causes[verdict.cause.value] += 1
 
+    def group_of(self, verdict: Verdict) -> Group | None:
+        """Where a miss was taken in; None where it is told with another one, or not at all."""
+        return self._groups.get(_key(verdict))
+
     def groups(self, sort: Sort = "seconds") -> list[Group]:
         """The misses by function and cause, eager operations by line; worst first."""
         found = list(self._groups.values())

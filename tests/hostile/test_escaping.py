@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
+from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any, cast
 
@@ -84,6 +86,8 @@ def test_no_output_has_a_command_in_it(home: Path, text: str) -> None:
             held_to_commands(ended.out)
         if "markdown" in line:
             held_to_markdown(ended.out)
+        if "html" in line:
+            held_to_page(ended.out)
 
 
 def held_to_commands(out: str) -> None:
@@ -104,6 +108,41 @@ def held_to_markdown(out: str) -> None:
     assert not re.search(r"@\w|://\w|(?<!\\)#\d|www\.\w", outside), outside
     for line in out.splitlines():
         assert not re.match("#+ owned|````<", line)
+
+
+class Page(HTMLParser):
+    """The tags of a page, and what could run in it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: Counter[str] = Counter()
+        self.scripts: list[str] = []
+        self._open: str = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags[tag] += 1
+        self._open = tag
+        for name, value in attrs:
+            assert not name.startswith("on") and name not in ("src", "style", "srcset"), name
+            assert name != "href" or re.fullmatch(r"#[0-9a-z.-]+", value or ""), value
+
+    def handle_data(self, data: str) -> None:
+        if self._open == "script":
+            self.scripts.append(data)
+
+    def handle_endtag(self, tag: str) -> None:
+        self._open = ""
+
+
+def held_to_page(out: str) -> None:
+    """Nothing of the program's is more than text: no tag, no link, no script of its own."""
+    page = Page()
+    page.feed(out)
+    assert page.tags["script"] == 2 and page.tags["style"] == page.tags["html"] == 1
+    assert not {"img", "iframe", "object", "embed", "form", "base", "link", "b"} & {*page.tags}
+    data, ours = page.scripts
+    json.loads(data)
+    assert "owned" not in ours
 
 
 def test_a_line_that_begins_as_a_command_does_is_none() -> None:
