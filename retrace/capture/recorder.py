@@ -19,14 +19,17 @@ from retrace.jax_internals import shardings
 from retrace.jax_internals.calls import (
     MISSING,
     Site,
+    count_inner,
     derived_from,
     find,
+    inner_of,
     is_clean,
     is_parallel,
     is_served,
     is_staging,
     mark,
     marked,
+    transformed,
 )
 from retrace.jax_internals.disk_cache import Lookup
 from retrace.jax_internals.jaxprs import Transcript
@@ -108,6 +111,11 @@ class Recorder:
             self._thread.derived[deriving[-1][1]] += 1
         elif (number := operation_around(frame)) is not None:
             self._hold(number, {"inner": 1})
+        elif (call := transformed(frame, is_internal)) is not None:
+            if call.number is not None:
+                self._hold(call.number, {"inner": 1})
+            else:
+                count_inner(call.frame)
 
     def stage_started(self, stage: Stage, name: str, frame: FrameType) -> None:
         """JAX begins to lower or to compile."""
@@ -238,6 +246,8 @@ class Recorder:
         number = self.misses.of_call(call, given, stage, self._fields(stage))
         if number is None:
             return None
+        if inner := inner_of(call.frame):
+            self._hold(number, {"inner": inner})
         source = source_of_call(call)
         if source is not None and (site.program is not None or not is_clean()):
             self._thread.forward[source] = number
@@ -282,21 +292,8 @@ class Recorder:
 
     def _hold(self, number: int, fields: dict[str, Any]) -> None:
         """Keep what is known of a miss until there is reason to write it."""
-        held = self._thread.held
-        if held is None or held[0] != number:
-            self._write_held()
-            self._thread.held = (number, fields)
-            return
-        known = held[1]
-        stages: Any = {**_mapping(known, "stages"), **_mapping(fields, "stages")}
-        inner: Any = known.get("inner", 0)
-        known.update(fields)
-        if stages:
-            known["stages"] = stages
-            if known.get("stage") in stages:
-                del known["stage"]
-        if inner and "inner" in fields:
-            known["inner"] += inner
+        if (other := self._thread.hold(number, fields)) is not None:
+            self.journal.amend(*other)
 
     def _write_held(self) -> None:
         held, self._thread.held = self._thread.held, None
@@ -388,7 +385,3 @@ class Recorder:
 
 def _unguarded(task: Task) -> None:
     task()
-
-
-def _mapping(fields: dict[str, Any], name: str) -> dict[str, Any]:
-    return fields.get(name) or {}

@@ -44,3 +44,25 @@ class Underway(threading.local):
         """The traces by which JAX derives a program outside of all misses, and from what."""
         self.derived: Counter[str] = Counter()
         """Traces of JAX's own inside them, until the program is lowered."""
+
+    def hold(self, number: int, fields: dict[str, Any]) -> Held:
+        """Keep what is known of a miss; what was kept of another one, and is to be written."""
+        held = self.held
+        if held is None or held[0] != number:
+            self.held = (number, fields)
+            return held
+        known = held[1]
+        stages = {**_stages(known), **_stages(fields)}
+        inner = known.get("inner", 0)
+        known.update(fields)
+        if stages:
+            known["stages"] = stages
+            if known.get("stage") in stages:
+                del known["stage"]
+        if inner and "inner" in fields:
+            known["inner"] += inner
+        return None
+
+
+def _stages(fields: dict[str, Any]) -> dict[str, float]:
+    return fields.get("stages") or {}

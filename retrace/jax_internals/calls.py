@@ -22,6 +22,7 @@ from retrace.jax_internals.traces import Trace, TraceProxy
 _FOLDER = os.path.dirname(jax.__file__) + os.sep
 _LAX = os.path.join(os.path.dirname(jax.__file__), "_src", "lax") + os.sep
 _MARK = "__retrace_miss__"
+_INNER = "__retrace_inner__"
 
 
 class Role(Enum):
@@ -163,6 +164,26 @@ def find(frame: FrameType | None) -> Site:
     return Site(None, derived, program, lowered, jaxpr)
 
 
+def transformed(frame: FrameType | None, is_internal: Callable[[Any], bool]) -> Call | None:
+    """The call whose program JAX transforms around `frame`, before it lowers it.
+
+    Under an eager transform JAX interprets the program that it has of a call, and may trace
+    functions of its own for that, one inside the other.
+    """
+    bound = False
+    while frame is not None:
+        role = _ROLES.get(id(frame.f_code))
+        if role is Role.BINDING:
+            bound = True
+        elif role is Role.CALL:
+            call = _call(frame, role)
+            if not is_internal(call.function):
+                return call if bound else None
+            bound = False
+        frame = frame.f_back
+    return None
+
+
 def derived_from(trace: Trace) -> str | None:
     """What JAX derives a program from, where it traces a function of its own: a jvp, a transpose.
 
@@ -207,7 +228,7 @@ def _derivation(name: str) -> str | None:
     return None
 
 
-def _call(frame: FrameType, role: Role) -> Call | None:
+def _call(frame: FrameType, role: Role) -> Call:
     local = frame.f_locals
     if role is Role.CALL:
         info = local.get("jit_info")
@@ -252,6 +273,17 @@ def mark(frame: FrameType, number: int | None) -> None:
 def marked(frame: FrameType) -> int | None:
     """The number that `mark` left, or None."""
     return frame.f_locals.get(_MARK)
+
+
+def count_inner(frame: FrameType) -> None:
+    """Note a trace of JAX's own with a call that is being served, and has no miss yet."""
+    local = frame.f_locals
+    local[_INNER] = local.get(_INNER, 0) + 1
+
+
+def inner_of(frame: FrameType) -> int:
+    """How many were noted."""
+    return frame.f_locals.get(_INNER, 0)
 
 
 def is_clean() -> bool:

@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax._src import util
 
 from retrace.capture import background
 from retrace.capture.session import session
@@ -135,6 +136,45 @@ def test_what_a_rule_traces_backwards_is_in_the_backward_program(record_all: Rec
     misses = record_all(lambda: jax.grad(scale)(np.float32(1)))
     (backward,) = [miss for miss in misses if miss.derived == "backward"]
     assert backward.inner == 3
+
+
+@pytest.mark.parametrize("called", [False, True], ids=["at once", "after a call"])
+def test_what_a_rule_traces_forwards_is_in_the_call(
+    called: bool, record_all: Record, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @jax.custom_jvp
+    def rule(x: Any) -> Any:
+        return x * 2
+
+    @rule.defjvp
+    def _(primals: Any, tangents: Any) -> Any:
+        (x,), (dx,) = primals, tangents
+        return rule(x), jnp.where(x > 0, dx, 2 * dx) + jnp.squeeze(dx)
+
+    @jax.jit
+    def scale(x: Any) -> Any:
+        return rule(x) + 1
+
+    jax.clear_caches()
+    if called:
+        scale(1.0)
+    counted: list[str] = []
+
+    def program() -> None:
+        ours: Any = util.test_event_listener
+
+        def count(name: str, *given: Any) -> None:
+            if name in ("trace_to_jaxpr", "create_pjit_jaxpr"):
+                counted.append(name)
+            ours(name, *given)
+
+        monkeypatch.setattr(util, "test_event_listener", count)
+        jax.linearize(scale, 3.0)
+        monkeypatch.undo()
+
+    (miss,) = record_all(program)
+    assert (Stage.TRACE in miss.stages) is not called
+    assert miss.inner == len(counted) - (not called) > 5
 
 
 def test_a_batched_backward_program_is_a_backward_one(record: Record) -> None:
@@ -349,6 +389,7 @@ def test_a_body_that_jax_wraps_is_traced_in_its_operation(
         time.sleep(0.05)
         return jnp.where(x > 2, x, x - 1)
 
+    jax.clear_caches()
     miss = record_all(lambda: operation(body))[-1]
     assert miss.function.jax_name in ("scan", "reduce_window")
     assert miss.stages[Stage.TRACE] > 0.05
