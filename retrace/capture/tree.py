@@ -70,9 +70,10 @@ class Tree:
             self.add(path + label, value[key])
 
     def _add_custom(self, path: str, value: Any, children: list[Any], aux: Any) -> None:
-        labels = _labels(value, children)
-        # A named tuple's metadata is its type.
-        metadata = [] if isinstance(value, tuple) else self._metadata(value, aux, labels)
+        # The metadata of a named tuple is its type, unless it was registered with others.
+        named = aux is type(value) and isinstance(value, tuple) and hasattr(aux, "_fields")
+        labels = _fields(value) if named else _labels(value, children)
+        metadata = [] if named else self._metadata(value, aux, labels)
         self.nodes.append(Node(path, type(value).__name__, labels, tuple(metadata)))
         for label, child in zip(labels, children, strict=True):
             self.add(path + label, child)
@@ -108,10 +109,11 @@ class Tree:
         return [(name, snapshot(content, self._tokens.metadata)) for name, content in rows]
 
 
+def _fields(value: Any) -> tuple[str, ...]:
+    return tuple([f".{field}" for field in type(value)._fields])
+
+
 def _labels(value: Any, children: list[Any]) -> tuple[str, ...]:
-    fields = getattr(type(value), "_fields", None)
-    if isinstance(value, tuple) and fields is not None:
-        return tuple([f".{field}" for field in fields])
     with_keys = getattr(_registry, "flatten_one_level_with_keys", None)
     row = with_keys(value) if with_keys is not None else None
     if row is not None:
@@ -143,6 +145,8 @@ def attributes(value: Any) -> dict[str, Any]:
                     found[name] = object.__getattribute__(value, name)
                 except AttributeError:
                     continue
+    if isinstance(value, tuple):
+        found |= zip(getattr(type(value), "_fields", ()), value, strict=False)
     return found | attributes_of(value)
 
 

@@ -125,8 +125,8 @@ def miss_report(view: View, verdict: Verdict, *, keys: bool = False) -> Object:
             "library": site.in_library,
         },
         "parent": miss.parent,
-        # Under an eager transform, the call's own program is the call's.
-        "derived": None if miss.derived in ("forward", "jvp", "batched") else miss.derived,
+        # What a call that was traced runs under an eager transform is its own program.
+        "derived": None if _is_own(miss) else miss.derived,
         "inner": miss.inner,
         "thread": miss.thread,
         "stages": {stage.value: miss.stages.get(stage) for stage in Stage},
@@ -190,6 +190,10 @@ def show(view: View, verdict: Verdict) -> Object:
     nearest = verdict.nearest and view.by_id.get(verdict.nearest.id)
     fields["nearest_call_site"] = nearest and miss_report(view, nearest)["call_site"]
     return fields
+
+
+def _is_own(miss: Miss) -> bool:
+    return Stage.TRACE in miss.stages and miss.derived in ("forward", "jvp", "batched")
 
 
 def _time(at: float) -> str:

@@ -17,7 +17,6 @@ Avoidable: TypeAlias = Literal["yes", "no", "maybe"]
 _ALWAYS = frozenset(
     {
         Cause.WEAK_TYPE_CHANGED,
-        Cause.CALL_SIGNATURE_CHANGED,
         Cause.CACHE_CLEARED,
         Cause.CONTROL_FLOW_RECREATED,
     }
@@ -33,8 +32,11 @@ def avoidable(
         return "no"
     if of_library(cause, miss):
         return "maybe"
-    if cause is Cause.CALL_SIGNATURE_CHANGED and stands_for_none(miss, changes):
-        return "maybe"
+    if cause is Cause.CALL_SIGNATURE_CHANGED:
+        # Of `*rest` and `**options`, more or fewer arguments may be meant.
+        own = [change for change in changes if change.component is Component.SIGNATURE]
+        meant = any("[" in (change.path or "") for change in own)
+        return "maybe" if meant or stands_for_none(miss, changes) else "yes"
     if (program is not None and program.is_wasted) or cause in _ALWAYS:
         return "yes"
     if cause is Cause.SOURCE_CHANGED:

@@ -62,7 +62,7 @@ def _again(evidence: Evidence) -> Fix:
         Kind.TRANSFORM: f"the transformed `{function.name}`",
     }.get(function.kind, f"`{function.name}`")
     data = tuple(change for change in changes if not _is_function(change))
-    cells = _paths(data, Component.CLOSURE, Component.DEFAULTS)
+    cells = _innermost(_paths(data, Component.CLOSURE, Component.DEFAULTS))
     held = [name for name, _ in (*function.bound, *function.closure)]
     # What steers a shape, an `if` or a `for` cannot be traced.
     traced = program is None or program.kind in (None, "identical", "constants-only")
@@ -85,6 +85,10 @@ def _again(evidence: Evidence) -> Fix:
             )
         text = f"jit {what} once, outside the loop, {text}"
         return Fix("jit-once-pass-arguments", text)
+    others = tuple(change for change in changes if _is_another_function(change))
+    if of := _paths(others, Component.CLOSURE, Component.DEFAULTS):
+        text = f"keep one jitted `{function.name}` for each {_listed(of)}, and call that."
+        return Fix("jit-once", text)
     if _ran_again(function.file, None if nearest is None else nearest.function.file):
         text = f"keep {what} in a cell of its own, and run that again only after an edit."
         return Fix("own-cell", text)
@@ -101,7 +105,16 @@ def _ran_again(file: str | None, before: str | None) -> bool:
 
 
 def _rebound(evidence: Evidence) -> Fix:
-    name = evidence.miss.function.name
+    miss, nearest = evidence.miss, evidence.nearest
+    name = miss.function.name
+    if miss.function.kind is Kind.METHOD and nearest is not None:
+        before, after = nearest.function.receiver, miss.function.receiver
+        if before is not None and after is not None and before.object != after.object:
+            text = (
+                f"keep one `{type_name(after.type)}` object, or pass to `{name}` as arguments "
+                "what differs between them: JAX has a program for each object."
+            )
+            return Fix("one-receiver", text)
     if evidence.miss.function.kind is Kind.CALLABLE:
         text = f"keep one `{name}` instance and one jitted function made of it, and call that."
         return Fix("jit-once", text)
@@ -126,7 +139,9 @@ def _config(evidence: Evidence) -> Fix:
 def _static(evidence: Evidence) -> Fix:
     own = [change for change in evidence.changes if change.component is Component.STATIC]
     advised = _static_argument(evidence, own)
-    others = _listed(_paths(tuple(own[1:]), Component.STATIC))
+    named = [change for change in own if f"`{change.path}`" in advised.text]
+    rest = tuple(change for change in own if change not in named)
+    others = _listed(_paths(rest, Component.STATIC))
     return (
         advised._replace(text=f"{advised.text[:-1]}; {others} changed too.")
         if others
@@ -159,7 +174,12 @@ def _static_argument(evidence: Evidence, own: list[Change]) -> Fix:
     if not any(map(_is_number, types)):
         text = f"keep {name} to a few values: JAX compiles a program for each."
         return Fix("few-values", text)
-    text = f"pass {name} as an array if no shape depends on it; else keep to a few values."
+    numbers = [change.path for change in own if _is_number(str(_side(change.new, "type")))]
+    an_array, it = ("an array", "it") if len(numbers) < 2 else ("arrays", "them")
+    text = (
+        f"pass {_listed(numbers) or name} as {an_array} if no shape depends on {it}; else keep "
+        "to a few values."
+    )
     return Fix("static-to-dynamic", text)
 
 
@@ -168,6 +188,10 @@ def _signature(evidence: Evidence) -> Fix:
     if optional := stands_for_none(evidence.miss, evidence.changes):
         text = f"give {_listed(optional)} an array at every call: left out, it stands for None."
         return Fix("one-structure", text)
+    many = [path.partition("[")[0] for path in _paths(evidence.changes, Component.SIGNATURE)]
+    if any("[" in path for path in _paths(evidence.changes, Component.SIGNATURE)):
+        text = f"give {_listed(list(dict.fromkeys(many)))} the same arguments at every call."
+        return Fix("one-call-style", text)
     return Fix("one-call-style", f"pass {names} the same way at every call.")
 
 
@@ -178,6 +202,12 @@ def _tree(evidence: Evidence) -> Fix:
     if _side(first.new, "text") is not None:
         if looks_equal(first):
             return Fix("reuse-object", f"make {name} once and put the same object in each time.")
+        if all(_is_number(str(_side(side, "type"))) for side in (first.old, first.new)):
+            text = (
+                f"make {name} an array, a leaf of its tree, if no shape depends on it; else keep "
+                "it the same between calls."
+            )
+            return Fix("static-to-dynamic", text)
         return Fix("one-structure", f"keep {name} the same between calls.")
     if "None" in first.detail:
         return Fix("one-structure", f"give {name} an array at every call, in place of None.")
@@ -207,28 +237,28 @@ def _shape(evidence: Evidence) -> Fix:
 
 
 def _dtype(evidence: Evidence) -> Fix | None:
-    for change in evidence.changes:
-        if change.component is Component.DTYPE:
-            both = f"{change.old} or {change.new}"
-            text = f"give {_listed([change.path])} one dtype at every call: {both}, not both."
-            return Fix("cast-argument", text)
-    return None
+    own = [change for change in evidence.changes if change.component is Component.DTYPE]
+    if not own:
+        return None
+    name = _listed([change.path for change in own])
+    if len({(change.old, change.new) for change in own}) > 1:
+        return Fix("cast-argument", f"give each of {name} one dtype at every call.")
+    both = f"{own[0].old} or {own[0].new}"
+    return Fix("cast-argument", f"give {name} one dtype at every call: {both}, not both.")
 
 
 def _weak(evidence: Evidence) -> Fix | None:
-    miss = evidence.miss
-    for change in evidence.changes:
-        if change.component is Component.WEAK_TYPE:
-            leaf = _leaf(miss, change.path)
-            if leaf is None:
-                return None
-            where, array = _listed([change.path]), f"jnp.asarray(value, jnp.{leaf.dtype})"
-            if change.old:
-                text = f"start {where} as `{array}`, not as a Python number."
-                return Fix("cast-carry", text)
-            text = f"pass {where} as `{array}`, never as a Python number."
-            return Fix("cast-argument", text)
-    return None
+    own = [change for change in evidence.changes if change.component is Component.WEAK_TYPE]
+    found = [_leaf(evidence.miss, change.path) for change in own]
+    types = list(dict.fromkeys(leaf.dtype for leaf in found if leaf is not None))
+    if not types:
+        return None
+    name = _listed([change.path for change in own])
+    array = f"jnp.asarray(value, {f'jnp.{types[0]}' if len(types) == 1 else 'dtype'})"
+    if own[0].old:
+        text = f"pass {name} as `{array}` from the first call on, not as a Python number."
+        return Fix("cast-carry", text)
+    return Fix("cast-argument", f"pass {name} as `{array}`, never as a Python number.")
 
 
 def _sharding(evidence: Evidence) -> Fix:
@@ -279,7 +309,10 @@ def _is_shape(change: Change) -> bool:
 def _body(evidence: Evidence) -> Fix:
     names = list(dict.fromkeys(body.name for body in evidence.miss.bodies))
     what = "what this line defines" if names == ["<lambda>"] else _listed(names)
-    text = f"define {what} once, at module level, or jit the function around the loop."
+    text = (
+        f"jit the function around it once, and call that; a `scan`, `while_loop` or `cond` is "
+        f"also served where {what} is made once, at module level."
+    )
     return Fix("define-body-once", text)
 
 
@@ -332,6 +365,20 @@ _FUNCTIONS = ("function", "method", "partial", "PjitFunction", "custom_vjp", "cu
 def _is_function(change: Change) -> bool:
     """Whether a value of a key or a closure is now a function, which only a new one replaces."""
     return str(_side(change.new, "type")).rpartition(".")[2] in _FUNCTIONS
+
+
+def _is_another_function(change: Change) -> bool:
+    """Whether a function holds or reads another function than before, of other code."""
+    return _is_function(change) and _side(change.old, "text") != _side(change.new, "text")
+
+
+def _innermost(paths: list[str]) -> list[str]:
+    """Without those of which a part is among them: `cfg` beside `cfg.lr`."""
+    return [
+        path
+        for path in paths
+        if not any(other.startswith((f"{path}.", f"{path}[")) for other in paths)
+    ]
 
 
 def _is_number(type_: str) -> bool:

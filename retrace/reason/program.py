@@ -110,9 +110,10 @@ def advice(cause: Cause, changes: tuple[Change, ...], program: Comparison | None
     name = f"`{values[0].path}`"
     match program.kind:
         case "constants-only" if all(_is_number(change) for change in values):
-            text = (
-                f"pass {name} as an argument that is not static: only a constant depends on it."
-            )
+            named = " and ".join(f"`{change.path}`" for change in values[:3])
+            kind = "arguments that are" if len(values) > 1 else "an argument that is"
+            it = "constants depend on them" if len(values) > 1 else "a constant depends on it"
+            text = f"pass {named} as {kind} not static: only {it}."
             return Fix("static-to-dynamic", text)
         case "repeated" if _is_loop_of_jax(program):
             text = (

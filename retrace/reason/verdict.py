@@ -248,7 +248,7 @@ def _is_derived(miss: Miss, near: Miss, history: _History) -> bool:
     if _traced(miss) and miss.derived is None:
         return False
     if miss.program is not None and history.programs:
-        return miss.program.hash not in history.programs or miss.ahead != near.ahead
+        return miss.program.hash not in history.programs
     return miss.number - near.number <= _SMALLEST_CACHE
 
 
@@ -284,6 +284,17 @@ def _comparison(
     return Comparison(nearest, miss, found, listings)
 
 
+def _advised(cause: Cause, evidence: Evidence, found: tuple[Change, ...]) -> Fix | None:
+    miss, program = evidence.miss, evidence.program
+    if miss.nested and miss.function.in_library and cause not in rules.OF_FUNCTION:
+        return None  # its arguments are the library's; the miss around it has the advice
+    return (
+        advice(cause, found, program)
+        or pass_state(cause, miss.function.name, evidence.changes, program)
+        or fix(cause, evidence)
+    )
+
+
 def _reads(cause: Cause, miss: Miss, nearest: Miss | None) -> tuple[Change, ...]:
     """What changed outside of a function that became another program by itself."""
     if nearest is None or nearest.program is None or miss.program is None:
@@ -313,9 +324,7 @@ def _verdict(
         told = _Told(
             cause,
             "no" if first_of_line else avoidable(cause, miss, found, program),
-            advice(cause, found, program)
-            or pass_state(cause, miss.function.name, seen, program)
-            or fix(cause, Evidence(miss, nearest, seen, program)),
+            _advised(cause, Evidence(miss, nearest, seen, program), found),
         )
     return Verdict(
         miss=miss,

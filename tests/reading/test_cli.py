@@ -148,7 +148,7 @@ def test_show_by_id_label_and_beginning(recorded: Path) -> None:
         (["report", "nowhere"], ["nowhere"]),
         (["report", "--fromat", "json"], ["--format"]),
         (["report", "{rec}", "--format", "jsn"], ["'jsn'", "json"]),
-        (["report", "{rec}", "--format", "html"], ["'html'", "text, json, markdown"]),
+        (["report", "{rec}", "--format", "pdf"], ["'pdf'", "text, json, markdown, html"]),
         (["report", "{rec}", "--sort", "second"], ["seconds"]),
         (["report", "{rec}", "--cause", "shape-change"], ["shape-changed"]),
         (["report", "{rec}", "--fail-on", "shapes"], ["--fail-on", "shape"]),

@@ -17,6 +17,7 @@ from retrace.model import (
     Kind,
     Miss,
     Node,
+    Program,
     Receiver,
     Recording,
     Stage,
@@ -221,6 +222,10 @@ def test_an_entry_is_evicted_where_a_cache_can_have_been_full() -> None:
     others = [replace(one, function=function(9 + n)) for n, one in enumerate(between)]
     assert causes(first, others[0], call())[-1] == "unknown"
     assert causes(first, *others, call())[-1] == "cache-evicted"
+    # JAX shares the entry between a call and what was compiled ahead of time.
+    ahead = replace(first, program=Program("p", 3), ahead=True)
+    again = call(None, *COMPILED, program="p")
+    assert causes(ahead, *others, again)[-1] == "cache-evicted"
 
 
 def test_a_redefinition_after_a_clear_is_a_redefinition() -> None:
@@ -417,3 +422,60 @@ def test_advice_names_the_leaf_and_the_dtype() -> None:
     assert fix.code == "cast-carry"
     assert "`total`" in fix.text
     assert "jnp.int32" in fix.text
+
+
+def advised(first: Miss, second: Miss) -> str:
+    fix = verdicts(first, second)[1].fix
+    return "" if fix is None else fix.text
+
+
+def test_advice_says_all_that_changed() -> None:
+    both = (Key((leaf("a", weak=weak), leaf("b", weak=weak))) for weak in (False, True))
+    assert "`a` and `b` as `jnp.asarray(value, jnp.float32)`" in advised(*map(call, both))
+    types = (Key((leaf("a", dtype=it), leaf("b", dtype=it))) for it in ("int32", "float32"))
+    assert "`a` and `b` one dtype at every call" in advised(*map(call, types))
+
+
+def test_advice_on_a_function_over_another_function() -> None:
+    def over(text: str, number: int) -> Miss:
+        return call(
+            function=function(number, closure=(("apply", value(text, text, "function")),))
+        )
+
+    assert advised(over("dense", 1), over("conv", 2)) == (
+        "keep one jitted `f` for each `apply`, and call that."
+    )
+
+
+def test_advice_names_the_field_and_not_the_whole_object() -> None:
+    def over(rate: str, number: int) -> Miss:
+        cells = ("cfg", value("Config", rate, "m.Config")), ("cfg.rate", value(rate, rate))
+        return call(function=function(number, closure=cells))
+
+    assert "pass `cfg.rate` as" in advised(over("0.1", 1), over("0.2", 2))
+
+
+def test_more_arguments_than_before_may_be_meant() -> None:
+    few, many = (
+        Key(tuple(leaf(f"rest[{n}]") for n in range(count)), signature=signature)
+        for count, signature in (
+            (1, (("rest[0]", "positional"),)),
+            (2, (("rest[0]", "positional"), ("rest[1]", "positional"))),
+        )
+    )
+    assert verdicts(call(few), call(many))[1].avoidable == "maybe"
+    assert advised(call(few), call(many)) == "give `rest` the same arguments at every call."
+
+
+def test_a_number_among_the_static_fields_can_be_a_leaf() -> None:
+    states = (
+        Key((), (Node("s", "State", (), (("epoch", value(n, n, "int")),)),)) for n in ("1", "2")
+    )
+    assert advised(*map(call, states)).startswith("make `s.epoch` an array, a leaf of its tree")
+
+
+def test_nobody_is_told_how_a_library_is_to_call_its_own_functions() -> None:
+    own = [call(sized(size), nested=True, parent="r-9") for size in (3, 4)]
+    theirs = [replace(one, function=one.function._replace(in_library=True)) for one in own]
+    assert "pad" in advised(*own)
+    assert advised(*theirs) == ""

@@ -10,9 +10,9 @@ import pytest
 from jsonschema import Draft202012Validator, ValidationError
 
 from retrace.causes import Cause
-from retrace.model import Component, Kind
+from retrace.model import Component, Key, Kind
 from retrace.present import machine
-from tests.reading.story import Story, hostile, killed, training
+from tests.reading.story import Story, array, at, function, hostile, killed, training
 
 TEXT = {"type": "string"}
 WORDS = {"type": "string", "minLength": 1}
@@ -229,3 +229,13 @@ def test_a_field_that_is_missing_or_unknown_is_noticed(path: tuple[Any, ...], fi
     spoilt["more"] = 1
     with pytest.raises(ValidationError):
         VALIDATOR.validate(spoilt)
+
+
+def test_a_further_program_of_a_call_says_how_it_was_derived() -> None:
+    story = Story()
+    step, key, site = function("step", 3), Key((array("x", "float32", 3),)), at(9, "step(x)")
+    story.miss(step, key, site, derived="forward")
+    story.miss(step, key, site, (None, 0.1, 0.2), derived="forward")
+    story.miss(step, key, site, (0.1, 0.1, 0.2), derived="backward")
+    told = machine.report(story.view())["misses"]
+    assert [miss["derived"] for miss in told] == [None, "forward", "backward"]

@@ -6,7 +6,7 @@ import importlib
 import sys
 from pathlib import Path
 from types import CodeType, ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import flax.linen as nn
@@ -184,3 +184,29 @@ def test_metadata_that_no_field_holds_is_kept(record: Record) -> None:
     jitted = jax.jit(lambda model: model.values)
     fields = static_fields(record(lambda: jitted(Grid(X, "u")))[-1])
     assert fields == {"model.name": "'u'", "model.": "('U',)"}
+
+
+class Weights(NamedTuple):
+    name: str
+    w: Any
+    b: Any
+
+
+class Units(tuple[Any, ...]):  # noqa: SLOT001 - its instances may hold more
+    unit = "m"
+
+
+jax.tree_util.register_pytree_node(
+    Weights, lambda it: ((it.b, it.w), it.name), lambda name, parts: Weights(name, *parts[::-1])
+)
+jax.tree_util.register_pytree_node(Units, lambda it: (tuple(it), it.unit), lambda _, x: Units(x))
+
+
+def test_a_tuple_that_is_registered_is_told_as_it_was_registered(record: Record) -> None:
+    first = jax.jit(lambda model: model[1] + model[2])
+    miss = record(lambda: first(Weights("a", X, np.ones((2, 1)))))[-1]
+    assert [leaf.path for leaf in miss.key.leaves] == ["model.b", "model.w"]
+    assert [leaf.shape for leaf in miss.key.leaves] == [(2, 1), X.shape]
+    assert static_fields(miss) == {"model.name": "'a'"}
+    second = jax.jit(lambda lengths: lengths[0])
+    assert static_fields(record(lambda: second(Units([X])))[-1]) == {"lengths.": "'m'"}
