@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -99,6 +100,7 @@ def test_tracebacks_are_printed_as_without(filtering: str, tmp_path: Path) -> No
     if filtering != "auto":
         # Where JAX shows its own frames, ours stands among them, and nothing else differs.
         assert "traces.py" in told
+        assert not re.search(f"(?:{OUR_FRAME.pattern}){{2}}", told), "one in each place"
         told = OUR_FRAME.sub("", told)
     assert told == expected
 
@@ -112,6 +114,7 @@ def test_a_cache_filled_with_or_without_has_the_same_keys(metadata: str, tmp_pat
         "def main():\n"
         "    jax.jit(jax.grad(jax.jit(lambda x: jnp.sin(x) + 1)))(1.0)\n"
         "    jax.lax.scan(lambda c, x: (c + x, c), 0.0, jnp.ones(3))\n"
+        "    jax.jit(lambda x: jnp.cos(x)).lower(1.0).compile()\n"
         "main()\n"
     )
     cache = tmp_path / "cache"
@@ -121,10 +124,12 @@ def test_a_cache_filled_with_or_without_has_the_same_keys(metadata: str, tmp_pat
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
         "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
     }
-    run(tmp_path, str(program), **options)
-    filled = {file.name for file in cache.iterdir()}
-    run(tmp_path, "-m", "retrace", "run", "-q", str(program), **options)
-    assert filled and {file.name for file in cache.iterdir()} == filled
+    filled: list[set[str]] = []
+    for how in ((), ("-m", "retrace", "run", "-q")):
+        run(tmp_path, *how, str(program), **options)
+        filled.append({file.name for file in cache.iterdir()})
+        shutil.rmtree(cache)  # its place is part of the key before jax 0.7
+    assert filled[0] and filled[0] == filled[1]
 
 
 def test_a_signal_that_comes_while_we_work_reaches_the_program(
