@@ -181,6 +181,21 @@ def test_listeners_that_the_program_clears_are_counted_and_set_again() -> None:
     assert losses == {"the program cleared jax.monitoring's listeners": 1}
 
 
+def test_what_fails_at_every_miss_is_told_once_and_counted_each_time(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(
+        "import jax\n"
+        "from retrace.capture import misses\n"
+        "def unpack(call): raise LookupError\n"
+        "misses.unpack = unpack\n"
+        "for number in range(4): print(jax.jit(lambda x: x + number)(1.0))\n"
+    )
+    done = run(tmp_path, "-m", "retrace", "run", "-q", "--out", "here", "program.py")
+    assert (done.returncode, done.stdout) == (0, "1.0\n2.0\n3.0\n4.0\n")
+    assert done.stderr.count("retrace:") == done.stderr.count("\nLookupError\n") == 1
+    losses = read([tmp_path / "here"]).runs[0].losses
+    assert losses["LookupError while recording"] >= 4
+
+
 @pytest.mark.parametrize("how", ["import", "jit"])
 def test_where_nothing_can_be_written_the_program_goes_on(how: str, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a directory")
