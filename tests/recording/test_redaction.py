@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
@@ -180,3 +181,57 @@ def test_what_a_function_reads_is_told_without_the_keys(home: Path) -> None:
     said = [re.sub("[0-9a-f]{8}", "#", name) for name in hidden]
     # A hash holds for one function alone, of which there is one at each line.
     assert sorted(said) == ["VAULT[<redacted #>]", "VAULT[<redacted #>][3]"]
+
+
+STEP = """
+import functools, os, sys, warnings
+import jax, numpy as np, retrace
+warnings.simplefilter("ignore")
+
+def step(x, key):
+    return x * 2  # SECRET-comment
+
+def call(jit=jax.jit, size=2):
+    jit(step, static_argnames="key")(np.ones(size, np.float32), key="SECRET-value")
+"""
+DOORS = {
+    "install": "retrace.install('out')\ncall()",
+    "retrace.jit": "call(retrace.jit)",
+    "recording": "with retrace.recording('out'): call()",
+    "fork": "retrace.install('out')\ncall()\nif os.fork(): os.wait()\nelse: call(size=3)",
+    "pytest": "def test_it(): call()",
+}
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_the_environment_is_heard_at_every_door(door: str, tmp_path: Path) -> None:
+    (tmp_path / "test_program.py").write_text(f"{STEP}\n{DOORS[door]}\n")
+    loaded = any(entry.name == "retrace" for entry in entry_points(group="pytest11"))
+    ours = () if loaded else ("-p", "retrace.pytest_plugin")
+    tests = ("-m", "pytest", *ours, "--retrace", "--retrace-dir=out")
+    through = tests if door == "pytest" else ()
+    found: list[str] = []
+    for redact in ("0", "1"):
+        shutil.rmtree(tmp_path / "out", ignore_errors=True)
+        done = subprocess.run(
+            [sys.executable, *through, "test_program.py"],
+            cwd=tmp_path,
+            env={
+                **os.environ,
+                "PYTHONPATH": str(ROOT),
+                "JAX_PLATFORMS": "cpu",
+                "RETRACE_DIR": "out",
+                "RETRACE_REDACT": redact,
+            },
+            capture_output=True,
+            text=True,
+            timeout=200,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        told = read([tmp_path / "out"])
+        assert sum(miss.function.name == "step" for miss in told.misses) == len(told.runs)
+        found.append(files(tmp_path / "out") + unpacked(tmp_path / "out"))
+    assert len(told.runs) == (2 if door == "fork" else 1)
+    assert "SECRET-value" in found[0] and "SECRET-comment" in found[0]
+    assert "SECRET" not in found[1] and str(tmp_path) not in found[1]

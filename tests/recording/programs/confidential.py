@@ -56,6 +56,10 @@ def step(x, key="SECRET-default", pin=48151623, rate=0.271828182, settings=None,
     return jnp.mean(x) * rate + pin  # SECRET-comment-of-step
 
 
+def closing(key, pin):
+    return lambda x: x + pin if key else x
+
+
 kept = []
 
 
@@ -75,6 +79,7 @@ for key, pin, rate in zip(KEYS, PINS, RATES, strict=True):
     state = State(x, key, pin)
     jit(lambda state: state.w * 2)(state)
     jit(lambda x, key=key: x * rate if key else pin)(x)
+    jit(closing(key, pin))(x)
     jit(functools.partial(step, key=key, pin=pin))(x)
     jit(Model(key))(x)
     table = np.array([pin, rate, 3.25, 7.5], np.float32)
