@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 from importlib.metadata import entry_points
@@ -94,6 +95,11 @@ def test_no_secret_is_in_a_redacted_recording(home: Path) -> None:
         assert lines == []
         assert str(home.parent) not in text
         assert str(Path.home()) not in text
+
+
+def test_the_host_is_left_out(home: Path) -> None:
+    hosts = [{run.host for run in read([home / of]).runs} for of in ("whole", "redacted")]
+    assert hosts == [{socket.gethostname()}, {"<redacted>"}]
 
 
 def test_no_secret_is_in_any_output(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
