@@ -75,6 +75,7 @@ for key, pin, rate in zip(KEYS, PINS, RATES, strict=True):
     step(x, rate=rate)
     step(x, settings=Settings(key, pin))
     step(x, extra=(key, (pin, rate), key.encode()))
+    step(x, key=key, extra=key)
     step(x, extra=(os.environ["MY_SECRET"], *sys.argv[1:]))
     state = State(x, key, pin)
     jit(lambda state: state.w * 2)(state)
@@ -114,5 +115,6 @@ for key, pin, rate in zip(KEYS, PINS, RATES, strict=True):
         thread.join()
     code = f"lambda x: x - {pin}  # {key}"
     jit(eval(compile(code, f"<{key}>", "eval")))(x)
+step(x[:2], rate=float("nan"), settings=None)
 step(x[:2])
 step(x.astype(np.float16))
