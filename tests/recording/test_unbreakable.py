@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from retrace.model import Recording
+from retrace.model import Recording, Stage
 from retrace.store.reader import read
 
 ROOT = Path(__file__).parents[2]
@@ -454,6 +454,8 @@ def test_signals_that_come_at_any_moment_and_miss_themselves(tmp_path: Path) -> 
     recording = recorded_in(tmp_path)
     assert recording.runs[0].losses == {}
     assert shapes(recording) == list(range(1, 30))
+    steps = [miss for miss in recording.misses if miss.function.name == "step"]
+    assert all(set(miss.stages) == set(Stage) for miss in steps), "all that was known of each"
     assert len(recording.misses) > 29
 
 
