@@ -23,7 +23,7 @@ FRAGMENTS = (
     "a%0A::error::owned",
     "<script>owned</script>&lt;",
     "](javascript:owned)![x](http://owned.example/a.png)",
-    "`` ` ``` owned",
+    "`` ` ``` <b>owned @owned",
     "\n# owned\n\n````\n<b>",
     "| owned | @owned #1 owned/owned#1 http://owned.example www.owned.example",
     "\u202egpj\u2066\u200f\u2028",
@@ -105,6 +105,9 @@ def held_to_markdown(out: str) -> None:
     assert not re.search(r"@\w|://\w|(?<!\\)#\d|www\.\w", outside), outside
     for line in out.splitlines():
         assert not re.match("#+ owned|````<", line)
+    for line in block.splitlines():
+        if line.startswith("|"):  # a row ends at a bar, within code as well
+            assert len(re.findall(r"(?<!\\)\|", line)) in (5, 7), line
 
 
 def test_a_line_that_begins_as_a_command_does_is_none() -> None:
