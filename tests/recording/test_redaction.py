@@ -133,7 +133,18 @@ def concluded(miss: dict[str, Any]) -> object:
     number = miss["nearest"] and miss["nearest"].rpartition("-")[2]
     program = miss["program"]["change"]
     who = miss["function"]["name"]
-    return who, miss["cause"], changes, fix, number, miss["avoidable"], program, miss["pattern"]
+    lines = miss["function"]["line"], miss["call_site"] and miss["call_site"]["line"]
+    return (
+        who,
+        lines,
+        miss["cause"],
+        changes,
+        fix,
+        number,
+        miss["avoidable"],
+        program,
+        miss["pattern"],
+    )
 
 
 def test_the_explanations_are_the_same(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -118,3 +118,6 @@ for key, pin, rate in zip(KEYS, PINS, RATES, strict=True):
 step(x[:2], rate=float("nan"), settings=None)
 step(x[:2])
 step(x.astype(np.float16))
+summed = jit(lambda tree: tree[min(tree)].sum())
+for size, name in ((2, "left"), (3, "left"), (3, "right")):
+    summed({name: x[:size]})
