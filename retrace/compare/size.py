@@ -65,7 +65,7 @@ def samples(programs: Iterable[Listing], listings: Mapping[str, Listing]) -> Sam
     for program in programs:
         walk.program(program, 1, 1, (), 0)
     found = Samples({sample: Amount(*walk.found[sample]) for sample in walk.found})
-    found.whole = walk.budget > 0
+    found.whole = walk.budget > 0 and not walk.is_cut
     return found
 
 
@@ -75,6 +75,7 @@ class _Walk:
         self._listings = listings
         self._groups: dict[str, Counter[tuple[str, int]]] = {}
         self.budget = _BUDGET
+        self.is_cut = False
 
     def program(self, listing: Listing, times: int, trips: int, outer: Stack, depth: int) -> None:
         groups = self._groups.get(listing.id)
@@ -92,7 +93,10 @@ class _Walk:
             row = self.found.setdefault(Sample(primitive(text), stack), [0, 0])
             row[0] += number * times
             row[1] += number * times * trips
-            if "@" not in text or depth >= _DEEPEST:
+            if "@" not in text:
+                continue
+            if depth >= _DEEPEST:
+                self.is_cut = True
                 continue
             name, length = primitive(text), _LENGTH.search(text)
             inside = trips * (int(length[1]) if name == "scan" and length else 1)

@@ -6,8 +6,10 @@ import json
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +97,11 @@ def test_no_secret_is_in_a_redacted_recording(home: Path) -> None:
         assert str(Path.home()) not in text
 
 
+def test_the_host_is_left_out(home: Path) -> None:
+    hosts = [{run.host for run in read([home / of]).runs} for of in ("whole", "redacted")]
+    assert hosts == [{socket.gethostname()}, {"<redacted>"}]
+
+
 def test_no_secret_is_in_any_output(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(home)
     (home / "pyproject.toml").write_text('[tool.retrace.budgets."*"]\ntraces = 1\n')
@@ -126,7 +133,18 @@ def concluded(miss: dict[str, Any]) -> object:
     number = miss["nearest"] and miss["nearest"].rpartition("-")[2]
     program = miss["program"]["change"]
     who = miss["function"]["name"]
-    return who, miss["cause"], changes, fix, number, miss["avoidable"], program, miss["pattern"]
+    lines = miss["function"]["line"], miss["call_site"] and miss["call_site"]["line"]
+    return (
+        who,
+        lines,
+        miss["cause"],
+        changes,
+        fix,
+        number,
+        miss["avoidable"],
+        program,
+        miss["pattern"],
+    )
 
 
 def test_the_explanations_are_the_same(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,6 +188,12 @@ def test_equal_values_are_told_at_one_place_alone(home: Path) -> None:
     assert [places for places in tokens.values() if len(places) > 1] == []
 
 
+def test_nan_and_none_are_told(home: Path) -> None:
+    misses = read([home / "redacted"]).misses
+    texts = {value.text for miss in misses for _, value in miss.key.static}
+    assert {text for text in texts if not text.startswith("<redacted")} == {"None", "nan"}
+
+
 def test_what_a_function_reads_is_told_without_the_keys(home: Path) -> None:
     whole, redacted = (
         {name for miss in read([home / of]).misses for name, _ in miss.function.reads}
@@ -180,3 +204,57 @@ def test_what_a_function_reads_is_told_without_the_keys(home: Path) -> None:
     said = [re.sub("[0-9a-f]{8}", "#", name) for name in hidden]
     # A hash holds for one function alone, of which there is one at each line.
     assert sorted(said) == ["VAULT[<redacted #>]", "VAULT[<redacted #>][3]"]
+
+
+STEP = """
+import functools, os, sys, warnings
+import jax, numpy as np, retrace
+warnings.simplefilter("ignore")
+
+def step(x, key):
+    return x * 2  # SECRET-comment
+
+def call(jit=jax.jit, size=2):
+    jit(step, static_argnames="key")(np.ones(size, np.float32), key="SECRET-value")
+"""
+DOORS = {
+    "install": "retrace.install('out')\ncall()",
+    "retrace.jit": "call(retrace.jit)",
+    "recording": "with retrace.recording('out'): call()",
+    "fork": "retrace.install('out')\nif os.fork(): os.wait()\ncall()",  # before XLA has threads
+    "pytest": "def test_it(): call()",
+}
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_the_environment_is_heard_at_every_door(door: str, tmp_path: Path) -> None:
+    (tmp_path / "test_program.py").write_text(f"{STEP}\n{DOORS[door]}\n")
+    loaded = any(entry.name == "retrace" for entry in entry_points(group="pytest11"))
+    ours = () if loaded else ("-p", "retrace.pytest_plugin")
+    tests = ("-m", "pytest", *ours, "--retrace", "--retrace-dir=out")
+    through = tests if door == "pytest" else ()
+    found: list[str] = []
+    for redact in ("0", "1"):
+        shutil.rmtree(tmp_path / "out", ignore_errors=True)
+        done = subprocess.run(
+            [sys.executable, *through, "test_program.py"],
+            cwd=tmp_path,
+            env={
+                **os.environ,
+                "PYTHONPATH": str(ROOT),
+                "JAX_PLATFORMS": "cpu",
+                "RETRACE_DIR": "out",
+                "RETRACE_REDACT": redact,
+            },
+            capture_output=True,
+            text=True,
+            timeout=200,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        told = read([tmp_path / "out"])
+        assert sum(miss.function.name == "step" for miss in told.misses) == len(told.runs)
+        found.append(files(tmp_path / "out") + unpacked(tmp_path / "out"))
+    assert len(told.runs) == (2 if door == "fork" else 1)
+    assert "SECRET-value" in found[0] and "SECRET-comment" in found[0]
+    assert "SECRET" not in found[1] and str(tmp_path) not in found[1]

@@ -62,8 +62,9 @@ def test_a_recording_without_a_call_touches_no_device(tmp_path: Path) -> None:
     recording = run(
         """
         from jax._src import xla_bridge
-        import atexit
-        atexit.register(lambda: sys.exit(xla_bridge.backends_are_initialized()))
+        from retrace.capture.session import stop
+        stop()
+        assert not xla_bridge.backends_are_initialized()
         """,
         tmp_path,
     )

@@ -306,6 +306,26 @@ class Never:
         return 7
 
 
+def test_an_equality_is_asked_256_times_at_most() -> None:
+    asked: list[object] = []
+
+    class Asks(Never):
+        def __eq__(self, other: object) -> bool:
+            asked.append(other)
+            return False
+
+        __hash__ = Never.__hash__
+
+    tokens, alive = Tokens(), [Asks() for _ in range(300)]
+    found: list[str | None] = []
+    for each in alive:
+        asked.clear()
+        found.append(tokens.static(each))
+        assert len(asked) <= 256
+    # Those beyond cannot be told from the others.
+    assert len({*found[:257]}) == 257 and found[257:] == [None] * 43
+
+
 def test_an_object_is_equal_to_itself_whatever_it_says() -> None:
     tokens, never = Tokens(), Never()
     assert static_equal(never, never)

@@ -66,7 +66,7 @@ def run(
 
 
 EVERY_WAY = """
-for method in ("spawn", "forkserver"):
+for method in ("spawn", "forkserver", "forkserver"):
     child = multiprocessing.get_context(method).Process(target=TARGET, args=(2,))
     child.start()
     child.join()
@@ -85,7 +85,7 @@ try:
 except OSError as error:
     print(error)
 """
-NUMBER = 2 + 1 + 2 + 1
+NUMBER = 3 + 1 + 2 + 1
 
 
 NOTHING = "retrace: the program never imported jax: there was nothing to record"

@@ -129,6 +129,14 @@ def test_a_damaged_header_leaves_the_misses(tmp_path: Path) -> None:
     assert recording.runs[0].losses == {"unreadable line": 1}
 
 
+def test_an_id_that_climbs_out_names_no_run(tmp_path: Path) -> None:
+    (tmp_path / "abc.jsonl").write_text(
+        "\n".join([HEADER.replace("abc", "../etc"), *GOOD[1:], ""])
+    )
+    (run,) = read([tmp_path]).runs
+    assert (run.id, run.losses) == ("abc", {"unreadable line": 1})
+
+
 @pytest.mark.parametrize("begun", ["", '{"ret', HEADER[:60]])
 def test_a_process_killed_in_its_header_did_record(tmp_path: Path, begun: str) -> None:
     (tmp_path / "abc.jsonl").write_text(begun)

@@ -56,6 +56,10 @@ def step(x, key="SECRET-default", pin=48151623, rate=0.271828182, settings=None,
     return jnp.mean(x) * rate + pin  # SECRET-comment-of-step
 
 
+def closing(key, pin):
+    return lambda x: x + pin if key else x
+
+
 kept = []
 
 
@@ -71,10 +75,12 @@ for key, pin, rate in zip(KEYS, PINS, RATES, strict=True):
     step(x, rate=rate)
     step(x, settings=Settings(key, pin))
     step(x, extra=(key, (pin, rate), key.encode()))
+    step(x, key=key, extra=key)
     step(x, extra=(os.environ["MY_SECRET"], *sys.argv[1:]))
     state = State(x, key, pin)
     jit(lambda state: state.w * 2)(state)
     jit(lambda x, key=key: x * rate if key else pin)(x)
+    jit(closing(key, pin))(x)
     jit(functools.partial(step, key=key, pin=pin))(x)
     jit(Model(key))(x)
     table = np.array([pin, rate, 3.25, 7.5], np.float32)
@@ -109,5 +115,9 @@ for key, pin, rate in zip(KEYS, PINS, RATES, strict=True):
         thread.join()
     code = f"lambda x: x - {pin}  # {key}"
     jit(eval(compile(code, f"<{key}>", "eval")))(x)
+step(x[:2], rate=float("nan"), settings=None)
 step(x[:2])
 step(x.astype(np.float16))
+summed = jit(lambda tree: tree[min(tree)].sum())
+for size, name in ((2, "left"), (3, "left"), (3, "right")):
+    summed({name: x[:size]})

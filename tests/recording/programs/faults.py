@@ -61,6 +61,7 @@ class Scale:
 
 def first() -> object:
     """An argument that was static twice, and options."""
+    jax.config.update("jax_log_compiles", False)
     bias = np.ones(2, np.float32)
     scaled = jax.jit(lambda pair, scale: pair.left + scale.factor, static_argnums=1)
     return [scaled.lower(Pair(bias, {"a": None}), Scale(number)) and 0 for number in (2, 3)]

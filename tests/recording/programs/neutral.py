@@ -8,6 +8,7 @@ import os
 import re
 import traceback
 import weakref
+import zlib
 from collections.abc import Callable
 from typing import Any
 
@@ -51,8 +52,10 @@ def show(case: Callable[[], object]) -> None:
 @show
 def closures_die() -> object:
     alive: list[weakref.ref[Any]] = []
-    for use in (lambda f: jax.jit(f)(1.0), lambda f: jax.eval_shape(f, 1.0), jax.jit):
-        array = np.ones(1000)
+    uses = (lambda f: jax.jit(f)(1.0), lambda f: jax.eval_shape(f, 1.0), jax.jit)
+    # An array on the device is a constant of the program itself.
+    for use, make in ((use, make) for use in uses for make in (np.ones, jnp.ones)):
+        array = make(1000)
         alive.append(weakref.ref(array))
 
         def long(x: Any, array: Any = array) -> Any:
@@ -80,6 +83,18 @@ def receivers_and_statics() -> object:
 
 
 @show
+def statics_die_with_the_entries_of_caches() -> object:
+    scale = Scale(5)
+    alive = weakref.ref(scale)
+    scaled = jax.jit(lambda x, scale: scale.times(x), static_argnums=1)
+    scaled(1.0, scale)
+    held = alive() is not None
+    del scale, scaled
+    jax.clear_caches()
+    return held, alive() is None
+
+
+@show
 def arguments_and_results_die() -> object:
     alive: list[weakref.ref[Any]] = []
     double = jax.jit(lambda tree: jax.tree.map(lambda x: x * 2, tree))
@@ -90,9 +105,11 @@ def arguments_and_results_die() -> object:
         del given, result
     lowered: Any = double.lower({"a": jnp.ones(4)})
     compiled = lowered.compile()
-    alive += [weakref.ref(lowered), weakref.ref(compiled)]
+    alive += map(weakref.ref, (lowered, lowered._lowering, compiled))
     del lowered, compiled
-    return [reference() is None for reference in alive]
+    with_it = [reference() is None for reference in alive]
+    del double
+    return with_it, [reference() is None for reference in alive]
 
 
 @show
@@ -115,6 +132,17 @@ def what_a_trace_that_raises_was_given_dies() -> object:
             alive.append(weakref.ref(error))
         del array, fails
     return [reference() is None for reference in alive]
+
+
+@show
+def results() -> object:
+    def several(x: Any) -> Any:
+        table = x[:, None] * x[None]
+        return jnp.exp(x) / x.sum(), jax.nn.softmax(x), table.sum(0), table @ x
+
+    given = np.linspace(-2, 3, 257, dtype=np.float32)
+    found = [f(given) for f in (jax.jit(several), jax.jit(jax.jacrev(several)))]
+    return [zlib.crc32(np.asarray(leaf).tobytes()) for leaf in jax.tree.leaves(found)]
 
 
 @show

@@ -1,0 +1,60 @@
+"""Reading a recording runs nothing from it, imports nothing and starts nothing."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.hostile.__main__ import record
+
+ROOT = Path(__file__).parents[2]
+READS = """
+import re, sys
+from pathlib import Path
+from tests.hostile import commands
+from tests.hostile.__main__ import ids
+
+whole, home = map(Path, sys.argv[1:])
+project = home / "pyproject.toml"
+project.write_text('[tool.retrace.budgets."*"]\\ntraces = 1\\n')
+lines = commands.lines(whole, whole, home / "profile.pb.gz", project)
+lines += [("show", id_, str(whole)) for id_ in ids(commands.read(whole))]
+ANY = ("exec", "compile", "import", "pickle.find_class", "marshal.loads", "ctypes.dlopen")
+ANY += ("subprocess.Popen", "os.exec", "os.system", "os.posix_spawn", "os.fork", "socket.connect")
+heard = []
+
+def reads():
+    # Typer compiles its own annotations.
+    frame = sys._getframe(2)
+    while frame is not None:
+        if re.search("retrace/(store|compare|reason|present)/", frame.f_code.co_filename):
+            return True
+        frame = frame.f_back
+
+def hear(event, arguments):
+    if listening and event in ANY and reads():
+        heard.append((event, str(arguments)[:200]))
+
+listening = False
+sys.addaudithook(hear)
+for listening in (False, True):  # what a command imports, the first run of it has imported
+    for line in lines:
+        commands.run(*line)
+listening = False
+print(*heard, sep="\\n")
+"""
+
+
+def test_no_command_runs_anything(tmp_path: Path) -> None:
+    whole = record(tmp_path / "whole")
+    done = subprocess.run(
+        [sys.executable, "-c", READS, str(whole), str(tmp_path)],
+        env={**os.environ, "PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=True,
+    )
+    assert done.stdout == "\n"
