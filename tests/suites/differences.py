@@ -34,13 +34,13 @@ def between(plain: Run, other: Run) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     ours = {_name(test): test for test in plain.tests}
     theirs = {_name(test): test for test in other.tests}
-    if plain.status != other.status:
-        found["the whole"] = [f"exit status {plain.status}, then {other.status}"]
     for name in ours.keys() | theirs.keys():
         if name not in ours or name not in theirs:
             found[name] = ["ran in one of the two alone"]
         elif differences := [*_differences(ours[name], theirs[name])]:
             found[name] = differences
+    if plain.status != other.status and plain.outcomes() == other.outcomes():
+        found["the whole"] = [f"exit status {plain.status}, then {other.status}"]
     return found
 
 

@@ -25,6 +25,8 @@ AVAILABLE = hasattr(sys, "monitoring")
 _TOOL = 4
 """One of the two numbers that Python leaves to tools without a name of their own."""
 _MOST = 2**64
+_DEEPEST = 8
+_registry = jax.tree_util.default_registry
 
 digests: dict[str, list[int]] = {}
 """By the function's name: how many arrays, and the sum of their digests."""
@@ -51,14 +53,16 @@ def watch(files: set[str]) -> None:
 
 
 def _arrays(held: list[object]) -> Iterator[np.ndarray[Any, Any]]:
-    for value in held:
-        leaves: list[Any] = []
-        # A test's own node may fail to flatten, and is as good as none.
-        with contextlib.suppress(Exception):
-            leaves = jax.tree_util.tree_leaves(value)
-        for leaf in leaves:
-            if (array := _on_host(leaf)) is not None:
-                yield array
+    waiting = [(value, 0) for value in held]
+    while waiting:
+        value, depth = waiting.pop()
+        if (array := _on_host(value)) is not None:
+            yield array
+            continue
+        # Level by level: an object that holds itself is no tree, and JAX would not come back.
+        with contextlib.suppress(Exception):  # a test's own node may fail to flatten
+            level = _registry.flatten_one_level(value) if depth < _DEEPEST else None
+            waiting += [(child, depth + 1) for child in (level[0] if level else ())]
 
 
 def _on_host(leaf: Any) -> np.ndarray[Any, Any] | None:
