@@ -26,7 +26,7 @@ _TOOL = 4
 """One of the two numbers that Python leaves to tools without a name of their own."""
 _MOST = 2**64
 _DEEPEST = 8
-_registry = jax.tree_util.default_registry
+_registry: Any = cast(Any, jax.tree_util).default_registry
 
 digests: dict[str, list[int]] = {}
 """By the function's name: how many arrays, and the sum of their digests."""
