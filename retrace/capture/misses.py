@@ -63,9 +63,13 @@ class Misses:
         traced = stage is Stage.TRACE
         if packed is not None:
             function = self._functions.describe(packed.function, traced=traced)
+            info = call.info if packed.info is None else packed.info
             key = self._keys.of_call(
-                packed.signature, call.info, packed.args, packed.kwargs, packed.is_array
+                packed.signature, info, packed.args, packed.kwargs, packed.is_array
             )
+            if packed.options:
+                more = [(n, snapshot(v, self._tokens.metadata)) for n, v in packed.options]
+                key = key._replace(options=(*key.options, *more))
             if packed.receiver is not None:
                 (name, value), *others = key.static
                 told = value._replace(text=packed.receiver, data=None)

@@ -3,6 +3,7 @@
 `equinox.filter_jit` splits them into arrays and the rest, and jits one function
 of its own for all. What the user called stands in a frame of the wrapper's.
 `flax.linen.jit` puts the module and its variables before the user's arguments.
+`jax.pmap` flattens them.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from retrace.capture.function import unwrap
 from retrace.capture.objects import fields
 from retrace.capture.snapshot import snapshot
 from retrace.jax_internals.calls import Call
+from retrace.jax_internals.pmap import pmapped
 
 _BITS = (1 << 64) - 1
 _NEAR = 4
@@ -35,11 +37,15 @@ class Packed(NamedTuple):
     """The wrapper's test of what stays a dynamic argument; None where `jit` decides."""
     receiver: str | None = None
     """What the first argument stands for, in words, where it cannot be read."""
+    info: Any = None
+    """The wrapper's own options, where those of `jit` are made from them."""
+    options: tuple[tuple[str, Any], ...] = ()
+    """Those that `jit` does not have."""
 
 
 def unpack(call: Call) -> Packed | None:
     """The user's own call, where a wrapper is known to have packed it."""
-    if (found := _linen(call)) is not None:
+    if (found := _linen(call) or _pmap(call)) is not None:
         return found
     equinox = sys.modules.get("equinox")
     if equinox is None:
@@ -61,6 +67,19 @@ def _equinox(frame: FrameType, equinox: Any) -> Packed | None:
     # Equinox binds first: positional or by keyword is the same to it.
     bound = signature.bind(*local["args"], **local["kwargs"])
     return Packed(wrapper.__wrapped__, signature, bound.args, bound.kwargs, equinox.is_array)
+
+
+def _pmap(call: Call) -> Packed | None:
+    made = pmapped(call.frame)
+    if made is None:
+        return None
+    try:
+        signature = inspect.signature(made.function)
+    except (TypeError, ValueError):
+        signature = None
+    return Packed(
+        made.function, signature, made.args, made.kwargs, None, info=made.info, options=made.axes
+    )
 
 
 def _linen(call: Call) -> Packed | None:

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import jax
 from jax._src import api, core, pjit, stages
 
+from retrace.jax_internals.pmap import prepared
 from retrace.jax_internals.traces import Trace, TraceProxy
 
 _FOLDER = os.path.dirname(jax.__file__) + os.sep
@@ -234,7 +235,7 @@ def _call(frame: FrameType, role: Role) -> Call:
         info = local.get("jit_info")
         function = local.get("fun")
         if function is None and (prepare := local.get("prepare_pmap_fn")) is not None:
-            function = prepare.args[0]
+            function, info = prepared(prepare)
         return Call(
             frame,
             function,

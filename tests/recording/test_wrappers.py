@@ -18,6 +18,8 @@ from flax import nnx
 
 from retrace.capture.definition import Definitions
 from retrace.capture.tokens import Tokens
+from retrace.model import Recording
+from retrace.reason.verdict import judge
 from tests.recording.conftest import Record
 
 X = np.ones((2, 3), np.float32)
@@ -210,3 +212,27 @@ def test_a_tuple_that_is_registered_is_told_as_it_was_registered(record: Record)
     assert static_fields(miss) == {"model.name": "'a'"}
     second = jax.jit(lambda lengths: lengths[0])
     assert static_fields(record(lambda: second(Units([X])))[-1]) == {"lengths.": "'m'"}
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_mapped_function_has_the_users_paths_and_static_arguments(record: Record) -> None:
+    train = jax.pmap(lambda batch, power: batch["x"] ** power, static_broadcasted_argnums=1)
+    wide, narrow = {"x": X[:1]}, {"x": X[:1, :2]}
+    masked = {**narrow, "mask": X[:1, 0]}
+
+    def program() -> None:
+        for batch, power in ((wide, 2), (narrow, 2), (narrow, 3), (masked, 3), (wide, 2)):
+            train(batch, power)
+        for _ in range(2):
+            jax.pmap(lambda x: x + 1)(X[:1])
+
+    found = judge(Recording([], record(program)))
+    told = [(v.cause.value, [c.path for c in v.changes if c.path]) for v in found]
+    assert told == [
+        ("first-trace", []),
+        ("shape-changed", ["batch['x']"]),
+        ("static-argument-changed", ["power"]),
+        ("tree-structure-changed", ["batch"]),
+        ("first-trace", []),
+        ("lambda-recreated", []),
+    ]

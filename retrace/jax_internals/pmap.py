@@ -1,0 +1,73 @@
+"""A call of `pmap` as the user made it, where JAX jits what it has flattened: from 0.8 on."""
+
+from __future__ import annotations
+
+import os
+from types import FrameType, FunctionType
+from typing import Any, NamedTuple
+
+import jax
+
+_FILES = tuple(
+    os.path.join(os.path.dirname(jax.__file__), "_src", name) for name in ("pmap.py", "api.py")
+)
+_NEAR = 6
+"""The frame of `pmap` is so few frames outside that of the call at most."""
+
+
+class Options(NamedTuple):
+    """Of `pmap`, by the names that `jit` has for them."""
+
+    static_argnums: tuple[int, ...]
+    donate_argnums: tuple[int, ...]
+    backend: str | None
+    static_argnames: tuple[str, ...] = ()
+
+
+class Pmapped(NamedTuple):
+    """A mapped function and what it was given."""
+
+    function: Any
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    info: Options
+    axes: tuple[tuple[str, Any], ...]
+    """Those that `pmap` alone has, where they are not at their default."""
+
+
+def pmapped(frame: FrameType | None) -> Pmapped | None:
+    """The call of `pmap` that made the jitted one of `frame`."""
+    for _ in range(_NEAR):
+        frame = frame.f_back if frame is not None else None
+        if frame is None:
+            return None
+        code = frame.f_code
+        if code.co_qualname == "pmap.<locals>.wrapped" and code.co_filename in _FILES:
+            return _read(frame.f_locals)
+    return None
+
+
+def prepared(prepare: Any) -> tuple[Any, Options]:
+    """The function and the options of `pmap` until 0.8, off what it prepares a call with."""
+    function, _, _, static, donated, _, backend, _ = prepare.args
+    return function, Options(static, donated, backend)
+
+
+def _read(local: Any) -> Pmapped | None:
+    infer: Any = local.get("infer_params")
+    if type(infer) is not FunctionType:
+        return None
+    held = {
+        name: cell.cell_contents
+        for name, cell in zip(infer.__code__.co_freevars, infer.__closure__ or (), strict=True)
+    }
+    function = held.get("f") or getattr(held.get("wrapped_fun"), "f", None)
+    static = held.get("static_broadcasted_tuple")
+    if function is None or not isinstance(static, tuple):
+        return None
+    info = Options(static, held.get("donate_tuple") or (), held.get("backend"))
+    defaults = (("in_axes", 0), ("axis_size", None), ("devices", None))
+    axes = [(name, held.get(name)) for name, default in defaults if held.get(name) != default]
+    if isinstance(axis_name := held.get("axis_name"), str) and not axis_name.startswith("<axis"):
+        axes.append(("axis_name", axis_name))
+    return Pmapped(function, local.get("args", ()), local.get("kwargs", {}), info, tuple(axes))
