@@ -256,5 +256,10 @@ def test_the_environment_is_heard_at_every_door(door: str, tmp_path: Path) -> No
         assert sum(miss.function.name == "step" for miss in told.misses) == len(told.runs)
         found.append(files(tmp_path / "out") + unpacked(tmp_path / "out"))
     assert len(told.runs) == (2 if door == "fork" else 1)
+    # Each process draws a key of its own, a forked child too.
+    keys = {
+        value.text for miss in told.misses for name, value in miss.key.static if name == "key"
+    }
+    assert len(keys) == len(told.runs)
     assert "SECRET-value" in found[0] and "SECRET-comment" in found[0]
     assert "SECRET" not in found[1] and str(tmp_path) not in found[1]

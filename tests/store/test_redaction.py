@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from retrace.model import Function, Kind, Value
+from retrace.model import Function, Key, Kind, Leaf, Listing, Value
 from retrace.store.redaction import Redaction
 
 VALUE = Value("int", "1", "=1", True)
@@ -47,3 +47,42 @@ def test_a_name_without_end_takes_little_time(name: str) -> None:
     began = time.process_time()
     redacted(name)
     assert time.process_time() - began < 5
+
+
+def equations(*texts: str) -> list[str]:
+    """The equations of a program of `f32[6,4]` as they are told; a hash is `#`."""
+    program = Listing(
+        *("id", "hash", len(texts), ("f32[6,4]",), (), list(texts)),
+        *([0] * len(texts), [], (), ("$0",), {}),
+    )
+    told = Redaction([]).listing(program).equations
+    return [re.sub("(?<=#)[0-9a-f]{12}", "", text) for text in told]
+
+
+def test_a_number_that_an_argument_could_bring_is_hidden_however_small() -> None:
+    told = equations(
+        "integer_pow\t$\tf32[6,4]\ty=2",
+        "slice\t$\tf32[2,1]\tlimit_indices=(2,2)\tstart_indices=(1,1)\tstrides=None",
+        "scan\t$\tf32[]\tlength=2\treverse=False",
+    )
+    assert told == [
+        "integer_pow\t$\tf32[6,4]\ty=#",
+        "slice\t$\tf32[2,1]\tlimit_indices=(#,#)\tstart_indices=(#,#)\tstrides=None",
+        "scan\t$\tf32[]\tlength=#\treverse=False",
+    ]
+
+
+def test_sizes_of_axes_and_their_numbers_stay() -> None:
+    # Those of f32[6,4], their product, one more, one less, and one over them.
+    kept = ["6", "4.0", "24.0", "23", "25.0", "5.0", str(1 / 6), str(1 / 24)]
+    assert equations(*(f"mul\t$ {one}:f32[]\tf32[6,4]" for one in kept)) == [
+        f"mul\t$ {one}:f32[]\tf32[6,4]" for one in kept
+    ]
+    assert equations("reduce_sum\t$\tf32[6]\taxes=(1,)") == ["reduce_sum\t$\tf32[6]\taxes=(1,)"]
+    assert equations("mul\t$ 8.0:f32[]\tf32[6,4]") == ["mul\t$ #:f32[]\tf32[6,4]"]
+
+
+def test_types_times_and_places_of_arrays_stay() -> None:
+    leaf = Leaf("x", (3,), "bfloat16", True, "GSPMDSharding(replicated)", True, "pinned_host")
+    key = Redaction([]).key(Key((leaf,)), "t.py:1 f")
+    assert key.leaves == (leaf,)
