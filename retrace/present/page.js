@@ -17,7 +17,7 @@
 
   // Places are written relative to the folder that all of the program's own lie in.
   const folders = report.misses
-    .filter((miss) => miss.call_site && !miss.call_site.library)
+    .filter(({ call_site: at }) => at && !at["library"])
     .map((miss) => miss.call_site.file.split("/").slice(0, -1));
   const common = folders.length
     ? folders.reduce((found, folder) => found.filter((part, i) =>
@@ -135,8 +135,8 @@
     }
   });
   const save = document.getElementById("save");
-  save.hidden = false;
-  save.addEventListener("click", () => {
+  if (save) save.hidden = false;
+  save?.addEventListener("click", () => {
     const link = made("a");
     const text = document.getElementById("report").textContent;
     link.href = URL.createObjectURL(new Blob([text], { type: "application/json" }));

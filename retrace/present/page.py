@@ -39,7 +39,6 @@ _MOST = 2000
 """So many misses lie in the page as data."""
 
 _HERE = Path(__file__).parent
-_WORTH = {"yes": "avoidable", "maybe": "perhaps avoidable", "no": "not avoidable"}
 
 
 def report(
@@ -107,7 +106,7 @@ def _head(view: View, tally: Tally, sections: Sequence[tuple[str, str]]) -> Iter
     yield '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
     yield '<meta name="color-scheme" content="light dark">\n'
     yield f"<title>retrace: {what}</title>\n<style>{style}</style>\n</head>\n<body>\n"
-    yield '<a class="skip" href="#causes">to the explanations</a>\n<header>\n'
+    yield '<a class="skip" href="#told">to what is told</a>\n<header>\n'
     yield f"<h1>{_title(tally, what)}</h1>\n"
     yield f'<p class="quiet">{text(_made(view))}</p>\n'
     yield from _totals(tally)
@@ -116,7 +115,7 @@ def _head(view: View, tally: Tally, sections: Sequence[tuple[str, str]]) -> Iter
     yield (
         '<span class="tools" hidden><label>Filter <input id="filter" type="search" '
         'placeholder="name, cause, file (press /)" autocomplete="off"></label> '
-        '<button id="unfold" type="button">Unfold all</button></span></nav>\n<main>\n'
+        '<button id="unfold" type="button">Unfold all</button></span></nav>\n<main id="told">\n'
     )
 
 
@@ -189,8 +188,9 @@ def _functions(
         group = reasons.get(function.site)
         at = place(function.file, function.line, view.bases)
         # Functions of a library are told apart by whose they are, and look alike.
-        if group is not None and named[function.name, function.file, function.line] > 1:
-            at += f", called from {view.called_from(group.shown.miss)}"
+        alike = named[function.name, function.file, function.line] > 1
+        if alike and group is not None and (called := view.called_from(group.shown.miss)):
+            at += f", called from {called}"
         who = f'<code>{text(name(function))}</code><span class="at">{text(at)}</span>'
         why = _why(view, group, anchors)
         made.append((row.seconds, _function(who, row, max(spent), why)))
@@ -369,13 +369,12 @@ def _words(tally: Tally) -> Iterator[str]:
 
 
 def _data_said(tally: Tally, *, few: bool) -> str:
-    if few:
-        said = "All that is told here, for other programs, lies in this page."
-    else:
+    if not few:
         misses = f"{tally.totals.misses:,} misses"
         said = f"{misses} are too many for a page; `retrace report --format json` has them all."
-    button = '<button id="save" type="button" hidden>Save report.json</button>'
-    return f"<p>{prose(said)}</p>{button}"
+        return f"<p>{prose(said)}</p>"
+    said = "All that is told here, for other programs, lies in this page."
+    return f'<p>{said}</p><button id="save" type="button" hidden>Save report.json</button>'
 
 
 def _tail(view: View, tally: Tally, misses: Sequence[machine.Object]) -> Iterator[str]:
