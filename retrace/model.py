@@ -128,6 +128,10 @@ class Function(NamedTuple):
     reads: tuple[tuple[str, Value], ...] = ()
     """What it would read from outside when it was traced, as it stood then: globals and
     attributes, by name. Part of no key, and bounded: what is not here may be read as well."""
+    base: int = 0
+    """Number of the user's own function object, where `object` is made around it."""
+    decorators: tuple[str, ...] = ()
+    """What made a wrapper by `functools.wraps` around it, outermost first."""
 
 
 class Key(NamedTuple):

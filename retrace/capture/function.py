@@ -29,6 +29,7 @@ class _Unwrapped:
     def __init__(self) -> None:
         self.kind: Kind | None = None
         self.wrappers: list[str] = []
+        self.decorators: list[str] = []
         self.bound: list[tuple[str, Any]] = []
         self.receiver: Any = None
         self.has_receiver = False
@@ -97,6 +98,8 @@ class Functions:
             source=definition.source,
             in_library=owner(definition.file) is Owner.LIBRARY,
             reads=self._reads.of(base, *receivers) if traced else (),
+            base=0 if base is function else self._tokens.number(base) or 0,
+            decorators=tuple(found.decorators),
         )
 
     def value(self, value: Any) -> Value:
@@ -201,9 +204,11 @@ def unwrap(function: Any) -> _Unwrapped:
             found.through(Kind.METHOD, "method")
             current = current.__func__
         elif (inner := _inner(current)) is not None:
-            kind, wrapper, current = inner
+            outer, (kind, wrapper, current) = current, inner
             if wrapper:
                 found.through(kind, wrapper)
+            elif made := _decorator(outer):
+                found.decorators.append(made)
         elif isinstance(current, FunctionType):
             found.base = current
             break
@@ -257,6 +262,15 @@ def _inner(current: Any) -> tuple[Kind | None, str, Any] | None:
             case _:
                 pass
     return None
+
+
+def _decorator(wrapper: Any) -> str:
+    """The user's function that made a wrapper around another function; empty if none did."""
+    code = getattr(wrapper, "__code__", None)
+    if not isinstance(code, CodeType) or owner(code.co_filename) is Owner.JAX:
+        return ""
+    made, _, name = code.co_qualname.rpartition(".<locals>.")
+    return (made or name).rpartition(".<locals>.")[2]
 
 
 def _transform_name(wrapper: Any, wrapped: Any) -> str:

@@ -248,6 +248,7 @@ def _key(miss: Miss) -> Object:
             "defaults": _values(miss.function.defaults),
             "bound": _values(miss.function.bound),
             "wrappers": list(miss.function.wrappers),
+            "decorators": list(miss.function.decorators),
             "reads": _values(miss.function.reads),
         },
         "leaves": [_leaf(leaf) for leaf in key.leaves],

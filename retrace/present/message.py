@@ -150,8 +150,7 @@ def _because(view: View, group: Group) -> Iterator[Line]:
         said = _RECREATED[group.cause]
         if verdict.detail:
             detail = clean(verdict.detail, 160)
-            said = detail if group.cause is Cause.METHOD_REBOUND else f"{said}: {detail}"
-            said = said.replace(": by ", " by ")
+            said = _told_further(group.cause, said, detail)
         yield Line(label, (said,))
         label = ""
         if ways := group.sums.other_ways(verdict):
@@ -171,6 +170,14 @@ def _because(view: View, group: Group) -> Iterator[Line]:
         yield Line("", (f"and {count(len(told) - _MOST, 'more change')}",))
     if others := group.sums.others(verdict):
         yield Line("", (others,))
+
+
+def _told_further(cause: Cause, said: str, detail: str) -> str:
+    if cause in (Cause.METHOD_REBOUND, Cause.FUNCTION_REDEFINED):
+        return detail  # it says who made the object anew, and how
+    if cause in (Cause.TRANSFORM_RECREATED, Cause.PARTIAL_RECREATED):
+        return f"{said}, and {detail}"
+    return f"{said} {detail}" if detail.startswith("by ") else f"{said}: {detail}"
 
 
 def _reads(verdict: Verdict) -> Iterator[Line]:

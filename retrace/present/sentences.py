@@ -66,12 +66,18 @@ def _sentence(  # noqa: C901, PLR0912 - one case for each cause, and nothing els
     again = f"{who} was {did(miss)}"
     written = view.place(miss)
     detail = f": {clean(verdict.detail, 160)}" if verdict.detail else ""
+    as_well = f"; {clean(verdict.detail, 160)} as well" if verdict.detail else ""
     match verdict.cause:
         case Cause.FIRST_TRACE:
             if verdict.repeat:
                 why = detail or ": it is not a new function"
                 return f"{who} was {did(miss, '')} as part of its first use{why}."
             return f"{who} was {_first(miss)} for the first time in this process."
+        case Cause.FUNCTION_REDEFINED if verdict.detail:
+            return (
+                f"{again} because {clean(verdict.detail, 160)} and made a new function object, "
+                f"and JAX knows a function by its object. {_rest(verdict, before)}"
+            )
         case Cause.FUNCTION_REDEFINED:
             return (
                 f"{again} because its `def` at {written} ran again and made a new function "
@@ -85,7 +91,7 @@ def _sentence(  # noqa: C901, PLR0912 - one case for each cause, and nothing els
         case Cause.PARTIAL_RECREATED:
             return (
                 f"{again} because a new `functools.partial` was made over it, and JAX takes each "
-                f"partial as another function. {_rest(verdict, before)}"
+                f"partial as another function{as_well}. {_rest(verdict, before)}"
             )
         case Cause.TRANSFORM_RECREATED:
             made = (
@@ -94,7 +100,7 @@ def _sentence(  # noqa: C901, PLR0912 - one case for each cause, and nothing els
             )
             return (
                 f"{again} because {made} was applied to it anew, and each application makes "
-                f"another function for JAX. {_rest(verdict, before)}"
+                f"another function for JAX{as_well}. {_rest(verdict, before)}"
             )
         case Cause.METHOD_REBOUND:
             what = "instance" if miss.function.kind is Kind.CALLABLE else "bound method"

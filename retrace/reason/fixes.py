@@ -15,6 +15,7 @@ from retrace.compare.detail import type_name
 from retrace.model import Change, Component, Fix, Kind, Leaf, Miss
 from retrace.reason.avoidable import looks_equal, of_library, partial_batch, stands_for_none
 from retrace.reason.program import Comparison
+from retrace.reason.rules import wrapped_again
 
 
 class Evidence(NamedTuple):
@@ -61,6 +62,8 @@ def _again(evidence: Evidence) -> Fix:
         Kind.PARTIAL: f"`{function.name}` itself",
         Kind.TRANSFORM: f"the transformed `{function.name}`",
     }.get(function.kind, f"`{function.name}`")
+    if nearest is not None and function.decorators and wrapped_again(nearest.function, function):
+        what = f"`{function.decorators[0]}({function.name})`"
     data = tuple(change for change in changes if not _is_function(change))
     cells = _innermost(_paths(data, Component.CLOSURE, Component.DEFAULTS))
     held = [name for name, _ in (*function.bound, *function.closure)]

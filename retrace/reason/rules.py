@@ -98,11 +98,24 @@ def cause_of_function(old: Function, new: Function) -> Cause:
     """Why a function object is another one, when nothing else differs."""
     if old.code is not None and new.code is not None and old.code != new.code:
         return Cause.SOURCE_CHANGED
+    if new.kind is Kind.LAMBDA and wrapped_again(old, new):
+        return Cause.FUNCTION_REDEFINED
     return _OF_KIND[new.kind]
 
 
+def wrapped_again(old: Function, new: Function) -> bool:
+    """Whether the user's function is the same object, and what is made around it is not."""
+    return new.base != 0 and old.base == new.base
+
+
 def detail_of_function(old: Function, new: Function) -> str | None:
-    """What the cause alone does not say of the receiver of a method."""
+    """What the cause alone does not say: of a receiver, and of what is new in what is new."""
+    if new.kind in (Kind.DEF, Kind.LAMBDA) and wrapped_again(old, new):
+        made = new.decorators or new.wrappers
+        return f"`{made[0]}` was applied to it again" if made else "it was wrapped again"
+    if new.kind in (Kind.TRANSFORM, Kind.PARTIAL) and old.base and new.base not in (0, old.base):
+        is_lambda = new.qualname.endswith("<lambda>")
+        return "the lambda in it was made again" if is_lambda else "its `def` ran again"
     before, after = old.receiver, new.receiver
     if before is None or after is None or new.kind not in (Kind.METHOD, Kind.CALLABLE):
         return None

@@ -79,7 +79,7 @@ def encode_function(function: Function) -> dict[str, JSON]:
     }
     if function.code is not None:
         fields["code"] = function.code
-    for name in ("closure", "defaults", "bound", "wrappers", "reads"):
+    for name in ("closure", "defaults", "bound", "wrappers", "reads", "base", "decorators"):
         if value := getattr(function, name):
             fields[name] = value
     if receiver is not None:
@@ -201,6 +201,8 @@ def decode_function(fields: Any) -> Function:
         source=_text_or_none(fields.get("source")),
         in_library=bool(fields.get("library", False)),
         reads=_values(fields.get("reads", ())),
+        base=_number(fields.get("base", 0)),
+        decorators=tuple(map(_text, fields.get("decorators", ()))),
     )
 
 

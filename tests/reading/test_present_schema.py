@@ -59,6 +59,7 @@ KEY = record(
         defaults=VALUES,
         bound=VALUES,
         wrappers=rows(TEXT),
+        decorators=rows(TEXT),
         reads=VALUES,
     ),
     leaves=rows(

@@ -473,6 +473,34 @@ def test_methods_partials_and_callable_instances(record: Record) -> None:
     assert transform.function.wrappers == ("value_and_grad",)
 
 
+def test_what_is_new_of_a_wrapped_function_is_told(record: Record) -> None:
+    def logged(function: Any) -> Any:
+        @functools.wraps(function)
+        def wrapper(*args: Any) -> Any:
+            return function(*args)
+
+        return wrapper
+
+    def double(x: Any) -> Any:
+        return 2 * x
+
+    def program() -> None:
+        for _ in range(2):
+            jax.jit(logged(double))(np.ones(2))
+            jax.jit(jax.vmap(double))(np.ones(2))
+            jax.jit(jax.vmap(lambda x: x + 3))(np.ones(2))
+
+    misses = record(program)
+    verdicts = [v for v in judge(Recording([], list(misses))) if v.nearest is not None]
+    assert [(v.cause.value, v.detail) for v in verdicts] == [
+        ("function-redefined", "`logged` was applied to it again"),
+        ("transform-recreated", None),
+        ("transform-recreated", "the lambda in it was made again"),
+    ]
+    assert (said := verdicts[0].fix) is not None
+    assert said.text.startswith("jit `logged(double)` once")
+
+
 class Pair(NamedTuple):
     left: Any
     right: Any

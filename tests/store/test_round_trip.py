@@ -71,6 +71,8 @@ functions = st.builds(
     defaults=named,
     bound=named,
     wrappers=st.lists(text, max_size=2).map(tuple),
+    decorators=st.lists(text, max_size=2).map(tuple),
+    base=whole,
     receiver=st.none() | st.builds(Receiver, text, st.none() | whole, short, st.none() | values),
     source=short,
 )
