@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from typing import cast
+
 from retrace.compare.equality import same_content
-from retrace.model import Leaf, Node, Value
+from retrace.compare.values import Difference, differences
+from retrace.model import JSON, Leaf, Node, Value
 
 UNEQUAL = "unequal by `==`"
 EQUAL_FIELDS = f"equal field by field, {UNEQUAL}"
@@ -11,6 +15,10 @@ EQUAL_FIELDS = f"equal field by field, {UNEQUAL}"
 
 _LONGEST = 60
 _LEAD = 20
+_WHOLE = 40
+"""Characters of both sides of a value that is shown whole, though it has fields."""
+_MOST_FIELDS = 3
+_PLAIN_WORD = re.compile(r"(?!(?:True|False|None|nan|inf)$)[A-Za-z_][^\s,:]*|<.*>")
 
 
 def array(leaf: Leaf) -> str:
@@ -41,9 +49,9 @@ def placed(old: Leaf, new: Leaf) -> str:
     return ", ".join(said)
 
 
-def short(text: str) -> str:
+def short(text: str, most: int = _LONGEST) -> str:
     """A repr cut to what fits into a sentence."""
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
+    return text if len(text) <= most else text[: most - 3] + "..."
 
 
 def type_name(full: object) -> str:
@@ -67,11 +75,50 @@ def value(old: Value | None, new: Value | None, absent: str = "absent") -> str:
         if new.exact:
             return f"a new {type_}, {EQUAL_FIELDS}"
         return f"a new {type_} that looks the same, {UNEQUAL}"
+    if len(old.text) + len(new.text) > _WHOLE and (said := fields(differences(old, new))):
+        return said
     if old.text == new.text:
         if old.type != new.type:
             return f"{type_name(old.type)} {short(old.text)} -> {type_} {short(new.text)}"
         return f"another {type_}, printed alike: {short(new.text)}"
     return " -> ".join(_shortened(old.text, new.text))
+
+
+def fields(found: tuple[Difference, ...]) -> str:
+    """Which fields of a value changed, and how: `.lr: 0.1 -> 0.2, .depth: 2 -> 3`."""
+    if not found or not found[0].path:
+        return ""
+    most = _LONGEST // min(len(found), _MOST_FIELDS)
+    said = [_field(one, most) for one in found[:_MOST_FIELDS]]
+    if (more := len(found) - _MOST_FIELDS) > 0:
+        said.append(f"and {more:,} more field{'' if more == 1 else 's'}")
+    return ", ".join(said)
+
+
+def _field(one: Difference, most: int) -> str:
+    if one.kind == "added":
+        return f"{one.path} added: {short(_plain(one.new), most)}"
+    if one.kind == "removed":
+        return f"{one.path} removed"
+    return f"{one.path}: {' -> '.join(_shortened(_plain(one.old), _plain(one.new), most))}"
+
+
+def _plain(value: JSON) -> str:
+    """Plain content as Python would write it."""
+    if isinstance(value, str):
+        return value if _PLAIN_WORD.fullmatch(value) else repr(value)
+    if isinstance(value, list):
+        items = list(map(_plain, cast(list[JSON], value)))
+        return f"({', '.join(items)}{',' if len(items) == 1 else ''})"
+    if isinstance(value, dict):
+        parts = cast(dict[str, JSON], value).copy()
+        name = parts.pop("$type", None)
+        if name is None:
+            inside = [f"{key!r}: {_plain(part)}" for key, part in parts.items()]
+            return f"{{{', '.join(inside)}}}"
+        inside = [f"{key}={_plain(part)}" for key, part in parts.items()]
+        return f"{str(name).rpartition('.')[2]}({', '.join(inside)})"
+    return repr(value)
 
 
 def by_content(value: Value) -> bool:
@@ -84,14 +131,14 @@ def is_nan(value: Value) -> bool:
     return value.text == "nan" or value.text.endswith("(nan)")
 
 
-def _shortened(old: str, new: str) -> tuple[str, str]:
+def _shortened(old: str, new: str, most: int = _LONGEST) -> tuple[str, str]:
     """Two texts cut to what fits into a sentence, and to where they differ."""
-    if short(old) != short(new):
-        return short(old), short(new)
+    if short(old, most) != short(new, most):
+        return short(old, most), short(new, most)
     pairs = enumerate(zip(old, new, strict=False))
     common = next((index for index, (a, b) in pairs if a != b), min(len(old), len(new)))
-    start = max(0, common - _LEAD)
-    return short(f"...{old[start:]}"), short(f"...{new[start:]}")
+    start = max(0, common - min(_LEAD, most // 3))
+    return short(f"...{old[start:]}", most), short(f"...{new[start:]}", most)
 
 
 def is_none(node: Node) -> bool:

@@ -131,8 +131,10 @@ def _arguments(old: Miss, new: Miss) -> Iterator[Change]:
             sides = before.content(path), after.content(path)
             yield Change(Component.TREE, path, said, *sides, _known_whole(a) and _known_whole(b))
         for path, name, a, b in found.meta:
-            said = f"static field {name}: " if name else ""
-            said += detail.value(a, b)
+            said = detail.value(a, b)
+            if name:
+                # `info['step']: 1 -> 2`, and `rate: 0.1 -> 0.2`
+                said = f"static field {name}{'' if said.startswith(('.', '[')) else ': '}{said}"
             yield Change(Component.TREE, path, said, described(a), described(b), _exact(a, b))
         pairs = found.pairs
     if old.key.leaves is not new.key.leaves:

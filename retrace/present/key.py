@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from retrace.compare import detail
+from retrace.compare.equality import same_content
 from retrace.model import Key, Leaf, Miss, Value, Verdict
 from retrace.present.sentences import array
-from retrace.present.words import clean, count
+from retrace.present.words import clean, count, turned
 
 _MOST = 40
 """So many arrays are written out; those that changed come first."""
@@ -118,8 +120,15 @@ def _values(
         now = "absent" if b is None else value_text(b)
         if compared and (a is None or b is None or a != b):
             was = "absent" if a is None else value_text(a)
-            now = f"{was} -> {now}" if was != now else f"{was} -> another that looks the same"
+            now = f"{was} -> {now}" if was != now else f"{was} -> {_unlike(a, b)}"
         yield f"      {clean(name, 60)} = {now}"
+
+
+def _unlike(old: Value | None, new: Value | None) -> str:
+    """What is said of a value that is shown as the one before it."""
+    if old is None or new is None or same_content(old, new):
+        return "another that looks the same"
+    return f"another: {turned(detail.value(old, new))}"
 
 
 def value_text(value: Value) -> str:

@@ -14,6 +14,7 @@ from retrace.causes import Cause
 from retrace.compare.detail import type_name
 from retrace.model import Change, Component, Fix, Kind, Leaf, Miss
 from retrace.reason.avoidable import looks_equal, of_library, partial_batch, stands_for_none
+from retrace.reason.fields import field_changes
 from retrace.reason.program import Comparison
 from retrace.reason.rules import wrapped_again
 
@@ -175,6 +176,8 @@ def _static_argument(evidence: Evidence, own: list[Change]) -> Fix:
         kind = "a Python int" if "int" in types else "one type"
         return Fix("one-static-type", f"pass {name} as {kind} at every call.")
     if not any(map(_is_number, types)):
+        if (unused := _unused_fields(evidence, own)) is not None:
+            return unused
         text = f"keep {name} to a few values: JAX compiles a program for each."
         return Fix("few-values", text)
     numbers = [change.path for change in own if _is_number(str(_side(change.new, "type")))]
@@ -184,6 +187,21 @@ def _static_argument(evidence: Evidence, own: list[Change]) -> Fix:
         "to a few values."
     )
     return Fix("static-to-dynamic", text)
+
+
+def _unused_fields(evidence: Evidence, own: list[Change]) -> Fix | None:
+    """What to do about fields of a static argument that no program depends on."""
+    if evidence.program is None or evidence.program.kind != "identical":
+        return None
+    found = [change.path for one in own for change in field_changes(one)]
+    if not found or len(own) != 1:
+        return None
+    named = _listed(found)
+    text = (
+        f"leave {named} out of the static `{own[0].path}`, in a dataclass by "
+        "`field(compare=False)`: the program is the same without."
+    )
+    return Fix("leave-out-field", text)
 
 
 def _signature(evidence: Evidence) -> Fix:

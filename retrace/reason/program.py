@@ -9,6 +9,7 @@ from retrace.causes import Cause
 from retrace.compare.programs import Difference, Kind, compare
 from retrace.model import Change, Component, Fix, Listing, Miss
 from retrace.reason import rules
+from retrace.reason.fields import field_changes
 
 _VALUES = frozenset({Component.STATIC, Component.CLOSURE, Component.DEFAULTS})
 """What a Python value goes into a program by."""
@@ -200,7 +201,12 @@ def _values(cause: Cause, changes: tuple[Change, ...]) -> list[Change]:
     """The Python values that alone can have made another program."""
     if cause is not Cause.STATIC_ARGUMENT_CHANGED and cause not in rules.OF_FUNCTION:
         return []
-    own = [change for change in changes if change.component in _VALUES]
+    own = [
+        part
+        for change in changes
+        if change.component in _VALUES
+        for part in (() if _is_plain(change) else field_changes(change)) or (change,)
+    ]
     ignored = {*_VALUES, Component.FUNCTION, Component.PROGRAM, Component.SIGNATURE}
     return own if all(change.component in ignored for change in changes) else []
 

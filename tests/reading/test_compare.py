@@ -222,11 +222,24 @@ def plain(data: object) -> Value:
 @pytest.mark.parametrize(
     ("old", "new", "expected"),
     [
-        ({"lr": 0.1, "n": 3}, {"lr": 0.2, "n": 3}, [("['lr']", "changed", 0.1, 0.2)]),
-        ({"n": 1}, {"n": True}, [("['n']", "changed", 1, True)]),
+        ({"lr": 0.1, "n": 3}, {"lr": 0.2, "n": 3}, [(".lr", "changed", 0.1, 0.2)]),
+        ({"n": 1}, {"n": True}, [(".n", "changed", 1, True)]),
         ([1, 2], [1, 2, 3], [("[2]", "added", None, 3)]),
-        ({"a": {"b": [1, 2]}}, {"a": {"b": [1, 5]}}, [("['a']['b'][1]", "changed", 2, 5)]),
-        ({"a": 1}, {"b": 1}, [("['a']", "removed", 1, None), ("['b']", "added", None, 1)]),
+        ({"a": {"b": [1, 2]}}, {"a": {"b": [1, 5]}}, [(".a['b'][1]", "changed", 2, 5)]),
+        (
+            {"a": {"$type": "O", "b": 1}},
+            {"a": {"$type": "O", "b": 2}},
+            [(".a.b", "changed", 1, 2)],
+        ),
+        (
+            {"a": {"b": 1}, "c": 2},
+            {"a": {"b": 1, "d": 3}, "c": 2},
+            [(".a['d']", "added", None, 3)],
+        ),
+        ({"a": 1}, {"b": 1}, [(".a", "removed", 1, None), (".b", "added", None, 1)]),
+        ({"a": {"$type": "O"}}, {"a": [1]}, [(".a", "changed", {"$type": "O"}, [1])]),
+        ({"_id": 1, "n": 2}, {"_id": 3, "n": 4}, [(".n", "changed", 2, 4)]),
+        ({"_id": 1}, {"_id": 3}, [("._id", "changed", 1, 3)]),
         (3, 4, [("", "changed", 3, 4)]),
         ([1, 2], [1, 2], []),
         (None, [1], []),
@@ -238,7 +251,14 @@ def test_values_are_compared_field_by_field(
     assert [tuple(found) for found in differences(plain(old), plain(new))] == expected
 
 
-def test_flat_values_are_compared_without_loading_deepdiff() -> None:
+def test_items_of_a_dict_are_told_from_fields_of_an_object() -> None:
+    old, new = (Value("dict", f"{{'a b': {n}}}", None, True, {"a b": n}) for n in (1, 2))
+    assert [found.path for found in differences(old, new)] == ["['a b']"]
+    old, new = (Value("m.D", f"D({{'a': {n}}})", None, True, {"a": n}) for n in (1, 2))
+    assert [found.path for found in differences(old, new)] == ["['a']"]
+
+
+def test_values_with_the_same_fields_are_compared_without_loading_deepdiff() -> None:
     program = """if True:
         import sys
         from retrace.compare.values import differences
@@ -249,6 +269,9 @@ def test_flat_values_are_compared_without_loading_deepdiff() -> None:
         assert not {"deepdiff", "numpy", "jax"} & set(sys.modules)
         nested = [Value("C", "C()", None, True, {"a": {"lr": n}, "b": [n]}) for n in (1, 2)]
         assert differences(*nested)
+        assert not {"deepdiff", "numpy", "jax"} & set(sys.modules)
+        longer = [Value("C", "C()", None, True, {"b": [0] * n}) for n in (1, 2)]
+        assert differences(*longer)
         assert "deepdiff" in sys.modules
     """
     subprocess.run([sys.executable, "-W", "ignore", "-c", program], check=True)

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import gc
 import gzip
@@ -72,6 +73,44 @@ def test_cond_is_one_program_for_both_values(run: JudgeAll) -> None:
     _, verdicts = run(lambda: [step(ones, flag=flag) for flag in (True, False)])
     assert [v.program_change for v in verdicts] == [None, "identical"]
     assert verdicts[1].avoidable == "yes"
+
+
+@dataclasses.dataclass(frozen=True)
+class Rate:
+    start: float = 0.1
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    folder: str = "results/of/an/experiment/0"
+    steps: int = 2
+    rate: Rate = Rate()
+    axes: tuple[int, ...] = ()
+
+
+@pytest.mark.parametrize(
+    ("fields", "detail", "avoidable", "advice"),
+    [
+        ({"rate": Rate(0.2)}, ".rate.start: 0.1 -> 0.2", "yes", "pass `config.rate.start` as"),
+        ({"steps": 5}, ".steps: 2 -> 5", "maybe", "a Python loop over `config.steps` is"),
+        ({"folder": "results/of/1"}, ".folder: ", "yes", "leave `config.folder` out of"),
+        ({"axes": (0,)}, ".axes[0] added: 0", "yes", "keep `config` to a few values"),
+    ],
+)
+def test_of_a_static_config_the_fields_that_changed_are_told(
+    run: JudgeAll, fields: dict[str, Any], detail: str, avoidable: str, advice: str
+) -> None:
+    @functools.partial(jax.jit, static_argnames="config")
+    def step(x: Any, config: Config) -> Any:
+        for _ in range(config.steps):
+            x = x - config.rate.start * jnp.sin(x)
+        return x
+
+    _, verdicts = run(lambda: [step(ones, config=c) for c in (Config(), Config(**fields))])
+    found = verdicts[-1]
+    assert found.changes[0].detail.startswith(detail)
+    assert found.fix is not None and found.fix.text.startswith(advice)
+    assert found.avoidable == avoidable
 
 
 def test_a_python_if_on_a_static_value_is_rightly_separate(run: JudgeAll) -> None:

@@ -1,0 +1,66 @@
+"""Changes of a config object, told as changes of its fields."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from retrace.compare.values import differences
+from retrace.model import JSON, Change, Value
+
+
+def field_changes(change: Change) -> tuple[Change, ...]:
+    """The fields of a value that changed, each as a change with a path of its own.
+
+    Args:
+        change: of a static argument, a tree's metadata, or what a function holds.
+
+    Returns:
+        `cfg.optim.lr`, `cfg['steps']`; none where the value has no fields, where fields
+        came or went, or where more may differ than was recorded.
+    """
+    old, new = _value(change.old), _value(change.new)
+    if old is None or new is None or not (old.exact and new.exact):
+        return ()
+    found = differences(old, new)
+    if any(one.kind != "changed" or not one.path for one in found):
+        return ()
+    return tuple(
+        Change(
+            change.component,
+            f"{change.path or ''}{one.path}",
+            change.detail,
+            _side(one.old),
+            _side(one.new),
+            True,
+        )
+        for one in found
+    )
+
+
+def _value(side: JSON) -> Value | None:
+    if not isinstance(side, dict) or "text" not in side:
+        return None
+    fields = cast(dict[str, Any], side)
+    return Value(
+        str(fields["type"]),
+        str(fields["text"]),
+        fields.get("token"),
+        bool(fields.get("exact")),
+        fields.get("data"),
+    )
+
+
+def _side(content: JSON) -> JSON:
+    return {"type": _type(content), "text": str(content), "data": content}
+
+
+def _type(content: JSON) -> str:
+    if content is None:
+        return "NoneType"
+    if isinstance(content, list):
+        return "tuple"
+    if isinstance(content, dict):
+        return str(cast(dict[str, JSON], content).get("$type", "dict"))
+    # A function or class inside a value is written as a text.
+    is_named = isinstance(content, str) and content.startswith("<")
+    return "object" if is_named else type(content).__name__
