@@ -96,11 +96,13 @@ def fields(found: tuple[Difference, ...]) -> str:
 
 
 def _field(one: Difference, most: int) -> str:
+    # Of a long path, the end says most.
+    path = one.path if len(one.path) <= _LONGEST else f"...{one.path[3 - _LONGEST :]}"
     if one.kind == "added":
-        return f"{one.path} added: {short(_plain(one.new), most)}"
+        return f"{path} added: {short(_plain(one.new), most)}"
     if one.kind == "removed":
-        return f"{one.path} removed"
-    return f"{one.path}: {' -> '.join(_shortened(_plain(one.old), _plain(one.new), most))}"
+        return f"{path} removed"
+    return f"{path}: {' -> '.join(_shortened(_plain(one.old), _plain(one.new), most))}"
 
 
 def _plain(value: JSON) -> str:

@@ -14,7 +14,7 @@ Kind: TypeAlias = Literal["changed", "added", "removed"]
 Place: TypeAlias = tuple[str | int, ...]
 """Names of fields, keys and indices, from the value inwards."""
 
-_SMALL = 20_000
+_SMALL = 10_000
 """Characters of both values together, up to which they are compared in depth."""
 _TYPE = "$type"
 
@@ -120,7 +120,12 @@ def _deep(a: JSON, b: JSON) -> list[_Found]:
                 found.append(_Found(place, "removed", level.t1, None))
             else:
                 found.append(_Found(place, "changed", level.t1, level.t2))
-    return sorted(found, key=lambda one: tuple(map(str, one.place)))
+    return sorted(found, key=lambda one: tuple(map(_ordered, one.place)))
+
+
+def _ordered(name: str | int) -> tuple[int, str]:
+    """Indices by number, names by letter."""
+    return (name, "") if isinstance(name, int) else (-1, name)
 
 
 def _is_mapping(value: Value) -> bool:
