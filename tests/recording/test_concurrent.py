@@ -139,3 +139,58 @@ def test_threads_that_take_turns(record: Record, switching: None) -> None:
     names = {miss.key.leaves[0].shape[0]: miss.thread for miss in misses}
     assert len(set(names.values())) == TASKS
     assert all(miss.thread == names[miss.key.leaves[0].shape[0]] for miss in misses)
+
+
+class Model:
+    """JAX looks for what it traced of it by its hash, and meanwhile another thread may run."""
+
+    def __init__(self, number: int, meet: Callable[[int], None]) -> None:
+        self._number = number
+        self._meet = meet
+        self.looks = 0
+
+    def __hash__(self) -> int:
+        self.looks += 1
+        self._meet(self.looks)
+        return self._number
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __call__(self, x: Any) -> Any:
+        self._meet(-self.looks)
+        return x * self._number
+
+
+def test_looks_into_the_tracing_cache_that_overlap(record: Record) -> None:
+    found: list[int] = []
+    jax.jit(Model(5, found.append))(np.ones(5))
+    last = -min(found)  # how often JAX asks for the hash until it traces
+    both, traced = threading.Barrier(2, timeout=60), threading.Event()
+
+    def first(look: int) -> None:
+        if look == last:
+            both.wait()
+        elif look < 0:
+            traced.set()
+
+    def second(look: int) -> None:
+        if look == last:
+            both.wait()
+            assert traced.wait(60)
+
+    def call(model: Model, size: int) -> None:
+        jax.jit(model)(np.ones(size))
+
+    def program() -> None:
+        works = ((Model(3, first), 3), (Model(4, second), 4))
+        threads = [threading.Thread(target=call, args=work) for work in works]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    misses = record(program)
+    assert traced.is_set()
+    assert sorted(miss.key.leaves[0].shape for miss in misses) == [(3,), (4,)]
+    assert all(set(miss.stages) == ALL and miss.parent is None for miss in misses)
