@@ -223,10 +223,18 @@ def _tree(evidence: Evidence) -> Fix:
     if _side(first.new, "text") is not None:
         if looks_equal(first):
             return Fix("reuse-object", f"make {name} once and put the same object in each time.")
-        if all(_is_number(str(_side(side, "type"))) for side in (first.old, first.new)):
+        parts = field_changes(first) or (first,)
+        name = _listed([part.path for part in parts])
+        kind = None if evidence.program is None else evidence.program.kind
+        if kind in ("different", "repeated", "shapes-only"):
+            text = f"keep {name} the same between calls: its program depends on it."
+            return Fix("one-structure", text)
+        if all(map(_is_numeric, parts)):
+            it = "it" if len(parts) == 1 else "them"
+            an_array = "an array, a leaf" if len(parts) == 1 else "arrays, leaves"
             text = (
-                f"make {name} an array, a leaf of its tree, if no shape depends on it; else keep "
-                "it the same between calls."
+                f"make {name} {an_array} of its tree, if no shape depends on {it}; else keep "
+                f"{it} the same between calls."
             )
             return Fix("static-to-dynamic", text)
         return Fix("one-structure", f"keep {name} the same between calls.")
@@ -400,6 +408,10 @@ def _innermost(paths: list[str]) -> list[str]:
         for path in paths
         if not any(other.startswith((f"{path}.", f"{path}[")) for other in paths)
     ]
+
+
+def _is_numeric(change: Change) -> bool:
+    return all(_is_number(str(_side(side, "type"))) for side in (change.old, change.new))
 
 
 def _is_number(type_: str) -> bool:

@@ -113,6 +113,44 @@ def test_of_a_static_config_the_fields_that_changed_are_told(
     assert found.avoidable == avoidable
 
 
+@jax.tree_util.register_pytree_node_class
+class Batch:
+    def __init__(self, x: Any, info: dict[str, Any]) -> None:
+        self.x = x
+        self.info = info
+
+    def tree_flatten(self) -> tuple[tuple[Any], dict[str, Any]]:
+        return (self.x,), self.info
+
+    @classmethod
+    def tree_unflatten(cls, info: dict[str, Any], children: tuple[Any]) -> Batch:
+        return cls(*children, info)
+
+
+@pytest.mark.parametrize(
+    ("item", "value", "advice"),
+    [
+        ("step", 2, "make `batch.info['step']` an array, a leaf of its tree"),
+        ("split", "val", "keep `batch.info['split']` the same between calls."),
+        ("train", False, "keep `batch.info['train']` the same between calls: its program"),
+    ],
+)
+def test_of_the_static_data_of_a_tree_the_items_that_changed_are_told(
+    run: JudgeAll, item: str, value: Any, advice: str
+) -> None:
+    @jax.jit
+    def step(batch: Batch) -> Any:
+        return jnp.sin(batch.x) if batch.info["train"] else batch.x + batch.x
+
+    before: dict[str, Any] = {"train": True, "split": "train", "step": 1, "of": "a data set"}
+    after = {**before, item: value}
+    _, verdicts = run(lambda: [step(Batch(ones, info)) for info in (before, after)])
+    found = verdicts[-1]
+    said = f"static field info['{item}']: {before[item]} -> {value}"
+    assert (found.changes[0].path, found.changes[0].detail) == ("batch.info", said)
+    assert found.fix is not None and found.fix.text.startswith(advice)
+
+
 def test_a_python_if_on_a_static_value_is_rightly_separate(run: JudgeAll) -> None:
     @functools.partial(jax.jit, static_argnames="flag")
     def step(x: Any, flag: bool) -> Any:
