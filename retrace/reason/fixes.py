@@ -7,26 +7,23 @@ Only advice that was seen to remove the miss is given. A partial made afresh, or
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import PurePath
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 from retrace.causes import Cause
 from retrace.compare.detail import type_name
 from retrace.model import Change, Component, Fix, Kind, Leaf, Miss
-from retrace.reason.avoidable import looks_equal, of_library, partial_batch, stands_for_none
-from retrace.reason.fields import field_changes
-from retrace.reason.program import Comparison
+from retrace.reason.avoidable import of_library, partial_batch, stands_for_none
+from retrace.reason.evidence import (
+    Evidence,
+    innermost,
+    is_another_function,
+    is_function,
+    listed,
+    package_of,
+    paths,
+)
 from retrace.reason.rules import wrapped_again
-
-
-class Evidence(NamedTuple):
-    """What advice is given on."""
-
-    miss: Miss
-    nearest: Miss | None
-    changes: tuple[Change, ...]
-    """Also of what the function reads from outside."""
-    program: Comparison | None
+from retrace.reason.statics import static_argument, tree_structure
 
 
 def fix(cause: Cause, evidence: Evidence) -> Fix | None:
@@ -38,21 +35,13 @@ def fix(cause: Cause, evidence: Evidence) -> Fix | None:
 
 
 def _of_library(miss: Miss) -> Fix:
-    where = _package(miss.function.file)
+    where = package_of(miss.function.file)
     text = (
         f"`{miss.function.name}` is {where}'s, which made it anew: make the object that it "
         f"comes from once, and jit that once; where {where} makes it at each call, report it "
         "there."
     )
     return Fix("library", text)
-
-
-def _package(file: str | None) -> str:
-    parts = PurePath(file or "").parts
-    for index, part in enumerate(parts[:-1]):
-        if part in ("site-packages", "dist-packages"):
-            return parts[index + 1].removesuffix(".py")
-    return "a library"
 
 
 def _again(evidence: Evidence) -> Fix:
@@ -65,13 +54,13 @@ def _again(evidence: Evidence) -> Fix:
     }.get(function.kind, f"`{function.name}`")
     if nearest is not None and function.decorators and wrapped_again(nearest.function, function):
         what = f"`{function.decorators[0]}({function.name})`"
-    data = tuple(change for change in changes if not _is_function(change))
-    cells = _innermost(_paths(data, Component.CLOSURE, Component.DEFAULTS))
+    data = tuple(change for change in changes if not is_function(change))
+    cells = innermost(paths(data, Component.CLOSURE, Component.DEFAULTS))
     held = [name for name, _ in (*function.bound, *function.closure)]
     # What steers a shape, an `if` or a `for` cannot be traced.
     traced = program is None or program.kind in (None, "identical", "constants-only")
     if function.kind is Kind.PARTIAL:
-        names = _listed(held or cells) or "what the partial binds"
+        names = listed(held or cells) or "what the partial binds"
         text = f"jit {what} once, at module level, and pass {names} at each call."
         if not traced:
             text = f"{text[:-1]}, static: each value has a program of its own."
@@ -80,25 +69,25 @@ def _again(evidence: Evidence) -> Fix:
         passed = "arguments" if len(cells) > 1 else "argument"
         if traced:
             article = "" if len(cells) > 1 else "an "
-            text = f"and pass {_listed(cells)} as {article}{passed}."
+            text = f"and pass {listed(cells)} as {article}{passed}."
         else:
             article = "" if len(cells) > 1 else "a "
             text = (
-                f"with {_listed(cells)} as {article}static {passed}: each value has a program "
+                f"with {listed(cells)} as {article}static {passed}: each value has a program "
                 "of its own."
             )
         text = f"jit {what} once, outside the loop, {text}"
         return Fix("jit-once-pass-arguments", text)
-    others = tuple(change for change in changes if _is_another_function(change))
-    if of := _paths(others, Component.CLOSURE, Component.DEFAULTS):
-        text = f"keep one jitted `{function.name}` for each {_listed(of)}, and call that."
+    others = tuple(change for change in changes if is_another_function(change))
+    if of := paths(others, Component.CLOSURE, Component.DEFAULTS):
+        text = f"keep one jitted `{function.name}` for each {listed(of)}, and call that."
         return Fix("jit-once", text)
     if _ran_again(function.file, None if nearest is None else nearest.function.file):
         text = f"keep {what} in a cell of its own, and run that again only after an edit."
         return Fix("own-cell", text)
     text = f"jit {what} once, outside the loop or at module level, and call the result."
     if held and function.kind is Kind.LAMBDA:
-        text = text[:-1] + f"; pass {_listed(held)} as an argument."
+        text = text[:-1] + f"; pass {listed(held)} as an argument."
     return Fix("jit-once", text)
 
 
@@ -128,126 +117,35 @@ def _rebound(evidence: Evidence) -> Fix:
 
 
 def _options(evidence: Evidence) -> Fix:
-    names = _listed(_paths(evidence.changes, Component.OPTIONS)) or "its options"
+    names = listed(paths(evidence.changes, Component.OPTIONS)) or "its options"
     return Fix(
         "jit-once", f"jit `{evidence.miss.function.name}` once, with one setting of {names}."
     )
 
 
 def _config(evidence: Evidence) -> Fix:
-    names = _listed(_paths(evidence.changes, Component.CONFIG))
+    names = listed(paths(evidence.changes, Component.CONFIG))
     text = f"set {names} once, before the first call, or make every call in the same context."
     return Fix("one-config", text)
 
 
-def _static(evidence: Evidence) -> Fix:
-    own = [change for change in evidence.changes if change.component is Component.STATIC]
-    advised = _static_argument(evidence, own)
-    named = [change for change in own if f"`{change.path}`" in advised.text]
-    rest = tuple(change for change in own if change not in named)
-    others = _listed(_paths(rest, Component.STATIC))
-    return (
-        advised._replace(text=f"{advised.text[:-1]}; {others} changed too.")
-        if others
-        else advised
-    )
-
-
-def _static_argument(evidence: Evidence, own: list[Change]) -> Fix:
-    name = _listed([own[0].path] if own else [])
-    types = [str(_side(side, "type")) for change in own[:1] for side in (change.old, change.new)]
-    if own and "nan" in (_side(own[0].new, "text"), _side(own[0].old, "text")):
-        text = f"pass one NaN object as {name} (`math.nan`), or None where it stands for nothing."
-        return Fix("compare-by-value", text)
-    if own and _is_function(own[0]):
-        text = f"make {name} once, outside the loop, and pass that same object at every call."
-        if evidence.miss.function.in_library:
-            package = _package(evidence.miss.function.file)
-            text = f"{text[:-1]}; where {package} makes it, report it there."
-        return Fix("reuse-object", text)
-    if own and looks_equal(own[0]):
-        type_ = type_name(_side(own[0].new, "type"))
-        text = (
-            f"pass one and the same `{type_}` as {name}, or give the class an `__eq__` and a "
-            "`__hash__` by value, as a frozen dataclass has."
-        )
-        return Fix("compare-by-value", text)
-    if len(set(types)) > 1 and all(map(_is_number, types)):
-        kind = "a Python int" if "int" in types else "one type"
-        return Fix("one-static-type", f"pass {name} as {kind} at every call.")
-    if not any(map(_is_number, types)):
-        if (unused := _unused_fields(evidence, own)) is not None:
-            return unused
-        text = f"keep {name} to a few values: JAX compiles a program for each."
-        return Fix("few-values", text)
-    numbers = [change.path for change in own if _is_number(str(_side(change.new, "type")))]
-    an_array, it = ("an array", "it") if len(numbers) < 2 else ("arrays", "them")
-    text = (
-        f"pass {_listed(numbers) or name} as {an_array} if no shape depends on {it}; else keep "
-        "to a few values."
-    )
-    return Fix("static-to-dynamic", text)
-
-
-def _unused_fields(evidence: Evidence, own: list[Change]) -> Fix | None:
-    """What to do about fields of a static argument that no program depends on."""
-    if evidence.program is None or evidence.program.kind != "identical":
-        return None
-    found = [change.path for one in own for change in field_changes(one)]
-    if not found or len(own) != 1:
-        return None
-    named = _listed(found)
-    text = (
-        f"leave {named} out of the static `{own[0].path}`, in a dataclass by "
-        "`field(compare=False)`: the program is the same without."
-    )
-    return Fix("leave-out-field", text)
-
-
 def _signature(evidence: Evidence) -> Fix:
-    names = _listed(_paths(evidence.changes, Component.SIGNATURE))
+    names = listed(paths(evidence.changes, Component.SIGNATURE))
     if optional := stands_for_none(evidence.miss, evidence.changes):
-        text = f"give {_listed(optional)} an array at every call: left out, it stands for None."
+        text = f"give {listed(optional)} an array at every call: left out, it stands for None."
         return Fix("one-structure", text)
-    many = [path.partition("[")[0] for path in _paths(evidence.changes, Component.SIGNATURE)]
-    if any("[" in path for path in _paths(evidence.changes, Component.SIGNATURE)):
-        text = f"give {_listed(list(dict.fromkeys(many)))} the same arguments at every call."
+    many = [path.partition("[")[0] for path in paths(evidence.changes, Component.SIGNATURE)]
+    if any("[" in path for path in paths(evidence.changes, Component.SIGNATURE)):
+        text = f"give {listed(list(dict.fromkeys(many)))} the same arguments at every call."
         return Fix("one-call-style", text)
     return Fix("one-call-style", f"pass {names} the same way at every call.")
-
-
-def _tree(evidence: Evidence) -> Fix:
-    own = [change for change in evidence.changes if change.component is Component.TREE]
-    first = own[0]
-    name = _listed([first.path])
-    if _side(first.new, "text") is not None:
-        if looks_equal(first):
-            return Fix("reuse-object", f"make {name} once and put the same object in each time.")
-        parts = field_changes(first) or (first,)
-        name = _listed([part.path for part in parts])
-        kind = None if evidence.program is None else evidence.program.kind
-        if kind in ("different", "repeated", "shapes-only"):
-            text = f"keep {name} the same between calls: its program depends on it."
-            return Fix("one-structure", text)
-        if all(map(_is_numeric, parts)):
-            it = "it" if len(parts) == 1 else "them"
-            an_array = "an array, a leaf" if len(parts) == 1 else "arrays, leaves"
-            text = (
-                f"make {name} {an_array} of its tree, if no shape depends on {it}; else keep "
-                f"{it} the same between calls."
-            )
-            return Fix("static-to-dynamic", text)
-        return Fix("one-structure", f"keep {name} the same between calls.")
-    if "None" in first.detail:
-        return Fix("one-structure", f"give {name} an array at every call, in place of None.")
-    return Fix("one-structure", f"give {name} the same structure at every call.")
 
 
 def _shape(evidence: Evidence) -> Fix:
     changes = evidence.changes
     shape, dtype = Component.SHAPE, Component.DTYPE
     own: list[Any] = [change for change in changes if change.component is shape]
-    name = _listed([change.path for change in own])
+    name = listed([change.path for change in own])
     if [change for change in changes if change.component is dtype and "key<" in change.detail]:
         text = f"make {name} in one way at every call, best by `jax.random.key`."
         return Fix("one-key-type", text)
@@ -269,7 +167,7 @@ def _dtype(evidence: Evidence) -> Fix | None:
     own = [change for change in evidence.changes if change.component is Component.DTYPE]
     if not own:
         return None
-    name = _listed([change.path for change in own])
+    name = listed([change.path for change in own])
     if len({(change.old, change.new) for change in own}) > 1:
         return Fix("cast-argument", f"give each of {name} one dtype at every call.")
     both = f"{own[0].old} or {own[0].new}"
@@ -282,7 +180,7 @@ def _weak(evidence: Evidence) -> Fix | None:
     types = list(dict.fromkeys(leaf.dtype for leaf in found if leaf is not None))
     if not types:
         return None
-    name = _listed([change.path for change in own])
+    name = listed([change.path for change in own])
     array = f"jnp.asarray(value, {f'jnp.{types[0]}' if len(types) == 1 else 'dtype'})"
     if own[0].old:
         text = f"pass {name} as `{array}` from the first call on, not as a Python number."
@@ -291,7 +189,7 @@ def _weak(evidence: Evidence) -> Fix | None:
 
 
 def _sharding(evidence: Evidence) -> Fix:
-    name = _listed(_paths(evidence.changes, Component.SHARDING)[:1])
+    name = listed(paths(evidence.changes, Component.SHARDING)[:1])
     return Fix(
         "place-first",
         f"put {name} where it will live before the first call as well (`jax.device_put`).",
@@ -337,7 +235,7 @@ def _is_shape(change: Change) -> bool:
 
 def _body(evidence: Evidence) -> Fix:
     names = list(dict.fromkeys(body.name for body in evidence.miss.bodies))
-    what = "what this line defines" if names == ["<lambda>"] else _listed(names)
+    what = "what this line defines" if names == ["<lambda>"] else listed(names)
     text = (
         f"jit the function around it once, and call that; a `scan`, `while_loop` or `cond` is "
         f"also served where {what} is made once, at module level."
@@ -357,9 +255,9 @@ _ADVICE: dict[Cause, Callable[[Evidence], Fix | None]] = {
     Cause.METHOD_REBOUND: _rebound,
     Cause.JIT_OPTIONS_CHANGED: _options,
     Cause.CONFIG_CHANGED: _config,
-    Cause.STATIC_ARGUMENT_CHANGED: _static,
+    Cause.STATIC_ARGUMENT_CHANGED: static_argument,
     Cause.CALL_SIGNATURE_CHANGED: _signature,
-    Cause.TREE_STRUCTURE_CHANGED: _tree,
+    Cause.TREE_STRUCTURE_CHANGED: tree_structure,
     Cause.SHAPE_CHANGED: _shape,
     Cause.DTYPE_CHANGED: _dtype,
     Cause.WEAK_TYPE_CHANGED: _weak,
@@ -369,53 +267,6 @@ _ADVICE: dict[Cause, Callable[[Evidence], Fix | None]] = {
     Cause.EAGER_OP: _eager,
     Cause.CONTROL_FLOW_RECREATED: _body,
 }
-
-
-def _paths(changes: tuple[Change, ...], *components: Component) -> list[str]:
-    found = [c.path for c in changes if c.component in components and c.path is not None]
-    return list(dict.fromkeys(found))
-
-
-def _listed(names: list[str | None] | list[str]) -> str:
-    known = [name for name in names if name is not None]
-    quoted = [f"`{name}`" for name in known[:3]]
-    if len(known) > 3:
-        return f"{', '.join(quoted[:3])} and {len(known) - 3} more"
-    return " and ".join([", ".join(quoted[:-1]), quoted[-1]] if len(quoted) > 1 else quoted)
-
-
-def _side(side: object, name: str) -> object:
-    return cast(dict[str, Any], side).get(name) if isinstance(side, dict) else None
-
-
-_FUNCTIONS = ("function", "method", "partial", "PjitFunction", "custom_vjp", "custom_jvp")
-
-
-def _is_function(change: Change) -> bool:
-    """Whether a value of a key or a closure is now a function, which only a new one replaces."""
-    return str(_side(change.new, "type")).rpartition(".")[2] in _FUNCTIONS
-
-
-def _is_another_function(change: Change) -> bool:
-    """Whether a function holds or reads another function than before, of other code."""
-    return _is_function(change) and _side(change.old, "text") != _side(change.new, "text")
-
-
-def _innermost(paths: list[str]) -> list[str]:
-    """Without those of which a part is among them: `cfg` beside `cfg.lr`."""
-    return [
-        path
-        for path in paths
-        if not any(other.startswith((f"{path}.", f"{path}[")) for other in paths)
-    ]
-
-
-def _is_numeric(change: Change) -> bool:
-    return all(_is_number(str(_side(side, "type"))) for side in (change.old, change.new))
-
-
-def _is_number(type_: str) -> bool:
-    return type_ in ("bool", "int", "float") or type_.startswith("numpy.")
 
 
 def _leaf(miss: Miss, path: str | None) -> Leaf | None:

@@ -24,7 +24,8 @@ from retrace.model import (
 )
 from retrace.reason import rules
 from retrace.reason.avoidable import avoidable
-from retrace.reason.fixes import Evidence, fix
+from retrace.reason.evidence import Evidence
+from retrace.reason.fixes import fix
 from retrace.reason.patterns import recognise
 from retrace.reason.program import Comparison, advice, pass_state, suspects, telling
 

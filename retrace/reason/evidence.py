@@ -1,0 +1,81 @@
+"""What advice is given on, and how it names what it is about."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import PurePath
+from typing import Any, NamedTuple, cast
+
+from retrace.model import Change, Component, Miss
+from retrace.reason.program import Comparison
+
+
+class Evidence(NamedTuple):
+    """What advice is given on."""
+
+    miss: Miss
+    nearest: Miss | None
+    changes: tuple[Change, ...]
+    """Also of what the function reads from outside."""
+    program: Comparison | None
+
+
+def paths(changes: tuple[Change, ...], *components: Component) -> list[str]:
+    """The paths of the changes of some components, each once."""
+    found = [c.path for c in changes if c.component in components and c.path is not None]
+    return list(dict.fromkeys(found))
+
+
+def listed(names: list[str | None] | list[str]) -> str:
+    """Names in a sentence: `a`, `b` and `c`, or how many more there are."""
+    known = [name for name in names if name is not None]
+    quoted = [f"`{name}`" for name in known[:3]]
+    if len(known) > 3:
+        return f"{', '.join(quoted[:3])} and {len(known) - 3} more"
+    return " and ".join([", ".join(quoted[:-1]), quoted[-1]] if len(quoted) > 1 else quoted)
+
+
+def part(side: object, name: str) -> object:
+    """The type, text or data of a side of a change; None where it has none."""
+    return cast(dict[str, Any], side).get(name) if isinstance(side, dict) else None
+
+
+_FUNCTIONS = ("function", "method", "partial", "PjitFunction", "custom_vjp", "custom_jvp")
+
+
+def is_function(change: Change) -> bool:
+    """Whether a value of a key or a closure is now a function, which only a new one replaces."""
+    return str(part(change.new, "type")).rpartition(".")[2] in _FUNCTIONS
+
+
+def is_another_function(change: Change) -> bool:
+    """Whether a function holds or reads another function than before, of other code."""
+    return is_function(change) and part(change.old, "text") != part(change.new, "text")
+
+
+def innermost(found: list[str]) -> list[str]:
+    """Without those of which a part is among them: `cfg` beside `cfg.lr`."""
+    return [
+        path
+        for path in found
+        if not any(other.startswith((f"{path}.", f"{path}[")) for other in found)
+    ]
+
+
+def is_numeric(change: Change) -> bool:
+    """Whether both sides of a change are numbers."""
+    return all(is_number(str(part(side, "type"))) for side in (change.old, change.new))
+
+
+def is_number(type_: str) -> bool:
+    """Whether a type, by its name, is one that an array could stand for."""
+    return type_ in ("bool", "int", "float") or type_.startswith("numpy.")
+
+
+def package_of(file: str | None) -> str:
+    """The installed package that a file belongs to, in words."""
+    folders = PurePath(file or "").parts
+    for folder, within in pairwise(folders):
+        if folder in ("site-packages", "dist-packages"):
+            return within.removesuffix(".py")
+    return "a library"
