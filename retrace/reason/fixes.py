@@ -20,6 +20,7 @@ from retrace.reason.evidence import (
     is_function,
     listed,
     package_of,
+    part,
     paths,
 )
 from retrace.reason.rules import wrapped_again
@@ -189,7 +190,15 @@ def _weak(evidence: Evidence) -> Fix | None:
 
 
 def _sharding(evidence: Evidence) -> Fix:
-    name = listed(paths(evidence.changes, Component.SHARDING)[:1])
+    own = [change for change in evidence.changes if change.component is Component.SHARDING]
+    name = listed([change.path for change in own[:1]])
+    sides = [part(side, "sharding") for change in own for side in (change.old, change.new)]
+    if own and all(str(side).startswith("SingleDevice(") for side in sides):
+        text = (
+            f"keep {name} on one device, or shard it over all of them by one `NamedSharding`: "
+            "JAX compiles a program for each device."
+        )
+        return Fix("one-sharding", text)
     return Fix(
         "place-first",
         f"put {name} where it will live before the first call as well (`jax.device_put`).",

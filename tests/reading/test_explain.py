@@ -479,3 +479,13 @@ def test_nobody_is_told_how_a_library_is_to_call_its_own_functions() -> None:
     theirs = [replace(one, function=one.function._replace(in_library=True)) for one in own]
     assert "pad" in advised(*own)
     assert advised(*theirs) == ""
+
+
+def test_devices_that_take_turns_each_have_a_program() -> None:
+    def on(device: str) -> Key:
+        return Key((leaf("x")._replace(sharding=f"SingleDevice({device})", committed=True),))
+
+    first = call(Key((leaf("x"),)))
+    placed, moved = (call(on(device), *COMPILED) for device in ("cpu:0", "cpu:1"))
+    said = [v.fix.code for v in verdicts(first, placed, moved) if v.fix is not None]
+    assert said == ["place-first", "one-sharding"]
