@@ -9,7 +9,7 @@ from typing import Literal
 from retrace.causes import Cause
 from retrace.model import Change, Component, Stage, Verdict
 from retrace.present import sentences
-from retrace.present.words import clean, count, listed, name, times, turned
+from retrace.present.words import clean, count, listed, operation, times, turned
 
 _MANY = 3
 """From so many repeated eager operations on, a line is worth a message of its own."""
@@ -153,7 +153,7 @@ class Sums:
         if verdict.detail is not None:
             self.details[verdict.detail] += 1
         if verdict.cause is Cause.EAGER_OP:
-            self.operations[name(miss.function)] += 1
+            self.operations[operation(miss)] += 1
         if (change := _of_array(verdict)) is not None:
             known = _type(verdict, change)
             if known not in self._types:

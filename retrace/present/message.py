@@ -22,6 +22,7 @@ from retrace.present.words import (
     did,
     listed,
     name,
+    operation,
     ordinal,
     place,
     seconds,
@@ -83,6 +84,8 @@ def heading(view: View, group: Group, same: str = ", same cause", room: int | No
         room: columns, for which a long name is cut; None where it is not.
     """
     who = name(group.shown.miss.function)
+    if group.cause is Cause.CONTROL_FLOW_RECREATED:
+        who += f" of an eager {operation(group.shown.miss)}"
     said = _heading(view, group, who, same)
     if room is not None and (over := cells(said) - room) > 0:
         said = _heading(view, group, cut(who, max(len(who) - over, _SHORTEST)), same)

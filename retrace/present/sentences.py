@@ -8,7 +8,7 @@ from retrace.causes import Cause
 from retrace.model import Change, Component, Kind, Leaf, Miss, Stage, Verdict
 from retrace.present.program import evidence
 from retrace.present.view import View
-from retrace.present.words import clean, count, did, listed, name, place, turned
+from retrace.present.words import clean, count, did, listed, name, operation, place, turned
 
 PATTERNS = {
     "compiles-twice": "compiles twice: weak on the first call, strong ever after, as where the "
@@ -174,10 +174,13 @@ def _sentence(  # noqa: C901, PLR0912 - one case for each cause, and nothing els
                 said += f" Against {before}: {_changed(verdict)}."
             return said
         case Cause.CONTROL_FLOW_RECREATED:
-            bodies = listed([f"`{name(body)}`" for body in miss.bodies]) or "its body"
+            bodies = list(dict.fromkeys(name(body) for body in miss.bodies))
+            were = "were" if len(bodies) > 1 else "was"
             return (
-                f"{again} because {bodies} was defined again, and JAX knows the body of an eager "
-                f"loop or branch by its object. The work of {before} was done once more."
+                f"An eager `{operation(miss)}` was {did(miss)} because "
+                f"{listed([f'`{body}`' for body in bodies]) or 'its body'} {were} defined again, "
+                "and JAX knows the body of an eager loop or branch by its object. The work of "
+                f"{before} was done once more."
             )
         case Cause.UNKNOWN:
             return (

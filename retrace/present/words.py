@@ -175,6 +175,11 @@ def name(function: Function) -> str:
     return clean(function.name, 48)
 
 
+def operation(miss: Miss) -> str:
+    """What JAX calls an eager operation: `while`, of which `name` is that of its body."""
+    return clean(miss.function.jax_name, 48)
+
+
 def called_from(site: CallSite | None, bases: Sequence[str] = ()) -> str | None:
     """The place of a call; None where it is not known."""
     return None if site is None else place(site.file, site.line, bases)

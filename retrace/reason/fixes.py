@@ -245,9 +245,10 @@ def _is_shape(change: Change) -> bool:
 def _body(evidence: Evidence) -> Fix:
     names = list(dict.fromkeys(body.name for body in evidence.miss.bodies))
     what = "what this line defines" if names == ["<lambda>"] else listed(names)
+    is_made = "are made" if len(names) > 1 else "is made"
     text = (
         f"jit the function around it once, and call that; a `scan`, `while_loop` or `cond` is "
-        f"also served where {what} is made once, at module level."
+        f"also served where {what} {is_made} once, at module level."
     )
     return Fix("define-body-once", text)
 
