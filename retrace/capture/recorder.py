@@ -64,6 +64,10 @@ class Recorder:
         if (running or is_staging()) and (call is None or is_internal(trace.function)):
             self.inner_trace(trace.caller)
             return
+        if call is not None and _is_lowering(running, call.number):
+            # A primitive that is lowered by tracing a Python function: the call's own is done.
+            self.inner_trace(trace.caller)
+            return
         if (source := derived_from(trace)) is not None:
             if not running:
                 # What runs there, such as the rules of a `custom_vjp`, traces for the program
@@ -381,6 +385,10 @@ class Recorder:
         """Write what is held back, and wait for programs that are still being walked."""
         self._write_held()
         self._background.flush()
+
+
+def _is_lowering(running: list[Running], number: int | None) -> bool:
+    return any(each.number == number and each.stage is Stage.LOWER for each in running)
 
 
 def _unguarded(task: Task) -> None:

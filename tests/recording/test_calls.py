@@ -14,6 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax._src import util
+from jax.extend.core import Primitive
+from jax.interpreters import mlir
 
 from retrace.capture import background
 from retrace.capture.session import session
@@ -498,7 +500,7 @@ def test_what_is_new_of_a_wrapped_function_is_told(record: Record) -> None:
         ("transform-recreated", "the lambda in it was made again"),
     ]
     assert (said := verdicts[0].fix) is not None
-    assert said.text.startswith("jit `logged(double)` once")
+    assert said.text.startswith("jit the wrapped `double` once")
 
 
 class Pair(NamedTuple):
@@ -676,3 +678,23 @@ def test_a_backward_program_of_a_dead_function_is_not_of_a_new_one(record: Recor
     forward, backward = record(program)
     assert forward.new_object and backward.derived == "backward"
     assert not backward.new_object
+
+
+def test_a_trace_to_lower_a_primitive_is_not_the_trace_of_the_call(record: Record) -> None:
+    twice = Primitive("twice")
+
+    def doubled(x: Any) -> Any:
+        return x * 2
+
+    twice.def_abstract_eval(lambda x: x)
+    mlir.register_lowering(twice, mlir.lower_fun(doubled, multiple_results=False))
+
+    @jax.jit
+    def slow(x: Any) -> Any:
+        time.sleep(0.1)
+        return jnp.sin(twice.bind(x)) + 1
+
+    (miss,) = record(lambda: slow(np.ones(3)))
+    assert set(miss.stages) == {Stage.TRACE, Stage.LOWER, Stage.COMPILE}
+    assert miss.stages[Stage.TRACE] > 0.1
+    assert miss.program is not None and miss.program.equations == 3
