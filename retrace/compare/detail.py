@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import cast
 
-from retrace.compare.equality import same_content
+from retrace.compare.equality import is_cut, same_content
 from retrace.compare.values import Difference, differences
 from retrace.model import JSON, Leaf, Node, Value
 
@@ -68,7 +68,7 @@ def value(old: Value | None, new: Value | None, absent: str = "absent") -> str:
     if same_content(old, new):
         if old.token is None or new.token is None:
             return f"looks the same; whether this {type_} equals the earlier one cannot be told"
-        if by_content(new) and not new.exact:
+        if is_cut(new.data, new.text, exact=new.exact):
             return f"another {type_}, alike as far as it was recorded"
         if is_nan(new):
             return "a NaN is equal to itself alone, and this one is another object"
@@ -121,11 +121,6 @@ def _plain(value: JSON) -> str:
         inside = [f"{key}={_plain(part)}" for key, part in parts.items()]
         return f"{str(name).rpartition('.')[2]}({', '.join(inside)})"
     return repr(value)
-
-
-def by_content(value: Value) -> bool:
-    """Whether Python compares such values by what they print, so that a cut one may differ."""
-    return value.type in ("str", "bytes", "int")
 
 
 def is_nan(value: Value) -> bool:

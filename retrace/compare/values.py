@@ -1,11 +1,12 @@
 """The difference between two values, field by field.
 
-Values with the same fields are walked here. Only where fields or items came or went is
-deepdiff loaded, which takes as long as a whole report.
+`show` asks for lists to be aligned: for that alone deepdiff is loaded, which takes as long
+as a whole report, and with it whatever is installed that it knows, such as pandas.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 from retrace.model import JSON, Value
@@ -38,35 +39,71 @@ class _Found(NamedTuple):
     new: JSON
 
 
-def differences(old: Value, new: Value) -> tuple[Difference, ...]:
+def differences(old: Value, new: Value, *, aligned: bool = False) -> tuple[Difference, ...]:
     """Where the plain contents of two values differ.
 
     Args:
         old: The value of the nearest earlier key.
         new: The value of the key that missed.
+        aligned: whether items that came or went are looked for in lists of other
+            lengths; else such a list is one difference.
 
     Returns:
         One entry for each differing field, the public ones alone where one of them
-        differs; none where the contents are equal, are not known as plain data, or
-        are too large to be worth it.
+        differs; none where the contents are equal, or are not known as plain data.
     """
     a, b = old.data, new.data
     if a is None or b is None or _equal(a, b):
         return ()
     if old.type != new.type or not _alike(a, b):
         return (Difference("", "changed", a, b),)
-    found = _walk(a, b, ())
-    if found is None:
-        if len(repr(a)) + len(repr(b)) > _SMALL:
-            return ()
-        found = _deep(a, b)
-    # What a library keeps beside the fields of the user's is of no interest beside them.
-    public = [one for one in found if not any(str(name).startswith("_") for name in one.place)]
-    is_object = not _is_mapping(new)
+    is_small = aligned and len(repr(a)) + len(repr(b)) <= _SMALL
+    found = _deep(a, b) if is_small else _walk(a, b, ())
+    found, a, b, is_object = _public(found, a, b, not _is_mapping(new))
     return tuple(
         Difference(_written(one.place, (a, b), is_object), one.kind, one.old, one.new)
-        for one in public or found
+        for one in found
     )
+
+
+def places(value: Value, is_meant: Callable[[str], bool]) -> tuple[str, ...]:
+    """Where a value holds a text that is meant, as one would write it behind the value."""
+    found = _held(value.data, (), is_meant)
+    is_object = not _is_mapping(value)
+    return tuple([_written(place, (value.data,), is_object) for place in found])
+
+
+def _held(data: JSON, place: Place, is_meant: Callable[[str], bool]) -> list[Place]:
+    if isinstance(data, str):
+        return [place] if is_meant(data) else []
+    return [
+        found
+        for name, part in _parts(data).items()
+        if name != _TYPE
+        for found in _held(part, (*place, name), is_meant)
+    ]
+
+
+def _public(
+    found: list[_Found], a: JSON, b: JSON, is_object: bool
+) -> tuple[list[_Found], JSON, JSON, bool]:
+    """Without what a library keeps beside the fields of the user's, where there are such.
+
+    A mapping of a library's keeps its items in a dict of its own.
+    """
+    public = [one for one in found if not one.place or not str(one.place[0]).startswith("_")]
+    if public or not is_object:
+        return public or found, a, b, is_object
+    items = [one for one in found if len(one.place) > 1]
+    roots = {one.place[0] for one in items}
+    if len(roots) != 1:
+        return found, a, b, is_object
+    (root,) = roots
+    before, after = _parts(a)[root], _parts(b)[root]
+    if type(before) is not dict or _TYPE in _parts(cast(JSON, before)):
+        return found, a, b, is_object
+    within = [one._replace(place=one.place[1:]) for one in items]
+    return within, cast(JSON, before), after, False
 
 
 def _equal(a: JSON, b: JSON) -> bool:
@@ -81,19 +118,20 @@ def _alike(a: JSON, b: JSON) -> bool:
     return _parts(a).get(_TYPE) == _parts(b).get(_TYPE)
 
 
-def _walk(a: JSON, b: JSON, place: Place) -> list[_Found] | None:
-    """The differences of two values with the same places; None where they have others."""
-    if not _alike(a, b):
-        return [] if _equal(a, b) else [_Found(place, "changed", a, b)]
+def _walk(a: JSON, b: JSON, place: Place) -> list[_Found]:
+    """The differences of two values, place by place."""
     before, after = _parts(a), _parts(b)
-    if before.keys() != after.keys():
-        return None
+    if not _alike(a, b) or (type(a) is list and len(before) != len(after)):
+        return [] if _equal(a, b) else [_Found(place, "changed", a, b)]
     found: list[_Found] = []
-    for name, part in before.items():
-        within = _walk(part, after[name], (*place, name))
-        if within is None:
-            return None
-        found += within
+    for name in dict.fromkeys((*before, *after)):
+        within = (*place, name)
+        if name not in after:
+            found.append(_Found(within, "removed", before[name], None))
+        elif name not in before:
+            found.append(_Found(within, "added", None, after[name]))
+        else:
+            found += _walk(before[name], after[name], within)
     return found
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from retrace.compare import detail
-from retrace.compare.equality import same_content
+from retrace.compare.values import differences
 from retrace.model import Key, Leaf, Miss, Value, Verdict
 from retrace.present.sentences import array
 from retrace.present.words import clean, count, turned
@@ -118,17 +118,19 @@ def _values(
     for name in names:
         a, b = before.get(name), after.get(name)
         now = "absent" if b is None else value_text(b)
-        if compared and (a is None or b is None or a != b):
-            was = "absent" if a is None else value_text(a)
-            now = f"{was} -> {now}" if was != now else f"{was} -> {_unlike(a, b)}"
-        yield f"      {clean(name, 60)} = {now}"
-
-
-def _unlike(old: Value | None, new: Value | None) -> str:
-    """What is said of a value that is shown as the one before it."""
-    if old is None or new is None or same_content(old, new):
-        return "another that looks the same"
-    return f"another: {turned(detail.value(old, new))}"
+        if not compared or (a is not None and b is not None and a == b):
+            yield f"      {clean(name, 60)} = {now}"
+            continue
+        fields = () if a is None or b is None else differences(a, b, aligned=True)
+        if fields and fields[0].path:
+            yield f"      {clean(name, 60)} = {now}"
+            yield from (f"        -> {turned(detail.fields((one,)))}" for one in fields[:_MOST])
+            if len(fields) > _MOST:
+                yield f"        and {count(len(fields) - _MOST, 'more field')}"
+            continue
+        was = "absent" if a is None else value_text(a)
+        now = now if was != now else "another that looks the same"
+        yield f"      {clean(name, 60)} = {was} -> {now}"
 
 
 def value_text(value: Value) -> str:

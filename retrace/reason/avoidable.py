@@ -6,10 +6,10 @@ from typing import Any, Literal, TypeAlias, cast
 
 from retrace.causes import Cause
 from retrace.compare.detail import EQUAL_FIELDS
+from retrace.compare.equality import is_cut
 from retrace.compare.keys import NOT_IN_KEY
 from retrace.model import Change, Component, Miss
-from retrace.reason import program as programs
-from retrace.reason import rules
+from retrace.reason import rules, values
 from retrace.reason.program import Comparison
 
 Avoidable: TypeAlias = Literal["yes", "no", "maybe"]
@@ -18,10 +18,11 @@ _ALWAYS = frozenset(
     {
         Cause.WEAK_TYPE_CHANGED,
         Cause.CACHE_CLEARED,
-        Cause.CONTROL_FLOW_RECREATED,
     }
 )
 """Causes whose fix applies wherever they occur."""
+_SHARED = ("identical", "constants-only")
+"""Programs of which one would do for both."""
 
 
 def avoidable(
@@ -30,18 +31,23 @@ def avoidable(
     """Whether the fix of the cause was seen to work and applies to this miss."""
     if cause is Cause.FIRST_TRACE:
         return "no"
+    if program is not None and program.is_wasted:
+        return "yes"
     if of_library(cause, miss):
         return "maybe"
+    if cause is Cause.CONTROL_FLOW_RECREATED:
+        # Jitted around, a loop of another length or another body is another program as well.
+        return "yes" if program is None or program.kind in (None, *_SHARED) else "maybe"
     if cause is Cause.CALL_SIGNATURE_CHANGED:
         # Of `*rest` and `**options`, more or fewer arguments may be meant.
         own = [change for change in changes if change.component is Component.SIGNATURE]
         meant = any("[" in (change.path or "") for change in own)
         return "maybe" if meant or stands_for_none(miss, changes) else "yes"
-    if (program is not None and program.is_wasted) or cause in _ALWAYS:
+    if cause in _ALWAYS:
         return "yes"
     if cause is Cause.SOURCE_CHANGED:
         return "no"
-    if (decided := programs.avoidable(cause, changes, program)) is not None:
+    if (decided := values.avoidable(cause, changes, program)) is not None:
         return decided
     if cause in rules.OF_FUNCTION:
         # The same function made again is wasted; one made over other values needs
@@ -106,4 +112,6 @@ def _content(side: object) -> object:
     if not isinstance(side, dict) or "text" not in side:
         return None
     value = cast(dict[str, Any], side)
+    if is_cut(value.get("data"), value["text"], exact=value["exact"]):
+        return None
     return (value["type"], value["text"], repr(value.get("data")))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import pairwise
 from pathlib import PurePath
 from typing import Any, NamedTuple, cast
@@ -51,6 +52,28 @@ def is_function(change: Change) -> bool:
 def is_another_function(change: Change) -> bool:
     """Whether a function holds or reads another function than before, of other code."""
     return is_function(change) and part(change.old, "text") != part(change.new, "text")
+
+
+_ARRAY = re.compile(r"\w+\[[\d,]*\]|\w+<\w+>\[[\d,]*\]")
+
+
+def is_arrays(change: Change) -> bool:
+    """Whether both sides are arrays, or trees of arrays and numbers."""
+    return all(_is_arrays(part(s, "data") or part(s, "text")) for s in (change.old, change.new))
+
+
+def _is_arrays(data: object) -> bool:
+    if isinstance(data, dict):
+        parts = cast(dict[str, object], data)
+        return "array" in parts or (bool(parts) and all(map(_is_leaf, parts.values())))
+    if isinstance(data, list):
+        items = cast(list[object], data)
+        return bool(items) and all(map(_is_leaf, items)) and any(map(_is_arrays, items))
+    return isinstance(data, str) and _ARRAY.fullmatch(data) is not None
+
+
+def _is_leaf(data: object) -> bool:
+    return _is_arrays(data) or type(data) in (int, float)
 
 
 def innermost(found: list[str]) -> list[str]:

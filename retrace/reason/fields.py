@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, cast
 
-from retrace.compare.values import differences
+from retrace.compare.values import differences, places
 from retrace.model import JSON, Change, Value
+
+_UNTOLD = re.compile(
+    r"<lambda>|<(?!function |class |built-in |PjitFunction )|'\w+\[[\d,]*\]'", re.IGNORECASE
+)
+"""What two values may differ in though it is written alike: a lambda made again, an object
+of which no more than the type is known, an array."""
+_FUNCTION = ("<function ", "<bound method ", "<PjitFunction ")
 
 
 def field_changes(change: Change) -> tuple[Change, ...]:
@@ -19,7 +27,7 @@ def field_changes(change: Change) -> tuple[Change, ...]:
         came or went, or where more may differ than was recorded.
     """
     old, new = _value(change.old), _value(change.new)
-    if old is None or new is None or not (old.exact and new.exact):
+    if old is None or new is None or not (_is_told(old) and _is_told(new)):
         return ()
     found = differences(old, new)
     if any(one.kind != "changed" or not one.path for one in found):
@@ -34,6 +42,19 @@ def field_changes(change: Change) -> tuple[Change, ...]:
             True,
         )
         for one in found
+    )
+
+
+def held_functions(change: Change) -> list[str | None]:
+    """The paths of the functions that a value holds, each equal to itself alone."""
+    new = _value(change.new)
+    found = () if new is None else places(new, lambda text: text.startswith(_FUNCTION))
+    return [f"{change.path or ''}{path}" for path in found if path]
+
+
+def _is_told(value: Value) -> bool:
+    return value.data is not None and (
+        value.exact or _UNTOLD.search(repr(value.data)) is None  # pyright: ignore[reportUnknownArgumentType]
     )
 
 

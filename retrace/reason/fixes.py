@@ -12,19 +12,23 @@ from typing import Any, cast
 from retrace.causes import Cause
 from retrace.compare.detail import type_name
 from retrace.model import Change, Component, Fix, Kind, Leaf, Miss
+from retrace.reason import rules
 from retrace.reason.avoidable import of_library, partial_batch, stands_for_none
 from retrace.reason.evidence import (
     Evidence,
     innermost,
     is_another_function,
+    is_arrays,
     is_function,
     listed,
     package_of,
     part,
     paths,
 )
-from retrace.reason.rules import wrapped_again
+from retrace.reason.fields import field_changes
+from retrace.reason.program import Comparison
 from retrace.reason.statics import static_argument, tree_structure
+from retrace.reason.values import is_amount, is_plain
 
 
 def fix(cause: Cause, evidence: Evidence) -> Fix | None:
@@ -53,43 +57,80 @@ def _again(evidence: Evidence) -> Fix:
         Kind.PARTIAL: f"`{function.name}` itself",
         Kind.TRANSFORM: f"the transformed `{function.name}`",
     }.get(function.kind, f"`{function.name}`")
-    if nearest is not None and function.decorators and wrapped_again(nearest.function, function):
-        what = f"`{function.decorators[0]}({function.name})`"
-    data = tuple(change for change in changes if not is_function(change))
-    cells = innermost(paths(data, Component.CLOSURE, Component.DEFAULTS))
-    held = [name for name, _ in (*function.bound, *function.closure)]
-    # What steers a shape, an `if` or a `for` cannot be traced.
-    traced = program is None or program.kind in (None, "identical", "constants-only")
+    if nearest is not None and rules.wrapped_again(nearest.function, function):
+        what = f"the {'transformed' if function.wrappers else 'wrapped'} `{function.name}`"
+    held = _Held(changes)
+    if held.objects:
+        text = f"keep one jitted `{function.name}` for each {listed(held.objects)}, and call that"
+        if held.arrays:
+            text += f"; pass {listed(held.arrays)} as {_arguments(held.arrays)}"
+        return Fix("jit-once", f"{text}.")
     if function.kind is Kind.PARTIAL:
-        names = listed(held or cells) or "what the partial binds"
+        names = [name for name, _ in (*function.bound, *function.closure)]
+        names = listed(names) or "what the partial binds"
         text = f"jit {what} once, at module level, and pass {names} at each call."
-        if not traced:
+        if not _is_traced(program) or held.plain:
             text = f"{text[:-1]}, static: each value has a program of its own."
         return Fix("jit-once-pass-arguments", text)
-    if cells:
-        passed = "arguments" if len(cells) > 1 else "argument"
-        if traced:
-            article = "" if len(cells) > 1 else "an "
-            text = f"and pass {listed(cells)} as {article}{passed}."
-        else:
-            article = "" if len(cells) > 1 else "a "
-            text = (
-                f"with {listed(cells)} as {article}static {passed}: each value has a program "
-                "of its own."
-            )
-        text = f"jit {what} once, outside the loop, {text}"
+    if program is not None and program.captures_others and not held.arrays:
+        # What it captured of the first call would stay in the program for ever.
+        text = (
+            f"jit {what} once, outside the loop, and pass the arrays that it reads as arguments."
+        )
         return Fix("jit-once-pass-arguments", text)
-    others = tuple(change for change in changes if is_another_function(change))
-    if of := paths(others, Component.CLOSURE, Component.DEFAULTS):
-        text = f"keep one jitted `{function.name}` for each {listed(of)}, and call that."
-        return Fix("jit-once", text)
+    if held.arrays or held.plain or held.numbers:
+        traced = _is_traced(program)
+        passed = [*held.arrays, *(held.numbers if traced else ())]
+        static = [*held.plain, *(() if traced else held.numbers)]
+        ways = [f"pass {listed(passed)} as {_arguments(passed)}"] if passed else []
+        if static:
+            own = "each value has a program of its own"
+            ways.append(f"pass {listed(static)} as {_arguments(static, 'static')}: {own}")
+        text = f"jit {what} once, outside the loop, and {', and '.join(ways)}."
+        return Fix("jit-once-pass-arguments", text)
     if _ran_again(function.file, None if nearest is None else nearest.function.file):
         text = f"keep {what} in a cell of its own, and run that again only after an edit."
         return Fix("own-cell", text)
     text = f"jit {what} once, outside the loop or at module level, and call the result."
-    if held and function.kind is Kind.LAMBDA:
-        text = text[:-1] + f"; pass {listed(held)} as an argument."
     return Fix("jit-once", text)
+
+
+class _Held:
+    """What a function made again holds or reads that changed, by how it can be passed."""
+
+    def __init__(self, changes: tuple[Change, ...]) -> None:
+        parts = [
+            part
+            for change in changes
+            if change.component in (Component.CLOSURE, Component.DEFAULTS) and change.path
+            for part in (field_changes(change) or (change,))
+        ]
+        names = innermost(list(dict.fromkeys(str(part.path) for part in parts)))
+        kept = {str(part.path): part for part in parts if part.path in names}
+        self.arrays = [name for name, part in kept.items() if is_arrays(part)]
+        self.numbers = [name for name, part in kept.items() if is_amount(part)]
+        self.plain = [
+            name for name, part in kept.items() if is_plain(part) and name not in self.numbers
+        ]
+        self.found = bool(kept)
+        known = {*self.arrays, *self.numbers, *self.plain}
+        # A function that looks the same is made again by what makes this one again.
+        self.objects = [
+            name
+            for name, part in kept.items()
+            if name not in known and (not is_function(part) or is_another_function(part))
+        ]
+
+
+def _arguments(names: list[str], kind: str = "") -> str:
+    if len(names) > 1:
+        return f"{kind} arguments".strip()
+    return f"a {kind} argument" if kind else "an argument"
+
+
+def _is_traced(program: Comparison | None) -> bool:
+    # What steers a shape, an `if` or a `for` cannot be traced.
+    return program is None or program.kind in (None, "identical", "constants-only")
 
 
 def _ran_again(file: str | None, before: str | None) -> bool:
@@ -101,20 +142,35 @@ def _ran_again(file: str | None, before: str | None) -> bool:
 def _rebound(evidence: Evidence) -> Fix:
     miss, nearest = evidence.miss, evidence.nearest
     name = miss.function.name
-    if miss.function.kind is Kind.METHOD and nearest is not None:
-        before, after = nearest.function.receiver, miss.function.receiver
-        if before is not None and after is not None and before.object != after.object:
+    before = None if nearest is None else nearest.function.receiver
+    after = miss.function.receiver
+    if before is not None and after is not None:
+        other = after.object is None or before.object != after.object
+        type_ = type_name(after.type)
+        if other and miss.function.kind is Kind.METHOD:
             text = (
-                f"keep one `{type_name(after.type)}` object, or pass to `{name}` as arguments "
-                "what differs between them: JAX has a program for each object."
+                f"keep one `{type_}` object, or pass to `{name}` as arguments what differs "
+                "between them: JAX has a program for each object."
             )
             return Fix("one-receiver", text)
-    if evidence.miss.function.kind is Kind.CALLABLE:
+        if other and _differs(evidence):
+            text = (
+                f"give `{type_}` as arguments what differs between its instances, and keep one "
+                "of them: JAX has a program for each."
+            )
+            return Fix("one-receiver", text)
+    if miss.function.kind is Kind.CALLABLE:
         text = f"keep one `{name}` instance and one jitted function made of it, and call that."
         return Fix("jit-once", text)
     return Fix(
         "jit-once", f"keep `jax.jit(...{name})` in a variable or attribute, and call that."
     )
+
+
+def _differs(evidence: Evidence) -> bool:
+    """Whether another receiver makes another program, or reads other values."""
+    program = evidence.program
+    return _Held(evidence.changes).found or (program is not None and program.kind != "identical")
 
 
 def _options(evidence: Evidence) -> Fix:
@@ -191,17 +247,19 @@ def _weak(evidence: Evidence) -> Fix | None:
 
 def _sharding(evidence: Evidence) -> Fix:
     own = [change for change in evidence.changes if change.component is Component.SHARDING]
-    name = listed([change.path for change in own[:1]])
+    name = listed([change.path for change in own])
+    it = "it" if len(own) == 1 else "them"
+    they = "it" if len(own) == 1 else "they"
     sides = [part(side, "sharding") for change in own for side in (change.old, change.new)]
     if own and all(str(side).startswith("SingleDevice(") for side in sides):
         text = (
-            f"keep {name} on one device, or shard it over all of them by one `NamedSharding`: "
+            f"keep {name} on one device, or shard {it} over all by one `NamedSharding`: "
             "JAX compiles a program for each device."
         )
         return Fix("one-sharding", text)
     return Fix(
         "place-first",
-        f"put {name} where it will live before the first call as well (`jax.device_put`).",
+        f"put {name} where {they} will live before the first call as well (`jax.device_put`).",
     )
 
 

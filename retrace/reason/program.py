@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Literal, cast
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any, cast
 
-from retrace.causes import Cause
+from retrace.compare.equation import primitive
 from retrace.compare.programs import Difference, Kind, compare
-from retrace.model import Change, Component, Fix, Listing, Miss
-from retrace.reason import rules
-from retrace.reason.fields import field_changes
+from retrace.model import Change, Component, Listing, Miss
 
-_VALUES = frozenset({Component.STATIC, Component.CLOSURE, Component.DEFAULTS})
+HELD = frozenset({Component.STATIC, Component.CLOSURE, Component.DEFAULTS})
 """What a Python value goes into a program by."""
-_NUMBERS = frozenset(("bool", "int", "float", "complex"))
-_PLAIN = _NUMBERS | {"str", "NoneType", "tuple"}
+_CALLBACKS = frozenset(("pure_callback", "io_callback", "debug_callback"))
 
 
 class Comparison:
@@ -37,13 +35,42 @@ class Comparison:
 
     @property
     def is_wasted(self) -> bool:
-        """Whether both are the same; needs no text of theirs."""
+        """Whether both are the same."""
         if self._known is not None:
             return self._known == "identical"
         old, new = (miss.program for miss in self._misses)
         if old is None or new is None or old.hash != new.hash:
             return False
-        return old.arrays == new.arrays and None not in new.arrays
+        if self.captures_others:
+            return False
+        # What a callback into Python holds is in no program.
+        return not (self._holds_other_values and self._calls_back)
+
+    @property
+    def captures_others(self) -> bool:
+        """Whether arrays that the programs captured are other ones, or cannot be known again."""
+        old, new = (miss.program for miss in self._misses)
+        if self._known is not None or old is None or new is None:
+            return False
+        return old.arrays != new.arrays or None in new.arrays
+
+    @property
+    def _holds_other_values(self) -> bool:
+        return any(change.component in HELD for change in self._changes)
+
+    @cached_property
+    def _calls_back(self) -> bool:
+        found = self.listings()
+        waiting, seen = [] if found is None else [found[1]], set[str]()
+        while waiting:
+            listing = waiting.pop()
+            if any(primitive(text) in _CALLBACKS for text in listing.equations):
+                return True
+            for each in listing.inner.values():
+                if each not in seen and each in self._listings:
+                    waiting.append(self._listings[each])
+                seen.add(each)
+        return False
 
     @property
     def kind(self) -> Kind | None:
@@ -56,9 +83,10 @@ class Comparison:
         if old is None or new is None:
             return None
         if old.hash == new.hash:
+            if self._calls_back:
+                return None
             # Captured arrays were not fetched: made again, or other ones?
-            captured = any(change.component in _VALUES for change in self._changes)
-            return "constants-only" if captured else None
+            return "constants-only" if self._holds_other_values else None
         found = self.difference
         return "different" if found is None else found.kind
 
@@ -82,161 +110,26 @@ class Comparison:
             return None
         return found[0], found[1]
 
-
-def avoidable(
-    cause: Cause, changes: tuple[Change, ...], program: Comparison | None
-) -> Literal["yes", "no"] | None:
-    """What the programs alone decide; None where they leave it open.
-
-    A program that differs only in a number which Python put into it could have taken
-    that number as an argument. One in which Python's `if` or `for` took another way
-    is rightly separate.
-    """
-    values = _values(cause, changes)
-    if program is None or not values or not all(_is_plain(change) for change in values):
-        return None
-    kind = program.kind
-    if kind == "constants-only" and all(_is_number(change) for change in values):
-        return "yes"
-    return "no" if kind == "different" else None
+    @property
+    def constants(self) -> set[tuple[float | None, float | None]]:
+        """The numbers in the programs that changed, from what to what."""
+        found = self.difference
+        told = () if found is None else found.constants
+        return {(number(each.old), number(each.new)) for each in told} - {(None, None)}
 
 
-def advice(cause: Cause, changes: tuple[Change, ...], program: Comparison | None) -> Fix | None:
-    """What to do about a value that Python put into the program; None where it did not."""
-    values = _values(cause, changes)
-    if program is None or cause is not Cause.STATIC_ARGUMENT_CHANGED or not values:
-        return None
-    if not all(_is_plain(change) for change in values):
-        return None
-    name = f"`{values[0].path}`"
-    match program.kind:
-        case "constants-only" if all(_is_number(change) for change in values):
-            named = " and ".join(f"`{change.path}`" for change in values[:3])
-            kind = "arguments that are" if len(values) > 1 else "an argument that is"
-            it = "constants depend on them" if len(values) > 1 else "a constant depends on it"
-            text = f"pass {named} as {kind} not static: only {it}."
-            return Fix("static-to-dynamic", text)
-        case "repeated" if _is_loop_of_jax(program):
-            text = (
-                f"{name} is how often a loop of JAX's own runs: `jax.lax.fori_loop` and "
-                "`jax.lax.while_loop` take one that is not static (without a reverse gradient); "
-                "else keep to a few values."
-            )
-            return Fix("trips-in-program", text)
-        case "repeated" if not any(map(_is_switch, values)):
-            text = (
-                f"a Python loop over {name} is unrolled: `jax.lax.scan` or `jax.lax.fori_loop` "
-                "keeps it one block; else keep to a few values."
-            )
-            return Fix("loop-in-program", text)
-        case "different" | "repeated":
-            text = (
-                f"each value of {name} rightly has a program of its own; `jax.lax.cond` for an "
-                "`if`, or `jax.lax.fori_loop` for a `for`, would make it one."
-            )
-            return Fix("branch-in-program", text)
-        case _:
-            return None
+def numbers(change: Change) -> tuple[float | None, float | None]:
+    """Both sides of a change as numbers; None where they are none."""
+    sides = [
+        cast(dict[str, Any], s) if isinstance(s, dict) else {} for s in (change.old, change.new)
+    ]
+    old, new = (number(str(side.get("text", ""))) for side in sides)
+    return old, new
 
 
-def pass_state(
-    cause: Cause, name: str, changes: tuple[Change, ...], program: Comparison | None
-) -> Fix | None:
-    """What to do about hidden state that can be named; None where none was seen to change."""
-    cells = [c.path for c in changes if c.component is Component.CLOSURE and c.path is not None]
-    if cause is not Cause.JAXPR_CHANGED or not cells:
-        return None
-    # What steers a Python `if` or `for` cannot be traced.
-    traced = program is not None and program.kind == "constants-only"
-    kind = "an argument" if traced else "a static argument"
-    if len(cells) > 1:
-        kind = f"{kind.partition(' ')[2]}s"
-    named = ", ".join(f"`{cell}`" for cell in dict.fromkeys(cells[:3]))
-    return Fix("pass-state", f"pass {named} to `{name}` as {kind}.")
-
-
-def telling(
-    reads: tuple[Change, ...], program: Comparison | None
-) -> tuple[tuple[Change, ...], tuple[Change, ...]]:
-    """Changes outside a function: those that are a changed constant of its program, and the rest.
-
-    A counter of its own traces changes as well, and is no constant of the program.
-    """
-    found = program.difference if program is not None and reads else None
-    if found is None:
-        return (), reads
-    sides = {(_number(c.old), _number(c.new)) for c in found.constants} - {(None, None)}
-    sure = tuple([c for c in reads if (_read(c.old), _read(c.new)) in sides])
-    return sure, tuple([c for c in reads if c not in sure])
-
-
-def suspects(others: tuple[Change, ...], program: Comparison | None) -> tuple[Change, ...]:
-    """Those that may be why, of what changed outside a function and is in no constant of it.
-
-    Where a constant alone is another one, no other number is why.
-    """
-    # To ask for the kind is to compare the programs.
-    if not others or program is None or program.kind != "constants-only":
-        return others
-    return tuple([change for change in others if not _is_number(change)])
-
-
-def _read(side: object) -> float | None:
-    return _number(str(cast(dict[str, Any], side)["text"])) if isinstance(side, dict) else None
-
-
-def _number(text: str) -> float | None:
+def number(text: str) -> float | None:
+    """What a text says, as a number; None where it is none."""
     try:
         return float(text)
     except ValueError:
         return None
-
-
-def _is_loop_of_jax(program: Comparison) -> bool:
-    found = program.difference
-    return found is not None and all(block.loop for block in found.repeats)
-
-
-def _values(cause: Cause, changes: tuple[Change, ...]) -> list[Change]:
-    """The Python values that alone can have made another program."""
-    if cause is not Cause.STATIC_ARGUMENT_CHANGED and cause not in rules.OF_FUNCTION:
-        return []
-    own = [
-        part
-        for change in changes
-        if change.component in _VALUES
-        for part in (() if _is_plain(change) else field_changes(change)) or (change,)
-    ]
-    ignored = {*_VALUES, Component.FUNCTION, Component.PROGRAM, Component.SIGNATURE}
-    return own if all(change.component in ignored for change in changes) else []
-
-
-def _types(change: Change) -> Iterable[str]:
-    for side in (change.old, change.new):
-        fields = cast(dict[str, Any], side) if isinstance(side, dict) else {}
-        yield str(fields.get("type", ""))
-
-
-def _data(side: object) -> object:
-    return cast(dict[str, Any], side).get("data") if isinstance(side, dict) else None
-
-
-def _is_plain(change: Change) -> bool:
-    return all(type_ in _PLAIN or type_.startswith("numpy.") for type_ in _types(change))
-
-
-def _is_switch(change: Change) -> bool:
-    return not {*_types(change)}.isdisjoint(("bool", "str", "NoneType"))
-
-
-def _is_number(change: Change) -> bool:
-    if set(_types(change)) == {"tuple"}:
-        return all(
-            isinstance(data, list) and {*map(type, data)} <= {bool, int, float}  # pyright: ignore[reportUnknownArgumentType]
-            for data in (_data(change.old), _data(change.new))
-        )
-    # `numpy.float32`, but not `numpy.ndarray`.
-    return all(
-        type_ in _NUMBERS or type_.startswith(("numpy.int", "numpy.uint", "numpy.float"))
-        for type_ in _types(change)
-    )

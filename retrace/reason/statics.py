@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 from retrace.compare.detail import type_name
 from retrace.model import Change, Component, Fix
 from retrace.reason.avoidable import looks_equal
 from retrace.reason.evidence import (
     Evidence,
+    is_another_function,
     is_function,
     is_number,
     is_numeric,
@@ -15,14 +18,19 @@ from retrace.reason.evidence import (
     part,
     paths,
 )
-from retrace.reason.fields import field_changes
+from retrace.reason.fields import field_changes, held_functions
+
+_BY_IDENTITY = re.compile(r".*#\d+")
+"""The token of an object that is equal to itself alone."""
 
 
 def static_argument(evidence: Evidence) -> Fix:
     """What to do where a static argument has another value."""
     own = [change for change in evidence.changes if change.component is Component.STATIC]
+    if (unused := _unused(evidence, own, "the static arguments")) is not None:
+        return unused
     advised = _static_argument(evidence, own)
-    named = [change for change in own if f"`{change.path}`" in advised.text]
+    named = [change for change in own if f"`{change.path}" in advised.text]
     rest = tuple(change for change in own if change not in named)
     others = listed(paths(rest, Component.STATIC))
     return (
@@ -33,33 +41,38 @@ def static_argument(evidence: Evidence) -> Fix:
 
 
 def _static_argument(evidence: Evidence, own: list[Change]) -> Fix:
-    name = listed([own[0].path] if own else [])
-    types = [str(part(side, "type")) for change in own[:1] for side in (change.old, change.new)]
-    if own and "nan" in (part(own[0].new, "text"), part(own[0].old, "text")):
+    first = own[0]
+    name = listed([first.path])
+    types = [str(part(side, "type")) for side in (first.old, first.new)]
+    if "nan" in (part(first.new, "text"), part(first.old, "text")):
         text = f"pass one NaN object as {name} (`math.nan`), or None where it stands for nothing."
         return Fix("compare-by-value", text)
-    if own and is_function(own[0]):
+    if is_another_function(first):
+        text = f"keep {name} to a few functions, each made once: JAX compiles a program for each."
+        return Fix("few-values", text)
+    if is_function(first):
         text = f"make {name} once, outside the loop, and pass that same object at every call."
         if evidence.miss.function.in_library:
             where = package_of(evidence.miss.function.file)
             text = f"{text[:-1]}; where {where} makes it, report it there."
         return Fix("reuse-object", text)
-    if own and looks_equal(own[0]):
-        type_ = type_name(part(own[0].new, "type"))
-        text = (
-            f"pass one and the same `{type_}` as {name}, or give the class an `__eq__` and a "
-            "`__hash__` by value, as a frozen dataclass has."
-        )
-        return Fix("compare-by-value", text)
+    if looks_equal(first):
+        type_ = type_name(part(first.new, "type"))
+        text = f"pass one and the same `{type_}` as {name}"
+        if held := held_functions(first):
+            text += f"; one that is made again needs the same object as {listed(held)} too, and"
+            return Fix("compare-by-value", f"{text} an `__eq__` and a `__hash__` by value.")
+        text += ", or give the class an `__eq__` and a `__hash__` by value, as a frozen"
+        return Fix("compare-by-value", f"{text} dataclass has.")
     if len(set(types)) > 1 and all(map(is_number, types)):
         kind = "a Python int" if "int" in types else "one type"
         return Fix("one-static-type", f"pass {name} as {kind} at every call.")
-    if not any(map(is_number, types)):
-        if (unused := _unused_fields(evidence, own)) is not None:
-            return unused
-        text = f"keep {name} to a few values: JAX compiles a program for each."
-        return Fix("few-values", text)
+    shapes = evidence.program is not None and evidence.program.kind == "shapes-only"
     numbers = [change.path for change in own if is_number(str(part(change.new, "type")))]
+    if shapes or "bool" in types or not all(map(is_number, types)):
+        fields = [field.path for field in field_changes(first)]
+        why = "shapes depend on it" if shapes else "JAX compiles a program for each"
+        return Fix("few-values", f"keep {listed(fields) or name} to a few values: {why}.")
     an_array, it = ("an array", "it") if len(numbers) < 2 else ("arrays", "them")
     text = (
         f"pass {listed(numbers) or name} as {an_array} if no shape depends on {it}; else keep "
@@ -68,19 +81,26 @@ def _static_argument(evidence: Evidence, own: list[Change]) -> Fix:
     return Fix("static-to-dynamic", text)
 
 
-def _unused_fields(evidence: Evidence, own: list[Change]) -> Fix | None:
-    """What to do about fields of a static argument that no program depends on."""
+def _unused(evidence: Evidence, own: list[Change], where: str) -> Fix | None:
+    """What to do about values of which two make the same program."""
     if evidence.program is None or evidence.program.kind != "identical":
         return None
-    found = [change.path for one in own for change in field_changes(one)]
-    if not found or len(own) != 1:
+    if any(is_function(change) or looks_equal(change) for change in own):
         return None
-    named = listed(found)
+    found = [change for each in own for change in (field_changes(each) or (each,))]
+    types = [{str(part(side, "type")) for side in (c.old, c.new)} for c in found]
+    if any(len(both) > 1 and all(map(is_number, both)) for both in types):
+        return None
+    it = "it" if len(found) == 1 else "them"
     text = (
-        f"leave {named} out of the static `{own[0].path}`, in a dataclass by "
-        "`field(compare=False)`: the program is the same without."
+        f"leave {listed([change.path for change in found])} out of {where} unless "
+        f"`{evidence.miss.function.name}` reads {it}: the program is the same for both values"
     )
-    return Fix("leave-out-field", text)
+    equal = [str(part(side, "token")) for change in own for side in (change.old, change.new)]
+    if all(map(_BY_IDENTITY.fullmatch, equal)):
+        type_ = type_name(part(own[0].new, "type"))
+        text += f"; and give `{type_}` an `__eq__` and a `__hash__` by value"
+    return Fix("leave-out", f"{text}.")
 
 
 def tree_structure(evidence: Evidence) -> Fix:
@@ -88,24 +108,28 @@ def tree_structure(evidence: Evidence) -> Fix:
     own = [change for change in evidence.changes if change.component is Component.TREE]
     first = own[0]
     name = listed([first.path])
-    if part(first.new, "text") is not None:
-        if looks_equal(first):
-            return Fix("reuse-object", f"make {name} once and put the same object in each time.")
-        parts = field_changes(first) or (first,)
-        name = listed([part.path for part in parts])
-        kind = None if evidence.program is None else evidence.program.kind
-        if kind in ("different", "repeated", "shapes-only"):
-            text = f"keep {name} the same between calls: its program depends on it."
+    if part(first.new, "text") is None:
+        if "None" in first.detail:
+            text = f"give {name} an array at every call, in place of None."
             return Fix("one-structure", text)
-        if all(map(is_numeric, parts)):
-            it = "it" if len(parts) == 1 else "them"
-            an_array = "an array, a leaf" if len(parts) == 1 else "arrays, leaves"
-            text = (
-                f"make {name} {an_array} of its tree, if no shape depends on {it}; else keep "
-                f"{it} the same between calls."
-            )
-            return Fix("static-to-dynamic", text)
-        return Fix("one-structure", f"keep {name} the same between calls.")
-    if "None" in first.detail:
-        return Fix("one-structure", f"give {name} an array at every call, in place of None.")
-    return Fix("one-structure", f"give {name} the same structure at every call.")
+        return Fix("one-structure", f"give {name} the same structure at every call.")
+    if equal := [change.path for change in own if looks_equal(change)]:
+        them = "the same object" if len(equal) == 1 else "the same objects"
+        return Fix("reuse-object", f"make {listed(equal)} once and put {them} in each time.")
+    parts = field_changes(first) or (first,)
+    name = listed([part.path for part in parts])
+    kind = None if evidence.program is None else evidence.program.kind
+    if kind in ("different", "repeated", "shapes-only"):
+        text = f"keep {name} the same between calls: its program depends on it."
+        return Fix("one-structure", text)
+    if all(map(is_numeric, parts)):
+        it = "it" if len(parts) == 1 else "them"
+        an_array = "an array, a leaf" if len(parts) == 1 else "arrays, leaves"
+        text = (
+            f"make {name} {an_array} of its tree, if no shape depends on {it}; else keep "
+            f"{it} the same between calls."
+        )
+        return Fix("static-to-dynamic", text)
+    if (unused := _unused(evidence, own, "the tree's static data")) is not None:
+        return unused
+    return Fix("one-structure", f"keep {name} the same between calls.")

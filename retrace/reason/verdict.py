@@ -27,7 +27,9 @@ from retrace.reason.avoidable import avoidable
 from retrace.reason.evidence import Evidence
 from retrace.reason.fixes import fix
 from retrace.reason.patterns import recognise
-from retrace.reason.program import Comparison, advice, pass_state, suspects, telling
+from retrace.reason.program import Comparison
+from retrace.reason.state import pass_state, suspects, telling
+from retrace.reason.values import advice
 
 Site: TypeAlias = tuple[str, str | None, tuple[str, ...]]
 """A history of its own: the definition site, how the program was derived from it,

@@ -94,7 +94,7 @@ class Config:
         ({"rate": Rate(0.2)}, ".rate.start: 0.1 -> 0.2", "yes", "pass `config.rate.start` as"),
         ({"steps": 5}, ".steps: 2 -> 5", "maybe", "a Python loop over `config.steps` is"),
         ({"folder": "results/of/1"}, ".folder: ", "yes", "leave `config.folder` out of"),
-        ({"axes": (0,)}, ".axes[0] added: 0", "yes", "keep `config` to a few values"),
+        ({"axes": (0,)}, ".axes: () -> (0,)", "yes", "leave `config.axes` out of"),
     ],
 )
 def test_of_a_static_config_the_fields_that_changed_are_told(
@@ -131,7 +131,7 @@ class Batch:
     ("item", "value", "advice"),
     [
         ("step", 2, "make `batch.info['step']` an array, a leaf of its tree"),
-        ("split", "val", "keep `batch.info['split']` the same between calls."),
+        ("split", "val", "leave `batch.info['split']` out of the tree's static data unless"),
         ("train", False, "keep `batch.info['train']` the same between calls: its program"),
     ],
 )

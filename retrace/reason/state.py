@@ -1,0 +1,48 @@
+"""What a function reads that is no argument: which of it made another program, and what to do."""
+
+from __future__ import annotations
+
+from retrace.causes import Cause
+from retrace.model import Change, Component, Fix
+from retrace.reason.evidence import innermost, listed, paths
+from retrace.reason.program import Comparison, numbers
+from retrace.reason.values import is_number
+
+
+def pass_state(
+    cause: Cause, name: str, changes: tuple[Change, ...], program: Comparison | None
+) -> Fix | None:
+    """What to do about hidden state that can be named; None where none was seen to change."""
+    cells = innermost(paths(changes, Component.CLOSURE))
+    if cause is not Cause.JAXPR_CHANGED or not cells:
+        return None
+    # What steers a Python `if` or `for` cannot be traced.
+    traced = program is not None and program.kind == "constants-only"
+    kind = "an argument" if traced else "a static argument"
+    if len(cells) > 1:
+        kind = f"{kind.partition(' ')[2]}s"
+    return Fix("pass-state", f"pass {listed(cells)} to `{name}` as {kind}.")
+
+
+def telling(
+    reads: tuple[Change, ...], program: Comparison | None
+) -> tuple[tuple[Change, ...], tuple[Change, ...]]:
+    """Changes outside a function: those that are a changed constant of its program, and the rest.
+
+    A counter of its own traces changes as well, and is no constant of the program.
+    """
+    if program is None or not reads or program.difference is None:
+        return (), reads
+    sure = tuple([change for change in reads if numbers(change) in program.constants])
+    return sure, tuple([c for c in reads if c not in sure])
+
+
+def suspects(others: tuple[Change, ...], program: Comparison | None) -> tuple[Change, ...]:
+    """Those that may be why, of what changed outside a function and is in no constant of it.
+
+    Where a constant alone is another one, no other number is why.
+    """
+    # To ask for the kind is to compare the programs.
+    if not others or program is None or program.kind != "constants-only":
+        return others
+    return tuple([change for change in others if not is_number(change)])
