@@ -18,6 +18,7 @@ _LEAD = 20
 _WHOLE = 40
 """Characters of both sides of a value that is shown whole, though it has fields."""
 _MOST_FIELDS = 3
+_ARRAY = re.compile(r"\w+(?:<\w+>)?\[[\d,]*\]")
 _PLAIN_WORD = re.compile(r"(?!(?:True|False|None|nan|inf)$)[A-Za-z_][^\s,:]*|<.*>")
 
 
@@ -65,6 +66,8 @@ def value(old: Value | None, new: Value | None, absent: str = "absent") -> str:
         sides = (absent if side is None else short(side.text) for side in (old, new))
         return " -> ".join(sides)
     type_ = type_name(new.type)
+    if old.text == new.text and _is_untold_array(new):
+        return f"another {new.text} array; its content was not looked at"
     if same_content(old, new):
         if old.token is None or new.token is None:
             return f"looks the same; whether this {type_} equals the earlier one cannot be told"
@@ -82,6 +85,11 @@ def value(old: Value | None, new: Value | None, absent: str = "absent") -> str:
             return f"{type_name(old.type)} {short(old.text)} -> {type_} {short(new.text)}"
         return f"another {type_}, printed alike: {short(new.text)}"
     return " -> ".join(_shortened(old.text, new.text))
+
+
+def _is_untold_array(value: Value) -> bool:
+    # Of an array of numpy the content is in the data.
+    return _ARRAY.fullmatch(value.text) is not None and not isinstance(value.data, dict)
 
 
 def fields(found: tuple[Difference, ...]) -> str:

@@ -121,7 +121,9 @@ def _alike(a: JSON, b: JSON) -> bool:
 def _walk(a: JSON, b: JSON, place: Place) -> list[_Found]:
     """The differences of two values, place by place."""
     before, after = _parts(a), _parts(b)
-    if not _alike(a, b) or (type(a) is list and len(before) != len(after)):
+    # Names may come and go by themselves; without an alignment, items move all together.
+    moved = len(before) != len(after) and 0 in {*before, *after}
+    if moved or not _alike(a, b):
         return [] if _equal(a, b) else [_Found(place, "changed", a, b)]
     found: list[_Found] = []
     for name in dict.fromkeys((*before, *after)):

@@ -11,8 +11,8 @@ from retrace.present.view import View
 from retrace.present.words import clean, count, did, listed, name, operation, place, turned
 
 PATTERNS = {
-    "compiles-twice": "compiles twice: weak on the first call, strong ever after, as where the "
-    "result came back as the argument",
+    "compiles-twice": "compiles twice: once for weak, once for strong, as where the result comes "
+    "back as the argument",
     "placed-later": "placed later: JAX chose the place on the first call, the program ever after",
     "equal-but-not-the-same": "equal, but not the same: a new object that holds what the "
     "old one held",

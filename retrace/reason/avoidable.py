@@ -21,12 +21,14 @@ _ALWAYS = frozenset(
     }
 )
 """Causes whose fix applies wherever they occur."""
-_SHARED = ("identical", "constants-only")
-"""Programs of which one would do for both."""
 
 
 def avoidable(
-    cause: Cause, miss: Miss, changes: tuple[Change, ...], program: Comparison | None
+    cause: Cause,
+    miss: Miss,
+    nearest: Miss | None,
+    changes: tuple[Change, ...],
+    program: Comparison | None,
 ) -> Avoidable:
     """Whether the fix of the cause was seen to work and applies to this miss."""
     if cause is Cause.FIRST_TRACE:
@@ -37,12 +39,13 @@ def avoidable(
         return "maybe"
     if cause is Cause.CONTROL_FLOW_RECREATED:
         # Jitted around, a loop of another length or another body is another program as well.
-        return "yes" if program is None or program.kind in (None, *_SHARED) else "maybe"
+        shared = program is None or program.kind is None or _takes_numbers(changes, program)
+        return "yes" if shared else "maybe"
     if cause is Cause.CALL_SIGNATURE_CHANGED:
         # Of `*rest` and `**options`, more or fewer arguments may be meant.
         own = [change for change in changes if change.component is Component.SIGNATURE]
         meant = any("[" in (change.path or "") for change in own)
-        return "maybe" if meant or stands_for_none(miss, changes) else "yes"
+        return "maybe" if meant or _is_more(changes) or stands_for_none(miss, changes) else "yes"
     if cause in _ALWAYS:
         return "yes"
     if cause is Cause.SOURCE_CHANGED:
@@ -56,9 +59,9 @@ def avoidable(
         if any(change.component in differing for change in changes):
             return "maybe"
         # With nothing else changed, another program comes from a global that it reads.
-        return "yes" if program is None or program.kind in (None, "identical") else "maybe"
+        return "yes" if program is None else "maybe"
     if cause is Cause.SHAPE_CHANGED:
-        return "yes" if partial_batch(changes) else "maybe"
+        return "yes" if partial_batch(miss, nearest, changes) else "maybe"
     if cause in (Cause.STATIC_ARGUMENT_CHANGED, Cause.TREE_STRUCTURE_CHANGED):
         own = [c for c in rules.in_key(changes) if c.component is not Component.SIGNATURE]
         return "yes" if own and all(map(looks_equal, own)) else "maybe"
@@ -84,8 +87,27 @@ def of_library(cause: Cause, miss: Miss) -> bool:
     return miss.function.in_library and cause in rules.OF_FUNCTION
 
 
-def partial_batch(changes: tuple[Change, ...]) -> bool:
-    """Whether nothing but one leading axis became shorter: the rest of a data set."""
+def _takes_numbers(changes: tuple[Change, ...], program: Comparison) -> bool:
+    """Whether all that changed in the program is a number that the body holds."""
+    held = [change for change in changes if change.component is Component.CLOSURE]
+    return program.kind == "constants-only" and values.are_constants(held, program)
+
+
+def _is_more(changes: tuple[Change, ...]) -> bool:
+    """Whether a call that is written otherwise has other arrays as well."""
+    passing = (Component.SIGNATURE, Component.STATIC, Component.TREE)
+    return any(change.component not in passing for change in rules.in_key(changes))
+
+
+def partial_batch(miss: Miss, nearest: Miss | None, changes: tuple[Change, ...]) -> bool:
+    """Whether on one line nothing but a leading axis became shorter: the rest of a data set."""
+    lines = [
+        (one.call_site.file, one.call_site.line)
+        for one in (miss, nearest)
+        if one is not None and one.call_site is not None
+    ]
+    if len(set(lines)) > 1:
+        return False
     size: tuple[int, int] | None = None
     for change in changes:
         if change.component is not Component.SHAPE:

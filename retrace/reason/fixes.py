@@ -57,8 +57,9 @@ def _again(evidence: Evidence) -> Fix:
         Kind.PARTIAL: f"`{function.name}` itself",
         Kind.TRANSFORM: f"the transformed `{function.name}`",
     }.get(function.kind, f"`{function.name}`")
-    if nearest is not None and rules.wrapped_again(nearest.function, function):
-        what = f"the {'transformed' if function.wrappers else 'wrapped'} `{function.name}`"
+    is_plain_function = function.kind in (Kind.DEF, Kind.LAMBDA)
+    if is_plain_function and nearest and rules.wrapped_again(nearest.function, function):
+        what = f"the wrapped `{function.name}`"
     held = _Held(changes)
     if held.objects:
         text = f"keep one jitted `{function.name}` for each {listed(held.objects)}, and call that"
@@ -206,7 +207,7 @@ def _shape(evidence: Evidence) -> Fix:
     if [change for change in changes if change.component is dtype and "key<" in change.detail]:
         text = f"make {name} in one way at every call, best by `jax.random.key`."
         return Fix("one-key-type", text)
-    if partial_batch(changes):
+    if partial_batch(evidence.miss, evidence.nearest, changes):
         text = (
             "drop or pad the last batch (drop_remainder=True), or round axis 0 up to a few sizes."
         )
@@ -238,11 +239,20 @@ def _weak(evidence: Evidence) -> Fix | None:
     if not types:
         return None
     name = listed([change.path for change in own])
-    array = f"jnp.asarray(value, {f'jnp.{types[0]}' if len(types) == 1 else 'dtype'})"
+    dtype = f"jnp.{_narrowest(evidence.miss, types[0])}" if len(types) == 1 else "dtype"
+    array = f"jnp.asarray(value, {dtype})"
     if own[0].old:
         text = f"pass {name} as `{array}` from the first call on, not as a Python number."
         return Fix("cast-carry", text)
     return Fix("cast-argument", f"pass {name} as `{array}`, never as a Python number.")
+
+
+def _narrowest(miss: Miss, dtype: str) -> str:
+    """The dtype that keeps results as they are: a weak number takes that of what it meets."""
+    kind = dtype.rstrip("0123456789")
+    kinds = {"float": ("float16", "bfloat16"), "int": ("int8", "int16", "uint8", "uint16")}
+    found = [leaf.dtype for leaf in miss.key.leaves if leaf.dtype in kinds.get(kind, ())]
+    return found[0] if found else dtype
 
 
 def _sharding(evidence: Evidence) -> Fix:
@@ -287,11 +297,13 @@ def _eager(evidence: Evidence) -> Fix | None:
     if evidence.nearest is None:
         return None
     text = "put the operations of this line into one jitted function"
-    # Jitted, what has another shape at each call would miss at each call.
+    # Jitted, what has another shape at each call would miss at each call. Whether the line
+    # runs other operations, or the same ones on other shapes, cannot be told.
     if any(_grows(change) for change in evidence.changes):
         return Fix("jit-block", f"{text}, and pad what grows to one shape, with NumPy.")
-    if any(map(_is_shape, evidence.changes)):
-        return Fix("shape-in-numpy", "make what has another shape at each call with NumPy.")
+    shapes = (Component.SHAPE, Component.TREE, Component.SIGNATURE)
+    if any(change.component in shapes or _is_shape(change) for change in evidence.changes):
+        text += "; what has another shape at each call, pad to one, or make with NumPy"
     return Fix("jit-block", f"{text}.")
 
 

@@ -46,7 +46,7 @@ def _tiny_programs(verdicts: Iterable[Verdict]) -> Verdicts:
 
 
 def _compiles_twice(group: Verdicts) -> Verdicts:
-    # Weak on the first call, strong ever after: the program's own result came back.
+    # Weak first, then strong: as where the program's own result comes back.
     return [
         verdict
         for verdict in group
@@ -85,7 +85,7 @@ def _grows_by_one(group: Verdicts) -> Verdicts:
 def _last_partial_batch(group: Verdicts) -> Verdicts:
     shapes = _of_shape(group)
     return (
-        [verdict for verdict in shapes if partial_batch(verdict.changes)]
+        [v for v in shapes if partial_batch(v.miss, v.nearest, v.changes)]
         if len(shapes) < _MANY
         else []
     )

@@ -49,6 +49,15 @@ def in_key(changes: Iterable[Change]) -> tuple[Change, ...]:
     return tuple([change for change in changes if change.component not in NOT_IN_KEY])
 
 
+def others(changes: Iterable[Change], cause: Cause) -> list[Change]:
+    """The changes of the key that have another cause, each of which alone would have missed."""
+    return [
+        change
+        for change in in_key(changes)
+        if _OF_COMPONENT.get(change.component, cause) is not cause and change.path is not None
+    ]
+
+
 def cause_of(changes: Iterable[Change], passed: Passed = frozenset()) -> Cause:
     """The cause among the changes of a key, by precedence; `unknown` where there is none."""
     causes = map(_cause_within(passed), changes)

@@ -19,6 +19,7 @@ from retrace.reason.evidence import (
     paths,
 )
 from retrace.reason.fields import field_changes, held_functions
+from retrace.reason.values import is_amount
 
 _BY_IDENTITY = re.compile(r".*#\d+")
 """The token of an object that is equal to itself alone."""
@@ -68,16 +69,13 @@ def _static_argument(evidence: Evidence, own: list[Change]) -> Fix:
         kind = "a Python int" if "int" in types else "one type"
         return Fix("one-static-type", f"pass {name} as {kind} at every call.")
     shapes = evidence.program is not None and evidence.program.kind == "shapes-only"
-    numbers = [change.path for change in own if is_number(str(part(change.new, "type")))]
-    if shapes or "bool" in types or not all(map(is_number, types)):
-        fields = [field.path for field in field_changes(first)]
-        why = "shapes depend on it" if shapes else "JAX compiles a program for each"
-        return Fix("few-values", f"keep {listed(fields) or name} to a few values: {why}.")
-    an_array, it = ("an array", "it") if len(numbers) < 2 else ("arrays", "them")
-    text = (
-        f"pass {listed(numbers) or name} as {an_array} if no shape depends on {it}; else keep "
-        "to a few values."
-    )
+    found = [change for each in own for change in (field_changes(each) or (each,))]
+    name, it = listed([change.path for change in found]), "it" if len(found) == 1 else "them"
+    if shapes or not all(map(is_amount, found)):
+        why = f"shapes depend on {it}" if shapes else "JAX compiles a program for each"
+        return Fix("few-values", f"keep {name} to a few values: {why}.")
+    an_array = "an array" if len(found) == 1 else "arrays"
+    text = f"pass {name} as {an_array} if no shape depends on {it}; else keep to a few values."
     return Fix("static-to-dynamic", text)
 
 
@@ -89,8 +87,11 @@ def _unused(evidence: Evidence, own: list[Change], where: str) -> Fix | None:
         return None
     found = [change for each in own for change in (field_changes(each) or (each,))]
     types = [{str(part(side, "type")) for side in (c.old, c.new)} for c in found]
-    if any(len(both) > 1 and all(map(is_number, both)) for both in types):
-        return None
+    if any(len(both) > 1 for both in types):
+        if all(map(is_number, set[str]().union(*types))):
+            return None
+        named = listed([change.path for change in found])
+        return Fix("one-static-type", f"pass {named} as one type at every call.")
     it = "it" if len(found) == 1 else "them"
     text = (
         f"leave {listed([change.path for change in found])} out of {where} unless "

@@ -67,7 +67,8 @@ def _as_arguments(
     text = f"pass {named} as {kind} not static{outside}: only {it}."
     if not constants:
         # `math.sqrt` and `int` refuse what is traced, and an `if` does.
-        text = f"{text[:-1]}, which `jnp` must compute then, not `math`, `int` or an `if`."
+        them = "it" if len(amounts) == 1 else "them"
+        text = f"{text[:-1]} (an `if`, `int` or `math` of {them} would need `jnp`)."
     elif rest := listed([value.path for value in values if value not in amounts]):
         text = f"{text[:-1]}; on {rest} no constant depends."
     return Fix("static-to-dynamic", text)
@@ -108,6 +109,11 @@ def _objects(changes: tuple[Change, ...], values: Sequence[Change]) -> list[str 
     own = {change.path for change in changes if change.component in HELD}
     found = [value.path for value in values if value.path not in own]
     return [path for path in own if any(str(one).startswith(str(path)) for one in found)]
+
+
+def are_constants(values: Sequence[Change], program: Comparison) -> bool:
+    """Whether all constants of the program that changed are among these values."""
+    return bool(_constants(values, program))
 
 
 def _constants(values: Sequence[Change], program: Comparison) -> list[Change]:

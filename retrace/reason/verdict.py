@@ -291,11 +291,36 @@ def _advised(cause: Cause, evidence: Evidence, found: tuple[Change, ...]) -> Fix
     miss, program = evidence.miss, evidence.program
     if miss.nested and miss.function.in_library and cause not in rules.OF_FUNCTION:
         return None  # its arguments are the library's; the miss around it has the advice
-    return (
+    advised = (
         advice(cause, found, program)
         or pass_state(cause, miss.function.name, evidence.changes, program)
         or fix(cause, evidence)
     )
+    if advised is None or cause is Cause.EAGER_OP:
+        return advised
+    return _with_others(advised, rules.others(found, cause))
+
+
+def _with_others(advised: Fix, others: list[Change]) -> Fix:
+    """What the advice leaves to be done, so that the call is served."""
+    rest = [
+        change
+        for change in others
+        if f"`{change.path}" not in advised.text and f"`{_argument(change)}`" not in advised.text
+    ]
+    if not rest:
+        return advised
+    said = [
+        f"`{change.path}` ({change.component.value.replace('_', ' ')})" for change in rest[:2]
+    ]
+    if len(rest) > 2:
+        said.append(f"{len(rest) - 2} more")
+    named = " and ".join([", ".join(said[:-1]), said[-1]] if len(said) > 1 else said)
+    return advised._replace(text=f"{advised.text[:-1]}; {named} changed too.")
+
+
+def _argument(change: Change) -> str:
+    return (change.path or "").partition("[")[0].partition(".")[0]
 
 
 def _reads(cause: Cause, miss: Miss, nearest: Miss | None) -> tuple[Change, ...]:
@@ -326,7 +351,7 @@ def _verdict(
         seen = (*found, *(sure or suspects(others, program)))
         told = _Told(
             cause,
-            "no" if first_of_line else avoidable(cause, miss, found, program),
+            "no" if first_of_line else avoidable(cause, miss, nearest, found, program),
             _advised(cause, Evidence(miss, nearest, seen, program), found),
         )
     return Verdict(
