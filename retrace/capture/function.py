@@ -30,6 +30,8 @@ class _Unwrapped:
         self.kind: Kind | None = None
         self.wrappers: list[str] = []
         self.decorators: list[str] = []
+        self.layers: list[FunctionType] = []
+        """The user's wrappers that these made, which may hold something of their own."""
         self.bound: list[tuple[str, Any]] = []
         self.receiver: Any = None
         self.has_receiver = False
@@ -90,7 +92,7 @@ class Functions:
             site=site,
             object=number or 0,
             code=definition.code,
-            closure=tuple(self._closure(base)),
+            closure=tuple(self._closures(base, found.layers)),
             defaults=tuple(self._defaults(base)),
             bound=tuple((name, self.value(value)) for name, value in found.bound),
             wrappers=tuple(found.wrappers),
@@ -165,13 +167,19 @@ class Functions:
             value=snapshot(receiver, token),
         )
 
+    def _closures(
+        self, base: FunctionType, layers: list[FunctionType]
+    ) -> Iterator[tuple[str, Value]]:
+        yield from (own := dict(self._closure(base))).items()
+        for layer in layers:
+            for name, content in _cells(layer):
+                # The wrapped function is what has been looked through.
+                if name not in own and content is not layer.__dict__.get("__wrapped__"):
+                    own[name] = self.value(content)
+                    yield name, own[name]
+
     def _closure(self, base: FunctionType) -> Iterator[tuple[str, Value]]:
-        cells = base.__closure__ or ()
-        for name, cell in zip(base.__code__.co_freevars[:_MOST_CELLS], cells, strict=False):
-            try:
-                content = cell.cell_contents
-            except ValueError:
-                continue
+        for name, content in _cells(base):
             yield name, self.value(content)
 
     def _defaults(self, base: FunctionType) -> Iterator[tuple[str, Value]]:
@@ -209,6 +217,11 @@ def unwrap(function: Any) -> _Unwrapped:
                 found.through(kind, wrapper)
             elif made := _decorator(outer):
                 found.decorators.append(made)
+                if (
+                    type(outer) is FunctionType
+                    and owner(outer.__code__.co_filename) is Owner.USER
+                ):
+                    found.layers.append(outer)
         elif isinstance(current, FunctionType):
             found.base = current
             break
@@ -295,6 +308,16 @@ def _users_argument(partial: functools.partial[Any]) -> Any:
         if base is not None and owner(base.__code__.co_filename) is Owner.USER:
             return content
     return None
+
+
+def _cells(function: FunctionType) -> Iterator[tuple[str, Any]]:
+    """The variables that a function closes over, and what they hold now."""
+    cells = function.__closure__ or ()
+    for name, cell in zip(function.__code__.co_freevars[:_MOST_CELLS], cells, strict=False):
+        try:
+            yield name, cell.cell_contents
+        except ValueError:
+            continue
 
 
 def _contents(function: FunctionType) -> Iterator[Any]:

@@ -75,10 +75,9 @@ def _again(evidence: Evidence) -> Fix:
         return Fix("jit-once-pass-arguments", text)
     if program is not None and program.captures_others and not held.arrays:
         # What it captured of the first call would stay in the program for ever.
-        text = (
-            f"jit {what} once, outside the loop, and pass the arrays that it reads as arguments."
-        )
-        return Fix("jit-once-pass-arguments", text)
+        also = f"{listed(held.numbers)} and " if held.numbers else ""
+        text = f"jit {what} once, outside the loop, and pass {also}the arrays that it reads"
+        return Fix("jit-once-pass-arguments", f"{text} as arguments.")
     if held.arrays or held.plain or held.numbers:
         traced = _is_traced(program)
         passed = [*held.arrays, *(held.numbers if traced else ())]
@@ -100,10 +99,15 @@ class _Held:
     """What a function made again holds or reads that changed, by how it can be passed."""
 
     def __init__(self, changes: tuple[Change, ...]) -> None:
+        told = paths(changes, Component.CLOSURE)
         parts = [
             part
             for change in changes
             if change.component in (Component.CLOSURE, Component.DEFAULTS) and change.path
+            # What of it the code reads is told by itself.
+            if not any(
+                str(other).startswith((f"{change.path}.", f"{change.path}[")) for other in told
+            )
             for part in (field_changes(change) or (change,))
         ]
         names = innermost(list(dict.fromkeys(str(part.path) for part in parts)))
@@ -111,7 +115,9 @@ class _Held:
         self.arrays = [name for name, part in kept.items() if is_arrays(part)]
         self.numbers = [name for name, part in kept.items() if is_amount(part)]
         self.plain = [
-            name for name, part in kept.items() if is_plain(part) and name not in self.numbers
+            name
+            for name, part in kept.items()
+            if is_plain(part) and name not in (*self.arrays, *self.numbers)
         ]
         self.found = bool(kept)
         known = {*self.arrays, *self.numbers, *self.plain}

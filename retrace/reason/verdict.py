@@ -303,10 +303,12 @@ def _advised(cause: Cause, evidence: Evidence, found: tuple[Change, ...]) -> Fix
 
 def _with_others(advised: Fix, others: list[Change]) -> Fix:
     """What the advice leaves to be done, so that the call is served."""
+    of_values = (Component.TREE, Component.STATIC)
     rest = [
         change
         for change in others
-        if f"`{change.path}" not in advised.text and f"`{_argument(change)}`" not in advised.text
+        if change.component not in of_values
+        or not any(f"`{name}`" in advised.text for name in (change.path, _argument(change)))
     ]
     if not rest:
         return advised
