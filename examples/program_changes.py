@@ -25,9 +25,9 @@ def step(x, depth=3, rate=0.1, normalize=True):
 
 def main():
     batch = jnp.ones((32, 8))
-    step(batch, depth=3, rate=0.1, normalize=True)
-    # shapes-only: padding the last batch would share the program.
-    step(batch[:17], depth=3, rate=0.1, normalize=True)
+    for rows in (32, 17):
+        # shapes-only, the second time: padding the last batch would share the program.
+        step(batch[:rows], depth=3, rate=0.1, normalize=True)
     # constants-only: the rate could be an argument that is not static.
     step(batch, depth=3, rate=0.2, normalize=True)
     # repeated: the loop is unrolled; `jax.lax.fori_loop` would keep it one block.

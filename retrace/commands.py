@@ -68,6 +68,8 @@ def _texts(view: View, verdicts: list[Verdict], *, nested: bool) -> list[str]:
             continue
         if program.hash not in found and listings.get(program.listing) is not None:
             found[program.hash] = program.listing
+    if not verdicts:
+        raise UnreadableError("there was no miss, and so no program to count")
     if not found:
         raise UnreadableError("no text of a program was recorded: record again with this retrace")
     return list(found.values())

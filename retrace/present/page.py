@@ -313,7 +313,7 @@ def _first(view: View, groups: Sequence[Group]) -> Iterator[str]:
         (
             seconds(group.seconds),
             f"{name(group.shown.miss.function)}, {where(view, group)}",
-            f"and {count(group.sums.folded, 'inner one')}" if group.sums.folded else "",
+            f"with {count(group.sums.folded, 'trace')} inside" if group.sums.folded else "",
         )
         for group in groups
     ]

@@ -150,8 +150,11 @@ def _folds(view: View, verdict: Verdict, root: Miss) -> bool:
     # What follows from a loud root is not told twice; a quiet root hides nothing loud.
     if verdict.cause is Cause.EAGER_OP:
         return False
+    # Of a library's own functions inside a program nothing is the user's to change.
     return (
-        verdict.cause is Cause.FIRST_TRACE or view.by_id[root.id].cause is not Cause.FIRST_TRACE
+        verdict.cause is Cause.FIRST_TRACE
+        or view.by_id[root.id].cause is not Cause.FIRST_TRACE
+        or verdict.miss.function.in_library
     )
 
 

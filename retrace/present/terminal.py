@@ -164,11 +164,11 @@ def _first(groups: list[Group], view: View, width: int, paint: Paint) -> Iterato
     number = sum(group.count for group in groups)
     functions = count(len(groups), "function")
     inner = sum(group.sums.folded for group in groups)
-    nested = f" and {count(inner, 'inner one')}" if inner else ""
+    nested = f", with {count(inner, 'trace')} inside" if inner else ""
     spent = sum(group.seconds for group in groups)
     again = f" in {count(number, 'program')}" if number > len(groups) else ""
     named = listed(firsts(view, groups), 4)
-    said = f"{functions}{nested} ran for the first time{again}, {seconds(spent)}: {named}"
+    said = f"{functions} ran for the first time{again}{nested}, {seconds(spent)}: {named}"
     yield ""
     for text in wrapped(said, width, 2):
         yield paint(text, "dim")

@@ -33,10 +33,11 @@ def avoidable(
     """Whether the fix of the cause was seen to work and applies to this miss."""
     if cause is Cause.FIRST_TRACE:
         return "no"
-    if program is not None and program.is_wasted:
-        return "yes"
-    if of_library(cause, miss):
+    wasted = program is not None and program.is_wasted
+    if of_library(cause, miss) and (miss.nested or not wasted):
         return "maybe"
+    if wasted:
+        return "yes"
     if cause is Cause.CONTROL_FLOW_RECREATED:
         # Jitted around, a loop of another length or another body is another program as well.
         shared = program is None or program.kind is None or _takes_numbers(changes, program)
