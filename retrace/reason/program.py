@@ -44,7 +44,7 @@ class Comparison:
         if self.captures_others:
             return False
         # What a callback into Python holds is in no program.
-        return not (self._holds_other_values and self._calls_back)
+        return not (self._holds_other_values and self.calls_back)
 
     @property
     def captures_others(self) -> bool:
@@ -59,7 +59,8 @@ class Comparison:
         return any(change.component in HELD for change in self._changes)
 
     @cached_property
-    def _calls_back(self) -> bool:
+    def calls_back(self) -> bool:
+        """Whether it runs Python, which may hold what no program shows."""
         found = self.listings()
         waiting, seen = [] if found is None else [found[1]], set[str]()
         while waiting:
@@ -83,7 +84,7 @@ class Comparison:
         if old is None or new is None:
             return None
         if old.hash == new.hash:
-            if self._calls_back:
+            if self.calls_back:
                 return None
             # Captured arrays were not fetched: made again, or other ones?
             return "constants-only" if self._holds_other_values else None

@@ -71,7 +71,8 @@ def _static_argument(evidence: Evidence, own: list[Change]) -> Fix:
     shapes = evidence.program is not None and evidence.program.kind == "shapes-only"
     found = [change for each in own for change in (field_changes(each) or (each,))]
     name, it = listed([change.path for change in found]), "it" if len(found) == 1 else "them"
-    if shapes or not all(map(is_amount, found)):
+    calls_back = evidence.program is not None and evidence.program.calls_back
+    if shapes or calls_back or not all(map(is_amount, found)):
         why = f"shapes depend on {it}" if shapes else "JAX compiles a program for each"
         return Fix("few-values", f"keep {name} to a few values: {why}.")
     an_array = "an array" if len(found) == 1 else "arrays"

@@ -1,0 +1,227 @@
+"""Advice that can be followed: what retrace says to do about the last miss of a program."""
+
+# JAX's own annotations are partial.
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownLambdaType=false, reportUnknownVariableType=false
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from retrace.model import Verdict
+from tests.recording.conftest import JudgeAll
+
+ones = np.ones(4, np.float32)
+Last = Callable[[Callable[[], object]], tuple[str, str]]
+
+
+@pytest.fixture
+def last(judge_all: JudgeAll) -> Last:
+    """Run a program under recording: the advice on its last miss, and if it was avoidable."""
+
+    def run(program: Callable[[], object]) -> tuple[str, str]:
+        found: Verdict = judge_all(program)[1][-1]
+        assert found.nearest is not None
+        return "" if found.fix is None else found.fix.text, found.avoidable
+
+    return run
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    rate: float = 0.1
+    depth: int = 2
+    train: bool = True
+    sizes: tuple[int, ...] = ()
+    act: Any = None
+
+
+class Opaque:
+    """Equal to itself alone."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+
+
+def configured(step: Callable[..., Any], *configs: Any) -> Callable[[], object]:
+    jitted = jax.jit(step, static_argnums=1)
+    return lambda: [jitted(ones, config) for config in configs]
+
+
+def test_a_number_in_a_config_is_passed_outside_of_it(last: Last) -> None:
+    text, avoidable = last(configured(lambda x, c: x * c.rate, Config(0.1), Config(0.2)))
+    said = "pass `c.rate` as an argument that is not static, outside of `c`: only a constant"
+    assert (text, avoidable) == (f"{said} depends on it.", "yes")
+
+
+def test_what_python_computed_may_need_jnp(last: Last) -> None:
+    text, _ = last(configured(lambda x, c: x * c.rate**2, Config(0.1), Config(0.2)))
+    assert text.endswith("(an `if`, `int` or `math` of it would need `jnp`).")
+
+
+def test_a_loop_is_not_blamed_on_the_constant_beside_it(last: Last) -> None:
+    def step(x: Any, c: Config) -> Any:
+        for _ in range(c.depth):
+            x = jnp.sin(x) * c.rate
+        return x
+
+    text, _ = last(configured(step, Config(0.1, 2), Config(0.2, 4)))
+    assert text.startswith("a Python loop over `c.depth` is unrolled")
+
+
+def test_a_switch_is_no_argument_though_it_chose_but_a_constant(last: Last) -> None:
+    def step(x: Any, c: Config) -> Any:
+        return x * (2.0 if c.train else 3.0)
+
+    text, avoidable = last(configured(step, Config(), Config(train=False)))
+    assert (text.partition(":")[0], avoidable) == ("keep `c.train` to a few values", "maybe")
+
+
+def test_shapes_that_depend_on_a_value_are_said(last: Last) -> None:
+    text, _ = last(
+        configured(lambda x, c: jnp.ones(c.sizes) * x[0], Config(sizes=(2,)), Config(sizes=(5,)))
+    )
+    assert text == "keep `c.sizes[0]` to a few values: shapes depend on it."
+
+
+def test_equal_programs_do_not_prove_that_a_value_is_unread(last: Last) -> None:
+    def step(x: Any, c: Config) -> Any:
+        return jnp.sin(x) if c.depth < 10 else x
+
+    text, avoidable = last(configured(step, Config(depth=2), Config(depth=3)))
+    assert text.startswith("leave `c.depth` out of the static arguments unless `step` reads it")
+    assert avoidable == "yes"
+
+
+def test_a_class_that_compares_by_identity_needs_an_equality_too(last: Last) -> None:
+    text, _ = last(configured(lambda x, c: x + 1, Opaque("a"), Opaque("b")))
+    assert "leave `c.folder` out" in text
+    assert text.endswith("an `__eq__` and a `__hash__` by value.")
+
+
+def test_a_lambda_in_a_config_is_named(last: Last) -> None:
+    configs = (Config(act=lambda x: x) for _ in range(2))
+    text, _ = last(configured(lambda x, c: c.act(x) + 1, *configs))
+    assert "`c.act`" in text and "frozen dataclass" not in text
+
+
+def test_a_config_that_was_cut_is_not_said_to_look_the_same(judge_all: JudgeAll) -> None:
+    sizes = tuple(range(1000))
+    configs = Config(0.1, sizes=sizes), Config(0.1, sizes=(*sizes[:-1], 7))
+    found = judge_all(configured(lambda x, c: x + c.sizes[-1], *configs))[1][-1]
+    assert found.changes[0].detail.endswith("alike as far as it was recorded")
+    assert (found.pattern, found.avoidable) == (None, "maybe")
+
+
+def test_of_two_functions_neither_is_made_again(last: Last) -> None:
+    text, avoidable = last(configured(lambda x, f: f(x), jnp.sin, jnp.cos))
+    assert text.startswith("keep `f` to a few functions, each made once")
+    assert avoidable == "maybe"
+
+
+def test_what_a_callback_holds_is_in_no_program(last: Last) -> None:
+    def step(x: Any, c: Config) -> Any:
+        shape = jax.ShapeDtypeStruct((4,), np.float32)
+        return jax.pure_callback(lambda y: y * np.float32(c.rate), shape, x)
+
+    text, avoidable = last(configured(step, Config(0.1), Config(0.2)))
+    assert (text.partition(":")[0], avoidable) == ("keep `c.rate` to a few values", "maybe")
+
+
+class Optimizer(NamedTuple):
+    update: Any
+
+
+def made(optimizer: Optimizer, parameters: tuple[Any, ...]) -> Any:
+    @jax.jit
+    def step(x: Any) -> Any:
+        return optimizer.update(x * parameters[0])
+
+    return step
+
+
+def test_objects_are_kept(last: Last) -> None:
+    mine = (jnp.ones(4),)
+    text, _ = last(lambda: [made(Optimizer(f), mine)(ones) for f in (jnp.sin, jnp.cos)])
+    assert text == "keep one jitted `step` for each `optimizer.update`, and call that."
+
+
+def test_arrays_are_passed(last: Last) -> None:
+    mine = Optimizer(jnp.sin)
+    text, _ = last(lambda: [made(mine, (jnp.ones(4) * n,))(ones) for n in (1, 2)])
+    assert text == "jit `step` once, outside the loop, and pass `parameters` as an argument."
+
+
+def test_arrays_that_a_function_reads_are_not_left_in_it(last: Last) -> None:
+    def program() -> None:
+        for number in range(2):
+            batch = {"x": jnp.arange(4.0) + number}
+            jax.jit(lambda x: x * batch["x"])(ones)
+
+    text, avoidable = last(program)
+    assert "pass `batch`" in text and text.endswith("as an argument.")
+    assert avoidable == "maybe"
+
+
+class Policy(NamedTuple):
+    weights: Any
+
+    def act(self, x: Any) -> Any:
+        return x * self.weights
+
+
+def test_a_method_of_another_tuple_is_not_one_to_keep(last: Last) -> None:
+    text, avoidable = last(lambda: [jax.jit(Policy(ones * n).act)(ones) for n in (1, 2)])
+    assert "pass to `act` as arguments what differs between them" in text
+    assert avoidable == "maybe"
+
+
+def test_what_a_decorator_was_given_is_told(last: Last) -> None:
+    def along(axis: int) -> Any:
+        def decorate(function: Any) -> Any:
+            @functools.wraps(function)
+            def wrapper(x: Any) -> Any:
+                return function(x) + x.sum(axis)
+
+            return wrapper
+
+        return decorate
+
+    def energy(x: Any) -> Any:
+        return x**2
+
+    square = np.ones((3, 3), np.float32)
+    text, _ = last(lambda: [jax.jit(along(axis)(energy))(square) for axis in (0, 1)])
+    assert text.startswith("jit the wrapped `energy` once, outside the loop, and pass `axis` as")
+
+
+def test_a_weak_number_takes_the_dtype_of_what_it_meets(last: Last) -> None:
+    step = jax.jit(lambda x, scale: x * scale)
+    half = jnp.ones(4, jnp.bfloat16)
+    text, _ = last(lambda: [step(half, scale) for scale in (jnp.float32(2), 2.0)])
+    assert "jnp.asarray(value, jnp.bfloat16)" in text
+
+
+def test_all_that_changed_is_to_be_mended(last: Last) -> None:
+    step = jax.jit(lambda batch, scale: batch["x"] * scale)
+    one, other = {"x": ones, "y": None}, {"x": ones, "y": ones}
+    text, _ = last(lambda: [step(one, 2.0), step(other, np.float32(2))])
+    assert text.endswith("; `scale` (weak type) changed too.")
+
+
+def test_a_loop_of_another_length_is_another_program(last: Last) -> None:
+    def run(lengths: tuple[int, ...]) -> None:
+        for length in lengths:
+            jax.lax.scan(lambda c, x: (c + x, None), 0.0, np.ones(3), length=None)
+            jax.lax.cond(True, lambda x: x[:length], lambda x: x[-length:], ones)
+
+    _, avoidable = last(lambda: run((2, 3)))
+    assert avoidable == "maybe"
