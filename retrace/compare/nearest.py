@@ -14,7 +14,19 @@ from retrace.compare.columns import Column, least
 from retrace.compare.equality import identity, placement
 from retrace.compare.keys import NOT_IN_KEY
 from retrace.compare.tree import Arguments, field_path, walk
-from retrace.model import Change, Component, Key, Kind, Leaf, Miss, Node, Passing, Stage, Value
+from retrace.model import (
+    Change,
+    Component,
+    Function,
+    Key,
+    Kind,
+    Leaf,
+    Miss,
+    Node,
+    Passing,
+    Stage,
+    Value,
+)
 
 Place: TypeAlias = tuple[Component, str]
 Skeleton: TypeAlias = tuple[tuple[tuple[str, str, tuple[str, ...]], ...], tuple[str, ...]]
@@ -136,6 +148,8 @@ class _Group:
         self._orders: list[int] = []
         self._objects: dict[int, int] = {}
         self._codes: dict[str | None, int] = {}
+        self._holding: dict[int, int] = {}
+        """The latest row by what its function holds."""
         self._compared: tuple[Miss, dict[Place, Hashable]] | None = None
         self._lowered = 0
         self._nested = 0
@@ -153,6 +167,8 @@ class _Group:
         function = miss.function
         self._objects[function.object] = self._objects.get(function.object, 0) | bit
         self._codes[function.code] = self._codes.get(function.code, 0) | bit
+        if holds := _holds(function):
+            self._holding[holds] = row
         if was_lowered(miss):
             self._lowered |= bit
         if miss.nested:
@@ -235,6 +251,10 @@ class _Group:
         if not same and function.kind is Kind.LAMBDA:
             # Lambdas of one notebook share a site: one with other code is another lambda.
             alike = among & self._codes.get(function.code, 0)
+        latest = self._misses[(alike or among).bit_length() - 1].function
+        if not same and (holds := _holds(function)) and latest.code == function.code:
+            # What it holds is no part of the key, but of what differs.
+            alike = among & (1 << self._holding[holds] if holds in self._holding else 0) or alike
         row = (same or alike or among).bit_length() - 1
         tree += parts
         rank = (-tree, -other, bool(same), bool(same or alike), self._orders[row])
@@ -269,6 +289,12 @@ class _Group:
             first.config,
         ):
             yield from _different(self._names, dict(_named_places(key)))
+
+
+def _holds(function: Function) -> int:
+    """What stands for all that a function closes over, binds and defaults to; 0 for nothing."""
+    named = (*function.closure, *function.bound, *function.defaults)
+    return hash(tuple([(name, identity(value)) for name, value in named])) if named else 0
 
 
 _OF_LEAVES = frozenset(

@@ -489,3 +489,16 @@ def test_devices_that_take_turns_each_have_a_program() -> None:
     placed, moved = (call(on(device), *COMPILED) for device in ("cpu:0", "cpu:1"))
     said = [v.fix.code for v in verdicts(first, placed, moved) if v.fix is not None]
     assert said == ["place-first", "one-sharding"]
+
+
+def test_of_equal_keys_the_one_of_a_function_that_holds_the_same_is_nearest() -> None:
+    def made(number: int, rate: str, **fields: Any) -> Miss:
+        return call(function=function(number, closure=(("rate", value(rate)),), **fields))
+
+    found = verdicts(made(1, "0.1"), made(2, "0.2"), made(3, "0.1"), made(4, "0.3"))
+    nearest = [None if v.nearest is None else v.nearest.number for v in found]
+    assert nearest == [None, 0, 0, 2]
+    assert [c.path for c in found[2].changes] == [None]
+    # An edit comes first: that it was undone by another one is what happened.
+    edited = verdicts(made(1, "0.1"), made(2, "0.2", code="edited"), made(3, "0.1"))
+    assert [v.cause.value for v in edited][1:] == ["source-changed", "source-changed"]
