@@ -63,6 +63,9 @@ def _again(evidence: Evidence) -> Fix:
     held = _Held(changes)
     if held.objects:
         text = f"keep one jitted `{function.name}` for each {listed(held.objects)}, and call that"
+        if held.alike == held.objects:
+            text = f"make {listed(held.objects)} once, jit one `{function.name}` over that, and"
+            text = f"{text} call it"
         if held.arrays:
             text += f"; pass {listed(held.arrays)} as {_arguments(held.arrays)}"
         return Fix("jit-once", f"{text}.")
@@ -121,6 +124,7 @@ class _Held:
         ]
         self.found = bool(kept)
         known = {*self.arrays, *self.numbers, *self.plain}
+        self.alike = [name for name, part in kept.items() if "looks the same" in part.detail]
         # A function that looks the same is made again by what makes this one again.
         self.objects = [
             name
