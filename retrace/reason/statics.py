@@ -87,7 +87,11 @@ def _unused(evidence: Evidence, own: list[Change], where: str) -> Fix | None:
     if any(is_function(change) or looks_equal(change) for change in own):
         return None
     found = [change for each in own for change in (field_changes(each) or (each,))]
-    types = [{str(part(side, "type")) for side in (c.old, c.new)} for c in found]
+    # What was left out, or None, is no other type of the same.
+    types = [
+        {str(part(side, "type")) for side in (c.old, c.new) if side is not None} - {"NoneType"}
+        for c in found
+    ]
     if any(len(both) > 1 for both in types):
         if all(map(is_number, set[str]().union(*types))):
             return None

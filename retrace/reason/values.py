@@ -108,7 +108,11 @@ def _objects(changes: tuple[Change, ...], values: Sequence[Change]) -> list[str 
     """The objects that hold what is to be passed by itself."""
     own = {change.path for change in changes if change.component in HELD}
     found = [value.path for value in values if value.path not in own]
-    return [path for path in own if any(str(one).startswith(str(path)) for one in found)]
+    return [
+        path
+        for path in own
+        if any(str(one).startswith((f"{path}.", f"{path}[")) for one in found)
+    ]
 
 
 def are_constants(values: Sequence[Change], program: Comparison) -> bool:

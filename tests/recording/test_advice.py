@@ -101,6 +101,11 @@ def test_equal_programs_do_not_prove_that_a_value_is_unread(last: Last) -> None:
     assert avoidable == "yes"
 
 
+def test_none_is_no_other_type_of_a_value(last: Last) -> None:
+    text, _ = last(configured(lambda x, c: x + 1, Config(act=None), Config(act="relu")))
+    assert text.startswith("leave `c.act` out of the static arguments")
+
+
 def test_a_class_that_compares_by_identity_needs_an_equality_too(last: Last) -> None:
     text, _ = last(configured(lambda x, c: x + 1, Opaque("a"), Opaque("b")))
     assert "leave `c.folder` out" in text
