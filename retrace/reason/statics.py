@@ -90,12 +90,12 @@ def _unused(evidence: Evidence, own: list[Change], where: str) -> Fix | None:
     # What was left out, or None, is no other type of the same.
     types = [
         {str(part(side, "type")) for side in (c.old, c.new) if side is not None} - {"NoneType"}
-        for c in found
+        for c in own
     ]
     if any(len(both) > 1 for both in types):
         if all(map(is_number, set[str]().union(*types))):
             return None
-        named = listed([change.path for change in found])
+        named = listed([change.path for change in own])
         return Fix("one-static-type", f"pass {named} as one type at every call.")
     it = "it" if len(found) == 1 else "them"
     text = (

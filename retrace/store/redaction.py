@@ -272,7 +272,10 @@ class Redaction:
         text = value.text
         # Neither says more than the type, or than that it equals nothing.
         if value.type != "NoneType" and text != "nan":
-            text = f"<redacted {self._hash(4, 'text', site, name, text, repr(value.data))}>"
+            # Two that were cut may look the same: that they are is not to be read off the hash.
+            is_cut = value.data is None and not value.exact and not text.startswith("<redacted ")
+            content = value.token if is_cut else repr(value.data)
+            text = f"<redacted {self._hash(4, 'text', site, name, text, str(content))}>"
         return Value(value.type, text, self._token(site, name, value.token), value.exact)
 
     def _values(

@@ -86,3 +86,15 @@ def test_types_times_and_places_of_arrays_stay() -> None:
     leaf = Leaf("x", (3,), "bfloat16", True, "GSPMDSharding(replicated)", True, "pinned_host")
     key = Redaction([]).key(Key((leaf,)), "t.py:1 f")
     assert key.leaves == (leaf,)
+
+
+def test_values_that_were_cut_are_not_told_as_equal() -> None:
+    def texts(*values: Value) -> set[str]:
+        function = Function("f", "f", "f", Kind.DEF, "t.py", 1, "t.py:1 f", 1)
+        redaction = Redaction([])
+        told = [redaction.function(function._replace(closure=(("c", v),))) for v in values]
+        return {value.text for each in told for _, value in each.closure}
+
+    cut, whole = Value("C", "C(1, ...", "=1", False), Value("C", "C(1)", "#1", False, {"n": 1})
+    assert len(texts(cut, cut._replace(token="=2"))) == 2
+    assert len(texts(whole, whole._replace(token="#2"))) == 1
