@@ -49,8 +49,11 @@ def in_key(changes: Iterable[Change]) -> tuple[Change, ...]:
     return tuple([change for change in changes if change.component not in NOT_IN_KEY])
 
 
-def others(changes: Iterable[Change], cause: Cause) -> list[Change]:
+def others(changes: tuple[Change, ...], cause: Cause) -> list[Change]:
     """The changes of the key that have another cause, each of which alone would have missed."""
+    components = {change.component for change in changes} - NOT_IN_KEY
+    if len(components) < 2:  # as of nearly every miss
+        return []
     return [
         change
         for change in in_key(changes)
