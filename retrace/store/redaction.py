@@ -31,9 +31,9 @@ from retrace.model import (
     Program,
     Recording,
     Run,
-    Stack,
     Value,
 )
+from retrace.store.equations import Equations
 from retrace.store.roots import is_project
 
 _PACKAGES = re.compile(r".*[/\\]((?:site|dist)-packages[/\\].*)", re.DOTALL)
@@ -60,19 +60,6 @@ _PLAIN = frozenset(("NoneType", "bool", "float", "int"))
 _TELLING = frozenset(("compiler_options",))
 """Options of `jit` that may hold anything."""
 
-_PIECES = re.compile(
-    r"""(?P<text>b?'(?:[^'\\]|\\.)*'|b?"(?:[^"\\]|\\.)*")"""
-    r"|@(?P<hash>[0-9a-f]{32})"
-    r"|(?P<number>(?<![\w.])-?\d[\w.+]*)"
-)
-"""What may stand in a parameter of an equation, besides words."""
-_VALUES = frozenset(
-    ("integer_pow y", "scan length", "slice limit_indices", "slice start_indices")
-)
-"""Parameters that stand for a number which an argument could bring as well."""
-_MOST_AXES = 8
-_SHAPES = re.compile(r"\[([0-9]{1,18}(?:,[0-9]{1,18}){0,5})\]")
-_MOST_SHAPES = 1000
 _MOST_KEPT = 1 << 12
 
 
@@ -211,23 +198,16 @@ class Redaction:
 
     def listing(self, listing: Listing) -> Listing:
         """The text of a program without the values that Python put into it."""
-        sizes = _numbers_of_sizes(listing)
+        equations = Equations(listing, self._hash, self._program_hash)
         stacks = tuple(tuple(map(self._frame, stack)) for stack in listing.stacks)
-        known: dict[tuple[str, str], str] = {}
-        equations: list[str] = []
-        for index, text in enumerate(listing.equations):
-            where = _function_of(listing.stacks[listing.places[index]]) if listing.places else ""
-            if (text, where) not in known:
-                known[text, where] = self._equation(text, where, sizes)
-            equations.append(known[text, where])
         return listing._replace(
             id=self.listing_id(listing.id),
             hash=self._program_hash(listing.hash),
-            constants=tuple(self._literal(text, "", sizes) for text in listing.constants),
-            equations=equations,
+            constants=tuple(map(equations.literal, listing.constants)),
+            equations=equations.redacted(),
             stacks=stacks,
             outputs=tuple(
-                text if text.startswith("$") else self._literal(text, "", sizes)
+                text if text.startswith("$") else equations.literal(text)
                 for text in listing.outputs
             ),
             inner={
@@ -299,45 +279,6 @@ class Redaction:
     def _frame(self, frame: Frame) -> Frame:
         return frame._replace(file=self.path(frame.file))
 
-    def _equation(self, text: str, where: str, sizes: set[str]) -> str:
-        name, arguments, results, *parameters = text.split("\t")
-        taken = [
-            one if one == "$" or not one else self._literal(one, where, sizes)
-            for one in arguments.split(" ")
-        ]
-        told = [self._parameter(name, one, where, sizes) for one in parameters]
-        return "\t".join((name, " ".join(taken), results, *told))
-
-    def _literal(self, text: str, where: str, sizes: set[str]) -> str:
-        """`2.0:f32[]`, `f32[2]=(1.0,2.0):f32[2]`, `<array>f32[3]`."""
-        value, colon, type_ = text.partition(":")
-        if not value.startswith("<array>"):
-            shape, equals, content = value.partition("=")
-            if equals:
-                value = f"{shape}=#{self._hash(6, where, content)}"
-            elif value not in sizes:
-                value = f"#{self._hash(6, where, value)}"
-        return value + colon + type_
-
-    def _parameter(self, equation: str, text: str, where: str, sizes: set[str]) -> str:
-        name, _, value = text.partition("=")
-        most = 0 if f"{equation} {name}" in _VALUES else _MOST_AXES
-
-        def shown(found: re.Match[str]) -> str:
-            if (hash_ := found["hash"]) is not None:
-                return f"@{self._program_hash(hash_)}"
-            piece = found[0]
-            number = found["number"]
-            if number is not None and (number in sizes or number in _AXES[:most]):
-                return piece
-            mark = "~" if number is None else "#"
-            return f"{mark}{self._hash(6, where, piece)}"
-
-        return f"{name}={_PIECES.sub(shown, value)}"
-
-
-_AXES = tuple(map(str, range(_MOST_AXES)))
-
 
 class _Listings(Mapping[str, Listing]):
     """The programs of a recording, each redacted when it is asked for."""
@@ -373,29 +314,3 @@ def _is_of_jax(name: str, value: Value) -> bool:
     if value.type in _PLAIN or name in _PLACES:
         return True
     return name.startswith("jax_") and _WORDS.fullmatch(value.text.strip("'")) is not None
-
-
-def _function_of(stack: Stack) -> str:
-    return f"{stack[0].file} {stack[0].function}" if stack else ""
-
-
-def _numbers_of_sizes(listing: Listing) -> set[str]:
-    """How the sizes of a program's arguments may stand in it as numbers.
-
-    A mean divides by the size of the batch: that constant is part of the shape, and
-    shapes are no secret. Without it, such a program would look like another one.
-    """
-    shapes = {shape for type_ in listing.inputs for shape in _SHAPES.findall(type_)}
-    sizes: set[int] = set()
-    for shape in sorted(shapes)[:_MOST_SHAPES]:
-        # A mean over some of the axes divides by the product of their sizes.
-        products = [1]
-        for size in map(int, shape.split(",")):
-            products += [size * product for product in products]
-        sizes.update(products)
-    found: set[str] = set()
-    for size in filter(lambda size: size > 1, sizes):
-        for number in (size, size - 1, size + 1):
-            found |= {str(number), str(float(number))}
-        found.add(str(1.0 / size))
-    return found

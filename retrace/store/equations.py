@@ -1,0 +1,120 @@
+"""The equations of a program, without the numbers and texts that Python put into them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Protocol
+
+from retrace.model import Listing, Stack
+
+_PIECES = re.compile(
+    r"""(?P<text>b?'(?:[^'\\]|\\.)*'|b?"(?:[^"\\]|\\.)*")"""
+    r"|@(?P<hash>[0-9a-f]{32})"
+    r"|(?P<number>(?<![\w.])-?\d[\w.+]*)"
+)
+"""What may stand in a parameter of an equation, besides words."""
+_VALUES = frozenset(
+    ("integer_pow y", "scan length", "slice limit_indices", "slice start_indices")
+)
+"""Parameters that stand for a number which an argument could bring as well."""
+_MOST_AXES = 8
+_SHAPES = re.compile(r"\[([0-9]{1,18}(?:,[0-9]{1,18}){0,5})\]")
+_MOST_SHAPES = 1000
+_AXES = tuple(map(str, range(_MOST_AXES)))
+
+
+class Hash(Protocol):
+    """Under the key of a redaction: so many bytes, of these parts."""
+
+    def __call__(self, size: int, *parts: str) -> str: ...
+
+
+class Equations:
+    """Those of one program, as they may be given away."""
+
+    def __init__(self, listing: Listing, hashed: Hash, program: Callable[[str], str]) -> None:
+        """`program` tells what stands for the hash of another program."""
+        self._listing = listing
+        self._hash = hashed
+        self._program_hash = program
+        self._sizes = _numbers_of_sizes(listing)
+
+    def redacted(self) -> list[str]:
+        """The equations, in their order."""
+        listing = self._listing
+        known: dict[tuple[str, str], str] = {}
+        found: list[str] = []
+        for index, text in enumerate(listing.equations):
+            where = _function_of(listing.stacks[listing.places[index]]) if listing.places else ""
+            if (text, where) not in known:
+                known[text, where] = self._equation(text, where)
+            found.append(known[text, where])
+        return found
+
+    def _equation(self, text: str, where: str) -> str:
+        name, arguments, results, *parameters = text.split("\t")
+        taken = [
+            one if one == "$" or not one else self.literal(one, where)
+            for one in arguments.split(" ")
+        ]
+        told = [self._parameter(name, one, where) for one in parameters]
+        return "\t".join((name, " ".join(taken), results, *told))
+
+    def literal(self, text: str, where: str = "") -> str:
+        """A number, or the content of an array, that Python put into the program.
+
+        Args:
+            text: `2.0:f32[]`, `f32[2]=(1.0,2.0):f32[2]`, `<array>f32[3]`.
+            where: the function that it stands in.
+        """
+        value, colon, type_ = text.partition(":")
+        if not value.startswith("<array>"):
+            shape, equals, content = value.partition("=")
+            if equals:
+                value = f"{shape}=#{self._hash(6, where, content)}"
+            elif value not in self._sizes:
+                value = f"#{self._hash(6, where, value)}"
+        return value + colon + type_
+
+    def _parameter(self, equation: str, text: str, where: str) -> str:
+        name, _, value = text.partition("=")
+        most = 0 if f"{equation} {name}" in _VALUES else _MOST_AXES
+
+        def shown(found: re.Match[str]) -> str:
+            if (hash_ := found["hash"]) is not None:
+                return f"@{self._program_hash(hash_)}"
+            piece = found[0]
+            number = found["number"]
+            if number is not None and (number in self._sizes or number in _AXES[:most]):
+                return piece
+            mark = "~" if number is None else "#"
+            return f"{mark}{self._hash(6, where, piece)}"
+
+        return f"{name}={_PIECES.sub(shown, value)}"
+
+
+def _function_of(stack: Stack) -> str:
+    return f"{stack[0].file} {stack[0].function}" if stack else ""
+
+
+def _numbers_of_sizes(listing: Listing) -> set[str]:
+    """How the sizes of a program's arguments may stand in it as numbers.
+
+    A mean divides by the size of the batch: that constant is part of the shape, and
+    shapes are no secret. Without it, such a program would look like another one.
+    """
+    shapes = {shape for type_ in listing.inputs for shape in _SHAPES.findall(type_)}
+    sizes: set[int] = set()
+    for shape in sorted(shapes)[:_MOST_SHAPES]:
+        # A mean over some of the axes divides by the product of their sizes.
+        products = [1]
+        for size in map(int, shape.split(",")):
+            products += [size * product for product in products]
+        sizes.update(products)
+    found: set[str] = set()
+    for size in filter(lambda size: size > 1, sizes):
+        for number in (size, size - 1, size + 1):
+            found |= {str(number), str(float(number))}
+        found.add(str(1.0 / size))
+    return found
