@@ -502,3 +502,19 @@ def test_of_equal_keys_the_one_of_a_function_that_holds_the_same_is_nearest() ->
     # An edit comes first: that it was undone by another one is what happened.
     edited = verdicts(made(1, "0.1"), made(2, "0.2", code="edited"), made(3, "0.1"))
     assert [v.cause.value for v in edited][1:] == ["source-changed", "source-changed"]
+
+
+def test_a_last_batch_comes_from_the_line_of_the_others() -> None:
+    full, rest = call(sized(32), call_site=LINE), call(sized(17), call_site=LINE)
+    elsewhere = replace(rest, call_site=LINE._replace(line=9))
+    assert [v.avoidable for v in verdicts(full, rest)] == ["no", "yes"]
+    found = verdicts(full, elsewhere)[1]
+    assert (found.pattern, found.avoidable) == (None, "maybe")
+
+
+def test_a_call_written_otherwise_may_have_other_arrays_too() -> None:
+    def written(how: str, size: int) -> Miss:
+        return call(Key((leaf("x", size),), signature=(("x", how),)))
+
+    assert verdicts(written("positional", 3), written("keyword", 3))[1].avoidable == "yes"
+    assert verdicts(written("positional", 3), written("keyword", 4))[1].avoidable == "maybe"

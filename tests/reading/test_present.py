@@ -244,6 +244,17 @@ def test_nested_misses_fold_under_a_loud_root() -> None:
     assert "loss_fn traced" not in text
 
 
+def test_what_a_library_traces_inside_a_program_is_folded_into_it() -> None:
+    story = Story()
+    outer = story.miss(TRAIN_STEP, X, at(88, ""))
+    for number in (1, 2):
+        theirs = LOSS._replace(name="_fn", object=number, in_library=True)
+        story.miss(theirs, X, at(47, ""), (0.01,), parent=outer.id, nested=True)
+    text = terminal.report(story.view())
+    assert "_fn" not in text
+    assert "1 function ran for the first time, with 2 traces inside" in text
+
+
 def test_a_loud_miss_shows_though_its_root_is_quiet() -> None:
     story = Story()
     outer = story.miss(TRAIN_STEP, X, at(88, ""))
