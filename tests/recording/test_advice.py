@@ -145,7 +145,7 @@ class Optimizer(NamedTuple):
     update: Any
 
 
-def made(optimizer: Optimizer, parameters: tuple[Any, ...]) -> Any:
+def made(optimizer: Optimizer, parameters: Any) -> Any:
     @jax.jit
     def step(x: Any) -> Any:
         return optimizer.update(x * parameters[0])
@@ -230,3 +230,15 @@ def test_a_loop_of_another_length_is_another_program(last: Last) -> None:
 
     _, avoidable = last(lambda: run((2, 3)))
     assert avoidable == "maybe"
+
+
+def test_what_was_none_before_is_no_other_type(last: Last) -> None:
+    text, _ = last(configured(lambda x, c: x + 1, None, "relu"))
+    assert text.startswith("leave `c` out of the static arguments")
+
+
+def test_of_arrays_nobody_looked_at_the_content(judge_all: JudgeAll) -> None:
+    mine = Optimizer(jnp.sin)
+    _, verdicts = judge_all(lambda: [made(mine, jnp.ones(4) * n)(ones) for n in (1, 2)])
+    said = [change.detail for change in verdicts[-1].changes]
+    assert "another float32[4] array; its content was not looked at" in said
