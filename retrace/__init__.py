@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     from retrace.causes import Cause as Cause
     from retrace.errors import RetraceError as RetraceError
     from retrace.errors import RetraceWarning as RetraceWarning
-    from retrace.frozen import freeze as freeze
-    from retrace.guard import assert_max_traces as assert_max_traces
-    from retrace.guard import assert_no_retrace as assert_no_retrace
-    from retrace.live import explain as explain
-    from retrace.live import install as install
-    from retrace.live import jit as jit
-    from retrace.live import misses as misses
-    from retrace.live import recording as recording
-    from retrace.live import uninstall as uninstall
-    from retrace.policies import policy as policy
+    from retrace.guards.assertions import assert_max_traces as assert_max_traces
+    from retrace.guards.assertions import assert_no_retrace as assert_no_retrace
+    from retrace.guards.freeze import freeze as freeze
+    from retrace.guards.policy import policy as policy
+    from retrace.inside.live import explain as explain
+    from retrace.inside.live import install as install
+    from retrace.inside.live import jit as jit
+    from retrace.inside.live import misses as misses
+    from retrace.inside.live import recording as recording
+    from retrace.inside.live import uninstall as uninstall
 
 __version__ = "0.1.0"
 
@@ -38,19 +38,19 @@ _HOMES = {
     "Cause": "retrace.causes",
     "RetraceError": "retrace.errors",
     "RetraceWarning": "retrace.errors",
-    "assert_max_traces": "retrace.guard",
-    "assert_no_retrace": "retrace.guard",
-    "explain": "retrace.live",
-    "freeze": "retrace.frozen",
-    "install": "retrace.live",
-    "jit": "retrace.live",
+    "assert_max_traces": "retrace.guards.assertions",
+    "assert_no_retrace": "retrace.guards.assertions",
+    "explain": "retrace.inside.live",
+    "freeze": "retrace.guards.freeze",
+    "install": "retrace.inside.live",
+    "jit": "retrace.inside.live",
     # Which `%load_ext retrace` asks for.
-    "load_ipython_extension": "retrace.notebook",
-    "misses": "retrace.live",
-    "policy": "retrace.policies",
-    "recording": "retrace.live",
-    "uninstall": "retrace.live",
-    "unload_ipython_extension": "retrace.notebook",
+    "load_ipython_extension": "retrace.inside.notebook",
+    "misses": "retrace.inside.live",
+    "policy": "retrace.guards.policy",
+    "recording": "retrace.inside.live",
+    "uninstall": "retrace.inside.live",
+    "unload_ipython_extension": "retrace.inside.notebook",
 }
 
 __all__ = [
@@ -84,7 +84,7 @@ def __dir__() -> list[str]:
 
 
 if os.environ.get("RETRACE") == "1":
-    import_module("retrace.live").install_or_warn()
+    import_module("retrace.inside.live").install_or_warn()
 
 if os.environ.get("RETRACE_POLICY") and os.environ.get("RETRACE") != "0":
-    import_module("retrace.policies").start_from_environment()
+    import_module("retrace.guards.policy").start_from_environment()

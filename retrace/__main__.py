@@ -11,7 +11,7 @@ def main() -> NoReturn:
     # A command makes many objects, no rings of them, and ends: the collector would look
     # through all of them a dozen times. `retrace run` switches it on again.
     gc.disable()
-    from retrace.cli import main
+    from retrace.command.cli import main
 
     main()
 

@@ -105,7 +105,7 @@ class Recorded(NamedTuple):
 
     def _said(self, *options: str) -> str:
         # In this process: the report imports no jax, and another interpreter would.
-        from retrace.cli import main
+        from retrace.command.cli import main
 
         said = io.StringIO()
         argv = ["retrace", "report", "recording", *options]

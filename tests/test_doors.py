@@ -98,7 +98,7 @@ BREACHES = [
     ("compare/keys.py", "import numpy", "Reading a recording never loads JAX"),
     ("errors.py", "import jax", "Reading a recording never loads JAX"),
     # Indirectly: `live` is a front door, and touches both wings.
-    ("reason/verdict.py", "import retrace.live", "Reading a recording never loads JAX"),
+    ("reason/verdict.py", "import retrace.inside.live", "Reading a recording never loads JAX"),
     ("capture/recorder.py", "import retrace.reason", "Recording never compares"),
     ("jax_internals/hooks.py", "import rich", "Recording never compares"),
     ("jax_internals/hooks.py", "import retrace.capture.tree", "JAX's private side knows"),

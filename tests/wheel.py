@@ -102,7 +102,8 @@ ASLEEP = """
 import sys, pytest
 assert pytest.main(["-q", "-p", "no:cacheprovider", "asleep"]) == 0
 assert "retrace.pytest_plugin" in sys.modules, "the plugin was not loaded"
-loaded = [name for name in ("jax", "deepdiff", "typer", "retrace.live") if name in sys.modules]
+heavy = ("jax", "deepdiff", "typer", "retrace.inside.live")
+loaded = [name for name in heavy if name in sys.modules]
 assert not loaded, f"the plugin loaded {loaded}"
 """
 PROGRAM = "import jax, numpy as np\n@jax.jit\ndef step(x): return x\nstep(np.ones(2))\n"
@@ -285,20 +286,24 @@ PACKAGE = {
     "no entry point for pytest": _replaced("retrace-*/entry_points.txt", "[pytest11]", "[other]"),
     "no console script": _removed("retrace"),
     "no py.typed": _removed("retrace/py.typed"),
-    "a module left out": _removed("retrace/budget.py"),
+    "a module left out": _removed("retrace/guards/budget.py"),
     "a dependency left out": _replaced(
         "retrace-*/METADATA", "Requires-Dist: deepdiff", "X: deepdiff"
     ),
-    "an option renamed": _replaced("retrace/pytest_plugin.py", '"--retrace-dir"', '"--to"'),
-    "an argument renamed": _replaced("retrace/testing.py", '"max_traces"', '"most_traces"'),
+    "an option renamed": _replaced(
+        "retrace/pytest_plugin/__init__.py", '"--retrace-dir"', '"--to"'
+    ),
+    "an argument renamed": _replaced(
+        "retrace/pytest_plugin/testing.py", '"max_traces"', '"most_traces"'
+    ),
     "a check that finds nothing": _replaced(
-        "retrace/check.py", "return 1 if found.heads", "return 0 if found.heads"
+        "retrace/guards/check.py", "return 1 if found.heads", "return 0 if found.heads"
     ),
     "a plugin that loads jax": _replaced(
-        "retrace/pytest_plugin.py", "import os", "import os, jax"
+        "retrace/pytest_plugin/__init__.py", "import os", "import os, jax"
     ),
     "a guard that sees nothing": _replaced(
-        "retrace/watch.py", "return self._numbers[start:]", "return []"
+        "retrace/guards/watch.py", "return self._numbers[start:]", "return []"
     ),
     "a cause renamed": _replaced("retrace/causes.py", '"shape-changed"', '"shape-other"'),
 }

@@ -42,7 +42,7 @@ _OURS = os.path.join(os.path.dirname(os.path.dirname(__file__)), "")
 source_info_util.register_exclusion(_OURS)
 traceback_util.register_exclusion(__file__)
 _launcher: FrameType | None = sys._getframe()
-while _launcher is not None and _launcher.f_code.co_filename != f"{_OURS}launch.py":
+while _launcher is not None and _launcher.f_code.co_filename != f"{_OURS}command/launch.py":
     _launcher = _launcher.f_back
 while _launcher is not None:
     source_info_util.register_exclusion(_launcher.f_code.co_filename)

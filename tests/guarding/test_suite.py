@@ -7,8 +7,8 @@ from typing import NamedTuple
 import hypothesis.strategies as st
 from hypothesis import given, settings
 
-from retrace import suite
-from retrace.suite import Row, hold
+from retrace.guards import suite
+from retrace.guards.suite import Row, hold
 
 SHARED, FIXTURE, LOCAL = "library.py::step", "library.py::make.<locals>.step", "test.py::own"
 """One in each process; one in each process that does not look so; one in each test."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 from unittest import mock
 
-from retrace import cli
+from retrace.command import cli
 from tests.hostile.mutations import Files
 
 LONGEST = 120

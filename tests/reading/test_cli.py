@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from retrace.cli import own_options_ended
+from retrace.command.cli import own_options_ended
 from tests.reading.story import Story, hostile, killed, training, write
 
 COMMAND = [sys.executable, "-m", "retrace"]
@@ -271,7 +271,7 @@ _LOADED = """
 import sys
 {before}
 sys.argv = ["retrace", "report", {directory!r}, "--format", {format!r}]
-from retrace.cli import main
+from retrace.command.cli import main
 try:
     main()
 finally:

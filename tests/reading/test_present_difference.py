@@ -158,7 +158,7 @@ def test_no_line_is_wider_than_the_terminal(width: int) -> None:
 def test_the_terminal_decides(columns: int, wide: bool, tmp_path: Path) -> None:
     text = (
         "import sys\n"
-        "from retrace import console\n"
+        "from retrace.command import console\n"
         "from tests.reading.test_present_difference import NEW, OLD, VIEW, lines\n"
         "print('\\n'.join(lines(VIEW, OLD, NEW, console.terminal(sys.stdout)[0])))\n"
     )

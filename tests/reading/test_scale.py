@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from retrace import selection
+from retrace.command import selection
+from retrace.command.selection import Told
 from retrace.model import Key, Kind
 from retrace.present import github, machine, markdown, terminal
-from retrace.selection import Told
 from tests.reading.story import LOSS, TRAIN_STEP, Story, array, at, function, training, write
 from tests.reading.test_cli import COMMAND, environment, read_to_end
 
@@ -89,7 +89,7 @@ def test_memory_does_not_grow_with_processes(
 _KEPT = """
 import gc, sys
 from pathlib import Path
-from retrace import selection
+from retrace.command import selection
 from retrace.model import Verdict
 
 selection._MOST_HELD = 0

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from retrace.cli import FORMATS
+from retrace.command.cli import FORMATS
 from retrace.store.reader import read
 from tests.hostile import commands
 

@@ -21,7 +21,7 @@ DRIVER = """
 import sys
 sys.path[0] = "/an/installed/command"
 from retrace.errors import UsageError
-from retrace.launch import run_module, run_script
+from retrace.command.launch import run_module, run_script
 
 def before():
     print("before", file=sys.stderr)

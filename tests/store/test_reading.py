@@ -206,7 +206,7 @@ def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
 
 
 def test_reading_imports_neither_jax_nor_numpy() -> None:
-    program = "import sys, retrace.store.reader, retrace.launch; print(*sys.modules)"
+    program = "import sys, retrace.store.reader, retrace.command.launch; print(*sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", program],
         env={**os.environ, "PYTHONPATH": str(ROOT)},

@@ -13,8 +13,8 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
-from retrace.baseline import Causes, Functions, Names, is_new, more
 from retrace.causes import Cause
+from retrace.guards.baseline import Causes, Functions, Names, is_new, more
 from retrace.model import Key, Kind, Miss, Verdict
 from retrace.present.guard import explanation
 from retrace.present.view import View

@@ -17,12 +17,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, TypeAlias, cast
 
-from retrace.budget import checked_causes, nearest
 from retrace.causes import Cause
 from retrace.errors import UsageError
+from retrace.guards.budget import checked_causes, nearest
+from retrace.guards.project import table
 from retrace.model import Function, Kind, Miss, Run, Verdict
 from retrace.present.words import clean
-from retrace.project import table
 
 SCHEMA = "retrace-baseline/1"
 

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from retrace import console
+from retrace.command import console
 from retrace.errors import UsageError
 
 if TYPE_CHECKING:
-    from retrace.baseline import Baseline
-    from retrace.budget import Budget
+    from retrace.guards.baseline import Baseline
+    from retrace.guards.budget import Budget
+    from retrace.guards.project import Project
     from retrace.present.tally import Tally
     from retrace.present.view import View
-    from retrace.project import Project
 
 _FORMATS = ("text", "github")
 
@@ -46,9 +46,9 @@ def check(
 
     Example:  retrace check .retrace/ci --format github
     """
-    from retrace import baseline, project
-    from retrace.budget import nearest
-    from retrace.config import budgets
+    from retrace.guards import baseline, project
+    from retrace.guards.budget import nearest
+    from retrace.guards.config import budgets
 
     if format not in _FORMATS:
         guess = nearest(format, _FORMATS) or f", choose from {', '.join(_FORMATS)}"
@@ -102,8 +102,8 @@ def _nothing_to_hold_to(found: Project) -> str:
 
 def _hold(view: View, found: Project, kept: Baseline, over: Exceeded, *, update: bool) -> None:
     """Compare with the baseline, or renew it."""
-    from retrace.baseline import Names, difference, save
-    from retrace.drift import of_programs, told
+    from retrace.guards.baseline import Names, difference, save
+    from retrace.guards.drift import of_programs, told
 
     file = found.baseline
     names = Names(found.root, Path(console.here()))
@@ -139,7 +139,7 @@ class Exceeded(NamedTuple):
 
 def exceeded(view: View, budgets: Mapping[str, Budget]) -> Exceeded:
     """What exceeds the budgets; each process is held to them by itself."""
-    from retrace.budget import excesses
+    from retrace.guards.budget import excesses
 
     heads: dict[str, None] = {}
     ids: set[str] = set()
@@ -154,7 +154,7 @@ def exceeded(view: View, budgets: Mapping[str, Budget]) -> Exceeded:
 
 def unmatched(view: View, budgets: Mapping[str, Budget]) -> list[str]:
     """What to say of budgets whose pattern nothing in the recording has."""
-    from retrace.budget import names, nearest
+    from retrace.guards.budget import names, nearest
 
     functions = [verdict.miss.function for verdict in view.verdicts]
     said: list[str] = []
@@ -180,7 +180,7 @@ def to_github(view: View, tally: Tally) -> str:
 
 
 def _read(directories: list[Path]) -> View:
-    from retrace.live import here
+    from retrace.inside.live import here
     from retrace.present.view import View
     from retrace.reason.verdict import judge
     from retrace.store.place import newest

@@ -13,12 +13,12 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from retrace.errors import UsageError
-from retrace.explained import Misses, explained
+from retrace.inside.explained import Misses, explained
 
 if TYPE_CHECKING:
+    from retrace.inside.notebook import Session
     from retrace.model import Miss
     from retrace.model import Recording as Recorded
-    from retrace.notebook import Session
     from retrace.present.notebook import Report
     from retrace.present.view import View
     from retrace.store.sinks import Memory
@@ -278,9 +278,9 @@ def _known() -> View | None:
 
 
 def _notebook() -> Session | None:
-    if "retrace.notebook" not in sys.modules:
+    if "retrace.inside.notebook" not in sys.modules:
         return None
-    from retrace.notebook import session
+    from retrace.inside.notebook import session
 
     return session()
 

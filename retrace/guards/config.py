@@ -5,10 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import cast
 
-from retrace.budget import COUNTS, Budget, Selector, checked_causes, checked_limits, nearest
 from retrace.causes import Cause
 from retrace.errors import UsageError
-from retrace.project import Project, table
+from retrace.guards.budget import (
+    COUNTS,
+    Budget,
+    Selector,
+    checked_causes,
+    checked_limits,
+    nearest,
+)
+from retrace.guards.project import Project, table
 
 _KEYS = ("budgets", "baseline")
 _OF_BUDGET = ("allow", "warmup")

@@ -11,14 +11,14 @@ from types import FunctionType, TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar, cast
 
 from retrace.errors import ExceededError, RetraceWarning, UsageError
-from retrace.explained import explained
-from retrace.live import is_off
+from retrace.inside.explained import explained
+from retrace.inside.live import is_off
 
 if TYPE_CHECKING:
-    from retrace.budget import Budget, Selector
+    from retrace.guards.budget import Budget, Selector
+    from retrace.guards.watch import Watch
     from retrace.model import Verdict
     from retrace.present.view import View
-    from retrace.watch import Watch
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 Functions: TypeAlias = Callable[..., Any] | str | Iterable[Callable[..., Any] | str] | None
@@ -68,7 +68,7 @@ class Guard:
         return copy
 
     def _begin(self) -> None:
-        from retrace.watch import watch
+        from retrace.guards.watch import watch
 
         here = watch()
         self._windows.append((here, here.open()))
@@ -115,9 +115,9 @@ class Assertion(Guard):
 
 
 def _failure(watch: Watch, numbers: list[int], budget: Budget, said: str) -> ExceededError | None:
-    from retrace.budget import excesses
+    from retrace.guards.budget import excesses
+    from retrace.guards.watch import of_numbers
     from retrace.present.guard import explanation
-    from retrace.watch import of_numbers
 
     view = watch.view()
     found = excesses(view, of_numbers(view.verdicts, numbers), budget)
@@ -142,7 +142,7 @@ def make_budget(
     warmup: int = 0,
 ) -> Budget:
     """A budget of what a user gave; raises UsageError where that is nonsense."""
-    from retrace.budget import Budget, checked_causes, checked_limits, selectors
+    from retrace.guards.budget import Budget, checked_causes, checked_limits, selectors
 
     given: Any = warmup
     if type(given) is not int or warmup < 0:
@@ -168,7 +168,7 @@ def unmatched(watch: Watch, functions: tuple[Selector, ...]) -> list[str]:
     asked = [one for one in functions if one.site is None and one.said not in _known]
     if not asked:
         return []
-    from retrace.budget import names, nearest
+    from retrace.guards.budget import names, nearest
 
     said: list[str] = []
     traced = [verdict.miss.function for verdict in watch.view().verdicts]

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from retrace import suite
-from retrace.baseline import Baseline, Functions, Names, difference, load, save
-from retrace.drift import head, not_yet, shown, told, unused
 from retrace.errors import UsageError
+from retrace.guards import suite
+from retrace.guards.baseline import Baseline, Functions, Names, difference, load, save
+from retrace.guards.drift import head, not_yet, shown, told, unused
+from retrace.guards.project import Project
 from retrace.present.words import clean, count
-from retrace.project import Project
 from retrace.pytest_plugin import WATCHED
 
 _UPDATE = "pytest --retrace-update"

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from retrace import console
+from retrace.command import console
 from retrace.errors import UsageError
 
 if TYPE_CHECKING:

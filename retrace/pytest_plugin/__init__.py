@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 if TYPE_CHECKING:
-    from retrace.live import recording
-    from retrace.testing import Watched
+    from retrace.inside.live import recording
+    from retrace.pytest_plugin.testing import Watched
 
 _MARKER = (
     "retrace(max_traces=None, allow=None, functions=None, warmup=0, compiles=None, "
@@ -88,7 +88,7 @@ def _hold_to_baseline(config: pytest.Config) -> None:
             raise pytest.UsageError("--retrace-update: RETRACE=0 turns all recording off")
         return
     from retrace.errors import UsageError
-    from retrace.project import Project, around
+    from retrace.guards.project import Project, around
 
     # Under xdist the main process alone looks for it: a worker may run elsewhere.
     given: Any = getattr(config, "workerinput", {}).get("retrace_baseline")
@@ -106,7 +106,7 @@ def _hold_to_baseline(config: pytest.Config) -> None:
     try:
         if given is None and not update and not project.has_tests:
             return
-        from retrace.pytest_baseline import HeldToBaseline
+        from retrace.pytest_plugin.baseline import HeldToBaseline
 
         config.pluginmanager.register(HeldToBaseline(config, project, update), BASELINE)
     except UsageError as error:
@@ -153,7 +153,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
     held = item.config.pluginmanager.has_plugin(BASELINE)
     if _is_off() or not (marked or held or _lists(item.config)):
         return (yield)
-    from retrace.testing import Watched
+    from retrace.pytest_plugin.testing import Watched
 
     with Watched() as watched:
         item.stash[WATCHED] = watched

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, NoReturn
 import typer
 import typer.core
 
-from retrace import check, commands, console
+from retrace.command import commands, console
+from retrace.command.selection import Told, at_last, found_miss, nearest, one_of, read_at_last
 from retrace.errors import RetraceError, UsageError
-from retrace.selection import Told, at_last, found_miss, nearest, one_of, read_at_last
+from retrace.guards import check
 
 if TYPE_CHECKING:
-    from retrace.children import Children
+    from retrace.command.children import Children
 
 DONE = commands.DONE
 FOUND = 1
@@ -245,7 +246,7 @@ app.command()(commands.diff)
 def main() -> NoReturn:
     """Run the command line of this process, and exit."""
     if os.environ.get("RETRACE") == "1":
-        from retrace.live import dismiss
+        from retrace.inside.live import dismiss
 
         dismiss()
     try:
@@ -272,8 +273,8 @@ class _Kept(NamedTuple):
 
 
 def _launch(program: list[str], module: str | None, kept: _Kept, *, quiet: bool) -> int:
-    from retrace import launch
-    from retrace.children import Children
+    from retrace.command import launch
+    from retrace.command.children import Children
 
     gc.enable()
     out, force, append, _ = kept

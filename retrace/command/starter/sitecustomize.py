@@ -12,7 +12,7 @@ from importlib.machinery import PathFinder
 from importlib.util import module_from_spec
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
-_ROOT = os.path.dirname(os.path.dirname(_HERE))
+_ROOT = os.path.dirname(os.path.dirname(os.path.dirname(_HERE)))
 
 sys.path[:] = [path for path in sys.path if path != _HERE]
 sys.path.append(_ROOT)  # an interpreter of another environment may not have retrace

@@ -8,15 +8,15 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Self
 
 from retrace.errors import MissError, RetraceWarning
-from retrace.explained import explained
-from retrace.guard import Decorated, Functions, Guard, make_budget
-from retrace.live import is_off
+from retrace.guards.assertions import Decorated, Functions, Guard, make_budget
+from retrace.inside.explained import explained
+from retrace.inside.live import is_off
 
 if TYPE_CHECKING:
-    from retrace.budget import Budget
+    from retrace.guards.budget import Budget
+    from retrace.guards.watch import Watch
     from retrace.model import Verdict
     from retrace.present.view import View
-    from retrace.watch import Watch
 
 
 class freeze(Guard):  # noqa: N801 - it is used like a function
@@ -86,7 +86,7 @@ class freeze(Guard):  # noqa: N801 - it is used like a function
         return copy
 
     def _begin(self) -> None:
-        from retrace.watch import watch
+        from retrace.guards.watch import watch
 
         here = watch()
         self._windows.append((here, here.open(self)))
@@ -97,7 +97,7 @@ class freeze(Guard):  # noqa: N801 - it is used like a function
 
     def begun(self, number: int) -> BaseException | None:
         """A miss began: the error to raise at the call."""
-        from retrace.watch import watch
+        from retrace.guards.watch import watch
 
         budget = self._budget
         found = watch().judged(number)

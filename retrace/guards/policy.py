@@ -11,15 +11,15 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from retrace.errors import RetraceError, UsageError
-from retrace.frozen import freeze
-from retrace.guard import Decorated, Functions, Guard, make_budget
-from retrace.live import install, is_off, uninstall
+from retrace.guards.assertions import Decorated, Functions, Guard, make_budget
+from retrace.guards.freeze import freeze
+from retrace.inside.live import install, is_off, uninstall
 
 if TYPE_CHECKING:
-    from retrace.budget import Budget
+    from retrace.guards.budget import Budget
+    from retrace.guards.watch import Watch
     from retrace.model import Verdict
     from retrace.present.view import View
-    from retrace.watch import Watch
 
 MODES = ("record", "warn", "raise", "off")
 DEAR = 0.1
@@ -68,7 +68,7 @@ class policy(Guard):  # noqa: N801 - it is used like a function
     ) -> None:
         super().__init__()
         if mode not in MODES:
-            from retrace.budget import nearest
+            from retrace.guards.budget import nearest
 
             guess = nearest(str(mode), MODES) or f": it is one of {', '.join(MODES)}"
             raise UsageError(f"there is no policy {mode!r}{guess}")
@@ -153,7 +153,7 @@ class _Warner:
     """Prints the message of each miss that is worth it, when it was compiled."""
 
     def __init__(self, budget: Budget, dear: float, every: bool) -> None:
-        from retrace.watch import watch
+        from retrace.guards.watch import watch
 
         self._budget = budget
         self._dear = dear

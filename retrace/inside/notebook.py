@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING, Any, cast
 
-from retrace.explained import Misses, explained
-from retrace.live import is_off
+from retrace.inside.explained import Misses, explained
+from retrace.inside.live import is_off
 
 if TYPE_CHECKING:
     from retrace.model import Verdict
@@ -40,7 +40,7 @@ class Session:
     def view(self) -> View:
         """What is known by now, judged."""
         from retrace.capture.session import flush
-        from retrace.live import judged
+        from retrace.inside.live import judged
         from retrace.model import Recording
         from retrace.store.programs import BEGINNING
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from retrace.live import here, recorded_directories
+from retrace.inside.live import here, recorded_directories
 from retrace.model import Miss, Recording, Run, Verdict
 from retrace.present.view import View
 from retrace.reason.verdict import judge

@@ -6,17 +6,17 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-from retrace import budget
 from retrace.causes import Cause
 from retrace.errors import UsageError
-from retrace.guard import in_order, make_budget, unmatched
+from retrace.guards import budget
+from retrace.guards.assertions import in_order, make_budget, unmatched
+from retrace.guards.watch import of_numbers, watch
 from retrace.model import Verdict
 from retrace.present.guard import explanation
 from retrace.present.message import where
 from retrace.present.tally import Tally
 from retrace.present.view import View
 from retrace.present.words import name, times
-from retrace.watch import of_numbers, watch
 
 _SAID = "pytest.mark.retrace"
 _LIMITS = {

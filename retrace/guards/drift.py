@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from retrace.baseline import (
+from retrace.guards.baseline import (
     Causes,
     Difference,
     Functions,

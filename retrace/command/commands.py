@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from retrace import console
+from retrace.command import console
+from retrace.command.selection import found_miss, read_at_last, selected
 from retrace.errors import UnreadableError, UsageError
-from retrace.selection import found_miss, read_at_last, selected
 
 if TYPE_CHECKING:
     from retrace.model import Verdict

@@ -1,0 +1,1 @@
+"""The `retrace` command line: parse, launch, select recordings, set the exit code."""

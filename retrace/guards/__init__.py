@@ -1,0 +1,1 @@
+"""What must not miss: assertions, `freeze`, `policy`, budgets and baselines."""

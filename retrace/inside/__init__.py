@@ -1,0 +1,1 @@
+"""Recording and explaining inside a running program."""
