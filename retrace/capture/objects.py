@@ -142,6 +142,22 @@ def content_hash(array: np.ndarray[Any, Any]) -> str | None:
     return hashlib.blake2b(array.tobytes(), digest_size=8).hexdigest()
 
 
+def function_holds(function: FunctionType) -> list[tuple[str, object]]:
+    """The defaults and the closure cells of a function, by name."""
+    code = function.__code__
+    defaults = function.__defaults__ or ()
+    positional = code.co_varnames[: code.co_argcount]
+    found: list[tuple[str, object]] = []
+    found += zip(positional[len(positional) - len(defaults) :], defaults, strict=True)
+    found += (function.__kwdefaults__ or {}).items()
+    for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
+        try:
+            found.append((name, cell.cell_contents))
+        except ValueError:  # not filled yet
+            continue
+    return found
+
+
 def function_place(function: FunctionType) -> str:
     """The name of a function and where it was written: `f at file.py:12`."""
     code = function.__code__

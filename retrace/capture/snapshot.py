@@ -19,6 +19,7 @@ from retrace.capture.objects import (
     content_hash,
     derives,
     fields,
+    function_holds,
     function_place,
     kind_of,
     own,
@@ -30,7 +31,11 @@ from retrace.model import JSON, Value
 
 _MOST_TEXT = 200
 _MOST_DATA = 2000
+_MOST_HELD = 1200
+"""How much is taken of what one function holds, about in characters."""
 _DEEPEST = 5
+_DEEPEST_CONTENT = 12
+"""An optimizer of optax is functions over tuples of functions."""
 _MOST_SORTED = 200
 
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
@@ -203,7 +208,7 @@ class _Content:
 
     def plain(self, value: Any, depth: int) -> JSON:
         kind = kind_of(value)
-        if depth > _DEEPEST:
+        if depth > _DEEPEST_CONTENT:
             raise _Cut
         self._take(4)
         if derives(kind, np.number, np.bool):
@@ -222,6 +227,8 @@ class _Content:
         if derives(kind, np.ndarray):
             self.whole = False
             return {"array": array_type(value), "content": content_hash(value)}
+        if kind is FunctionType:
+            return self._function(value, depth)
         if derives(kind, enum.Enum) or scalar_base(kind) is not None:
             return self._text(value)
         if derives(kind, dict):
@@ -229,6 +236,21 @@ class _Content:
         if named_text(value) is not None:
             return self._text(value)
         return self._container(value, kind, depth)
+
+    def _function(self, value: FunctionType, depth: int) -> JSON:
+        """Where a function was written and what it holds: that may be all that changed."""
+        named = self._text(value)
+        if not (held := function_holds(value)):
+            return named
+        room = self._room
+        self._room = min(room, _MOST_HELD)
+        try:
+            found = {"$type": named, **self._mapping(held, depth)}
+        except _Cut:
+            self._room = room - len(named)
+            return f"{named[:-1]} ...>"  # holds more than was taken
+        self._room += room - min(room, _MOST_HELD)
+        return found
 
     def _mapping(self, entries: Iterable[tuple[object, object]], depth: int) -> dict[str, JSON]:
         found: dict[str, JSON] = {}

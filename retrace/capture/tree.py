@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
@@ -87,6 +89,10 @@ class Tree:
         fields = {
             name: content for name, content in attributes(value).items() if name not in dynamic
         }
+        if isinstance(value, defaultdict):
+            fields["default_factory"] = value.default_factory
+        elif isinstance(value, functools.partial):
+            fields["func"] = value.func
         if dataclasses.is_dataclass(value):
             order = [field.name for field in dataclasses.fields(value)]
             fields = {name: fields[name] for name in order if name in fields}

@@ -78,7 +78,8 @@ def value(old: Value | None, new: Value | None, absent: str = "absent") -> str:
         if new.exact:
             return f"a new {type_}, {EQUAL_FIELDS}"
         return f"a new {type_} that looks the same, {UNEQUAL}"
-    if len(old.text) + len(new.text) > _WHOLE and (said := fields(differences(old, new))):
+    is_long = old.text == new.text or len(old.text) + len(new.text) > _WHOLE
+    if is_long and (said := fields(differences(old, new))):
         return said
     if old.text == new.text:
         if old.type != new.type:
@@ -123,6 +124,8 @@ def _plain(value: JSON) -> str:
     if isinstance(value, dict):
         parts = cast(dict[str, JSON], value).copy()
         name = parts.pop("$type", None)
+        if str(name).startswith("<"):
+            return str(name)
         if name is None:
             inside = [f"{key!r}: {_plain(part)}" for key, part in parts.items()]
             return f"{{{', '.join(inside)}}}"

@@ -9,6 +9,8 @@ _SIZES = re.compile(r"\[([^\]]*)\]")
 _SIZE = re.compile("[0-9]{1,18}")
 _NUMBER = re.compile(r"(?<![\w.])-?\d+(?![\w.])|#[0-9a-f]{12}")
 """Or what stands for one in a recording that was redacted."""
+_CONTENT = re.compile(r"(\w+\[[\d,]*\])=\(([^()]*)\)")
+"""A small array that a program holds: `int32[1]=(32)`."""
 _INNER = re.compile(r"@[0-9a-f]{32}")
 
 _VALUES = frozenset(
@@ -157,7 +159,18 @@ def _parameter(equation: str, old: str, new: str, found: _Found) -> bool:
 
 
 def follows(old: str, new: str, dims: set[tuple[int, int]]) -> bool:
-    """Whether a number changed as the size of an axis did: with it, or by as much."""
+    """Whether a constant changed as the size of an axis did: with it, or by as much.
+
+    `jnp.array(x.shape)` is an array of such numbers.
+    """
+    before, after = _CONTENT.fullmatch(old), _CONTENT.fullmatch(new)
+    if before and after and before[1] == after[1]:
+        items = before[2].split(","), after[2].split(",")
+        return all(a == b or _follows(a, b, dims) for a, b in zip(*items, strict=False))
+    return _follows(old, new, dims)
+
+
+def _follows(old: str, new: str, dims: set[tuple[int, int]]) -> bool:
     try:
         a, b = float(old), float(new)
     except ValueError:

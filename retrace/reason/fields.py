@@ -9,10 +9,10 @@ from retrace.compare.values import differences, places
 from retrace.model import JSON, Change, Value
 
 _UNTOLD = re.compile(
-    r"<lambda>|<(?!function |class |built-in |PjitFunction )|'\w+\[[\d,]*\]'", re.IGNORECASE
+    r"<lambda>| \.\.\.>$|<(?!function |class |built-in |PjitFunction )|^\w+\[[\d,]*\]$", re.IGNORECASE
 )
-"""What two values may differ in though it is written alike: a lambda made again, an object
-of which no more than the type is known, an array."""
+"""What two values may differ in though it is written alike: a lambda made again, a function
+that holds more than was taken, an object of which no more than the type is known, an array."""
 _FUNCTION = ("<function ", "<bound method ", "<PjitFunction ")
 
 
@@ -53,9 +53,16 @@ def held_functions(change: Change) -> list[str | None]:
 
 
 def _is_told(value: Value) -> bool:
-    return value.data is not None and (
-        value.exact or _UNTOLD.search(repr(value.data)) is None  # pyright: ignore[reportUnknownArgumentType]
-    )
+    return value.data is not None and (value.exact or not _is_untold(value.data))
+
+
+def _is_untold(data: JSON) -> bool:
+    if isinstance(data, dict):  # of a function, `$type` is where it was written
+        parts = cast(dict[str, JSON], data)
+        return any(_is_untold(part) for name, part in parts.items() if name != "$type")
+    if isinstance(data, list):
+        return any(map(_is_untold, cast(list[JSON], data)))
+    return isinstance(data, str) and _UNTOLD.search(data) is not None
 
 
 def _value(side: JSON) -> Value | None:
