@@ -55,6 +55,14 @@ class Value(NamedTuple):
     """Plain content for a comparison field by field; None where there is none."""
 
 
+def is_cut(data: JSON, text: str, *, exact: bool) -> bool:
+    """Whether a value was too large to be recorded whole, so that two may look the same."""
+    if data is not None:  # of a function that held too much, only the name was kept
+        return not exact and " ...>" in repr(data)
+    # Of a redacted one the hash stands for all that had been recorded.
+    return not exact and not text.startswith("<redacted ")
+
+
 class Leaf(NamedTuple):
     """One array argument, as JAX's cache keys see it."""
 
@@ -241,6 +249,15 @@ class Miss:
     inner: int = 0
     nested: bool = False
     """Inside the trace of another function, where JAX's key has no placement."""
+    entry: CallSite | None = None
+    """Of an eager operation: the user's line that called into the library which ran it, where
+    that is another line than `call_site`; all that ran under it has one remedy."""
+    through: str | None = None
+    """What that line called: `Module.init` of flax, by its qualified name and package."""
+    within: Literal["callback", "import"] | None = None
+    """What an eager operation ran in: a host callback, the import of a module."""
+    lines: str | None = None
+    """A hash of all lines on the stack outside JAX: equal in the rounds of one loop."""
     ahead: bool = False
     """Asked for ahead of time (`lower`, `trace`, `eval_shape`), not by a call."""
     new_object: bool = True

@@ -177,6 +177,10 @@ def _told(line: dict[str, Any], redaction: Redaction) -> dict[str, JSON]:
     found: dict[str, JSON] = {**line, "thread": redaction.thread(str(line["thread"]))}
     if settings := line.get("settings"):
         found["settings"] = {name: redaction.call_site(at) for name, at in settings.items()}
+    if entry := line.get("entry"):
+        found["entry"] = redaction.call_site(entry)
+    if lines := line.get("lines"):
+        found["lines"] = redaction.lines(lines)
     return found | _hidden(line, redaction)
 
 

@@ -20,7 +20,7 @@ from retrace.capture.operation import (
     parameters,
 )
 from retrace.capture.packed import unpack
-from retrace.capture.place import call_site
+from retrace.capture.place import around, call_site
 from retrace.capture.settings import Settings
 from retrace.capture.snapshot import snapshot
 from retrace.capture.tokens import Tokens
@@ -227,6 +227,15 @@ class Misses:
         frame: FrameType,
         bodies: Sequence[Function] = (),
     ) -> None:
+        seen = around(frame)
+        fields["lines"] = seen.lines
+        if function.in_library and seen.through is not None:
+            fields["through"] = seen.through
+        if function.kind is Kind.OP:
+            if seen.entry is not None and seen.entry != site:
+                fields |= {"entry": seen.entry, "through": seen.through}
+            if seen.within is not None:
+                fields["within"] = seen.within
         if settings := self._settings.of(frame, key.config):
             fields["settings"] = settings
         if "new" not in fields:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import linecache
 import os
 import site
@@ -9,10 +10,12 @@ import sys
 import sysconfig
 from enum import Enum
 from types import CodeType, FrameType
+from typing import Literal, NamedTuple
 
 import jax
 
 from retrace.capture.cell import is_cell, is_timed, shown
+from retrace.jax_internals.calls import is_host_callback
 from retrace.model import CallSite
 
 _LONGEST_SOURCE = 200
@@ -96,6 +99,76 @@ def call_site(frame: FrameType | None) -> CallSite | None:
                 pass
         frame = frame.f_back
     return None if library is None else _call_site(library, in_library=True)
+
+
+class Around(NamedTuple):
+    """What of the user's program stands around a call."""
+
+    lines: str
+    """A hash of all lines outside JAX."""
+    entry: CallSite | None
+    """The user's line that called into a library, below the user's outermost lines; None where
+    no library stands between the user's code and JAX, or the program is a library's itself."""
+    through: str | None
+    """What that line called, and of which package."""
+    within: Literal["callback", "import"] | None
+
+
+_MOST_FRAMES = 500
+
+
+def around(frame: FrameType | None) -> Around:
+    """What stands around an eager operation, from its outermost line to JAX."""
+    digest = hashlib.blake2b(digest_size=8)
+    entry: FrameType | None = None
+    through: str | None = None
+    below: FrameType | None = None
+    within: Literal["callback", "import"] | None = None
+    for _ in range(_MOST_FRAMES):
+        if frame is None:
+            break
+        code = frame.f_code
+        match owner(code.co_filename):
+            case Owner.USER | Owner.LIBRARY as whose:
+                digest.update(f"{code.co_filename}:{frame.f_lasti}\n".encode(errors="replace"))
+                if whose is Owner.LIBRARY:
+                    if within is None and code.co_filename.startswith("<frozen importlib"):
+                        within = "import"
+                elif below is not None and (called := _of_library(below.f_code)):
+                    entry, through = frame, called
+                below = frame
+            case Owner.JAX:
+                if within is None and is_host_callback(code):
+                    within = "callback"
+                    break  # what stands around it is the program's call, not this code's
+            case Owner.OURS:
+                break
+        frame = frame.f_back
+    return Around(
+        digest.hexdigest(),
+        None if entry is None else _call_site(entry, in_library=False),
+        through,
+        within,
+    )
+
+
+_RUNNERS = frozenset(
+    ("absl", "click", "execnet", "fire", "hydra", "IPython", "ipykernel", "pluggy", "pytest")
+) | {"_pytest", "tyro", "typer", "xdist"}
+"""Packages that run a user's program as it is: what runs under them is not theirs."""
+
+
+def _of_library(code: CodeType) -> str | None:
+    """`flax:Module.init`, where the code is of an installed package that does work itself."""
+    if owner(code.co_filename) is not Owner.LIBRARY:
+        return None
+    parts = code.co_filename.replace(os.sep, "/").split("/")
+    for folder in ("site-packages", "dist-packages"):
+        if folder in parts[:-1]:
+            package = parts[parts.index(folder) + 1].removesuffix(".py")
+            named = code.co_qualname.replace(".<locals>", "")
+            return None if package in _RUNNERS else f"{package}:{named}"
+    return None  # Python's own
 
 
 def _is_of_magic(frame: FrameType) -> bool:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import cast
 
-from retrace.compare.equality import is_cut, same_content
+from retrace.compare.equality import same_content
 from retrace.compare.values import Difference, differences
-from retrace.model import JSON, Leaf, Node, Value
+from retrace.model import JSON, Leaf, Node, Value, is_cut
 
 UNEQUAL = "unequal by `==`"
 EQUAL_FIELDS = f"equal field by field, {UNEQUAL}"

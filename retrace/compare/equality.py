@@ -33,14 +33,6 @@ def same_content(old: Value, new: Value) -> bool:
     return old.type == new.type and old.text == new.text and old.data == new.data
 
 
-def is_cut(data: JSON, text: str, *, exact: bool) -> bool:
-    """Whether a value was too large to be recorded whole, so that two may look the same."""
-    # Of a redacted one the hash stands for all that had been recorded.
-    if data is not None:  # of a function that held too much, the name alone was kept
-        return not exact and " ...>" in repr(data)  # pyright: ignore[reportUnknownArgumentType]
-    return not exact and not text.startswith("<redacted ")
-
-
 def described(value: Value | None) -> JSON:
     """The value as JSON, whole enough to be compared again; None where it is absent."""
     if value is None:

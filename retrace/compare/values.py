@@ -76,7 +76,7 @@ def places(value: Value, is_meant: Callable[[str], bool]) -> tuple[str, ...]:
 def _held(data: JSON, place: Place, is_meant: Callable[[str], bool]) -> list[Place]:
     if isinstance(data, str):
         return [place] if is_meant(data) else []
-    if isinstance(data, dict) and is_meant(str(_parts(data).get(_TYPE))):
+    if is_meant(str(_parts(data).get(_TYPE))):
         return [place]
     return [
         found

@@ -312,3 +312,14 @@ def is_parallel(frame: FrameType) -> bool:
             return True
         current = current.f_back
     return False
+
+
+_CALLBACKS = (
+    os.path.join(os.path.dirname(jax.__file__), "_src", "callback.py"),
+    os.path.join(os.path.dirname(jax.__file__), "_src", "debugging.py"),
+)
+
+
+def is_host_callback(code: CodeType) -> bool:
+    """Whether this frame runs the user's Python for a program that calls back into it."""
+    return code.co_filename in _CALLBACKS

@@ -346,7 +346,7 @@ def where(view: View, group: Group) -> str:
     """The place at the end of the heading."""
     miss = group.shown.miss
     if group.cause is Cause.EAGER_OP or miss.function.kind is Kind.OP:
-        return view.called_from(miss) or "inside jax"
+        return view.caused_at(miss) or "inside jax"
     return view.place(miss)
 
 

@@ -161,7 +161,7 @@ def _folds(view: View, verdict: Verdict, root: Miss) -> bool:
 def _key(verdict: Verdict) -> tuple[object, ...]:
     miss = verdict.miss
     if verdict.cause is Cause.EAGER_OP:
-        site = miss.call_site
+        site = miss.entry or miss.call_site
         return (verdict.cause, *((site.file, site.line) if site else (miss.function.site,)))
     return (verdict.cause, miss.function.site, miss.derived)
 

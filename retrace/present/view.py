@@ -122,6 +122,10 @@ class View:
         """The line that asked for it."""
         return words.called_from(miss.call_site, self.bases)
 
+    def caused_at(self, miss: Miss) -> str | None:
+        """The user's line that an eager operation comes from, past the libraries between."""
+        return words.called_from(miss.entry or miss.call_site, self.bases)
+
     def process(self, run: str) -> tuple[str, ...]:
         """A process among several, in words: `process 1`.
 

@@ -2,71 +2,159 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Literal, TypeAlias, cast
 
 from retrace.causes import Cause
 from retrace.compare.detail import EQUAL_FIELDS
-from retrace.compare.equality import is_cut
 from retrace.compare.keys import NOT_IN_KEY
-from retrace.model import Change, Component, Miss
+from retrace.compare.outputs import unused_inputs
+from retrace.model import Change, Component, Kind, Leaf, Miss, is_cut
 from retrace.reason import rules, values
 from retrace.reason.program import Comparison
+from retrace.reason.weak import keeps_types
 
 Avoidable: TypeAlias = Literal["yes", "no", "maybe"]
 
-_ALWAYS = frozenset(
-    {
-        Cause.WEAK_TYPE_CHANGED,
-        Cause.CACHE_CLEARED,
-    }
-)
-"""Causes whose fix applies wherever they occur."""
-
 
 def avoidable(
-    cause: Cause,
-    miss: Miss,
-    nearest: Miss | None,
-    changes: tuple[Change, ...],
-    program: Comparison | None,
+    cause: Cause, miss: Miss, changes: tuple[Change, ...], program: Comparison | None
 ) -> Avoidable:
     """Whether the fix of the cause was seen to work and applies to this miss."""
     if cause is Cause.FIRST_TRACE:
         return "no"
+    if _is_meant(cause, changes):
+        return "maybe"
     wasted = program is not None and program.is_wasted
+    if miss.function.in_library and is_new_as_well(cause, miss, changes):
+        return "maybe"
     if of_library(cause, miss) and (miss.nested or not wasted):
         return "maybe"
     if wasted:
         return "yes"
-    if cause is Cause.CONTROL_FLOW_RECREATED:
-        # Jitted around, a loop of another length or another body is another program as well.
-        shared = program is None or program.kind is None or _takes_numbers(changes, program)
-        return "yes" if shared else "maybe"
-    if cause is Cause.CALL_SIGNATURE_CHANGED:
-        # Of `*rest` and `**options`, more or fewer arguments may be meant.
-        own = [change for change in changes if change.component is Component.SIGNATURE]
-        meant = any("[" in (change.path or "") for change in own)
-        return "maybe" if meant or _is_more(changes) or stands_for_none(miss, changes) else "yes"
-    if cause in _ALWAYS:
-        return "yes"
-    if cause is Cause.SOURCE_CHANGED:
-        return "no"
     if (decided := values.avoidable(cause, changes, program)) is not None:
         return decided
     if cause in rules.OF_FUNCTION:
-        # The same function made again is wasted; one made over other values needs
-        # them as arguments, which is not always possible.
-        differing = (Component.CLOSURE, Component.DEFAULTS)
-        if any(change.component in differing for change in changes):
+        return _made_again(cause, changes, program)
+    return _by_key(cause, miss, changes, program)
+
+
+def _made_again(
+    cause: Cause, changes: tuple[Change, ...], program: Comparison | None
+) -> Avoidable:
+    """Of a function object that is new, and whose program is another one."""
+    if cause is Cause.SOURCE_CHANGED:
+        return "no"
+    # The same function made again is wasted; one made over other values needs
+    # them as arguments, which is not always possible.
+    differing = (Component.CLOSURE, Component.DEFAULTS)
+    if any(change.component in differing for change in changes):
+        return "maybe"
+    # With nothing else changed, another program comes from a global that it reads.
+    return "yes" if program is None else "maybe"
+
+
+def _by_key(
+    cause: Cause, miss: Miss, changes: tuple[Change, ...], program: Comparison | None
+) -> Avoidable:
+    """Of a part of the key that changed, where the program is another one."""
+    match cause:
+        case Cause.CACHE_CLEARED:
+            return "yes"
+        case Cause.CONTROL_FLOW_RECREATED:
+            # Jitted around, a loop of another length or another body is another program too.
+            shared = program is None or program.kind is None or _takes_numbers(changes, program)
+            return "yes" if shared else "maybe"
+        case Cause.CALL_SIGNATURE_CHANGED:
+            # Of `*rest` and `**options`, more or fewer arguments may be meant.
+            own = [change for change in changes if change.component is Component.SIGNATURE]
+            meant = any("[" in (change.path or "") for change in own)
+            more = meant or _is_more(changes) or stands_for_none(miss, changes)
+            return "maybe" if more else "yes"
+        case Cause.WEAK_TYPE_CHANGED:
+            # Strong from the second call on, it is the strong program that stays.
+            first = next((c for c in changes if c.component is Component.WEAK_TYPE), None)
+            came_back = first is not None and bool(first.old)
+            return "yes" if came_back or keeps_types(program) else "maybe"
+        case Cause.SHAPE_CHANGED:
+            if are_unused(miss, changes, program):
+                return "yes"
+            return "no" if is_another_model(miss, changes) else "maybe"
+        case Cause.STATIC_ARGUMENT_CHANGED | Cause.TREE_STRUCTURE_CHANGED:
+            own = [c for c in rules.in_key(changes) if c.component is not Component.SIGNATURE]
+            same = program is None or program.kind in (None, "identical")
+            return "yes" if same and own and all(map(looks_equal, own)) else "maybe"
+        case _:
             return "maybe"
-        # With nothing else changed, another program comes from a global that it reads.
-        return "yes" if program is None else "maybe"
-    if cause is Cause.SHAPE_CHANGED:
-        return "yes" if partial_batch(miss, nearest, changes) else "maybe"
-    if cause in (Cause.STATIC_ARGUMENT_CHANGED, Cause.TREE_STRUCTURE_CHANGED):
-        own = [c for c in rules.in_key(changes) if c.component is not Component.SIGNATURE]
-        return "yes" if own and all(map(looks_equal, own)) else "maybe"
-    return "maybe"
+
+
+def _is_meant(cause: Cause, changes: tuple[Change, ...]) -> bool:
+    """Whether two programs may well be what the user wants: one that donates, one a device."""
+    if cause is Cause.JIT_OPTIONS_CHANGED:
+        return True
+    own = [change for change in changes if change.component is Component.SHARDING]
+    # Placed from the second call on, the first may have been placed as well.
+    return cause is Cause.SHARDING_CHANGED and not all(
+        "uncommitted -> committed" in change.detail or "open ->" in change.detail
+        for change in own
+    )
+
+
+def is_new_as_well(cause: Cause, miss: Miss, changes: tuple[Change, ...]) -> bool:
+    """Whether the function object is another one too: a mended key would miss all the same."""
+    return (
+        miss.function.kind is not Kind.OP
+        and cause not in rules.OF_FUNCTION
+        and any(change.component is Component.FUNCTION for change in changes)
+    )
+
+
+def is_another_model(miss: Miss, changes: tuple[Change, ...]) -> bool:
+    """Whether parameters have other shapes: layers of another width, and nothing to pad.
+
+    Of parameters, one size stands at different axes of several arrays of one argument. Data of
+    another size share their axis.
+    """
+    own = [change for change in changes if change.component is Component.SHAPE]
+    axes: dict[str, set[int]] = {}
+    for change in own:
+        old, new = cast(list[int], change.old), cast(list[int], change.new)
+        if len(old) != len(new):
+            return False
+        differing = [axis for axis, (a, b) in enumerate(zip(old, new, strict=True)) if a != b]
+        root = re.split(r"[.\[]", change.path or "", maxsplit=1)[0]
+        axes.setdefault(root, set()).update(differing)
+    return any(
+        len(found) > 1 and sum((change.path or "").startswith(root) for change in own) > 1
+        for root, found in axes.items()
+    ) and all(
+        leaf.dtype.startswith(("float", "bfloat", "complex")) for leaf in _changed(miss, own)
+    )
+
+
+def _changed(miss: Miss, own: list[Change]) -> list[Leaf]:
+    paths = {change.path for change in own}
+    return [leaf for leaf in miss.key.leaves if leaf.path in paths]
+
+
+def unused(miss: Miss, program: Comparison | None) -> list[str]:
+    """The paths of the arrays that no equation of the program takes."""
+    listings = None if program is None else program.listings()
+    if listings is None:
+        return []
+    listing, leaves = listings[1], miss.key.leaves
+    first = len(listing.inputs) - len(leaves)  # before them stand the captured arrays
+    if first != len(listing.constants) and first != 0:
+        return []
+    return [
+        leaves[index - first].path for index in sorted(unused_inputs(listing)) if index >= first
+    ]
+
+
+def are_unused(miss: Miss, changes: tuple[Change, ...], program: Comparison | None) -> bool:
+    """Whether all that changed are arrays that the program does not use."""
+    own = {change.path for change in rules.in_key(changes)}
+    return bool(own) and own <= set(unused(miss, program))
 
 
 def stands_for_none(miss: Miss, changes: tuple[Change, ...]) -> list[str]:
@@ -80,12 +168,17 @@ def stands_for_none(miss: Miss, changes: tuple[Change, ...]) -> list[str]:
 
 
 def of_library(cause: Cause, miss: Miss) -> bool:
-    """Whether a library's own function was made anew.
+    """Whether a library's own function was made anew, and not by the user's line.
 
     Whether the user holds what it is made from, or the library keeps it to itself,
     cannot be seen.
     """
-    return miss.function.in_library and cause in rules.OF_FUNCTION
+    if not miss.function.in_library or cause not in rules.OF_FUNCTION:
+        return False
+    site = miss.call_site
+    # `jax.jit(svi.update)(...)`: where no library stands between, the user's line called it.
+    direct = miss.lines is not None and miss.through is None
+    return miss.nested or not direct or site is None or site.in_library
 
 
 def _takes_numbers(changes: tuple[Change, ...], program: Comparison) -> bool:
@@ -101,11 +194,15 @@ def _is_more(changes: tuple[Change, ...]) -> bool:
 
 
 def partial_batch(miss: Miss, nearest: Miss | None, changes: tuple[Change, ...]) -> bool:
-    """Whether on one line nothing but a leading axis became shorter: the rest of a data set."""
+    """Whether nothing but a leading axis became shorter, in one loop: the end of a data set?
+
+    Through a helper, an evaluation set comes from another line than the training set.
+    """
+    if nearest is None:
+        return False
     lines = [
-        (one.call_site.file, one.call_site.line)
+        one.lines or (one.call_site and (one.call_site.file, one.call_site.line))
         for one in (miss, nearest)
-        if one is not None and one.call_site is not None
     ]
     if len(set(lines)) > 1:
         return False
@@ -116,7 +213,7 @@ def partial_batch(miss: Miss, nearest: Miss | None, changes: tuple[Change, ...])
                 continue
             return False
         old, new = cast(list[int], change.old), cast(list[int], change.new)
-        if not old or len(old) != len(new) or new[0] >= old[0] or old[1:] != new[1:]:
+        if not old or len(old) != len(new) or not 0 < new[0] < old[0] or old[1:] != new[1:]:
             return False
         if size not in (None, (old[0], new[0])):
             return False

@@ -9,7 +9,8 @@ from retrace.compare.values import differences, places
 from retrace.model import JSON, Change, Value
 
 _UNTOLD = re.compile(
-    r"<lambda>| \.\.\.>$|<(?!function |class |built-in |PjitFunction )|^\w+\[[\d,]*\]$", re.IGNORECASE
+    r"<lambda>| \.\.\.>$|<(?!function |class |built-in |PjitFunction )|^\w+\[[\d,]*\]$",
+    re.IGNORECASE,
 )
 """What two values may differ in though it is written alike: a lambda made again, a function
 that holds more than was taken, an object of which no more than the type is known, an array."""

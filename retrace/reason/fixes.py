@@ -6,14 +6,23 @@ Only advice that was seen to remove the miss is given. A partial made afresh, or
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 from retrace.causes import Cause
 from retrace.compare.detail import type_name
-from retrace.model import Change, Component, Fix, Kind, Leaf, Miss
+from retrace.model import Change, Component, Fix, Kind, Miss, Stage
 from retrace.reason import rules
-from retrace.reason.avoidable import of_library, partial_batch, stands_for_none
+from retrace.reason.avoidable import (
+    is_another_model,
+    is_new_as_well,
+    of_library,
+    partial_batch,
+    stands_for_none,
+    unused,
+)
+from retrace.reason.eager import eager
 from retrace.reason.evidence import (
     Evidence,
     innermost,
@@ -29,14 +38,23 @@ from retrace.reason.fields import field_changes
 from retrace.reason.program import Comparison
 from retrace.reason.statics import static_argument, tree_structure
 from retrace.reason.values import is_amount, is_plain
+from retrace.reason.weak import weak_type
+
+_MESH = re.compile(r"mesh\{[^}]*\}")
 
 
 def fix(cause: Cause, evidence: Evidence) -> Fix | None:
     """The advice for a miss; None where there is nothing to do or nothing known to work."""
-    if of_library(cause, evidence.miss):
-        return _of_library(evidence.miss)
+    miss = evidence.miss
+    is_new = is_new_as_well(cause, miss, evidence.changes)
+    if of_library(cause, miss) or (is_new and miss.function.in_library):
+        return _of_library(miss)
     advise = _ADVICE.get(cause)
-    return None if advise is None else advise(evidence)
+    advised = None if advise is None else advise(evidence)
+    if advised is None or not is_new:
+        return advised
+    also = f"; `{miss.function.name}` is a new function object as well: jit it once."
+    return Fix(advised.code, f"{advised.text.removesuffix('.')}{also}")
 
 
 def _of_library(miss: Miss) -> Fix:
@@ -52,6 +70,10 @@ def _of_library(miss: Miss) -> Fix:
 def _again(evidence: Evidence) -> Fix:
     miss, nearest, changes, program = evidence
     function = miss.function
+    if miss.ahead and Stage.COMPILE not in miss.stages and nearest is not None and nearest.ahead:
+        what = "the lambda" if function.kind is Kind.LAMBDA else f"`{function.name}`"
+        text = f"keep {what} in a variable and pass that object each time: a new one is traced."
+        return Fix("reuse-object", text)
     what = {
         Kind.LAMBDA: "the lambda",
         Kind.PARTIAL: f"`{function.name}` itself",
@@ -186,13 +208,21 @@ def _differs(evidence: Evidence) -> bool:
 
 def _options(evidence: Evidence) -> Fix:
     names = listed(paths(evidence.changes, Component.OPTIONS)) or "its options"
-    return Fix(
-        "jit-once", f"jit `{evidence.miss.function.name}` once, with one setting of {names}."
+    text = (
+        f"`{evidence.miss.function.name}` was jitted with two settings of {names}, and each has "
+        "a program: if one will do for both, jit it once; if both are meant, leave them."
     )
+    return Fix("jit-once", text)
 
 
 def _config(evidence: Evidence) -> Fix:
     names = listed(paths(evidence.changes, Component.CONFIG))
+    if evidence.nearest is not None and evidence.nearest.thread != evidence.miss.thread:
+        text = (
+            f"{names} was set by a context manager in another thread, and holds there alone: "
+            "enter the context in this thread as well, or set it by `jax.config.update`."
+        )
+        return Fix("one-config", text)
     text = f"set {names} once, before the first call, or make every call in the same context."
     return Fix("one-config", text)
 
@@ -217,13 +247,30 @@ def _shape(evidence: Evidence) -> Fix:
     if [change for change in changes if change.component is dtype and "key<" in change.detail]:
         text = f"make {name} in one way at every call, best by `jax.random.key`."
         return Fix("one-key-type", text)
+    unread = unused(evidence.miss, evidence.program)
+    if own and all(change.path in unread for change in own):
+        them = "it" if len(own) == 1 else "them"
+        text = f"`{evidence.miss.function.name}` never uses {name}: do not pass {them}."
+        return Fix("leave-out", text)
+    if is_another_model(evidence.miss, changes):
+        text = (
+            f"{name} have other sizes: this is another model, which needs a program of its own."
+        )
+        return Fix("nothing", text)
     if partial_batch(evidence.miss, evidence.nearest, changes):
         text = (
-            "drop or pad the last batch (drop_remainder=True), or round axis 0 up to a few sizes."
+            "if these rows are what is left at the end of a dataset, drop or pad that last batch "
+            "(`drop_remainder=True`, or a mask); else round axis 0 up to a few sizes."
         )
         return Fix("pad-batch", text)
     if {len(change.old) - len(change.new) for change in own} - {0}:
         return Fix("one-rank", f"give {name} the same number of axes at every call.")
+    return pad_shape(changes)
+
+
+def pad_shape(changes: tuple[Change, ...]) -> Fix:
+    """What to do about arrays of many sizes."""
+    name = listed([change.path for change in changes if change.component is Component.SHAPE])
     text = (
         f"pad {name} with NumPy (`jnp.pad` compiles for each shape) to one shape, or to a few, "
         "and mask what was added."
@@ -242,35 +289,22 @@ def _dtype(evidence: Evidence) -> Fix | None:
     return Fix("cast-argument", f"give {name} one dtype at every call: {both}, not both.")
 
 
-def _weak(evidence: Evidence) -> Fix | None:
-    own = [change for change in evidence.changes if change.component is Component.WEAK_TYPE]
-    found = [_leaf(evidence.miss, change.path) for change in own]
-    types = list(dict.fromkeys(leaf.dtype for leaf in found if leaf is not None))
-    if not types:
-        return None
-    name = listed([change.path for change in own])
-    dtype = f"jnp.{_narrowest(evidence.miss, types[0])}" if len(types) == 1 else "dtype"
-    array = f"jnp.asarray(value, {dtype})"
-    if own[0].old:
-        text = f"pass {name} as `{array}` from the first call on, not as a Python number."
-        return Fix("cast-carry", text)
-    return Fix("cast-argument", f"pass {name} as `{array}`, never as a Python number.")
-
-
-def _narrowest(miss: Miss, dtype: str) -> str:
-    """The dtype that keeps results as they are: a weak number takes that of what it meets."""
-    kind = dtype.rstrip("0123456789")
-    kinds = {"float": ("float16", "bfloat16"), "int": ("int8", "int16", "uint8", "uint16")}
-    found = [leaf.dtype for leaf in miss.key.leaves if leaf.dtype in kinds.get(kind, ())]
-    return found[0] if found else dtype
-
-
 def _sharding(evidence: Evidence) -> Fix:
     own = [change for change in evidence.changes if change.component is Component.SHARDING]
     name = listed([change.path for change in own])
     it = "it" if len(own) == 1 else "them"
     they = "it" if len(own) == 1 else "they"
+    if evidence.nearest is not None and evidence.nearest.ahead and not evidence.miss.ahead:
+        text = (
+            f"lower it ahead of time with {name} placed as the call has {it}: "
+            "`jax.ShapeDtypeStruct(shape, dtype, sharding=...)`."
+        )
+        return Fix("lower-with-sharding", text)
     sides = [part(side, "sharding") for change in own for side in (change.old, change.new)]
+    meshes = [_MESH.search(str(side)) for side in sides]
+    if all(meshes) and len({found[0] for found in meshes if found}) > 1:
+        text = f"make one mesh and place {name} on it at every call: another mesh misses."
+        return Fix("one-mesh", text)
     if own and all(str(side).startswith("SingleDevice(") for side in sides):
         text = (
             f"keep {name} on one device, or shard {it} over all by one `NamedSharding`: "
@@ -292,38 +326,15 @@ def _hidden(evidence: Evidence) -> Fix:
     return Fix("pass-state", f"pass to `{name}` as an argument what it reads from outside.")
 
 
-def _grows(change: Change) -> bool:
-    """Whether one axis of an array became longer, and nothing else of its shape changed."""
-    if change.component is not Component.SHAPE:
-        return False
-    old, new = cast(list[int], change.old), cast(list[int], change.new)
-    if len(old) != len(new):
-        return False
-    differing = [(a, b) for a, b in zip(old, new, strict=True) if a != b]
-    return len(differing) == 1 and differing[0][0] < differing[0][1]
-
-
-def _eager(evidence: Evidence) -> Fix | None:
-    if evidence.nearest is None:
-        return None
-    text = "put the operations of this line into one jitted function"
-    # Jitted, what has another shape at each call would miss at each call. Whether the line
-    # runs other operations, or the same ones on other shapes, cannot be told.
-    if any(_grows(change) for change in evidence.changes):
-        return Fix("jit-block", f"{text}, and pad what grows to one shape, with NumPy.")
-    shapes = (Component.SHAPE, Component.TREE, Component.SIGNATURE)
-    if any(change.component in shapes or _is_shape(change) for change in evidence.changes):
-        text += "; what has another shape at each call, pad to one, or make with NumPy"
-    return Fix("jit-block", f"{text}.")
-
-
-def _is_shape(change: Change) -> bool:
-    """Whether a parameter of an operation that changed is a shape, a size or a padding."""
-    return change.component is Component.STATIC and (change.path or "") in _SHAPES
-
-
 def _body(evidence: Evidence) -> Fix:
     names = list(dict.fromkeys(body.name for body in evidence.miss.bodies))
+    bound = [body.name for body in evidence.miss.bodies if body.kind is Kind.METHOD]
+    if bound:
+        text = (
+            f"keep the bound method `{bound[0]}` in a variable and pass that (each access to "
+            f"`.{bound[0]}` makes a new object), or jit the function around it once."
+        )
+        return Fix("keep-method", text)
     what = "what this line defines" if names == ["<lambda>"] else listed(names)
     is_made = "are made" if len(names) > 1 else "is made"
     text = (
@@ -332,10 +343,6 @@ def _body(evidence: Evidence) -> Fix:
     )
     return Fix("define-body-once", text)
 
-
-_SHAPES = frozenset(
-    ("shape", "new_sizes", "padding_config", "slice_sizes", "start_indices", "limit_indices")
-)
 
 _ADVICE: dict[Cause, Callable[[Evidence], Fix | None]] = {
     Cause.FUNCTION_REDEFINED: _again,
@@ -350,14 +357,10 @@ _ADVICE: dict[Cause, Callable[[Evidence], Fix | None]] = {
     Cause.TREE_STRUCTURE_CHANGED: tree_structure,
     Cause.SHAPE_CHANGED: _shape,
     Cause.DTYPE_CHANGED: _dtype,
-    Cause.WEAK_TYPE_CHANGED: _weak,
+    Cause.WEAK_TYPE_CHANGED: weak_type,
     Cause.SHARDING_CHANGED: _sharding,
     Cause.CACHE_CLEARED: _cleared,
     Cause.JAXPR_CHANGED: _hidden,
-    Cause.EAGER_OP: _eager,
+    Cause.EAGER_OP: eager,
     Cause.CONTROL_FLOW_RECREATED: _body,
 }
-
-
-def _leaf(miss: Miss, path: str | None) -> Leaf | None:
-    return next((leaf for leaf in miss.key.leaves if leaf.path == path), None)

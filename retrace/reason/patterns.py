@@ -8,7 +8,8 @@ from typing import TypeAlias, cast
 from retrace.causes import Cause
 from retrace.model import Component, Verdict
 from retrace.reason import rules
-from retrace.reason.avoidable import looks_equal, partial_batch
+from retrace.reason.avoidable import looks_equal
+from retrace.reason.history import is_partial_batch
 
 Verdicts: TypeAlias = list[Verdict]
 
@@ -39,7 +40,7 @@ def recognise(verdicts: Sequence[Verdict]) -> dict[str, str]:
 def _tiny_programs(verdicts: Iterable[Verdict]) -> Verdicts:
     lines: dict[tuple[str, str, int], Verdicts] = {}
     for verdict in verdicts:
-        site = verdict.miss.call_site
+        site = verdict.miss.entry or verdict.miss.call_site
         if verdict.cause is Cause.EAGER_OP and site is not None and not site.in_library:
             lines.setdefault((verdict.miss.run, site.file, site.line), []).append(verdict)
     return [verdict for line in lines.values() if len(line) >= _TINY for verdict in line]
@@ -73,7 +74,9 @@ def _equal_but_not_the_same(group: Verdicts) -> Verdicts:
     return [
         verdict
         for verdict in group
-        if verdict.cause in causes and any(map(looks_equal, rules.in_key(verdict.changes)))
+        if verdict.cause in causes
+        and any(map(looks_equal, rules.in_key(verdict.changes)))
+        and verdict.program_change in (None, "identical")
     ]
 
 
@@ -83,12 +86,7 @@ def _grows_by_one(group: Verdicts) -> Verdicts:
 
 
 def _last_partial_batch(group: Verdicts) -> Verdicts:
-    shapes = _of_shape(group)
-    return (
-        [v for v in shapes if partial_batch(v.miss, v.nearest, v.changes)]
-        if len(shapes) < _MANY
-        else []
-    )
+    return [verdict for verdict in _of_shape(group) if is_partial_batch(verdict)]
 
 
 def _many_sizes(group: Verdicts) -> Verdicts:

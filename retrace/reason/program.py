@@ -12,6 +12,7 @@ from retrace.model import Change, Component, Listing, Miss
 
 HELD = frozenset({Component.STATIC, Component.CLOSURE, Component.DEFAULTS})
 """What a Python value goes into a program by."""
+_PRINTS = frozenset(("debug_callback", "debug_print"))
 _CALLBACKS = frozenset(("pure_callback", "io_callback", "debug_callback"))
 
 
@@ -72,6 +73,18 @@ class Comparison:
                     waiting.append(self._listings[each])
                 seen.add(each)
         return False
+
+    @cached_property
+    def differs_in_prints(self) -> bool:
+        """Whether all that differs is what `jax.debug.print` and the like are given."""
+        found = self.listings()
+        if found is None or found[0].outputs != found[1].outputs:
+            return False
+        kept = [
+            [text for text in listing.equations if primitive(text) not in _PRINTS]
+            for listing in found
+        ]
+        return kept[0] == kept[1] and len(kept[0]) < len(found[0].equations)
 
     @property
     def kind(self) -> Kind | None:

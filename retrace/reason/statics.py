@@ -51,6 +51,14 @@ def _static_argument(evidence: Evidence, own: list[Change]) -> Fix:
     if is_another_function(first):
         text = f"keep {name} to a few functions, each made once: JAX compiles a program for each."
         return Fix("few-values", text)
+    if is_function(first) and (parts := field_changes(first)):
+        return _holds_other(name, parts)
+    if is_function(first) and _differs(evidence):
+        text = (
+            f"{name} is a new function of the same code, and makes another program: it holds "
+            "something else. Make one for each and use it again, or pass what differs."
+        )
+        return Fix("pass-held", text)
     if is_function(first):
         text = f"make {name} once, outside the loop, and pass that same object at every call."
         if evidence.miss.function.in_library:
@@ -67,6 +75,8 @@ def _static_argument(evidence: Evidence, own: list[Change]) -> Fix:
         return Fix("compare-by-value", f"{text} dataclass has.")
     if len(set(types)) > 1 and all(map(is_number, types)):
         kind = "a Python int" if "int" in types else "one type"
+        if "bool" in types:
+            kind = "a Python bool"
         return Fix("one-static-type", f"pass {name} as {kind} at every call.")
     shapes = evidence.program is not None and evidence.program.kind == "shapes-only"
     found = [change for each in own for change in (field_changes(each) or (each,))]
@@ -78,6 +88,21 @@ def _static_argument(evidence: Evidence, own: list[Change]) -> Fix:
     an_array = "an array" if len(found) == 1 else "arrays"
     text = f"pass {name} as {an_array} if no shape depends on {it}; else keep to a few values."
     return Fix("static-to-dynamic", text)
+
+
+def _holds_other(name: str, parts: tuple[Change, ...]) -> Fix:
+    """What to do about a function made again over other values."""
+    held = listed([str(part.path).rpartition(".")[2] for part in parts])
+    text = (
+        f"{name} is a new function over another {held}: make one for each and use it again, or "
+        f"pass {held} as an argument."
+    )
+    return Fix("pass-held", text)
+
+
+def _differs(evidence: Evidence) -> bool:
+    """Whether the programs are known to differ: then the values are not the same."""
+    return evidence.program is not None and evidence.program.kind not in (None, "identical")
 
 
 def _unused(evidence: Evidence, own: list[Change], where: str) -> Fix | None:
@@ -119,15 +144,31 @@ def tree_structure(evidence: Evidence) -> Fix:
             text = f"give {name} an array at every call, in place of None."
             return Fix("one-structure", text)
         return Fix("one-structure", f"give {name} the same structure at every call.")
-    if equal := [change.path for change in own if looks_equal(change)]:
+    equal = [change.path for change in own if looks_equal(change)]
+    if equal and _differs(evidence):
+        text = (
+            f"{listed(equal)} looks the same and makes another program: it holds something else. "
+            "Make one for each and put the same object in each time."
+        )
+        return Fix("pass-held", text)
+    if equal:
         them = "the same object" if len(equal) == 1 else "the same objects"
         return Fix("reuse-object", f"make {listed(equal)} once and put {them} in each time.")
+    if is_function(first) and (parts := field_changes(first)):
+        return _holds_other(name, parts)
     parts = field_changes(first) or (first,)
     name = listed([part.path for part in parts])
     kind = None if evidence.program is None else evidence.program.kind
     if kind in ("different", "repeated", "shapes-only"):
         text = f"keep {name} the same between calls: its program depends on it."
         return Fix("one-structure", text)
+    types = {str(part(side, "type")) for side in (first.old, first.new)}
+    if all(map(is_numeric, parts)) and all(type_.startswith("optax.") for type_ in types):
+        text = (
+            f"make `{first.path}` once with `optax.inject_hyperparams`, which keeps {name} as an "
+            "array in the optimizer's state, and set it there."
+        )
+        return Fix("inject-hyperparams", text)
     if all(map(is_numeric, parts)):
         it = "it" if len(parts) == 1 else "them"
         an_array = "an array, a leaf" if len(parts) == 1 else "arrays, leaves"

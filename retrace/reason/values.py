@@ -31,7 +31,7 @@ def avoidable(
     kind = program.kind
     if kind == "constants-only" and (all(map(is_amount, values)) or _constants(values, program)):
         return "yes"
-    return "no" if kind == "different" else None
+    return "no" if kind == "different" and not program.differs_in_prints else None
 
 
 def advice(cause: Cause, changes: tuple[Change, ...], program: Comparison | None) -> Fix | None:
@@ -46,6 +46,13 @@ def advice(cause: Cause, changes: tuple[Change, ...], program: Comparison | None
             return _as_arguments(changes, values, program)
         case "repeated":
             return _rolled(values, program)
+        case "different" if program.differs_in_prints:
+            named = listed([value.path for value in values])
+            text = (
+                f"only what is printed depends on {named}: print it outside of the function, and "
+                "all values share one program."
+            )
+            return Fix("print-outside", text)
         case "different":
             return _separate(_unexplained(values, program))
         case _:

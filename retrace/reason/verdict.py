@@ -26,6 +26,7 @@ from retrace.reason import rules
 from retrace.reason.avoidable import avoidable
 from retrace.reason.evidence import Evidence
 from retrace.reason.fixes import fix
+from retrace.reason.history import revise
 from retrace.reason.patterns import recognise
 from retrace.reason.program import Comparison
 from retrace.reason.state import pass_state, suspects, telling
@@ -45,7 +46,7 @@ def judge(recording: Recording) -> list[Verdict]:
     found: dict[int, Verdict] = {}
     for miss in sorted(recording.misses, key=lambda miss: miss.number):
         found[id(miss)] = judges.setdefault(miss.run, Judge(recording.listings)).judge(miss)
-    verdicts = [found[id(miss)] for miss in recording.misses]
+    verdicts = revise([found[id(miss)] for miss in recording.misses])
     named = recognise(verdicts)
     return [
         replace(verdict, pattern=named[verdict.miss.id]) if verdict.miss.id in named else verdict
@@ -268,7 +269,8 @@ def _recreated_bodies(miss: Miss, history: _History) -> Iterator[Change]:
 
 
 def _line(miss: Miss) -> tuple[str, int]:
-    return ("", 0) if miss.call_site is None else (miss.call_site.file, miss.call_site.line)
+    site = miss.entry or miss.call_site
+    return ("", 0) if site is None else (site.file, site.line)
 
 
 def _comparison(
@@ -289,8 +291,8 @@ def _comparison(
 
 def _advised(cause: Cause, evidence: Evidence, found: tuple[Change, ...]) -> Fix | None:
     miss, program = evidence.miss, evidence.program
-    if miss.nested and miss.function.in_library and cause not in rules.OF_FUNCTION:
-        return None  # its arguments are the library's; the miss around it has the advice
+    if miss.nested and miss.function.in_library:
+        return None  # it is the library's; the miss around it has the advice
     advised = (
         advice(cause, found, program)
         or pass_state(cause, miss.function.name, evidence.changes, program)
@@ -353,7 +355,7 @@ def _verdict(
         seen = (*found, *(sure or suspects(others, program)))
         told = _Told(
             cause,
-            "no" if first_of_line else avoidable(cause, miss, nearest, found, program),
+            "no" if first_of_line else avoidable(cause, miss, found, program),
             _advised(cause, Evidence(miss, nearest, seen, program), found),
         )
     return Verdict(

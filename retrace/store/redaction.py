@@ -32,6 +32,7 @@ from retrace.model import (
     Recording,
     Run,
     Value,
+    is_cut,
 )
 from retrace.store.equations import Equations
 from retrace.store.roots import is_project
@@ -185,6 +186,10 @@ class Redaction:
         """The line that called, without its text."""
         return site._replace(file=self.path(site.file), source=None)
 
+    def lines(self, lines: str) -> str:
+        """What tells one stack of the user's lines from another."""
+        return self._hash(8, "lines", lines)
+
     def program(self, program: Program) -> Program:
         """A program's hash and the id of its text, which tell it apart and no more."""
         return program._replace(
@@ -226,6 +231,8 @@ class Redaction:
             key=self.key(miss.key, miss.function.site),
             call_site=site and self.call_site(site),
             bodies=tuple(map(self.function, miss.bodies)),
+            entry=miss.entry and self.call_site(miss.entry),
+            lines=miss.lines and self.lines(miss.lines),
             settings=tuple((name, self.call_site(at)) for name, at in miss.settings),
             persistent_cache=cache
             and PersistentCache(cache.outcome, self.cache_key(cache.key), cache.reason),
@@ -253,8 +260,8 @@ class Redaction:
         # Neither says more than the type, or than that it equals nothing.
         if value.type != "NoneType" and text != "nan":
             # Two that were cut may look the same: that they are is not to be read off the hash.
-            is_cut = value.data is None and not value.exact and not text.startswith("<redacted ")
-            content = value.token if is_cut else repr(value.data)
+            cut = is_cut(value.data, text, exact=value.exact)
+            content = value.token if cut else repr(value.data)
             text = f"<redacted {self._hash(4, 'text', site, name, text, str(content))}>"
         return Value(value.type, text, self._token(site, name, value.token), value.exact)
 

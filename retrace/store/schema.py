@@ -21,7 +21,7 @@ Format 1: the first.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeAlias, cast
+from typing import Any, Literal, TypeAlias, cast
 
 from retrace.model import (
     JSON,
@@ -294,6 +294,10 @@ def decode_miss(
         parent=None if parent is None else f"{run}-{_number(parent)}",
         derived=_text_or_none(line.get("derived")),
         nested=bool(line.get("nested", False)),
+        entry=decode_call_site(entry) if (entry := line.get("entry")) else None,
+        through=_text_or_none(line.get("through")),
+        within=_WITHIN[within] if (within := line.get("within")) else None,
+        lines=_text_or_none(line.get("lines")),
         ahead=bool(line.get("ahead", False)),
         new_object=bool(line.get("new", False)),
         bodies=tuple(
@@ -307,6 +311,12 @@ def decode_miss(
         function_epoch=_number(line.get("function_epoch", 0)),
         in_flight=Stage(stage) if (stage := line.get("stage")) else None,
     )
+
+
+_WITHIN: Mapping[str, Literal["callback", "import"]] = {
+    "callback": "callback",
+    "import": "import",
+}
 
 
 def _compiled_with(key: Key, line: Mapping[str, Any]) -> Key:

@@ -1,0 +1,249 @@
+"""Advice taken to the letter: the misses are gone, and the results are what they were.
+
+Each pair is a program with a mistake and the same program with the edit that its advice asks
+for. The advice must be given for the first; the second must miss no more than it has programs;
+both must return equal arrays of equal dtypes.
+"""
+
+# JAX's own annotations are partial.
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownLambdaType=false, reportUnknownVariableType=false
+
+from __future__ import annotations
+
+import collections
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from jax.tree_util import Partial
+
+from retrace.causes import Cause
+from tests.recording.conftest import JudgeAll
+
+Program = Callable[[], Any]
+ones = np.ones(4, np.float32)
+
+
+class Pair(NamedTuple):
+    """A program, and the same after its advice was followed."""
+
+    codes: tuple[str, ...]
+    """The advice; where JAX hides what a print is given, the one without that knowledge."""
+    before: Program
+    after: Program
+    programs: int = 1
+    """That the mended program compiles, its eager operations left out."""
+
+
+PAIRS: dict[str, Pair] = {}
+
+
+def pair(*codes: str, programs: int = 1) -> Callable[[Callable[..., Any]], None]:
+    """Register a program that takes whether the advice was followed."""
+
+    def add(program: Callable[[bool], Any]) -> None:
+        PAIRS[program.__name__] = Pair(
+            codes, functools.partial(program, False), functools.partial(program, True), programs
+        )
+
+    return add
+
+
+@pair("cast-carry")
+def counter_beside_bytes(followed: bool) -> Any:
+    step = jax.jit(lambda n, image: (n + np.int32(1), image.astype(jnp.float32).mean()))
+    count = np.int32(0) if followed else 0
+    for _ in range(300):
+        count, _ = step(count, np.ones((2, 2), np.uint8))
+    return count  # 300, which no byte holds
+
+
+@pair("cast-carry")
+def scale_beside_halves(followed: bool) -> Any:
+    step = jax.jit(lambda scale, x: scale * np.float32(1) + 0 * x.astype(jnp.float32).sum())
+    scale = np.float32(65536.0) if followed else 65536.0
+    for _ in range(3):
+        scale = step(scale, np.ones(2, np.float16))
+    return scale  # which no float16 holds
+
+
+@pair("cast-result")
+def result_made_weak(followed: bool) -> Any:
+    def step(flag: Any, x: Any) -> Any:
+        found = jnp.where(x.sum() > flag, 1.0, 0.0)
+        return found.astype(jnp.float32) if followed else found
+
+    jitted, flag = jax.jit(step), np.float32(0)
+    for _ in range(3):
+        flag = jitted(flag, ones)
+    return flag
+
+
+@pair("static-to-dynamic")
+def penalty_in_a_lambda(followed: bool) -> Any:
+    def penalised(penalty: float) -> Any:
+        return lambda w: (w * w).sum() * penalty
+
+    def fit(w: Any, loss: Any) -> Any:
+        return loss(w)
+
+    def fit_with(w: Any, penalty: Any) -> Any:
+        return (w * w).sum() * penalty
+
+    jitted = jax.jit(fit_with) if followed else jax.jit(fit, static_argnums=1)
+    return [
+        jitted(ones, penalty if followed else penalised(penalty)) for penalty in (0.1, 0.2, 0.3)
+    ]
+
+
+@pair("reuse-object")
+def factory_of_a_dict(followed: bool) -> Any:
+    def zero() -> float:
+        return 0.0
+
+    jitted = jax.jit(lambda d: d["a"] + 1)
+    found: list[Any] = []
+    for number in range(3):
+        factory = zero if followed else lambda: 0.0
+        found.append(jitted(collections.defaultdict(factory, a=np.float32(number))))
+    return found
+
+
+@pair("pass-held")
+def function_in_a_partial(followed: bool) -> Any:
+    def scaled(array: Any, scale: Any, x: Any) -> Any:
+        return array * x * scale
+
+    evaluate = jax.jit(lambda f, x: f(x))
+    found: list[Any] = []
+    for scale in (1.0, 2.0):
+        given = (
+            Partial(scaled, ones, scale)
+            if followed
+            else Partial(lambda array, x, scale=scale: scaled(array, scale, x), ones)
+        )
+        found.append(evaluate(given, ones))
+    return found
+
+
+@pair("pass-decision", programs=2)
+def epoch_that_steers(followed: bool) -> Any:
+    def by_epoch(x: Any, epoch: int) -> Any:
+        return x * np.float32(0.5) if epoch < 3 else jnp.sin(x)
+
+    def by_warming(x: Any, warming: bool) -> Any:
+        return x * np.float32(0.5) if warming else jnp.sin(x)
+
+    step = jax.jit(by_warming if followed else by_epoch, static_argnums=1)
+    return [step(ones, epoch < 3 if followed else epoch) for epoch in range(6)]
+
+
+@pair("one-static-type")
+def true_and_one(followed: bool) -> Any:
+    step = jax.jit(lambda x, flag: x * 2 if flag else x, static_argnums=1)
+    return [step(ones, True), step(ones, True if followed else 1)]
+
+
+@pair("print-outside", "few-values")
+def name_in_a_print(followed: bool) -> Any:
+    def printing(x: Any, name: str) -> Any:
+        jax.debug.print(name + " {}", x.sum())
+        return x * 2
+
+    def plain(x: Any) -> Any:
+        return x * 2
+
+    step = jax.jit(plain) if followed else jax.jit(printing, static_argnums=1)
+    return [step(ones) if followed else step(ones, name) for name in ("a", "b", "c")]
+
+
+@pair("leave-out")
+def array_that_nothing_uses(followed: bool) -> Any:
+    step = jax.jit(lambda x: x * 2) if followed else jax.jit(lambda x, meta: x * 2)
+    return [step(ones, *(() if followed else (np.ones(n),))) for n in (3, 4, 5)]
+
+
+@pair("lower-with-sharding")
+def lowered_ahead_of_time(followed: bool) -> Any:
+    step = jax.jit(lambda x: x * 2)
+    x = jax.device_put(ones, jax.devices()[0])
+    sharding = {"sharding": x.sharding} if followed else {}
+    step.lower(jax.ShapeDtypeStruct((4,), np.float32, **sharding)).compile()
+    return step(x)
+
+
+@pair("reuse-object")
+def shape_of_a_lambda(followed: bool) -> Any:
+    def kept() -> Any:
+        return jnp.ones((4, 3))
+
+    return [jax.eval_shape(kept if followed else lambda: kept()).shape for _ in range(3)]
+
+
+@pair("inject-hyperparams")
+def learning_rate_in_the_optimizer(followed: bool) -> Any:
+    class State(NamedTuple):
+        parameters: Any
+        optimizer: Any
+
+    @functools.partial(
+        jax.tree_util.register_dataclass, data_fields=["w", "s"], meta_fields=["tx"]
+    )
+    class Train:
+        def __init__(self, w: Any, s: Any, tx: Any) -> None:
+            self.w, self.s, self.tx = w, s, tx
+
+    def step(train: Any) -> Any:
+        updates, s = train.tx.update(train.w, train.s)
+        return Train(train.w + updates, s, train.tx)
+
+    jitted = jax.jit(step)
+    injected = optax.inject_hyperparams(optax.sgd)(learning_rate=0.5)
+    found: list[Any] = []
+    for rate in (0.5, 0.25):
+        tx = injected if followed else optax.sgd(rate)
+        state = jax.jit(tx.init)(ones)
+        if followed:
+            state.hyperparams["learning_rate"] = jnp.asarray(rate, jnp.float32)
+        found.append(jitted(Train(ones, state, tx)).w)
+    return found
+
+
+@pair("keep-method", programs=0)
+def method_as_a_body(followed: bool) -> Any:
+    class Model:
+        def body(self, carry: Any, x: Any) -> Any:
+            return carry + x, None
+
+    model = Model()
+    body = model.body
+    return [
+        jax.lax.scan(body if followed else model.body, np.float32(0), ones)[0] for _ in range(3)
+    ]
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_what_the_advice_removes(name: str, judge_all: JudgeAll) -> None:
+    pair = PAIRS[name]
+    results: list[Any] = []
+    _, before = judge_all(lambda: results.append(pair.before()))
+    _, after = judge_all(lambda: results.append(pair.after()))
+    runs = {verdict.miss.run for verdict in before}
+    after = [verdict for verdict in after if verdict.miss.run not in runs]
+    told = {verdict.fix.code for verdict in before if verdict.fix is not None}
+    assert told & set(pair.codes)
+    own = [v for v in after if v.cause is not Cause.EAGER_OP and v.miss.parent is None]
+    own = [v for v in own if v.miss.function.name not in ("init_fn", "init")]
+    assert len(own) == pair.programs, [(v.cause, v.miss.function.name) for v in own]
+    was, now = (jax.tree.leaves(result) for result in results)
+    assert len(was) == len(now)
+    for one, other in zip(was, now, strict=True):
+        one, other = np.asarray(one), np.asarray(other)
+        assert one.dtype == other.dtype
+        np.testing.assert_array_equal(one, other)
