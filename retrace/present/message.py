@@ -158,6 +158,8 @@ def _because(view: View, group: Group) -> Iterator[Line]:
         label = ""
         if ways := group.sums.other_ways(verdict):
             yield Line("", (ways,))
+    elif group.cause is Cause.EAGER_OP and _is_elsewhere(verdict):
+        return
     elif not verdict.changes:
         if group.cause not in (Cause.FIRST_TRACE, Cause.EAGER_OP):
             yield Line(label, (sentences.explanation(view, verdict),))
@@ -173,6 +175,12 @@ def _because(view: View, group: Group) -> Iterator[Line]:
         yield Line("", (f"and {count(len(told) - _MOST, 'more change')}",))
     if others := group.sums.others(verdict):
         yield Line("", (others,))
+
+
+def _is_elsewhere(verdict: Verdict) -> bool:
+    """Whether the operation compared with ran from other lines: its shape says nothing."""
+    nearest, lines = verdict.nearest, verdict.miss.lines
+    return nearest is not None and lines is not None and nearest.lines != lines
 
 
 def _told_further(cause: Cause, said: str, detail: str) -> str:

@@ -10,7 +10,9 @@ from retrace.reason.evidence import Evidence
 _SHAPES = frozenset(
     ("shape", "new_sizes", "padding_config", "slice_sizes", "start_indices", "limit_indices")
 )
-_INITIALISERS = frozenset(("init", "init_with_output", "lazy_init", "__init__"))
+_INITIALISERS = frozenset(
+    ("init", "init_with_output", "lazy_init", "__init__", "__new__", "build")
+)
 
 
 def eager(evidence: Evidence) -> Fix | None:
@@ -49,9 +51,10 @@ def eager(evidence: Evidence) -> Fix | None:
 
 def _through(through: str) -> Fix:
     package, _, name = through.partition(":")
-    method = name.rpartition(".")[2]
+    owner, _, method = name.rpartition(".")
     # Flax, haiku and their like make parameters one by one; equinox in a constructor.
-    if method in _INITIALISERS or method.startswith("initial"):
+    is_made = method == "__call__" and owner.endswith("Meta")
+    if is_made or method in _INITIALISERS or method.startswith("initial"):
         text = (
             f"`{name}` of {package} makes parameters one operation at a time: call it inside one "
             "jitted function (`jax.jit(model.init)(...)`; `nnx.jit` or `eqx.filter_jit` where "
