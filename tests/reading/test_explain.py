@@ -421,7 +421,7 @@ def test_advice_names_the_leaf_and_the_dtype() -> None:
     assert fix is not None
     assert fix.code == "cast-carry"
     assert "`total`" in fix.text
-    assert "jnp.int32" in fix.text
+    assert "np.int32" in fix.text
 
 
 def advised(first: Miss, second: Miss) -> str:
@@ -431,7 +431,7 @@ def advised(first: Miss, second: Miss) -> str:
 
 def test_advice_says_all_that_changed() -> None:
     both = (Key((leaf("a", weak=weak), leaf("b", weak=weak))) for weak in (False, True))
-    assert "`a` and `b` as `jnp.asarray(value, jnp.float32)`" in advised(*map(call, both))
+    assert "`a` and `b` as `np.float32(value)`" in advised(*map(call, both))
     types = (Key((leaf("a", dtype=it), leaf("b", dtype=it))) for it in ("int32", "float32"))
     assert "`a` and `b` one dtype at every call" in advised(*map(call, types))
 
@@ -507,9 +507,21 @@ def test_of_equal_keys_the_one_of_a_function_that_holds_the_same_is_nearest() ->
 def test_a_last_batch_comes_from_the_line_of_the_others() -> None:
     full, rest = call(sized(32), call_site=LINE), call(sized(17), call_site=LINE)
     elsewhere = replace(rest, call_site=LINE._replace(line=9))
-    assert [v.avoidable for v in verdicts(full, rest)] == ["no", "yes"]
-    found = verdicts(full, elsewhere)[1]
-    assert (found.pattern, found.avoidable) == (None, "maybe")
+    assert [v.pattern for v in verdicts(full, rest)] == [None, "last-partial-batch"]
+    assert verdicts(full, elsewhere)[1].pattern is None
+
+
+def test_a_third_size_is_no_last_batch() -> None:
+    sizes = [call(sized(size), call_site=LINE) for size in (32, 17, 9)]
+    found = verdicts(*sizes)
+    assert [v.pattern for v in found] == [None] * 3
+    assert {v.fix.code for v in found if v.fix is not None} == {"pad-shape"}
+
+
+def test_the_lines_above_a_helper_tell_an_evaluation_set() -> None:
+    train = replace(call(sized(32), call_site=LINE), lines="in train")
+    evaluate = replace(call(sized(17), call_site=LINE), lines="in evaluate")
+    assert verdicts(train, evaluate)[1].pattern is None
 
 
 def test_a_call_written_otherwise_may_have_other_arrays_too() -> None:
