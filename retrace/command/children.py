@@ -20,6 +20,7 @@ from typing import Any
 
 from retrace.failure import contain
 from retrace.model import Run
+from retrace.store.files import opened
 
 try:
     import _posixsubprocess
@@ -175,7 +176,7 @@ def _is_python(executable: str) -> bool:
     ):
         return True
     try:
-        with open(found, "rb") as file:
+        with opened(Path(found)) as file:
             return file.read(2) == b"#!" and b"python" in file.readline(512)
     except OSError:
         return False

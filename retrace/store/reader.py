@@ -11,9 +11,10 @@ from typing import IO, Any, cast
 
 from retrace.errors import UnreadableError
 from retrace.model import JSON, Key, Miss, Recording, Run
+from retrace.store import files
 from retrace.store.leaves import decode_leaves_like
 from retrace.store.lines import lines
-from retrace.store.place import HEADER, ROOT, recordings
+from retrace.store.place import HEADER, ROOT, inside, recordings
 from retrace.store.programs import BEGINNING, SUFFIX, Library
 from retrace.store.schema import (
     FORMAT,
@@ -33,6 +34,8 @@ _NONSENSE = (TypeError, ValueError, LookupError, AttributeError, OverflowError)
 _UNREADABLE = "unreadable line"
 _STEP = 1 << 18
 """So many bytes are told of at once."""
+_MOST_FOREIGN = 1 << 30
+"""After so many bytes without a line of ours a file is no recording."""
 
 
 def read(paths: Sequence[Path]) -> Recording:
@@ -250,26 +253,28 @@ def _read_file(path: Path, progress: Callable[[int], object] | None) -> Reader |
     reader = Reader(path.stem if named else "unknown", str(path))
     # A process that was killed within its first line has recorded nothing, and did record.
     begun = named
+    foreign = 0
     try:
-        with path.open("rb") as file:
-            for index, (text, last) in enumerate(_lines(file, progress)):
+        with files.opened(path) as file:
+            for index, (text, size, last) in enumerate(_lines(file, progress)):
                 if not index and text is not None:
                     begun = text.startswith(HEADER) or HEADER.startswith(text)
                 if text is None:
                     reader.lose(_UNREADABLE)
                 else:
                     reader.add(text, last)
+                foreign += size
+                if foreign > _MOST_FOREIGN and not reader.recognised:
+                    return None
     except OSError as error:
-        raise UnreadableError(
-            f"cannot read {path}: {(error.strerror or type(error).__name__).lower()}"
-        ) from error
+        raise UnreadableError(f"cannot read {path}: {files.reason(error)}") from error
     return reader if reader.recognised or begun else None
 
 
 def _lines(
     file: IO[bytes], progress: Callable[[int], object] | None
-) -> Iterator[tuple[str | None, bool]]:
-    """Each line, None for one that is no text or too long; whether it is torn off by the end."""
+) -> Iterator[tuple[str | None, int, bool]]:
+    """Each line, None for one that is no text or too long; its size; whether its end is torn."""
     read = 0
     for data, size in lines(file):
         read += size
@@ -277,13 +282,13 @@ def _lines(
             progress(read)
             read = 0
         if data is None:
-            yield None, False
+            yield None, size, False
             continue
         torn = not data.endswith(b"\n")
         try:
-            yield data.decode(), torn
+            yield data.decode(), size, torn
         except UnicodeDecodeError:
-            yield None, torn
+            yield None, size, torn
     if progress is not None:
         progress(read)
 
@@ -292,13 +297,15 @@ def files_of(path: Path) -> list[Path]:
     """The files of a recording that a path names; raises UnreadableError where it is none."""
     try:
         if path.is_dir():
-            return sorted(file for file in path.glob("*.jsonl") if file.is_file())
-        path.stat()
+            own = sorted(file for file in path.glob("*.jsonl") if file.is_file())
+            return own or [file for inner in inside(path) for file in files_of(inner)]
+        what = files.kind(path.stat().st_mode)
     except OSError as error:
-        reason = (error.strerror or type(error).__name__).lower()
         raise UnreadableError(
-            f"cannot read {path}: {reason}; name the directory of a recording"
+            f"cannot read {path}: {files.reason(error)}; name the directory of a recording"
         ) from error
+    if what is not None:
+        raise UnreadableError(f"{path} is {what}: name the directory of a recording")
     return [path]
 
 
