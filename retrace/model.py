@@ -301,6 +301,8 @@ class Run:
     backend: str | None = None
     started_by: int | None = None
     """The process that started it; None for a forked one."""
+    forked_by: int | None = None
+    """The process that it was forked from; None for one that was started."""
     complete: bool = False
     losses: dict[str, int] = field(default_factory=dict[str, int])
     """What could not be recorded or read, by reason."""

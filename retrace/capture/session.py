@@ -175,6 +175,7 @@ def session() -> Session:
 
 def describe_run() -> Run:
     """This process, for the header of its recording. Touches no device."""
+    forked = os.getpid() != arrival.PROCESS
     return Run(
         id=new_run_id(),
         host=socket.gethostname(),
@@ -185,7 +186,8 @@ def describe_run() -> Run:
         python=platform.python_version(),
         jax=jax.__version__,
         jaxlib=version("jaxlib"),
-        started_by=None if os.getpid() != arrival.PROCESS else os.getppid(),
+        started_by=None if forked else os.getppid(),
+        forked_by=os.getppid() if forked else None,
     )
 
 

@@ -10,9 +10,9 @@ import functools
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -39,16 +39,17 @@ _DEAF = frozenset("IES")
 class Children:
     """Tells what this process starts, from here to its end, where to record; and counts it."""
 
-    def __init__(self, directory: Path, *, all_of_them: bool) -> None:
+    def __init__(self, directory: Path, began: float, *, all_of_them: bool) -> None:
         """Begin to watch.
 
         Args:
             directory: of the recording; an absolute path.
+            began: when this process began to record, in seconds since 1970.
             all_of_them: whether children record that do not import retrace.
         """
         self._all = all_of_them
         self._process = os.getpid()
-        self._began = time.time()
+        self._began = began
         self._started: Counter[tuple[str, bool]] = Counter()
         self._failures: Counter[str] = Counter()
         told = {"RETRACE": "1", "RETRACE_DIR": str(directory)}
@@ -65,6 +66,26 @@ class Children:
             self._watch(owner, name, self._count_executed)
         for name in ("posix_spawn", "posix_spawnp"):
             self._watch(os, name, self._count)
+
+    def own(self, recorded: Iterable[tuple[Path, Run]]) -> list[Path]:
+        """The files of this process, and of those that it started and they started, of many."""
+        host = socket.gethostname()
+        left = [
+            (path, run)
+            for path, run in recorded
+            if run.started >= self._began and run.host in (host, "<redacted>")
+        ]
+        family = {self._process, _forkserver()} - {None}
+        own: list[Path] = []
+        while found := [
+            one
+            for one in left
+            if one[1].pid in family or {one[1].started_by, one[1].forked_by} & family
+        ]:
+            own += [path for path, _ in found]
+            family |= {run.pid for _, run in found}
+            left = [one for one in left if one not in found]
+        return own
 
     def unrecorded(self, runs: Iterable[Run]) -> str | None:
         """What to say of the children that were not recorded; None where there are none.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from textwrap import fill
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, NoReturn
 import typer
 import typer.core
 
-from retrace.command import commands, console
+from retrace.command import clean, commands, console
 from retrace.command.selection import Told, at_last, found_miss, nearest, one_of, read_at_last
 from retrace.errors import RetraceError, UsageError
 from retrace.guards import check
@@ -92,6 +93,7 @@ Output = Annotated[
     Path | None,
     typer.Option("--output", "-o", metavar="FILE", help="Write to FILE, not to stdout."),
 ]
+Force = commands.Force
 
 
 @app.command(
@@ -159,6 +161,7 @@ def report(
         str, typer.Option("--format", metavar="|".join(FORMATS), help="How to write it.")
     ] = "text",
     output: Output = None,
+    force: Force = False,
     function: Annotated[
         str | None, typer.Option("--function", metavar="NAME", help="Only this function.")
     ] = None,
@@ -193,7 +196,8 @@ def report(
         if code is not None:
             one_of(option, code, codes)
     told = at_last(Told(directories or [], function, cause, redact=redact))
-    console.write(_report(told, format, sort, keys, output), output, commands=format == "github")
+    text = _report(told, format, sort, keys, output)
+    console.write(text, output, commands=format == "github", force=force)
     causes = told.tally.causes.items()
     failing = {cause: row.misses for cause, row in causes if cause.value in (fail_on or ())}
     if failing:
@@ -218,6 +222,7 @@ def show(
         str, typer.Option("--format", metavar="text|json", help="How to write it.")
     ] = "text",
     output: Output = None,
+    force: Force = False,
 ) -> int:
     """Show one miss in full: where, key, nearest key, changes, fix.
 
@@ -235,12 +240,15 @@ def show(
 
         width, paint = console.terminal(sys.stdout, output)
         text = shown(view, verdict, width=width, paint=paint)
-    console.write(text, output)
+        if output is not None:
+            text = f"retrace: miss {verdict.miss.id}\n\n{text}"
+    console.write(text, output, force=force)
     return DONE
 
 
 app.command()(commands.programs)
 app.command()(commands.diff)
+app.command()(clean.clean)
 
 
 def main() -> NoReturn:
@@ -290,11 +298,11 @@ def _launch(program: list[str], module: str | None, kept: _Kept, *, quiet: bool)
             return
         from retrace.store.place import create
 
-        directory = create(out, force=force, append=append)
+        directory, began = create(out, force=force, append=append), time.time()
         from retrace.capture.arrival import start
 
         start(directory)
-        children = Children(directory, all_of_them=kept.children)
+        children = Children(directory, began, all_of_them=kept.children)
 
     def after(_: int) -> None:
         if children is None:
@@ -317,15 +325,18 @@ def _launch(program: list[str], module: str | None, kept: _Kept, *, quiet: bool)
 def _summarise(directory: Path, children: Children, *, newest: bool) -> None:
     from retrace.present.terminal import summary
     from retrace.present.words import inert
-    from retrace.store.place import holds_recording
+    from retrace.store.reader import headers
 
-    if not holds_recording(directory):
+    # Of a folder that many hosts record into, no more than the first lines are read.
+    recorded = list(headers(directory))
+    own = children.own(recorded)
+    if not own:
         console.say("the program never imported jax: there was nothing to record")
-        if unrecorded := children.unrecorded([]):
+        if unrecorded := children.unrecorded(run for _, run in recorded):
             console.say(unrecorded)
         return
     try:
-        told = Told([directory])
+        told = Told(sorted(own))
     except RetraceError as error:
         console.say(str(error))
         return
@@ -335,7 +346,7 @@ def _summarise(directory: Path, children: Children, *, newest: bool) -> None:
     width, paint = console.terminal(sys.stderr)
     try:
         text = summary(told.view, shown, told.tally, newest=newest, width=width, paint=paint)
-        if unrecorded := children.unrecorded(told.view.recording.runs):
+        if unrecorded := children.unrecorded(run for _, run in recorded):
             text += fill(unrecorded, width, subsequent_indent="  ") + "\n"
         sys.stderr.write("\n" + inert(text))
         sys.stderr.flush()
@@ -349,7 +360,7 @@ def _complaint(error: Any) -> str:
     said = error.format_message().strip().rstrip(".").replace("\n", " ")
     if said.startswith("No such command") and "ean" not in said:
         named = said.split("'")[1:2] or [""]
-        said += nearest(named[0], ("run", "report", "check", "show", "programs", "diff"))
+        said += nearest(named[0], ("run", "report", "check", "show", "programs", "diff", "clean"))
     said = f"{said[:1].lower()}{said[1:]}"
     return f"{said}{'' if said.endswith('?') else ';'} see `{path} --help`"
 

@@ -101,12 +101,13 @@ def toml(found: bytes, what: str) -> dict[str, Any]:
     """The TOML in a file; raises UsageError where it is none, `what` naming it."""
     import tomllib
 
+    deep = UsageError(f"{what}: it is nested too deep")
+    if _DEEP.search(found):
+        raise deep
     try:
-        if _DEEP.search(found):
-            raise RecursionError
         return tomllib.loads(found.decode("utf-8-sig"))
     except RecursionError:
-        raise UsageError(f"{what}: it is nested too deep") from None
+        raise deep from None
     except ValueError as error:  # that of a number too long is no TOMLDecodeError
         raise UsageError(f"{what}: it is no TOML: {error}") from None
 

@@ -18,10 +18,10 @@ from typing import IO
 MOST_SETTINGS = 1 << 22
 """Bytes of a file that a person writes, such as pyproject.toml, or a baseline."""
 
-_READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
-_READ |= getattr(os, "O_BINARY", 0)
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
-_NEW |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+_OWN = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+NO_LINK = getattr(os, "O_NOFOLLOW", 0)
+_READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | _OWN
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | NO_LINK | _OWN
 _KINDS = (
     (stat.S_ISDIR, "a directory"),
     (stat.S_ISFIFO, "a pipe"),

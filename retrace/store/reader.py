@@ -14,10 +14,11 @@ from retrace.model import JSON, Key, Miss, Recording, Run
 from retrace.store import files
 from retrace.store.leaves import decode_leaves_like
 from retrace.store.lines import lines
-from retrace.store.place import HEADER, ROOT, inside, recordings
+from retrace.store.place import HEADER, ROOT, inside, recording_files, recordings
 from retrace.store.programs import BEGINNING, SUFFIX, Library
 from retrace.store.schema import (
     FORMAT,
+    LONGEST_LINE,
     PARTS,
     amend,
     amend_run,
@@ -95,6 +96,16 @@ def read_each(
             del misses
         if not found:
             raise UnreadableError(_none_in(path))
+
+
+def headers(directory: Path) -> Iterator[tuple[Path, Run]]:
+    """The files in a directory, each with what its first line tells of its process."""
+    for path in recording_files(directory):
+        try:
+            with files.opened(path) as file:
+                yield path, decode_run(json.loads(file.readline(LONGEST_LINE))["run"])
+        except (OSError, RecursionError, *_NONSENSE):
+            continue
 
 
 def read_lines(lines: Iterable[str]) -> Recording:

@@ -110,6 +110,7 @@ def encode_run(run: Run) -> dict[str, JSON]:
         "jaxlib": run.jaxlib,
         "backend": run.backend,
         "started_by": run.started_by,
+        "forked_by": run.forked_by,
     }
 
 
@@ -236,6 +237,7 @@ def decode_part(kind: str, value: Any) -> Any:
 def decode_run(fields: Any) -> Run:
     """The run of a header."""
     index, starter = fields["process_index"], fields.get("started_by")
+    parent = fields.get("forked_by")
     return Run(
         id=_text(fields["id"]),
         host=_text(fields["host"]),
@@ -248,6 +250,7 @@ def decode_run(fields: Any) -> Run:
         jaxlib=_text(fields["jaxlib"]),
         backend=_text_or_none(fields["backend"]),
         started_by=None if starter is None else _number(starter),
+        forked_by=None if parent is None else _number(parent),
     )
 
 

@@ -6,10 +6,9 @@ import errno
 import os
 from pathlib import Path
 
-from retrace.store.files import is_shared
+from retrace.store.files import NO_LINK, is_shared
 
-_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_CLOEXEC", 0)
-_FLAGS |= getattr(os, "O_NOFOLLOW", 0)
+_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | NO_LINK | getattr(os, "O_CLOEXEC", 0)
 _CLOSED = -1
 
 
