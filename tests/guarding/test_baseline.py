@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from retrace.guards import project
-from retrace.guards.baseline import SCHEMA, load
+from retrace.guards import baseline
+from retrace.guards import project as settings
 
 PROGRAM = """
 import sys
@@ -220,7 +220,7 @@ def test_a_baseline_of_another_format_is_one_line(
 
 
 def test_a_baseline_of_tests_is_found_however_it_is_written(tmp_path: Path) -> None:
-    found = project.Project(tmp_path, None, {})
+    found = settings.Project(tmp_path, None, {})
     assert not found.has_tests
     entry = '"a.py::f" = { first-trace = 1 }'
     for text in (
@@ -231,10 +231,10 @@ def test_a_baseline_of_tests_is_found_however_it_is_written(tmp_path: Path) -> N
         "[tests]\n",
     ):
         for mark in ("", "\ufeff"):
-            found.baseline.write_text(f'{mark}  schema = "{SCHEMA}"\n{text}', newline="")
+            found.baseline.write_text(f'{mark}  schema = "{baseline.SCHEMA}"\n{text}', newline="")
             assert found.has_tests, text
-            loaded = load(found.baseline)
+            loaded = baseline.load(found.baseline)
             assert loaded is not None
             assert loaded.tests in ({}, {"t.py::test": {"a.py::f": {"first-trace": 1}}})
-    found.baseline.write_text(f'schema = "{SCHEMA}"\n[programs."tests.py"]\n{entry}\n')
+    found.baseline.write_text(f'schema = "{baseline.SCHEMA}"\n[programs."tests.py"]\n{entry}\n')
     assert not found.has_tests
