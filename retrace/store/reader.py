@@ -12,7 +12,7 @@ from typing import IO, Any, cast
 from retrace.errors import UnreadableError
 from retrace.model import JSON, Key, Miss, Recording, Run
 from retrace.store import files
-from retrace.store.leaves import decode_leaves_like
+from retrace.store.leaves import Columns, columns_of, decode_leaves_like
 from retrace.store.lines import lines
 from retrace.store.place import HEADER, ROOT, inside, recording_files, recordings
 from retrace.store.programs import BEGINNING, SUFFIX, Library
@@ -33,6 +33,7 @@ _NONSENSE = (TypeError, ValueError, LookupError, AttributeError, OverflowError)
 """What decoding raises on a line that is JSON and not ours."""
 
 _UNREADABLE = "unreadable line"
+_decode = json.JSONDecoder().decode
 _STEP = 1 << 18
 """So many bytes are told of at once."""
 _MOST_FOREIGN = 1 << 30
@@ -133,6 +134,7 @@ class Reader:
         self._place = place
         self._headed = False
         self._parts: dict[tuple[str, int], Any] = {}
+        self._columns: dict[int, Columns] = {}
         self._misses: dict[int, Miss] = {}
         self._parents: dict[int, int] = {}
         self._lowered: dict[int, Key] = {}
@@ -144,7 +146,7 @@ class Reader:
             return
         try:
             check_items(line)
-            fields = json.loads(line)
+            fields = _decode(line)
         except (ValueError, RecursionError):
             if not last:
                 self.lose(_UNREADABLE)
@@ -190,7 +192,9 @@ class Reader:
             if (like := line.get("like")) is None:
                 part = decode_part(kind, line["value"])
             else:
-                part = decode_leaves_like(self._parts["leaves", like], line["value"])
+                if (columns := self._columns.get(like)) is None:
+                    columns = self._columns[like] = columns_of(self._parts["leaves", like])
+                part = decode_leaves_like(columns, line["value"])
             self._parts[kind, number] = part
         elif "retrace" in line:
             self._take_header(line)
