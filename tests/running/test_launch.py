@@ -294,3 +294,24 @@ def test_a_process_summarises_what_it_recorded_itself(tmp_path: Path) -> None:
     assert "2 misses in" in done.stderr, done.stderr
     assert "train_step" not in done.stderr
     assert len(read([many]).runs) == 5
+
+
+def test_a_script_that_came_through_a_pipe_is_not_read_again(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "script.py")
+    program = (
+        "import jax, jax.numpy as jnp\n"
+        "with jax.numpy_rank_promotion('warn'):\n"
+        "    jax.eval_shape(lambda x: x + 1, jax.ShapeDtypeStruct((2,), 'float32'))\n"
+        "print('done')\n"
+    )
+    command = [sys.executable, "-m", "retrace", "run", "-o", "rec", "script.py"]
+    environment = {**os.environ, "JAX_PLATFORMS": "cpu", "PYTHONWARNINGS": "ignore"}
+    with subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.PIPE, text=True, env=environment
+    ) as started:
+        (tmp_path / "script.py").write_text(program)
+        out, _ = started.communicate(timeout=200)
+    assert (out, started.returncode) == ("done\n", 0)
+    (miss,) = read([tmp_path / "rec"]).misses
+    assert miss.call_site is not None
+    assert (miss.call_site.line, miss.call_site.source) == (3, None)
