@@ -8,7 +8,7 @@ from typing import IO
 from retrace.store.schema import LONGEST_LINE
 
 _STEP = 1 << 20
-_ENDLESS = 1 << 30
+_ENDLESS = 1 << 28
 """Bytes; a line of so many ends the reading: a sparse file may have no other."""
 
 

@@ -36,7 +36,7 @@ _UNREADABLE = "unreadable line"
 _decode = json.JSONDecoder().decode
 _STEP = 1 << 18
 """So many bytes are told of at once."""
-_MOST_FOREIGN = 1 << 30
+_MOST_FOREIGN = 1 << 28
 """After so many bytes without a line of ours a file is no recording."""
 
 
