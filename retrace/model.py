@@ -267,6 +267,8 @@ class Miss:
     new_bodies: tuple[bool, ...] = ()
     settings: tuple[tuple[str, CallSite], ...] = ()
     """Where the options of the configuration were set, of which that could be seen."""
+    unseen: tuple[str, ...] = ()
+    """What this JAX did not show of it, in words: of that nothing can be concluded."""
     epoch: int = 0
     """How often `jax.clear_caches()` had run."""
     function_epoch: int = 0

@@ -14,6 +14,8 @@ from retrace.capture.place import Owner, call_site, owner
 from retrace.capture.reads import Reads
 from retrace.capture.snapshot import snapshot
 from retrace.capture.tokens import Tokens
+from retrace.jax_internals import names_frames as at
+from retrace.jax_internals.names_values import CUSTOM, WRAPPED
 from retrace.model import Function, Kind, Receiver, Value
 
 _MOST_CELLS = 32
@@ -243,7 +245,7 @@ def held(thing: Any) -> Any:
     kind = type(thing)
     if not kind.__module__.startswith(("jax.", "jaxlib")) or isinstance(thing, functools.partial):
         return None
-    for name in ("__wrapped__", "f", "fun", "_fun"):
+    for name in ("__wrapped__", WRAPPED.name, CUSTOM.name, at.JITTED_FUN.name):
         inner = getattr(thing, name, None)
         if callable(inner):
             return inner
@@ -290,10 +292,10 @@ def _transform_name(wrapper: Any, wrapped: Any) -> str:
     """The transform that made a wrapper of JAX's; empty for the boundary around its API."""
     code: CodeType = wrapper.__code__
     name = code.co_qualname.split(".")[0]
-    if name != "api_boundary":
+    if name != at.API_BOUNDARY.where.rpartition(".")[2]:
         return name
     # It shortens tracebacks around all that JAX exports, transforms' wrappers too.
-    cell = wrapper.__closure__[code.co_freevars.index("fun")]
+    cell = wrapper.__closure__[code.co_freevars.index(at.BOUNDARY_FUN.name)]
     inner = cell.cell_contents
     return "" if inner is wrapped else inner.__qualname__.split(".")[0]
 
@@ -373,7 +375,7 @@ def is_internal(function: Any, found: _Unwrapped | None = None) -> bool:
     if isinstance(function, FunctionType) and "__wrapped__" not in function.__dict__:
         if owner(function.__code__.co_filename) is not Owner.JAX:
             return False
-        if not function.__closure__ or getattr(function, "_apply_primitive", False):
+        if not function.__closure__ or at.PRIMITIVE.of(function, False):
             return True
     found = found or unwrap(function)
     return found.base is None or owner(found.base.__code__.co_filename) is Owner.JAX

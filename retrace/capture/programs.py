@@ -15,7 +15,8 @@ from typing import Any
 from retrace.capture.background import Background
 from retrace.capture.cell import shown
 from retrace.capture.place import Owner, owner
-from retrace.jax_internals.jaxprs import Transcript, has_at_most, transcribe
+from retrace.jax_internals import losses, names
+from retrace.jax_internals.jaxprs import Transcript, has_at_most, is_jaxpr, transcribe
 
 NESTED = 48
 """So few equations are walked at once where no compilation of their own follows."""
@@ -50,7 +51,7 @@ class Programs:
 
     def add(self, number: int, jaxpr: Any, at_once: int = 0) -> None:
         """Write down a miss's program while it compiles; one of so few equations at once."""
-        if not hasattr(getattr(jaxpr, "jaxpr", jaxpr), "eqns"):
+        if not names.shows(losses.PROGRAMS) or not is_jaxpr(jaxpr):
             return
         if at_once and has_at_most(jaxpr, at_once):
             self._known(number, transcribe(jaxpr, _is_library, shown))

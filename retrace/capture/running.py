@@ -28,6 +28,46 @@ class Running:
         self.lookup = Lookup() if stage is Stage.COMPILE else None
 
 
+class Progress:
+    """How far the calls of one thread got, to notice stages that JAX does not tell."""
+
+    def __init__(self) -> None:
+        self._traced: set[int] = set()
+        """Traced, and not lowered yet."""
+        self._lowered: int | None = None
+        """Lowered, and not compiled yet."""
+        self._compiles = False
+        """Whether any compilation was told."""
+
+    def traced(self, number: int) -> None:
+        """A call was traced: to be compiled, it is lowered first."""
+        if len(self._traced) > _MOST_TRACED:
+            self._traced.clear()
+        self._traced.add(number)
+
+    def lowered(self, number: int) -> None:
+        """What was traced was lowered; it is compiled next."""
+        if number in self._traced:
+            self._traced.discard(number)
+            self._lowered = number
+
+    def compiles(self, number: int) -> bool:
+        """A call is compiled; True where it must have been lowered, and that was not told."""
+        self._compiles, self._lowered = True, None
+        found = number in self._traced
+        self._traced.discard(number)
+        return found
+
+    def left_uncompiled(self) -> bool:
+        """Whether a call was lowered and then no compilation was told, of this or any call."""
+        found = self._lowered is not None and not self._compiles
+        self._lowered = None
+        return found
+
+
+_MOST_TRACED = 1000
+
+
 class Underway(threading.local):
     """What is under way in the thread that asks."""
 
@@ -36,6 +76,13 @@ class Underway(threading.local):
         self.lookup: Lookup | None = None
         """The look-up of a compilation whose beginning this JAX does not tell."""
         self.lowered: int | None = None
+        self.progress = Progress()
+        self.nameless: tuple[int, str, Stage] | None = None
+        """The last miss of which JAX showed a name alone, and its last stage."""
+        self.ended: tuple[Stage, str] | None = None
+        """The stage that ended last, and its name, where none has begun since."""
+        self.ended_of: tuple[Stage, int] | None = None
+        """The stage that ended last, and its miss."""
         self.held: Held = None
         """What is known of the miss under way and not written yet."""
         self.forward: dict[str, int] = {}

@@ -19,6 +19,7 @@ import jax
 
 from retrace.capture import arrival, place
 from retrace.capture.public import PublicEvents
+from retrace.jax_internals.names_frames import JITTED_INFO
 from retrace.model import Run
 from retrace.store.place import new_run_id
 from retrace.store.programs import SUFFIX
@@ -81,7 +82,7 @@ class Session:
 
         The first of them begins a recording in the directory that `place` gives.
         """
-        info = getattr(jitted, "_jit_info", None)
+        info = JITTED_INFO.of(jitted)
         key = id(info)
         with self._lock:
             self._listen()

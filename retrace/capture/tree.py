@@ -15,10 +15,11 @@ from retrace.capture.graphs import Graphs
 from retrace.capture.objects import attributes_of
 from retrace.capture.snapshot import snapshot
 from retrace.capture.tokens import Tokens
+from retrace.jax_internals import losses, names
+from retrace.jax_internals.names_values import BY_POSITION, FLATTEN, LABELS, REGISTRY
 from retrace.jax_internals.shardings import leaf
 from retrace.model import Leaf, Node, Value
 
-_registry = jax.tree_util.default_registry
 _LEAVES = (jax.Array, np.ndarray, np.generic, bool, int, float, complex)
 
 
@@ -46,7 +47,9 @@ class Tree:
                 self.add(path + label, child)
         elif value is None:
             self.nodes.append(Node(path, "None", ()))
-        elif isinstance(value, _LEAVES) or (row := _registry.flatten_one_level(value)) is None:
+        elif not names.shows(losses.TREES):
+            self.leaves.append(leaf(value, path))
+        elif isinstance(value, _LEAVES) or (row := FLATTEN.of(REGISTRY.get())(value)) is None:
             self._add_leaf(path, value)
         elif (split := self._graphs.split(path, value)) is not None:
             self.nodes += split[0]
@@ -120,7 +123,7 @@ def _fields(value: Any) -> tuple[str, ...]:
 
 
 def _labels(value: Any, children: list[Any]) -> tuple[str, ...]:
-    with_keys = getattr(_registry, "flatten_one_level_with_keys", None)
+    with_keys = LABELS.of(REGISTRY.get())
     row = with_keys(value) if with_keys is not None else None
     if row is not None:
         keys = [key for key, _ in row[0]]
@@ -137,7 +140,7 @@ def _labels(value: Any, children: list[Any]) -> tuple[str, ...]:
 
 
 def _is_position(key: object) -> bool:
-    return key is None or type(key).__name__ == "FlattenedIndexKey"
+    return key is None or type(key).__name__ == BY_POSITION.name
 
 
 def attributes(value: Any) -> dict[str, Any]:

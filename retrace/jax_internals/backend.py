@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import jax
-from jax._src import xla_bridge
+
+from retrace.jax_internals.names_values import BACKEND_RUNS
 
 
 class Backend(NamedTuple):
@@ -17,6 +18,7 @@ class Backend(NamedTuple):
 
 def running() -> Backend | None:
     """The backend that runs, or None before the program has started one."""
-    if not xla_bridge.backends_are_initialized():
+    runs = BACKEND_RUNS.get()
+    if runs is None or not runs():
         return None
     return Backend(jax.default_backend(), jax.process_index())

@@ -23,8 +23,17 @@ from typing import Any, NamedTuple, cast
 
 import jax
 import numpy as np
-from jax._src import core
 
+from retrace.jax_internals.names_values import (
+    ABSTRACT,
+    CLOSED,
+    HOST_ARRAYS,
+    INNER,
+    JAXPR,
+    LITERAL,
+    TYPE_TEXT,
+    WEAK_TYPE,
+)
 from retrace.jax_internals.shardings import describe, dtype_name, mesh_text
 from retrace.model import Frame, Listing, Program, Stack
 
@@ -73,6 +82,11 @@ def transcribe(
     return Transcript(program, tuple(walk.listings.values()), tuple(walk.arrays))
 
 
+def is_jaxpr(value: Any) -> bool:
+    """Whether it is a jaxpr, open or closed."""
+    return isinstance(getattr(value, "jaxpr", value), JAXPR.get())
+
+
 def has_at_most(jaxpr: Any, equations: int) -> bool:
     """Whether a jaxpr has no more equations than these, those of sub-programs included."""
     waiting = [getattr(jaxpr, "jaxpr", jaxpr)]
@@ -80,7 +94,7 @@ def has_at_most(jaxpr: Any, equations: int) -> bool:
         inner = waiting.pop()
         equations -= len(inner.eqns)
         if equations >= 0:
-            waiting += core.subjaxprs(inner)
+            waiting += INNER.get()(inner)
     return equations >= 0
 
 
@@ -137,7 +151,7 @@ class _Walk:
         wires: list[int] = []
         places: list[int] = []
         stacks: dict[Any, int] = {}
-        literal = core.Literal
+        literal = LITERAL.get()
         located = self._is_library is not None
         for equation in inner.eqns:
             arguments: list[str] = []
@@ -222,8 +236,8 @@ class _Walk:
     def _type(self, aval: Any) -> str:
         text = self._types.get(id(aval))
         if text is None:
-            weak = "~" if getattr(aval, "weak_type", False) else ""
-            text = weak + aval.str_short(short_dtypes=True).replace(" ", "")
+            weak = "~" if WEAK_TYPE.of(aval, False) else ""
+            text = weak + TYPE_TEXT.of(aval)(short_dtypes=True).replace(" ", "")
             self._types[id(aval)] = text
             self._alive.append(aval)
         return text
@@ -275,7 +289,7 @@ class _Walk:
         return self._object(value, kind, depth)
 
     def _object(self, value: Any, kind: type, depth: int) -> str:
-        if isinstance(value, core.AbstractValue):
+        if isinstance(value, ABSTRACT.get()):
             return self._type(value)
         if isinstance(value, np.dtype):
             return dtype_name(value)
@@ -313,10 +327,9 @@ class _Walk:
         )
 
 
-_JAXPRS: tuple[Any, ...] = (core.Jaxpr, getattr(core, "ClosedJaxpr", core.Jaxpr))
+_JAXPRS: tuple[Any, ...] = tuple([kind for row in (JAXPR, CLOSED) if (kind := row.get())])
 """Open and closed ones; since jax 0.12 they are one class."""
 _NAMED = (type, FunctionType, BuiltinFunctionType, MethodType)
-_HOST_ARRAYS = frozenset(("LiteralArray", "TypedNdArray"))
 _SCALARS: tuple[Any, ...] = (bool, int, float, complex)
 _WRITERS: dict[type, Callable[[Any], str]] = dict.fromkeys(
     (bool, int, float, complex, str, bytes, type(None)), repr
@@ -325,7 +338,7 @@ _WRITERS: dict[type, Callable[[Any], str]] = dict.fromkeys(
 
 def _is_on_host(value: Any) -> bool:
     """A numpy array or scalar, or since jax 0.7 JAX's own wrapper around one."""
-    return isinstance(value, np.ndarray | np.generic) or type(value).__name__ in _HOST_ARRAYS
+    return isinstance(value, np.ndarray | np.generic) or type(value).__name__ in HOST_ARRAYS
 
 
 def _array(value: np.ndarray[Any, Any]) -> str:

@@ -48,9 +48,16 @@ LINEARIZE = frame(f"{_PJIT}._pjit_linearize", losses.DERIVED, since="0.7", said=
 PARTIAL_EVAL = frame(f"{_PJIT}._pjit_partial_eval", losses.DERIVED, said=_BACKWARD)
 JVP = frame(f"{_PJIT}._pjit_jvp", losses.DERIVED, said=_BACKWARD)
 BATCH = frame(f"{_PJIT}._pjit_batcher", losses.DERIVED, said=_BACKWARD)
-DERIVATIONS = (TRANSPOSE_BEFORE, TRANSPOSE, BACKWARD, LINEARIZE, PARTIAL_EVAL, JVP, BATCH)
+LINEARIZE_BEFORE = frame(
+    f"{_PJIT}._pjit_linearization", losses.DERIVED, until="0.7", said=_BACKWARD
+)
+BACKWARD_FANCY = frame("jax._src.interpreters.ad.backward_pass3", losses.DERIVED, since="0.8")
 
 DISK = frame("jax._src.compiler.compile_or_get_cached", losses.DISK)
+WRITES = frame("jax._src.compilation_cache.put_executable_and_time", losses.DISK)
+BYTES_TO_WRITE = local(
+    WRITES, "entry_size", None, said="Whether an entry was too large is not told."
+)
 DISK_KEY = local(DISK, "cache_key", losses.DISK)
 DISK_CALLBACKS = local(DISK, "host_callbacks", losses.DISK)
 

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from types import FrameType, FunctionType
 from typing import Any, NamedTuple
 
-import jax
+from retrace.jax_internals import names_frames as at
 
-_FILES = tuple(
-    os.path.join(os.path.dirname(jax.__file__), "_src", name) for name in ("pmap.py", "api.py")
-)
 _NEAR = 6
 """The frame of `pmap` is so few frames outside that of the call at most."""
 
@@ -37,14 +33,25 @@ class Pmapped(NamedTuple):
 
 def pmapped(frame: FrameType | None) -> Pmapped | None:
     """The call of `pmap` that made the jitted one of `frame`."""
+    wrapped = at.PMAP.get()
     for _ in range(_NEAR):
         frame = frame.f_back if frame is not None else None
         if frame is None:
             return None
-        code = frame.f_code
-        if code.co_qualname == "pmap.<locals>.wrapped" and code.co_filename in _FILES:
+        if frame.f_code is wrapped:
             return _read(frame.f_locals)
     return None
+
+
+def is_mapped(frame: FrameType | None) -> bool:
+    """Whether a call came through `pmap`, by the names of files and functions alone."""
+    for _ in range(_NEAR):
+        if frame is None:
+            return False
+        if "pmap" in frame.f_code.co_qualname or frame.f_code.co_filename.endswith("pmap.py"):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def prepared(prepare: Any) -> tuple[Any, Options]:
@@ -54,7 +61,7 @@ def prepared(prepare: Any) -> tuple[Any, Options]:
 
 
 def _read(local: Any) -> Pmapped | None:
-    infer: Any = local.get("infer_params")
+    infer: Any = at.PMAP_INFER.among(local)
     if type(infer) is not FunctionType:
         return None
     held = {
@@ -62,12 +69,21 @@ def _read(local: Any) -> Pmapped | None:
         for name, cell in zip(infer.__code__.co_freevars, infer.__closure__ or (), strict=True)
     }
     function = held.get("f") or getattr(held.get("wrapped_fun"), "f", None)
-    static = held.get("static_broadcasted_tuple")
+    static = at.PMAP_STATIC.among(held)
     if function is None or not isinstance(static, tuple):
         return None
-    info = Options(static, held.get("donate_tuple") or (), held.get("backend"))
-    defaults = (("in_axes", 0), ("axis_size", None), ("devices", None))
-    axes = [(name, held.get(name)) for name, default in defaults if held.get(name) != default]
-    if isinstance(axis_name := held.get("axis_name"), str) and not axis_name.startswith("<axis"):
+    info = Options(static, at.PMAP_DONATED.among(held) or (), at.PMAP_BACKEND.among(held))
+    defaults = ((at.PMAP_IN_AXES, 0), (at.PMAP_AXIS_SIZE, None), (at.PMAP_DEVICES, None))
+    axes = [
+        (row.name, given) for row, default in defaults if (given := row.among(held)) != default
+    ]
+    axis_name = at.PMAP_AXIS_NAME.among(held)
+    if isinstance(axis_name, str) and not axis_name.startswith("<axis"):
         axes.append(("axis_name", axis_name))
-    return Pmapped(function, local.get("args", ()), local.get("kwargs", {}), info, tuple(axes))
+    return Pmapped(
+        function,
+        at.PMAP_ARGS.among(local, ()),
+        at.PMAP_KWARGS.among(local, {}),
+        info,
+        tuple(axes),
+    )

@@ -60,12 +60,19 @@ class Row:
         )
 
     def get(self) -> Any:
-        """What it names; None where this JAX does not have it."""
-        return self.look()
+        """What it names; None where this JAX does not have it. Asked of JAX once."""
+        found = _found.get(self, _ABSENT)
+        if found is _ABSENT:
+            found = _found[self] = self.look()
+        return found
 
     def there(self) -> bool:
         """Whether this JAX has it."""
         return self.look() is not None
+
+    def value(self) -> Any:
+        """What a slot holds now."""
+        return getattr(resolve(self.where), self.name, None)
 
     def of(self, held: Any, default: Any = None) -> Any:
         """The attribute of this name."""
@@ -77,6 +84,12 @@ class Row:
 
 
 _ABSENT = object()
+_found: dict[Row, Any] = {}
+
+
+def forget() -> None:
+    """Ask JAX again for what was asked before."""
+    _found.clear()
 
 
 def _version(text: str) -> tuple[int, ...]:

@@ -182,6 +182,10 @@ def _sentence(  # noqa: C901, PLR0912 - one case for each cause, and nothing els
                 "and JAX knows the body of an eager loop or branch by its object. The work of "
                 f"{before} was done once more."
             )
+        case Cause.UNKNOWN if miss.unseen:
+            why = clean(verdict.detail, 160) if verdict.detail else "JAX does not show it"
+            seen = f" Of what it shows, against {before}: {_changed(verdict)}." if changes else ""
+            return f"{again}; why cannot be told, because {why}.{seen}"
         case Cause.UNKNOWN:
             return (
                 f"{again}, and retrace cannot tell why: function, arguments, static values, "

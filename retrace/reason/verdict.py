@@ -22,7 +22,7 @@ from retrace.model import (
     Stage,
     Verdict,
 )
-from retrace.reason import rules
+from retrace.reason import rules, unseen
 from retrace.reason.avoidable import avoidable
 from retrace.reason.evidence import Evidence
 from retrace.reason.fixes import fix
@@ -131,6 +131,8 @@ class Judge:
         near = history.keys.nearest(miss, lowered=not _traced(miss) and was_lowered(miss))
         if not _same_entry(near, miss) and (first := _exact(history.raised, miss)) is not None:
             return replace(history.verdicts[first.id], miss=miss, repeat=True)
+        if near is None and unseen.hides_first(miss):
+            return self._unknown(miss, None, ())
         if near is None:
             return _verdict(
                 miss,
@@ -141,6 +143,8 @@ class Judge:
             )
         passed = rules.passed_otherwise(near.miss, miss)
         found = rules.by_precedence(compare(near.miss, miss), passed)
+        if unseen.hides_changes(miss, near.miss):
+            return self._unknown(miss, near.miss, found)
         if (cause := rules.cause_of(found[:1], passed)) is not Cause.UNKNOWN:
             conclusion = _Conclusion(cause)
         elif near.miss.function.object != miss.function.object:
@@ -148,6 +152,8 @@ class Judge:
             conclusion = _Conclusion(
                 rules.cause_of_function(a, b), rules.detail_of_function(a, b)
             )
+        elif unseen.hides_state(miss, near.miss):
+            return self._unknown(miss, near.miss, found)
         else:
             conclusion = self._same_again(miss, near.miss, history)
         if conclusion.cause is Cause.FIRST_TRACE:
@@ -155,6 +161,12 @@ class Judge:
         changed = conclusion.changes or found
         told = None if conclusion.follows is None else self._told[conclusion.follows]
         return _verdict(miss, near.miss, changed, conclusion, self._listings, told)
+
+    def _unknown(self, miss: Miss, nearest: Miss | None, found: tuple[Change, ...]) -> Verdict:
+        """A miss of which this JAX did not show what would tell its cause."""
+        conclusion = _Conclusion(Cause.UNKNOWN, unseen.told(miss, nearest))
+        told = _Told(Cause.UNKNOWN, "maybe", None)
+        return _verdict(miss, nearest, found, conclusion, self._listings, told)
 
     def _same_again(self, miss: Miss, near: Miss, history: _History) -> _Conclusion:
         """Why an equal key of the same function object was not served."""
@@ -198,11 +210,15 @@ class Judge:
 
     def _operation(self, miss: Miss, history: _History) -> Verdict:
         near = history.keys.nearest(miss)
+        if unseen.hides_first(miss):
+            return self._unknown(miss, None if near is None else near.miss, ())
         found: tuple[Change, ...] = ()
         cause = Cause.EAGER_OP
         if near is not None:
             found = rules.by_precedence(rules.in_key(compare(near.miss, miss)))
             bodies = tuple(_recreated_bodies(miss, history))
+            if bodies and not found and unseen.hides_changes(miss, near.miss):
+                return self._unknown(miss, near.miss, bodies)
             if bodies and not found:
                 cause = Cause.CONTROL_FLOW_RECREATED
             found += bodies
@@ -281,7 +297,12 @@ def _comparison(
 ) -> Comparison | None:
     if nearest is None:
         return None
-    if not _traced(miss) and miss.derived is None and miss.function.kind is not Kind.OP:
+    if (
+        not _traced(miss)
+        and not unseen.hides_first(miss)
+        and miss.derived is None
+        and miss.function.kind is not Kind.OP
+    ):
         retraced = any(change.component in TRACED for change in found)
         return None if retraced else Comparison(nearest, miss, found, listings, "identical")
     if miss.program is None or nearest.program is None:

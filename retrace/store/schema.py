@@ -310,6 +310,7 @@ def decode_miss(
         settings=tuple(
             [(name, decode_call_site(row)) for name, row in line.get("settings", {}).items()]
         ),
+        unseen=tuple([_text(part) for part in line.get("unseen", ())]),
         epoch=_number(line.get("epoch", 0)),
         function_epoch=_number(line.get("function_epoch", 0)),
         in_flight=Stage(stage) if (stage := line.get("stage")) else None,
