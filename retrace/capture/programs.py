@@ -53,6 +53,8 @@ class Programs:
         """Write down a miss's program while it compiles; one of so few equations at once."""
         if not names.shows(losses.PROGRAMS) or not is_jaxpr(jaxpr):
             return
+        if not names.shows(losses.COMPILATIONS):
+            at_once = max(at_once, AHEAD)  # nothing tells for how long JAX keeps it
         if at_once and has_at_most(jaxpr, at_once):
             self._known(number, transcribe(jaxpr, _is_library, shown))
         else:

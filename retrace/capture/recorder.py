@@ -312,6 +312,9 @@ class Recorder:
         return number
 
     def _begin_derived(self, site: Site, name: str, stage: Stage) -> int | None:
+        if site.jaxpr is None and site.program is not None:
+            # It is lowered already, and that was not told.
+            site = site._replace(jaxpr=at.DERIVED_JAXPR.among(site.program.f_locals))
         source = source_of_program(site.jaxpr)
         fields = self._fields(stage)
         fields["derived"] = site.derived or "backward"

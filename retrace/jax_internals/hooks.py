@@ -235,6 +235,8 @@ class Hooks:
     def _on_duration(self, event: str, duration_secs: float, **metadata: Any) -> None:
         if (stage := _STAGES.get(event)) is not None and self.installed:
             name = str(metadata.get("fun_name", ""))
+            if stage is Stage.TRACE and at.TRACE_BEFORE.expected:
+                self.guarded(self._trace_told)
             self.guarded(self._observer.stage_ended, stage, name, duration_secs, sys._getframe(1))
             # jax 0.6.0 tells no beginnings.
             if not self._thread.calls and (refused := self._refused()) is not None:
@@ -303,6 +305,11 @@ class Hooks:
         self._observer.trace_started(trace)
         trace.caller = None
         trace.started = perf_counter()
+
+    def _trace_told(self) -> None:
+        # Until 0.8 the event comes from within a trace that really runs.
+        if not self._heard and (traces := self._thread.traces) and not traces[-1].frame:
+            self._observer.lost(losses.TRACES)
 
     def _observe_traces(self, cached: Any) -> TraceProxy:
         return TraceProxy(cached, self, self._installation)

@@ -21,6 +21,7 @@ LOWERINGS = Loss(
 COMPILATIONS = Loss(
     "this JAX does not show compilations",
     "No compilation is recorded, nor what the on-disk cache did for it.",
+    "compilations",
 )
 CALLS = Loss(
     "this JAX does not show calls",

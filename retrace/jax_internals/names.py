@@ -84,6 +84,7 @@ _EVERYWHERE = (
     losses.CONFIG,
     losses.CLEARS,
     losses.PROGRAMS,
+    losses.COMPILATIONS,
 )
 """What every miss lacks then; of the other losses only some."""
 

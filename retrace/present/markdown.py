@@ -52,6 +52,8 @@ def report(
     tally = tally or Tally.of(view)
     groups = tally.groups(sort)
     out = ["# retrace report", "", *_opening(view, tally.totals)]
+    if said := [*unfinished(view), *lost(view)]:
+        out += ["", "## What is missing", "", *(f"- {escaped(text)}" for text in said)]
     loud = [group for group in groups if not group.is_quiet]
     if loud:
         out += ["", "| seconds | misses | function | place | cause | avoidable |"]
@@ -60,8 +62,6 @@ def report(
     for group in worth_telling(tally, groups)[0]:
         out += ["", *_section(view, group, keys)]
     out += _quiet([group for group in groups if group.is_quiet], view)
-    if said := [*unfinished(view), *lost(view)]:
-        out += ["", "## What is missing", "", *(f"- {escaped(text)}" for text in said)]
     return "\n".join(out) + "\n"
 
 

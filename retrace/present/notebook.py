@@ -67,11 +67,11 @@ class Report:
         groups = tally.groups()
         loud, small = worth_telling(tally, groups)
         out = [_opening(tally.totals, self._program)]
+        out += [f"<p>{text(said)}</p>" for said in terminal.lost(view)]
         out += _messages([told(view, group) for group in loud])
         out += _small(small)
         out += _eager(view, [group for group in groups if group.is_quiet])
         out += _first(view, [group for group in groups if group.is_quiet])
-        out += [f"<p>{text(said)}</p>" for said in terminal.lost(view)]
         return _framed(out)
 
 

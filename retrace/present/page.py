@@ -110,6 +110,7 @@ def _head(view: View, tally: Tally, sections: Sequence[tuple[str, str]]) -> Iter
     yield '<a class="skip" href="#told">to what is told</a>\n<header>\n'
     yield f"<h1>{_title(tally, what)}</h1>\n"
     yield f'<p class="quiet">{text(_made(view))}</p>\n'
+    yield from (f'<p class="lost">{text(said)}</p>' for said in lost(view))
     yield from _totals(tally)
     yield "</header>\n<nav aria-label='Sections'>"
     yield " ".join(f'<a href="#{anchor}">{title}</a>' for anchor, title in sections)
@@ -355,7 +356,7 @@ def _processes(view: View) -> Iterator[str]:
         for run in view.recording.runs
     ]
     yield from _table(("process", "pid", "program", "made with"), made)
-    for said in (*unfinished(view), *lost(view)):
+    for said in unfinished(view):
         yield f'<p class="lost">{text(said)}</p>'
 
 

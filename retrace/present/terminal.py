@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 
 from retrace.causes import Cause
@@ -15,6 +15,7 @@ from retrace.present.view import View
 from retrace.present.words import cells, clean, count, cut, listed, name, padded, seconds
 
 _LONGEST_LIST = 8
+_MOST_LOSSES = 8
 _DEAREST = 3
 """So many causes are named in the summary of a run."""
 
@@ -42,6 +43,7 @@ def report(
     """
     tally = tally or Tally.of(view)
     out = list(_opening(view, tally, width, paint, program=program))
+    out += _lacking(view, width, paint)
     groups = tally.groups(sort)
     loud, small = worth_telling(tally, groups)
     for group in loud:
@@ -175,9 +177,18 @@ def _first(groups: list[Group], view: View, width: int, paint: Paint) -> Iterato
 
 
 def _closing(view: View, width: int, paint: Paint, *, runs: bool = False) -> Iterator[str]:
-    said = [*(() if runs else unfinished(view)), *lost(view)]
+    said = [] if runs else list(unfinished(view))
     if said:
         yield ""
+    yield from _warned(said, width, paint)
+
+
+def _lacking(view: View, width: int, paint: Paint) -> Iterator[str]:
+    """What was lost stands above all else: the rest is to be read with that in mind."""
+    yield from _warned(lost(view), width, paint)
+
+
+def _warned(said: Iterable[str], width: int, paint: Paint) -> Iterator[str]:
     for text in said:
         for number, part in enumerate(wrapped(text, width, 2)):
             yield paint(part, "warm") if number == 0 else part
@@ -199,7 +210,7 @@ def lost(view: View) -> Iterator[str]:
     losses = view.losses()
     if losses:
         named = [f"{clean(reason)} ({number:,})" for reason, number in losses.most_common()]
-        yield f"not recorded or not readable: {listed(named, 4)}"
+        yield f"not recorded or not readable: {listed(named, _MOST_LOSSES)}"
 
 
 def summary(
@@ -223,6 +234,7 @@ def summary(
     """
     tally = tally or Tally.of(view)
     out = list(_opening(view, tally, width, paint, brief=True))
+    out += _lacking(view, width, paint)
     if not tally.totals.misses:
         return "\n".join([*out, *_closing(view, width, paint)]) + "\n"
     worth = [g for g in worth_telling(tally, tally.groups())[0] if g.avoidable != "no"]

@@ -14,7 +14,7 @@ _OF_KEY = frozenset(
     }
 )
 """Whether keys are equal is not known then; that a function is seen for the first time is."""
-_OF_STATE = frozenset({"cleared caches", "programs"})
+_OF_STATE = frozenset({"cleared caches", "programs", "compilations"})
 """Only why an equal key missed is not known then."""
 
 
