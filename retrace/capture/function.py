@@ -294,6 +294,8 @@ def _transform_name(wrapper: Any, wrapped: Any) -> str:
     name = code.co_qualname.split(".")[0]
     if name != at.API_BOUNDARY.where.rpartition(".")[2]:
         return name
+    if at.BOUNDARY_FUN.name not in code.co_freevars:
+        return ""
     # It shortens tracebacks around all that JAX exports, transforms' wrappers too.
     cell = wrapper.__closure__[code.co_freevars.index(at.BOUNDARY_FUN.name)]
     inner = cell.cell_contents

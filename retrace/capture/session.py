@@ -104,6 +104,7 @@ class Session:
             assert self._own_place is not None
             self.own_directory = self._own_place()
             self._own_writer = _file_writer(self.own_directory)
+            self.recorder.began(self._own_writer)
             self.recorder.journal.owned = (self._own_writer,)
         return (self._own_writer,)
 
@@ -123,6 +124,8 @@ class Session:
         for directory, writer in list(_files.items()):
             writer.close()
             _files[directory] = successors[writer] = _file_writer(directory)
+            if self._hooks.installed:
+                self._hooks.guarded(self.recorder.began, successors[writer])
         if self._own_writer is not None and self.own_directory is not None:
             self._own_writer.close()
             self._own_writer = _file_writer(self.own_directory)

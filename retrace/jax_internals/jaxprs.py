@@ -289,7 +289,7 @@ class _Walk:
         return self._object(value, kind, depth)
 
     def _object(self, value: Any, kind: type, depth: int) -> str:
-        if isinstance(value, ABSTRACT.get()):
+        if isinstance(value, ABSTRACT.get() or ()):
             return self._type(value)
         if isinstance(value, np.dtype):
             return dtype_name(value)

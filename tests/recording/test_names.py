@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -117,23 +118,29 @@ def wrong(found: dict[str, Any], plain: dict[str, Any]) -> list[str]:
         out.append(f"{lost!r} is not counted")
     if lost not in " ".join(found["summary"].split()):
         out.append(f"not told in the summary: {found['summary']}")
+    return [*out, *_other_causes(found, plain), *_other_stages(found, plain, lost)]
+
+
+def _other_causes(found: dict[str, Any], plain: dict[str, Any]) -> Iterator[str]:
     causes: dict[int, Counter[str]] = {}
     for miss in plain["misses"]:
         causes.setdefault(miss["line"], Counter())[miss["cause"]] += 1
     for miss in found["misses"]:
         if miss["cause"] == "unknown":
             if "this JAX does not show" not in (miss["detail"] or ""):
-                out.append(f"unknown for no reason: {miss}")
+                yield f"unknown for no reason: {miss}"
         elif causes.get(miss["line"], Counter())[miss["cause"]] <= 0:
-            out.append(f"another cause: {miss}")
+            yield f"another cause: {miss}"
         else:
             causes[miss["line"]][miss["cause"]] -= 1
-    for stage in LOST:
-        if LOST[stage].name != lost and not (stage == "trace" and lost in _WITHOUT_TRACES):
+
+
+def _other_stages(found: dict[str, Any], plain: dict[str, Any], lost: str) -> Iterator[str]:
+    for stage, loss in LOST.items():
+        if loss.name != lost and not (stage == "trace" and lost in _WITHOUT_TRACES):
             before, after = _ran(plain, stage), _ran(found, stage)
             if before != after:
-                out.append(f"{stage} on {before - after} is gone, on {after - before} is new")
-    return out
+                yield f"{stage} on {before - after} is gone, on {after - before} is new"
 
 
 _WITHOUT_TRACES = (losses.CALLS.name, losses.OPERATIONS.name, losses.PMAP.name)
