@@ -290,17 +290,6 @@ def is_parallel(frame: FrameType) -> bool:
     return False
 
 
-_CALLBACKS = (
-    os.path.join(os.path.dirname(jax.__file__), "_src", "callback.py"),
-    os.path.join(os.path.dirname(jax.__file__), "_src", "debugging.py"),
-)
-
-
-def is_host_callback(code: CodeType) -> bool:
-    """Whether this frame runs the user's Python for a program that calls back into it."""
-    return code.co_filename in _CALLBACKS
-
-
 def bare(name: str) -> str:
     """The name of a function as it is given to `jit`, from that of a stage: `jit(f)`, `jit_f`."""
     return name.removeprefix("jit(").removesuffix(")").removeprefix("jit_")
