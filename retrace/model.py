@@ -17,6 +17,10 @@ JSON: TypeAlias = object
 """Whatever `json.loads` returns."""
 
 
+Dim: TypeAlias = int | str
+"""The size of an axis; a text for a symbolic one, as `jax.export` takes them: `2*n+1`."""
+
+
 class Stage(StrEnum):
     """A stage that JAX ran because a cache had no entry."""
 
@@ -67,7 +71,7 @@ class Leaf(NamedTuple):
     """One array argument, as JAX's cache keys see it."""
 
     path: str
-    shape: tuple[int, ...]
+    shape: tuple[Dim, ...]
     dtype: str
     weak_type: bool
     sharding: str | None

@@ -56,6 +56,7 @@ _JAX_PRINTS_ITSELF = frozenset(
         "ShapeDtypeStruct",
         "ShapedArray",
         "SingleDeviceSharding",
+        "_DimExpr",
     )
 )
 _SCALARS = (int, float, complex, str, bytes)

@@ -7,7 +7,7 @@ from typing import cast
 
 from retrace.compare.equality import same_content
 from retrace.compare.values import Difference, differences
-from retrace.model import JSON, Leaf, Node, Value, is_cut
+from retrace.model import JSON, Dim, Leaf, Node, Value, is_cut
 
 UNEQUAL = "unequal by `==`"
 EQUAL_FIELDS = f"equal field by field, {UNEQUAL}"
@@ -28,12 +28,25 @@ def array(leaf: Leaf) -> str:
     return f"{'weak ' if leaf.weak_type else ''}{leaf.dtype}[{axes}]"
 
 
-def shape(old: tuple[int, ...], new: tuple[int, ...]) -> str:
+def shape(old: tuple[Dim, ...], new: tuple[Dim, ...]) -> str:
     """Which axes changed, or the rank where that changed."""
     if len(old) != len(new):
         return f"rank {len(old)} -> {len(new)}"
     pairs = enumerate(zip(old, new, strict=True))
-    return ", ".join(f"axis {axis}: {a} -> {b}" for axis, (a, b) in pairs if a != b)
+    return ", ".join([f"axis {axis}: {_resized(a, b)}" for axis, (a, b) in pairs if a != b])
+
+
+def same_but_scope(old: Dim, new: Dim) -> bool:
+    """Whether two symbolic sizes read alike, and JAX tells them apart by their scopes."""
+    if isinstance(old, int) or isinstance(new, int) or old == new:
+        return False
+    return old.partition("@")[0] == new.partition("@")[0]
+
+
+def _resized(old: Dim, new: Dim) -> str:
+    if same_but_scope(old, new):
+        return f"another symbolic `{str(new).partition('@')[0]}`, of a scope of its own"
+    return " -> ".join([str(size).partition("@")[0] for size in (old, new)])
 
 
 def placed(old: Leaf, new: Leaf) -> str:

@@ -25,11 +25,13 @@ import jax
 import numpy as np
 from jax._src import core
 
+from retrace.jax_internals.dims import symbolic, written
 from retrace.jax_internals.shardings import describe, dtype_name, mesh_text
 from retrace.model import Frame, Listing, Program, Stack
 
 _MOST_CONTENT = 64 * 1024
 _DEEPEST = 20
+_MOST_BYTES = 64
 
 
 class Transcript(NamedTuple):
@@ -297,6 +299,8 @@ class _Walk:
             return f"{kind.__name__}({','.join(texts)})"
         if kind.__module__ == "jax._src.flattree":
             return repr(value)  # which of its arguments a scan carries; since jax 0.12
+        if symbolic(value) is not None:
+            return written(value)
         # Functions and objects of the user's: their content is not the program's.
         name = getattr(value, "__name__", "") if isinstance(value, _NAMED) else ""
         return f"<{kind.__name__} {name}>"
@@ -318,9 +322,25 @@ _JAXPRS: tuple[Any, ...] = (core.Jaxpr, getattr(core, "ClosedJaxpr", core.Jaxpr)
 _NAMED = (type, FunctionType, BuiltinFunctionType, MethodType)
 _HOST_ARRAYS = frozenset(("LiteralArray", "TypedNdArray"))
 _SCALARS: tuple[Any, ...] = (bool, int, float, complex)
-_WRITERS: dict[type, Callable[[Any], str]] = dict.fromkeys(
-    (bool, int, float, complex, str, bytes, type(None)), repr
-)
+
+
+def _binary(value: bytes) -> str:
+    # The module of an exported function, the payload of a kernel: megabytes.
+    if len(value) <= _MOST_BYTES:
+        return repr(value)
+    return f"bytes[{len(value)}]={hashlib.blake2b(value, digest_size=8).hexdigest()}"
+
+
+def _integer(value: int) -> str:
+    # Decimal digits of a huge int take quadratic time, and Python refuses them.
+    return repr(value) if value.bit_length() < 600 else hex(value)
+
+
+_WRITERS: dict[type, Callable[[Any], str]] = {
+    **dict.fromkeys((bool, float, complex, str, type(None)), repr),
+    int: _integer,
+    bytes: _binary,
+}
 
 
 def _is_on_host(value: Any) -> bool:

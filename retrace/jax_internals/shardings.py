@@ -9,6 +9,8 @@ from typing import Any
 import jax
 from jax._src import core
 
+from retrace.jax_internals.dims import dims
+from retrace.jax_internals.dims import forget as forget_scopes
 from retrace.model import Leaf
 
 _MOST_KEPT = 64
@@ -33,9 +35,10 @@ def leaf(value: Any, path: str) -> Leaf:
         aval: Any = value.aval
         name = dtype_name(aval.dtype)
         if not getattr(value, "_committed", False):
-            return Leaf(path, aval.shape, name, aval.weak_type, None, False, None)
+            return Leaf(path, dims(aval.shape), name, aval.weak_type, None, False, None)
         text, memory = _describe(value.sharding)
-        return Leaf(path, aval.shape, name, aval.weak_type, text, True, memory, _layout(value))
+        shape = dims(aval.shape)
+        return Leaf(path, shape, name, aval.weak_type, text, True, memory, _layout(value))
     if isinstance(value, jax.ShapeDtypeStruct):
         return _abstract(value, path, traced=False)
     try:
@@ -75,6 +78,7 @@ def dtype_name(dtype: Any) -> str:
 def forget() -> None:
     """Let go of the shardings that were described."""
     _described.clear()
+    forget_scopes()
 
 
 def _abstract(aval: Any, path: str, *, traced: bool) -> Leaf:
@@ -83,7 +87,7 @@ def _abstract(aval: Any, path: str, *, traced: bool) -> Leaf:
     if (inner := getattr(aval, "inner_aval", None)) is not None:
         name = f"Ref[{name}]"
         aval = inner
-    shape = tuple(getattr(aval, "shape", ()))
+    shape = dims(getattr(aval, "shape", ()))
     weak = bool(getattr(aval, "weak_type", False))
     sharding: Any = getattr(aval, "sharding", None)
     if sharding is None or (traced and not _explicit(sharding)):

@@ -9,8 +9,9 @@ from retrace.causes import Cause
 from retrace.compare.detail import EQUAL_FIELDS
 from retrace.compare.keys import NOT_IN_KEY
 from retrace.compare.outputs import unused_inputs
-from retrace.model import Change, Component, Kind, Leaf, Miss, is_cut
+from retrace.model import Change, Component, Dim, Kind, Leaf, Miss, is_cut
 from retrace.reason import rules, values
+from retrace.reason.evidence import grown
 from retrace.reason.program import Comparison
 from retrace.reason.weak import keeps_types
 
@@ -206,16 +207,16 @@ def partial_batch(miss: Miss, nearest: Miss | None, changes: tuple[Change, ...])
     ]
     if len(set(lines)) > 1:
         return False
-    size: tuple[int, int] | None = None
+    size: tuple[Dim, Dim] | None = None
     for change in changes:
         if change.component is not Component.SHAPE:
             if change.component in NOT_IN_KEY:
                 continue
             return False
-        old, new = cast(list[int], change.old), cast(list[int], change.new)
-        if not old or len(old) != len(new) or not 0 < new[0] < old[0] or old[1:] != new[1:]:
+        old, new = cast(list[Dim], change.old), cast(list[Dim], change.new)
+        if not old or len(old) != len(new) or new[0] == 0 or old[1:] != new[1:]:
             return False
-        if size not in (None, (old[0], new[0])):
+        if (grown(old[0], new[0]) or 0) >= 0 or size not in (None, (old[0], new[0])):
             return False
         size = old[0], new[0]
     return size is not None

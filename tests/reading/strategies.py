@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from retrace.causes import Cause
 from retrace.model import (
     Component,
+    Dim,
     Function,
     Key,
     Kind,
@@ -30,7 +31,7 @@ settings.load_profile("reading")
 ALL = (Stage.TRACE, Stage.LOWER, Stage.COMPILE)
 
 
-def leaf(path: str = "x", *shape: int, dtype: str = "float32", weak: bool = False) -> Leaf:
+def leaf(path: str = "x", *shape: Dim, dtype: str = "float32", weak: bool = False) -> Leaf:
     return Leaf(path, shape, dtype, weak, None, False, None)
 
 
@@ -74,7 +75,7 @@ DEVICES = (None, "cpu:0", "NamedSharding(data)")
 leaves = st.builds(
     Leaf,
     path=st.just(""),
-    shape=st.lists(st.integers(1, 3), max_size=2).map(tuple),
+    shape=st.lists(st.sampled_from((1, 2, 3, "n", "n@2", "2*n+1")), max_size=2).map(tuple),
     dtype=st.sampled_from(DTYPES),
     weak_type=st.booleans(),
     sharding=st.sampled_from(DEVICES),
