@@ -41,6 +41,18 @@ class Kind(StrEnum):
     OP = "op"
 
 
+class Class(NamedTuple):
+    """A class of the user's, told from others of its name."""
+
+    name: str
+    """With its module: `train.State`."""
+    number: int
+    """Among the classes of this name that the process has had, from 1."""
+    file: str | None = None
+    """Where it was defined; looked for where it is not the first."""
+    line: int | None = None
+
+
 class Value(NamedTuple):
     """A bounded snapshot of a Python value that takes part in a cache key.
 
@@ -57,6 +69,8 @@ class Value(NamedTuple):
     """Whether `data` (or `text`, where there is no data) is the whole value."""
     data: JSON = None
     """Plain content for a comparison field by field; None where there is none."""
+    classes: tuple[Class, ...] = ()
+    """The classes in it that were defined again: not the first of their name."""
 
 
 def is_cut(data: JSON, text: str, *, exact: bool) -> bool:
@@ -90,6 +104,8 @@ class Node(NamedTuple):
     """What to append to `path` for each child: "['x']", "[0]", ".count"."""
     meta: tuple[tuple[str, Value], ...] = ()
     """Static metadata by field name (`tx`, `apply_fn`)."""
+    made: Class | None = None
+    """Its class; None for those of Python and JAX."""
 
 
 class Passing(StrEnum):

@@ -256,6 +256,7 @@ def _same_nodes(old: tuple[Node, ...], new: tuple[Node, ...]) -> bool:
         a.path == b.path
         and a.type == b.type
         and a.children == b.children
+        and a.made == b.made
         and len(a.meta) == len(b.meta)
         and all(
             m == n and identity(v) == identity(w)

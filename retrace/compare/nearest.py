@@ -29,7 +29,8 @@ from retrace.model import (
 )
 
 Place: TypeAlias = tuple[Component, str]
-Skeleton: TypeAlias = tuple[tuple[tuple[str, str, tuple[str, ...]], ...], tuple[str, ...]]
+Form: TypeAlias = tuple[str, str, tuple[str, ...], str, int]
+Skeleton: TypeAlias = tuple[tuple[Form, ...], tuple[str, ...]]
 
 TRACED = frozenset(
     {
@@ -117,7 +118,7 @@ class Index:
         if known is not None:
             return known[0]
         skeleton = (
-            tuple(sorted((node.path, node.type, node.children) for node in key.tree)),
+            tuple(sorted([_form(node) for node in key.tree])),
             tuple(sorted(leaf.path for leaf in key.leaves)),
         )
         self._skeletons[(id(key.tree), id(key.leaves))] = skeleton, key
@@ -289,6 +290,12 @@ class _Group:
             first.config,
         ):
             yield from _different(self._names, dict(_named_places(key)))
+
+
+def _form(node: Node) -> Form:
+    """What a node is besides its static fields."""
+    name, number = ("", 0) if node.made is None else node.made[:2]
+    return node.path, node.type, node.children, name, number
 
 
 def _holds(function: Function) -> int:

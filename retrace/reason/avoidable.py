@@ -7,6 +7,7 @@ from typing import Any, Literal, TypeAlias, cast
 
 from retrace.causes import Cause
 from retrace.compare.detail import EQUAL_FIELDS
+from retrace.compare.equality import remade, same_content, value_of
 from retrace.compare.keys import NOT_IN_KEY
 from retrace.compare.outputs import unused_inputs
 from retrace.model import Change, Component, Dim, Kind, Leaf, Miss, is_cut
@@ -224,9 +225,28 @@ def partial_batch(miss: Miss, nearest: Miss | None, changes: tuple[Change, ...])
 
 def looks_equal(change: Change) -> bool:
     """Whether the two sides have one content, and only their own `==` tells them apart."""
+    if is_remade(change):
+        return False
     return EQUAL_FIELDS in change.detail or (
         not change.exact and _content(change.old) == _content(change.new) is not None
     )
+
+
+def is_remade(change: Change) -> str | None:
+    """The class that was defined again, where nothing else tells the two sides apart."""
+    sides = [cast(dict[str, Any], s) for s in (change.old, change.new) if isinstance(s, dict)]
+    if len(sides) < 2:
+        return None
+    old, new = sides
+    if "text" not in new:
+        a, b = old.get("class"), new.get("class")
+        same = a is not None and b is not None and a["name"] == b["name"] and a != b
+        return b["name"] if same and list(old["children"]) == list(new["children"]) else None
+    a, b = value_of(old), value_of(new)
+    if a is None or b is None or not same_content(a, b):
+        return None
+    known = remade(a, b)
+    return known and known.name
 
 
 def _content(side: object) -> object:

@@ -22,6 +22,7 @@ from pathlib import Path
 
 from retrace.model import (
     CallSite,
+    Class,
     Frame,
     Function,
     Key,
@@ -168,9 +169,10 @@ class Redaction:
                     meta=tuple(
                         (name, self._value(site, f"{node.path}.{name}", value))
                         for name, value in node.meta
-                    )
+                    ),
+                    made=node.made and self._class(node.made),
                 )
-                if node.meta
+                if node.meta or node.made
                 else node
                 for node in key.tree
             ),
@@ -263,7 +265,14 @@ class Redaction:
             cut = is_cut(value.data, text, exact=value.exact)
             content = value.token if cut else repr(value.data)
             text = f"<redacted {self._hash(4, 'text', site, name, text, str(content))}>"
-        return Value(value.type, text, self._token(site, name, value.token), value.exact)
+        token = self._token(site, name, value.token)
+        return Value(value.type, text, token, value.exact, None, self._classes(value))
+
+    def _classes(self, value: Value) -> tuple[Class, ...]:
+        return tuple(map(self._class, value.classes))
+
+    def _class(self, known: Class) -> Class:
+        return known._replace(file=known.file and self.path(known.file))
 
     def _values(
         self, site: str, values: tuple[tuple[str, Value], ...]

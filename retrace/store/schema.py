@@ -26,6 +26,7 @@ from typing import Any, Literal, TypeAlias, cast
 from retrace.model import (
     JSON,
     CallSite,
+    Class,
     Function,
     Key,
     Kind,
@@ -118,9 +119,16 @@ _DEEPEST = 64
 
 
 def _value(row: Any) -> Value:
-    type_, text, token, exact, data = row
+    type_, text, token, exact, data, *later = row
     _check_depth(data, _DEEPEST)
-    return Value(_text(type_), _text(text), _text_or_none(token), bool(exact), data)
+    classes = tuple(map(_class, later[0])) if later else ()
+    return Value(_text(type_), _text(text), _text_or_none(token), bool(exact), data, classes)
+
+
+def _class(row: Any) -> Class:
+    name, number, file, line = row
+    where = None if line is None else _number(line)
+    return Class(_text(name), _number(number), _text_or_none(file), where)
 
 
 def _check_depth(data: Any, levels: int) -> None:
@@ -137,8 +145,9 @@ def _values(rows: Any) -> tuple[tuple[str, Value], ...]:
 
 
 def _node(row: Any) -> Node:
-    path, type_, children, meta = row
-    return Node(_text(path), _text(type_), tuple(map(_text, children)), _values(meta))
+    path, type_, children, meta, *later = row
+    made = _class(later[0]) if later and later[0] is not None else None
+    return Node(_text(path), _text(type_), tuple(map(_text, children)), _values(meta), made)
 
 
 def _text(value: Any) -> str:
