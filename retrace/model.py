@@ -204,6 +204,8 @@ class Program(NamedTuple):
     """Under which its text is kept in the recording."""
     arrays: tuple[int | None, ...] = ()
     """Numbers of the device arrays that it captured; None for one that cannot be known again."""
+    held: tuple[int | None, ...] = ()
+    """Numbers of what its custom rules hold and no hash could stand for, as `arrays`."""
 
 
 class Frame(NamedTuple):

@@ -26,6 +26,7 @@ import numpy as np
 from jax._src import core
 
 from retrace.jax_internals.dims import symbolic, written
+from retrace.jax_internals.rules import Rules
 from retrace.jax_internals.shardings import describe, dtype_name, mesh_text
 from retrace.model import Frame, Listing, Program, Stack
 
@@ -42,6 +43,8 @@ class Transcript(NamedTuple):
     """Of the program and of those inside it, the inner ones first."""
     arrays: tuple[Any, ...]
     """The arrays on devices that it captured, in order; their content was not looked at."""
+    held: tuple[Any, ...] = ()
+    """What its custom rules hold of which no more than the type could be told."""
 
 
 def fingerprint(jaxpr: Any) -> Program:
@@ -60,6 +63,7 @@ def transcribe(
     jaxpr: Any,
     is_library: Callable[[str], bool | None] | None = None,
     shown: Callable[[str], str] = str,
+    plain: Callable[[Any], str | None] = lambda _: None,
 ) -> Transcript:
     """A jaxpr and its sub-programs as plain data, in one walk.
 
@@ -68,11 +72,14 @@ def transcribe(
         is_library: for a file, whether it is a library's; None leaves its frames out.
             Without it, no source lines are taken.
         shown: the name of a file for people.
+        plain: the content of a value that a custom rule holds; None where it cannot be told.
     """
-    walk = _Walk(is_library, shown)
+    walk = _Walk(is_library, shown, plain)
     top = walk.program(jaxpr)
     program = Program(top.hash, top.size, top.id)
-    return Transcript(program, tuple(walk.listings.values()), tuple(walk.arrays))
+    return Transcript(
+        program, tuple(walk.listings.values()), tuple(walk.arrays), tuple(walk.held)
+    )
 
 
 def has_at_most(jaxpr: Any, equations: int) -> bool:
@@ -95,10 +102,16 @@ class _Walk:
     """One walk over a program; what was seen on it goes by `id`."""
 
     def __init__(
-        self, is_library: Callable[[str], bool | None] | None, shown: Callable[[str], str]
+        self,
+        is_library: Callable[[str], bool | None] | None,
+        shown: Callable[[str], str],
+        plain: Callable[[Any], str | None],
     ) -> None:
         self.listings: dict[str, Listing] = {}
         self.arrays: list[Any] = []
+        self.held: list[Any] = []
+        self._rules = Rules(self._constant, plain, self.held.append)
+        self._in_rule = False
         self._is_library = is_library
         self._shown = shown
         self._programs: dict[int, Listing] = {}
@@ -116,8 +129,9 @@ class _Walk:
         if listing is None:
             outer, self._inner = self._inner, {}
             size, self._size = self._size, 0
+            in_rule = self._in_rule
             listing = self._listing(jaxpr)
-            self._inner, self._size = outer, size
+            self._inner, self._size, self._in_rule = outer, size, in_rule
             self._alive.append(jaxpr)
             self._programs[id(jaxpr)] = listing
             self.listings[listing.id] = listing
@@ -155,7 +169,9 @@ class _Walk:
                 made += 1
                 aval = variable.aval
                 results.append(types.get(id(aval)) or self._type(aval))
+            self._in_rule = equation.primitive.name.startswith("custom_")
             parameters = self._parameters(equation.params) if equation.params else ""
+            self._in_rule = False
             taken = " ".join(arguments)
             made_of = f"{equation.primitive.name}\t{taken}\t{' '.join(results)}"
             equations.append(made_of + parameters)
@@ -301,6 +317,8 @@ class _Walk:
             return repr(value)  # which of its arguments a scan carries; since jax 0.12
         if symbolic(value) is not None:
             return written(value)
+        if self._in_rule and (kind is FunctionType or kind.__name__ in _CALLS):
+            return self._rules.text(value)
         # Functions and objects of the user's: their content is not the program's.
         name = getattr(value, "__name__", "") if isinstance(value, _NAMED) else ""
         return f"<{kind.__name__} {name}>"
@@ -319,6 +337,9 @@ class _Walk:
 
 _JAXPRS: tuple[Any, ...] = (core.Jaxpr, getattr(core, "ClosedJaxpr", core.Jaxpr))
 """Open and closed ones; since jax 0.12 they are one class."""
+_CALLS = frozenset(
+    ("WrappedFun", "partial", "method", "custom_jvp", "custom_vjp", "PjitFunction")
+)
 _NAMED = (type, FunctionType, BuiltinFunctionType, MethodType)
 _HOST_ARRAYS = frozenset(("LiteralArray", "TypedNdArray"))
 _SCALARS: tuple[Any, ...] = (bool, int, float, complex)

@@ -11,7 +11,8 @@
     {"end": true}                                the process closed its recording
 
 `"program": [HASH, EQUATIONS]` of an amendment may have `"listing"`, the id of its text
-(`store/programs.py`), and `"arrays"`, the numbers of the device arrays that it captured.
+(`store/programs.py`), `"arrays"`, the numbers of the device arrays that it captured, and
+`"held"`, those of what its custom rules hold.
 
 Both lines of a miss may have `"compiled_with"`: options that `Lowered.compile` was given.
 
@@ -166,6 +167,10 @@ def _number(value: Any) -> int:
     if not -(1 << 63) <= value < 1 << 63:
         raise ValueError("a number out of range")
     return value
+
+
+def _numbers(row: Any) -> tuple[int | None, ...]:
+    return tuple(None if number is None else _number(number) for number in row)
 
 
 def _seconds(value: Any) -> float:
@@ -375,10 +380,11 @@ def amend(miss: Miss, line: Mapping[str, Any], parts: Parts) -> None:
         )
     if (program := line.get("program")) is not None:
         hash_, equations = program
-        listing, arrays = line.get("listing"), line.get("arrays", ())
+        listing = line.get("listing")
         miss.program = Program(
             _text(hash_),
             _number(equations),
             _text_or_none(listing),
-            tuple(None if array is None else _number(array) for array in arrays),
+            _numbers(line.get("arrays", ())),
+            _numbers(line.get("held", ())),
         )
