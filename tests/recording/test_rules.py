@@ -208,5 +208,4 @@ def test_no_code_of_the_program_runs(judge_all: JudgeAll) -> None:
 
     evil = Evil()
     recording, _ = judge_all(lambda: jax.jit(_vjp(lambda _, g: (g, evil)[:1]))(1.0))
-    assert recording.misses[0].program is not None
-    assert recording.misses[0].program.held != ()
+    assert [one for one in recording.misses if one.program is None] == []
