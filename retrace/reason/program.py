@@ -13,7 +13,7 @@ from retrace.model import Change, Component, Listing, Miss
 HELD = frozenset({Component.STATIC, Component.CLOSURE, Component.DEFAULTS})
 """What a Python value goes into a program by."""
 _PRINTS = frozenset(("debug_callback", "debug_print"))
-_CALLBACKS = frozenset((*_PRINTS, "pure_callback", "io_callback"))
+_CALLBACKS = frozenset(("pure_callback", "io_callback", "debug_callback"))
 
 
 class Comparison:
