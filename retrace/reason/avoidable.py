@@ -240,8 +240,9 @@ def is_remade(change: Change) -> str | None:
     old, new = sides
     if "text" not in new:
         a, b = old.get("class"), new.get("class")
-        same = a is not None and b is not None and a["name"] == b["name"] and a != b
-        return b["name"] if same and list(old["children"]) == list(new["children"]) else None
+        if a is None or b is None or a["name"] != b["name"] or a == b:
+            return None
+        return str(b["name"]) if list(old["children"]) == list(new["children"]) else None
     a, b = value_of(old), value_of(new)
     if a is None or b is None or not same_content(a, b):
         return None

@@ -393,7 +393,8 @@ def test_classes_of_one_name_in_two_places(judge_all: JudgeAll) -> None:
 
 def test_the_same_class_is_no_change(record: Record) -> None:
     state, member = _named_tuple(), _enum()
-    _named_tuple(), _enum()
+    for make in (_named_tuple, _enum):
+        make()
 
     def program() -> None:
         jitted = jax.jit(lambda state, mode: state.a * 2, static_argnums=1)
