@@ -98,7 +98,11 @@ class Background:
             raise
 
     def _run(self) -> None:
-        self._work(_LINGER)
+        try:
+            self._work(_LINGER)
+        except BaseException:  # noqa: BLE001 - a tracer's of all threads; nobody is there for it
+            self._thread = None
+            _let_go(self._at_work)
 
     def _work(self, linger: float = 0.0) -> None:
         """Empty the queues. Whoever calls it holds `_at_work`, which it lets go of."""
