@@ -140,11 +140,11 @@ def _was_put_in(error: BaseException, last: TracebackType) -> bool:
         return False
     if type(error).__module__ == "_queue":  # C code that raises without a word
         return False
-    return not error.args or _is_of_program(type(error))
+    return not error.args or _is_of_program(type(error).__module__)
 
 
-def _is_of_program(kind: type) -> bool:
-    top = kind.__module__.partition(".")[0]
+def _is_of_program(module: str) -> bool:
+    top = module.partition(".")[0]
     return top not in _OF_LIBRARIES and top not in sys.stdlib_module_names
 
 
@@ -188,8 +188,14 @@ def _is_given_frame(frame: FrameType) -> bool:
     ]
     # A handler of signals that has cleared both the signal and the frame; what we call of the
     # program's has one parameter, or is a method of Python's own.
-    is_cleared = not is_variadic and count in (2, 3) and given[-2:] == [None, None]
-    return any(map(_is_outsider, given)) or (is_cleared and not code.co_name.startswith("__"))
+    is_cleared = (
+        count in (2, 3)
+        and not is_variadic
+        and all(value is None for value in given[-2:])
+        and not code.co_name.startswith("__")
+        and _is_of_program(str(frame.f_globals.get("__name__")))
+    )
+    return is_cleared or any(map(_is_outsider, given))
 
 
 def _is_outsider(value: object) -> bool:
