@@ -48,6 +48,12 @@ def _records_into(directory: Path) -> bool:
     return records_into(directory)
 
 
+def start_quietly(directory: str) -> None:
+    """As `start`, where jax is there; what is in the way is told, and the program goes on."""
+    told = partial(send, "cannot record with this jax; the program goes on without")
+    contain(told, start, Path(directory))
+
+
 def call(function: Callable[[], None]) -> None:
     """Call a function once jax is there."""
     _calls.append(function)

@@ -7,7 +7,6 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from textwrap import fill
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, NoReturn
 
 import typer
@@ -19,7 +18,7 @@ from retrace.errors import RetraceError, UsageError
 from retrace.guards import check
 
 if TYPE_CHECKING:
-    from retrace.command.children import Children
+    from retrace.command.anew import Program
 
 DONE = commands.DONE
 FOUND = 1
@@ -272,75 +271,55 @@ class _Kept(NamedTuple):
     children: bool
 
 
-def _launch(program: list[str], module: str | None, kept: _Kept, *, quiet: bool) -> int:
-    from retrace.command import launch
-    from retrace.command.children import Children
+def _launch(arguments: list[str], module: str | None, kept: _Kept, *, quiet: bool) -> int:
+    from retrace.command import anew
 
     gc.enable()
-    out, force, append, _ = kept
-    if out is None and (named := os.environ.get("RETRACE_DIR")):
-        out, append = Path(named), not force
-    off = os.environ.get("RETRACE") == "0"
-    directory = Path()
-    children: Children | None = None
+    program = anew.Program(arguments, module)
+    options = anew.options()
+    if options is None:
+        return _launch_here(program, kept, quiet=quiet)
+    anew.find(program)
+    told: dict[str, str] = {}
+    if (directory := _directory(kept)) is not None:
+        new = kept.out is None
+        told = anew.told(str(directory), new=new, children=kept.children, quiet=quiet)
+    anew.start(options, program, told)
+
+
+def _launch_here(program: Program, kept: _Kept, *, quiet: bool) -> int:
+    """Run a program in this process, below frames of ours, where it cannot have its own."""
+    from retrace.apart import Apart
+    from retrace.command import launch, within
+
+    arguments, module = program
+    apart = Apart(sys.path[1:])
 
     def before() -> None:
-        nonlocal directory, children
-        if off:
-            return
-        from retrace.store.place import create
-
-        directory = create(out, force=force, append=append)
-        from retrace.capture.arrival import start
-
-        start(directory)
-        children = Children(directory, all_of_them=kept.children)
-
-    def after(_: int) -> None:
-        if children is None:
-            return
-        from retrace.capture.arrival import stop
-
-        stop()
-        if out is None and not (kept.children or children.unrecorded([])):
-            from retrace.store.place import discard
-
-            discard(directory)
-        if not quiet:
-            _summarise(directory, children, newest=out is None)
+        if (directory := _directory(kept)) is not None:
+            new = kept.out is None
+            within.record(
+                str(directory), apart, new=new, all_of_them=kept.children, quiet=quiet
+            )
+        apart.give_way(sys.path[0])
 
     if module is not None:
-        return launch.run_module(module, program, before, after)
-    return launch.run_script(program[0], program[1:], before, after)
+        return launch.run_module(module, arguments, before)
+    if arguments[0] == "-":
+        return launch.run_input(arguments[1:], before)
+    return launch.run_script(arguments[0], arguments[1:], before)
 
 
-def _summarise(directory: Path, children: Children, *, newest: bool) -> None:
-    from retrace.present.terminal import summary
-    from retrace.present.words import inert
-    from retrace.store.place import holds_recording
+def _directory(kept: _Kept) -> Path | None:
+    """Where to record, made; None where nothing is to be recorded."""
+    if os.environ.get("RETRACE") == "0":
+        return None
+    from retrace.store.place import create
 
-    if not holds_recording(directory):
-        console.say("the program never imported jax: there was nothing to record")
-        if unrecorded := children.unrecorded([]):
-            console.say(unrecorded)
-        return
-    try:
-        told = Told([directory])
-    except RetraceError as error:
-        console.say(str(error))
-        return
-    shown, here = str(directory), console.here()
-    if here and shown.startswith(here + os.sep):
-        shown = shown[len(here) + 1 :]
-    width, paint = console.terminal(sys.stderr)
-    try:
-        text = summary(told.view, shown, told.tally, newest=newest, width=width, paint=paint)
-        if unrecorded := children.unrecorded(told.view.recording.runs):
-            text += fill(unrecorded, width, subsequent_indent="  ") + "\n"
-        sys.stderr.write("\n" + inert(text))
-        sys.stderr.flush()
-    except (OSError, AttributeError, ValueError):
-        pass  # the program closed stderr, or its reader has gone
+    out, append = kept.out, kept.append
+    if out is None and (named := os.environ.get("RETRACE_DIR")):
+        out, append = Path(named), not kept.force
+    return create(out, force=kept.force, append=append)
 
 
 def _complaint(error: Any) -> str:
