@@ -277,9 +277,9 @@ def _launch(arguments: list[str], module: str | None, kept: _Kept, *, quiet: boo
     gc.enable()
     program = anew.Program(arguments, module)
     options = anew.options()
+    anew.find(program)
     if options is None:
         return _launch_here(program, kept, quiet=quiet)
-    anew.find(program)
     told: dict[str, str] = {}
     if (directory := _directory(kept)) is not None:
         new = kept.out is None

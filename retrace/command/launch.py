@@ -121,7 +121,7 @@ def _launch(
         sys.modules["__main__"] = module
         exec(code, module.__dict__)  # noqa: S102 - the user's program is what we are here for
     except UsageError:
-        raise
+        raise  # what could not be known before its packages were imported
     except SystemExit as error:
         status = _exit_status(error)
     except BaseException as error:  # noqa: BLE001 - the interpreter's own last resort

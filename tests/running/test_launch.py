@@ -21,6 +21,7 @@ DRIVER = """
 import atexit, os, sys
 sys.path[0] = "/an/installed/command"
 from retrace.errors import UsageError
+from retrace.command.anew import Program, find
 from retrace.command.launch import run_module, run_script
 
 process = os.getpid()
@@ -36,6 +37,7 @@ def after():
 first, *rest = sys.argv[1:]
 try:
     if first == "-m":
+        find(Program(rest[1:], rest[0]))
         status = run_module(rest[0], rest[1:], before)
     else:
         status = run_script(first, rest, before)
@@ -182,6 +184,10 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def _take_interrupts() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def run(here: Path, *command: str) -> tuple[str, str, int]:
     environment = {
         **os.environ,
@@ -198,6 +204,8 @@ def run(here: Path, *command: str) -> tuple[str, str, int]:
         text=True,
         timeout=60,
         check=False,
+        # A parent may ignore it, as a shell does for what it starts in the background.
+        preexec_fn=_take_interrupts if os.name == "posix" else None,  # noqa: PLW1509
     )
     return ADDRESS.sub("", done.stdout), ADDRESS.sub("", done.stderr), done.returncode
 
