@@ -171,8 +171,7 @@ def _handlers() -> Iterator[CodeType]:
             function = getattr(handler, "__func__", handler)
             code = getattr(function, "__code__", None)
             if type(code) is not _CODE and callable(handler):
-                called = getattr(type(handler), "__call__", None)
-                code = getattr(called, "__code__", None)
+                code = getattr(type(handler).__call__, "__code__", None)
             if type(code) is _CODE:
                 yield code
             handler = getattr(handler, "func", None)  # of a `functools.partial`

@@ -114,7 +114,8 @@ class Journal:
         self._told_all = everybody
         for writer in untold:
             self._told_backend.add(writer)
-            fields = {"backend": backend.platform, "process_index": backend.process_index}
+            fields = backend._asdict()
+            fields["backend"] = fields.pop("platform")
             self._write(partial(writer.amend_run, fields))
 
     def lose(self, reason: str) -> None:

@@ -7,16 +7,17 @@ by `starter/`, before the program begins. The process stays the same, and so doe
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import pkgutil
 import sys
 from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
 from typing import NamedTuple, NoReturn
 
 from retrace.command import within
 from retrace.command.children import STARTER
 from retrace.errors import UsageError
+from retrace.store.attempts import attempt_of
 
 
 class Program(NamedTuple):
@@ -75,10 +76,13 @@ def start(options: list[str], program: Program, told: dict[str, str]) -> NoRetur
     os.execve(sys.executable, line, environment)  # noqa: S606 - the user's program
 
 
-def told(directory: str, *, new: bool, children: bool, quiet: bool) -> dict[str, str]:
+def told(directory: Path, *, new: bool, children: bool, quiet: bool) -> dict[str, str]:
     """What `start` tells the interpreter of the program."""
     path = os.environ.get("PYTHONPATH")
-    text = within.settings(directory, new=new, children=children, quiet=quiet, path=path)
+    attempt = attempt_of(directory)
+    text = within.settings(
+        str(directory), attempt, new=new, children=children, quiet=quiet, path=path
+    )
     return {within.VARIABLE: text}
 
 
@@ -126,9 +130,7 @@ def _find_module(name: str) -> None:
     if (places := spec.submodule_search_locations) is not None and not _moves(spec):
         if _spec(f"{name}.__main__", list(places)) is None:
             raise UsageError(_without_main(name))
-    elif places is None and not hasattr(spec.loader, "get_code"):
-        raise UsageError(f"{name} cannot be run: it is not written in Python")
-    elif spec.origin in ("built-in", "frozen") and not importlib.util.find_spec(name):
+    elif (places is None and not hasattr(spec.loader, "get_code")) or spec.origin == "built-in":
         raise UsageError(f"{name} cannot be run: it is not written in Python")
 
 

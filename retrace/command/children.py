@@ -35,11 +35,12 @@ _DEAF = frozenset("IES")
 class Children:
     """Tells what this process starts, from here to its end, where to record; and counts it."""
 
-    def __init__(self, directory: str, *, all_of_them: bool) -> None:
+    def __init__(self, directory: str, attempt: int, *, all_of_them: bool) -> None:
         """Begin to watch.
 
         Args:
             directory: of the recording; an absolute path.
+            attempt: that its processes belong to, and those that they start.
             all_of_them: whether children record that do not import retrace.
         """
         self.all_of_them = all_of_them
@@ -47,7 +48,7 @@ class Children:
         self._began = time.time()
         self._started: dict[tuple[str, bool], int] = {}
         self._failures: dict[str, int] = {}
-        told = {"RETRACE": "1", "RETRACE_DIR": directory}
+        told = {"RETRACE": "1", "RETRACE_DIR": directory, "RETRACE_ATTEMPT": str(attempt)}
         if all_of_them:
             path = os.environ.get("PYTHONPATH")
             told["PYTHONPATH"] = f"{STARTER}{os.pathsep}{path}" if path else str(STARTER)

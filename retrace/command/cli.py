@@ -62,7 +62,7 @@ def own_options_ended(args: Sequence[str]) -> list[str]:
         if module and set(before) <= set("qf"):
             position += 1 if rest else 2
             return [*args[:position], "--", *args[position:]]
-        position += 2 if option in ("--out", "-o") else 1
+        position += 2 if option in ("--out", "-o", "--job") else 1
     return list(args)
 
 
@@ -115,11 +115,9 @@ def run(
             help="Where to record; a new one under .retrace/ otherwise.",
         ),
     ] = None,
-    force: Annotated[
-        bool, typer.Option("--force", "-f", help="Replace the recording that DIR holds.")
-    ] = False,
+    force: Annotated[bool, typer.Option("--force", "-f", help="Replace what DIR holds.")] = False,
     append: Annotated[
-        bool, typer.Option("--append", help="Add to the recording that DIR holds.")
+        bool, typer.Option("--append", help="Join the newest attempt that DIR holds.")
     ] = False,
     redact: Annotated[
         bool,
@@ -128,6 +126,14 @@ def run(
     children: Annotated[
         bool, typer.Option("--children", help="Record the Python processes that it starts, too.")
     ] = False,
+    job: Annotated[
+        str | None,
+        typer.Option(
+            "--job",
+            metavar="NAME",
+            help="The job it is part of; else the scheduler tells.",
+        ),
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No summary at the end.")] = False,
 ) -> Callable[[], int]:
     """Run a program unchanged, record every miss, and close with a short summary.
@@ -144,7 +150,7 @@ def run(
     if redact:
         # By the environment, so that it holds for what the program starts as well.
         os.environ["RETRACE_REDACT"] = "1"
-    kept = _Kept(out, force=force, append=append, children=children)
+    kept = _Kept(out, force=force, append=append, children=children, job=job)
     return lambda: _launch(arguments, module, kept, quiet=quiet)
 
 
@@ -168,6 +174,9 @@ def report(
         str, typer.Option("--sort", metavar="|".join(SORTS), help="What comes first.")
     ] = "seconds",
     keys: Annotated[bool, typer.Option("--keys", help="Write out the cache keys.")] = False,
+    every: Annotated[
+        bool, typer.Option("--all", help="Every attempt in DIR, not the newest alone.")
+    ] = False,
     redact: Annotated[
         bool,
         typer.Option("--redact", help="Tell no values, no source, no paths outside."),
@@ -191,7 +200,10 @@ def report(
     for option, code in (("--cause", cause), *(("--fail-on", code) for code in fail_on or ())):
         if code is not None:
             one_of(option, code, codes)
-    told = at_last(Told(directories or [], function, cause, redact=redact))
+    told = at_last(Told(directories or [], function, cause, redact=redact, every=every))
+    if earlier := told.earlier:
+        were = "attempt lies" if earlier == 1 else "attempts lie"
+        console.say(f"{earlier:,} earlier {were} there too: --all explains every one")
     console.write(_report(told, format, sort, keys, output), output, commands=format == "github")
     causes = told.tally.causes.items()
     failing = {cause: row.misses for cause, row in causes if cause.value in (fail_on or ())}
@@ -269,6 +281,7 @@ class _Kept(NamedTuple):
     force: bool
     append: bool
     children: bool
+    job: str | None
 
 
 def _launch(arguments: list[str], module: str | None, kept: _Kept, *, quiet: bool) -> int:
@@ -283,14 +296,15 @@ def _launch(arguments: list[str], module: str | None, kept: _Kept, *, quiet: boo
     told: dict[str, str] = {}
     if (directory := _directory(kept)) is not None:
         new = kept.out is None
-        told = anew.told(str(directory), new=new, children=kept.children, quiet=quiet)
-    anew.start(options, program, told)
+        told = anew.told(directory, new=new, children=kept.children, quiet=quiet)
+    return anew.start(options, program, told)
 
 
 def _launch_here(program: Program, kept: _Kept, *, quiet: bool) -> int:
     """Run a program in this process, below frames of ours, where it cannot have its own."""
     from retrace.apart import Apart
     from retrace.command import launch, within
+    from retrace.store.attempts import attempt_of
 
     arguments, module = program
     apart = Apart(sys.path[1:])
@@ -299,7 +313,12 @@ def _launch_here(program: Program, kept: _Kept, *, quiet: bool) -> int:
         if (directory := _directory(kept)) is not None:
             new = kept.out is None
             within.record(
-                str(directory), apart, new=new, all_of_them=kept.children, quiet=quiet
+                str(directory),
+                attempt_of(directory),
+                apart,
+                new=new,
+                all_of_them=kept.children,
+                quiet=quiet,
             )
         apart.give_way(sys.path[0])
 
@@ -316,10 +335,10 @@ def _directory(kept: _Kept) -> Path | None:
         return None
     from retrace.store.place import create
 
-    out, append = kept.out, kept.append
+    out = kept.out
     if out is None and (named := os.environ.get("RETRACE_DIR")):
-        out, append = Path(named), not kept.force
-    return create(out, force=kept.force, append=append)
+        out = Path(named)
+    return create(out, force=kept.force, append=kept.append, job=kept.job)
 
 
 def _complaint(error: Any) -> str:

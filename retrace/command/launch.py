@@ -15,7 +15,13 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable, Sequence
-from importlib.machinery import BuiltinImporter, ModuleSpec, PathFinder, SourceFileLoader, SourcelessFileLoader
+from importlib.machinery import (
+    BuiltinImporter,
+    ModuleSpec,
+    PathFinder,
+    SourceFileLoader,
+    SourcelessFileLoader,
+)
 from types import CodeType, ModuleType
 
 from retrace.errors import UsageError

@@ -30,19 +30,28 @@ _PROCESS = os.getpid()
 
 
 def settings(
-    directory: str, *, new: bool, children: bool, quiet: bool, path: str | None
+    directory: str,
+    attempt: tuple[int, str | None, int | None],
+    *,
+    new: bool,
+    children: bool,
+    quiet: bool,
+    path: str | None,
 ) -> str:
     """What `begin` is told, as the text of a variable of the environment.
 
     Args:
         directory: of the recording, which exists.
+        attempt: that was joined in it: its number, its job and the number of its processes.
         new: whether it was made for this program alone, and is found without its name.
         children: whether processes that the program starts record too.
         quiet: whether nothing is said at the end.
         path: PYTHONPATH, as it was.
     """
     flags = "".join("01"[flag] for flag in (new, children, quiet, path is not None))
-    return "\n".join((flags, path or "", directory))
+    number, job, count = attempt
+    job = (job or "").replace("\n", " ")
+    return "\n".join((flags, path or "", str(number), job, str(count or ""), directory))
 
 
 def begin(told: str, apart: Apart) -> None:
@@ -52,27 +61,34 @@ def begin(told: str, apart: Apart) -> None:
         told: what `settings` made.
         apart: in which retrace imports what it needs.
     """
-    flags, path, directory = told.split("\n", 2)
+    flags, path, number, job, count, directory = told.split("\n", 5)
+    attempt = (int(number), job or None, int(count) if count else None)
     new, all_of_them, quiet, had_path = (flag == "1" for flag in flags)
     if had_path:
         os.environ["PYTHONPATH"] = path
     else:
         os.environ.pop("PYTHONPATH", None)
-    record(directory, apart, new=new, all_of_them=all_of_them, quiet=quiet)
+    record(directory, attempt, apart, new=new, all_of_them=all_of_them, quiet=quiet)
 
 
 def record(
-    directory: str, apart: Apart, *, new: bool, all_of_them: bool, quiet: bool
-) -> Children:
+    directory: str,
+    attempt: tuple[int, str | None, int | None],
+    apart: Apart,
+    *,
+    new: bool,
+    all_of_them: bool,
+    quiet: bool,
+) -> None:
     """As `begin`, in an interpreter that was not started for it."""
-    children = Children(directory, all_of_them=all_of_them)
+    children = Children(directory, attempt[0], all_of_them=all_of_them)
 
     def start() -> None:
         with apart:
             from retrace.capture import arrival
 
             arrival.PROCESS = _PROCESS
-            arrival.start_quietly(directory)
+            arrival.start_quietly(directory, arrival.Attempt(*attempt))
 
     def close() -> None:
         if os.getpid() != _PROCESS:
@@ -83,8 +99,8 @@ def record(
             close_recording(directory, children, new=new, quiet=quiet)
 
     atexit.register(close)
-    _Waiting({"jax": lambda _: start(), "_posixsubprocess": children.executes})
-    return children
+    calls = {"jax": lambda _: start(), "_posixsubprocess": children.executes}
+    _Waiting(calls, directory)
 
 
 def begin_child(apart: Apart) -> None:
@@ -105,8 +121,12 @@ def begin_child(apart: Apart) -> None:
 class _Waiting:
     """A finder that waits for modules to be imported, and goes when they have been."""
 
-    def __init__(self, calls: dict[str, Callable[[ModuleType], object]]) -> None:
+    def __init__(
+        self, calls: dict[str, Callable[[ModuleType], object]], records: str = ""
+    ) -> None:
         self._calls = calls
+        self.records = records
+        """The directory into which everything is recorded once jax is there."""
         for name in list(calls):
             if (module := sys.modules.get(name)) is not None:
                 self._arrived(name, module)
@@ -129,6 +149,8 @@ class _Waiting:
 
     def _arrived(self, name: str, module: ModuleType) -> None:
         call = self._calls.pop(name, None)
+        if name == "jax":
+            self.records = ""
         if not self._calls and self in sys.meta_path:
             sys.meta_path.remove(self)
         if call is not None:

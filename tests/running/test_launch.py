@@ -205,7 +205,7 @@ def run(here: Path, *command: str) -> tuple[str, str, int]:
         timeout=60,
         check=False,
         # A parent may ignore it, as a shell does for what it starts in the background.
-        preexec_fn=_take_interrupts if os.name == "posix" else None,  # noqa: PLW1509
+        preexec_fn=_take_interrupts if os.name == "posix" else None,
     )
     return ADDRESS.sub("", done.stdout), ADDRESS.sub("", done.stderr), done.returncode
 
@@ -227,7 +227,7 @@ def test_it_runs_as_under_python(here: Path, command: str) -> None:
 
 @pytest.mark.parametrize("command", ["exits_at_exit.py", "thread.py", "raises.py"])
 def test_what_comes_after_comes_last(here: Path, command: str) -> None:
-    _, err, code = launched(here, command)
+    _, err, _ = launched(here, command)
     assert err.splitlines()[0] == "before"
     assert err.splitlines()[-1] == "after"
 

@@ -4,7 +4,7 @@ Its folder stands first in PYTHONPATH. It leaves no trace there, nor among the m
 then runs what it hides.
 """
 
-# ruff: noqa: INP001 - a folder for the path of modules
+# ruff: noqa: INP001, ANN - a folder for the path of modules; annotations would load more
 
 import os
 import sys
