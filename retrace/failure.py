@@ -169,7 +169,7 @@ def _handlers() -> Iterator[CodeType]:
             continue
         while handler is not None:
             function = getattr(handler, "__func__", handler)
-            code = getattr(function, "__code__", None)
+            code: Any = getattr(function, "__code__", None)
             if type(code) is not _CODE and callable(handler):
                 code = getattr(type(handler).__call__, "__code__", None)
             if type(code) is _CODE:
@@ -197,8 +197,8 @@ def _is_given_frame(frame: FrameType) -> bool:
     return is_cleared or any(map(_is_outsider, given))
 
 
-def _is_outsider(value: object) -> bool:
+def _is_outsider(value: Any) -> bool:
     """Whether only the interpreter calls a function with this: a frame, or code."""
     if type(value) is tuple:
-        return any(type(item) in (_FRAME, _CODE) for item in value)  # pyright: ignore[reportUnknownVariableType]
+        return any(map(_is_outsider, value))
     return type(value) in (_FRAME, _CODE)

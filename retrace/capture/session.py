@@ -190,7 +190,7 @@ def describe_run(directory: Path | None = None) -> Run:
         started_by=None if os.getpid() != arrival.PROCESS else os.getppid(),
         job=attempt.job,
         attempt=attempt.number,
-        process_count=attempt.count,
+        process_count=attempt.processes,
     )
 
 

@@ -83,7 +83,7 @@ def record(
     """As `begin`, in an interpreter that was not started for it."""
     children = Children(directory, attempt[0], all_of_them=all_of_them)
 
-    def start() -> None:
+    def start(_: ModuleType) -> None:
         with apart:
             from retrace.capture import arrival
 
@@ -99,14 +99,13 @@ def record(
             close_recording(directory, children, new=new, quiet=quiet)
 
     atexit.register(close)
-    calls = {"jax": lambda _: start(), "_posixsubprocess": children.executes}
-    _Waiting(calls, directory)
+    _Waiting({"jax": start, "_posixsubprocess": children.executes}, directory)
 
 
 def begin_child(apart: Apart) -> None:
     """Record a child that was told to by its environment, once it imports jax."""
 
-    def start() -> None:
+    def start(_: ModuleType) -> None:
         with apart:
             from retrace.capture import arrival
 
@@ -115,7 +114,7 @@ def begin_child(apart: Apart) -> None:
 
             install_or_warn()
 
-    _Waiting({"jax": lambda _: start()})
+    _Waiting({"jax": start})
 
 
 class _Waiting:

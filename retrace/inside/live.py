@@ -136,6 +136,7 @@ class recording(ContextDecorator):  # noqa: N801 - it is used like a function
         if self._lines is not None:
             return read_lines(list(self._lines.lines))
         assert self._directory is not None
+        assert self._writer is not None
         return read([self._directory], self._writer.run.attempt)
 
 

@@ -30,7 +30,7 @@ class Job(NamedTuple):
     name: str | None = None
     rank: int | None = None
     """Which of the job's processes this is."""
-    count: int | None = None
+    processes: int | None = None
     """How many processes the job has."""
 
 
@@ -39,7 +39,7 @@ class Attempt(NamedTuple):
 
     number: int = 1
     job: str | None = None
-    count: int | None = None
+    processes: int | None = None
 
 
 _joined: dict[str, Attempt] = {}
@@ -120,7 +120,7 @@ def join(
             number = newest + 1
         else:
             continue  # another process was first: does this one belong to it?
-        attempt = Attempt(number, job.name, job.count)
+        attempt = Attempt(number, job.name, job.processes)
         assign(directory, attempt)
         return attempt
 

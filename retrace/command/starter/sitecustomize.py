@@ -4,7 +4,8 @@ Its folder stands first in PYTHONPATH. It leaves no trace there, nor among the m
 then runs what it hides.
 """
 
-# ruff: noqa: INP001, ANN - a folder for the path of modules; annotations would load more
+# ruff: noqa: INP001, ANN001, ANN002, ANN202 - in no package; annotations would load more
+# pyright: basic, reportArgumentType=false, reportOptionalMemberAccess=false
 
 import os
 import sys
