@@ -177,6 +177,7 @@ def session() -> Session:
 def describe_run(directory: Path | None = None) -> Run:
     """This process, for the header of its recording into a directory. Touches no device."""
     attempt = Attempt() if directory is None else attempt_of(directory)
+    forked = os.getpid() != arrival.PROCESS
     return Run(
         id=new_run_id(),
         host=socket.gethostname(),
@@ -187,7 +188,8 @@ def describe_run(directory: Path | None = None) -> Run:
         python=platform.python_version(),
         jax=jax.__version__,
         jaxlib=version("jaxlib"),
-        started_by=None if os.getpid() != arrival.PROCESS else os.getppid(),
+        started_by=None if forked else os.getppid(),
+        forked_by=os.getppid() if forked else None,
         job=attempt.job,
         attempt=attempt.number,
         process_count=attempt.processes,

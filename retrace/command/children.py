@@ -18,6 +18,7 @@ from retrace.failure import contain
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+    from pathlib import Path
     from types import ModuleType
     from typing import Any
 
@@ -66,6 +67,28 @@ class Children:
         self._watch(module, "fork_exec", self._count_executed)
         if (known := sys.modules.get("subprocess")) is not None:
             self._watch(known, "_fork_exec", self._count_executed)
+
+    def own(self, recorded: Iterable[tuple[Path, Run]]) -> list[Path]:
+        """The files of this process, and of those that it started and they started, of many."""
+        import socket
+
+        host = socket.gethostname()
+        left = [
+            (path, run)
+            for path, run in recorded
+            if run.started >= self._began and run.host in (host, "<redacted>")
+        ]
+        family = {self._process, _forkserver()} - {None}
+        own: list[Path] = []
+        while found := [
+            one
+            for one in left
+            if one[1].pid in family or {one[1].started_by, one[1].forked_by} & family
+        ]:
+            own += [path for path, _ in found]
+            family |= {run.pid for _, run in found}
+            left = [one for one in left if one not in found]
+        return own
 
     def unrecorded(self, runs: Iterable[Run]) -> str | None:
         """What to say of the children that were not recorded; None where there are none.
@@ -181,6 +204,9 @@ def _is_python(executable: str) -> bool:
     """Whether it is an interpreter of Python, or a script for one."""
     import re
     import shutil
+    from pathlib import Path
+
+    from retrace.store.files import opened
 
     found = shutil.which(executable)
     if found is None:
@@ -190,7 +216,7 @@ def _is_python(executable: str) -> bool:
     ):
         return True
     try:
-        with open(found, "rb") as file:
+        with opened(Path(found)) as file:
             return file.read(2) == b"#!" and b"python" in file.readline(512)
     except OSError:
         return False

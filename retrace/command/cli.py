@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, NoReturn
 import typer
 import typer.core
 
-from retrace.command import commands, console
+from retrace.command import clean, commands, console
 from retrace.command.selection import Told, at_last, found_miss, nearest, one_of, read_at_last
 from retrace.errors import RetraceError, UsageError
 from retrace.guards import check
@@ -91,6 +91,7 @@ Output = Annotated[
     Path | None,
     typer.Option("--output", "-o", metavar="FILE", help="Write to FILE, not to stdout."),
 ]
+Force = commands.Force
 
 
 @app.command(
@@ -164,6 +165,7 @@ def report(
         str, typer.Option("--format", metavar="|".join(FORMATS), help="How to write it.")
     ] = "text",
     output: Output = None,
+    force: Force = False,
     function: Annotated[
         str | None, typer.Option("--function", metavar="NAME", help="Only this function.")
     ] = None,
@@ -204,7 +206,8 @@ def report(
     if earlier := told.earlier:
         were = "attempt lies" if earlier == 1 else "attempts lie"
         console.say(f"{earlier:,} earlier {were} there too: --all explains every one")
-    console.write(_report(told, format, sort, keys, output), output, commands=format == "github")
+    text = _report(told, format, sort, keys, output)
+    console.write(text, output, commands=format == "github", force=force)
     causes = told.tally.causes.items()
     failing = {cause: row.misses for cause, row in causes if cause.value in (fail_on or ())}
     if failing:
@@ -229,6 +232,7 @@ def show(
         str, typer.Option("--format", metavar="text|json", help="How to write it.")
     ] = "text",
     output: Output = None,
+    force: Force = False,
 ) -> int:
     """Show one miss in full: where, key, nearest key, changes, fix.
 
@@ -246,12 +250,15 @@ def show(
 
         width, paint = console.terminal(sys.stdout, output)
         text = shown(view, verdict, width=width, paint=paint)
-    console.write(text, output)
+        if output is not None:
+            text = f"retrace: miss {verdict.miss.id}\n\n{text}"
+    console.write(text, output, force=force)
     return DONE
 
 
 app.command()(commands.programs)
 app.command()(commands.diff)
+app.command()(clean.clean)
 
 
 def main() -> NoReturn:
@@ -347,7 +354,7 @@ def _complaint(error: Any) -> str:
     said = error.format_message().strip().rstrip(".").replace("\n", " ")
     if said.startswith("No such command") and "ean" not in said:
         named = said.split("'")[1:2] or [""]
-        said += nearest(named[0], ("run", "report", "check", "show", "programs", "diff"))
+        said += nearest(named[0], ("run", "report", "check", "show", "programs", "diff", "clean"))
     said = f"{said[:1].lower()}{said[1:]}"
     return f"{said}{'' if said.endswith('?') else ';'} see `{path} --help`"
 

@@ -42,15 +42,18 @@ def close(directory: str, children: Children, *, new: bool, quiet: bool) -> None
 def _summarise(directory: Path, children: Children, *, newest: bool) -> None:
     from retrace.present.terminal import summary
     from retrace.present.words import inert
-    from retrace.store.place import holds_recording
+    from retrace.store.reader import headers
 
-    if not holds_recording(directory):
+    # Of a folder that many hosts record into, no more than the first lines are read.
+    recorded = list(headers(directory))
+    own = children.own(recorded)
+    if not own:
         console.say("the program never imported jax: there was nothing to record")
-        if unrecorded := children.unrecorded([]):
+        if unrecorded := children.unrecorded(run for _, run in recorded):
             console.say(unrecorded)
         return
     try:
-        told = Told([directory])
+        told = Told(sorted(own))
     except RetraceError as error:
         console.say(str(error))
         return
@@ -60,7 +63,7 @@ def _summarise(directory: Path, children: Children, *, newest: bool) -> None:
     width, paint = console.terminal(sys.stderr)
     try:
         text = summary(told.view, shown, told.tally, newest=newest, width=width, paint=paint)
-        if unrecorded := children.unrecorded(told.view.recording.runs):
+        if unrecorded := children.unrecorded(run for _, run in recorded):
             text += fill(unrecorded, width, subsequent_indent="  ") + "\n"
         sys.stderr.write("\n" + inert(text))
         sys.stderr.flush()

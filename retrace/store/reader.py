@@ -11,12 +11,14 @@ from typing import IO, Any, cast
 
 from retrace.errors import UnreadableError
 from retrace.model import JSON, Key, Miss, Recording, Run
-from retrace.store.leaves import decode_leaves_like
+from retrace.store import files
+from retrace.store.leaves import Columns, columns_of, decode_leaves_like
 from retrace.store.lines import lines
-from retrace.store.place import HEADER, ROOT, recordings
+from retrace.store.place import HEADER, ROOT, inside, recording_files, recordings
 from retrace.store.programs import BEGINNING, SUFFIX, Library
 from retrace.store.schema import (
     FORMAT,
+    LONGEST_LINE,
     PARTS,
     amend,
     amend_run,
@@ -32,8 +34,11 @@ _NONSENSE = (TypeError, ValueError, LookupError, AttributeError, OverflowError)
 
 _UNREADABLE = "unreadable line"
 _LONGEST_HEADER = 1 << 20
+_decode = json.JSONDecoder().decode
 _STEP = 1 << 18
 """So many bytes are told of at once."""
+_MOST_FOREIGN = 1 << 28
+"""After so many bytes without a line of ours a file is no recording."""
 
 
 def read(paths: Sequence[Path], attempt: int | None = None) -> Recording:
@@ -99,6 +104,16 @@ def read_each(
             raise UnreadableError(_none_in(path))
 
 
+def headers(directory: Path) -> Iterator[tuple[Path, Run]]:
+    """The files in a directory, each with what its first line tells of its process."""
+    for path in recording_files(directory):
+        try:
+            with files.opened(path) as file:
+                yield path, decode_run(json.loads(file.readline(LONGEST_LINE))["run"])
+        except (OSError, RecursionError, *_NONSENSE):
+            continue
+
+
 def read_lines(lines: Iterable[str]) -> Recording:
     """Read a recording that is held in memory, one line an item."""
     reader = Reader()
@@ -124,6 +139,7 @@ class Reader:
         self._place = place
         self._headed = False
         self._parts: dict[tuple[str, int], Any] = {}
+        self._columns: dict[int, Columns] = {}
         self._misses: dict[int, Miss] = {}
         self._parents: dict[int, int] = {}
         self._lowered: dict[int, Key] = {}
@@ -135,7 +151,7 @@ class Reader:
             return
         try:
             check_items(line)
-            fields = json.loads(line)
+            fields = _decode(line)
         except (ValueError, RecursionError):
             if not last:
                 self.lose(_UNREADABLE)
@@ -181,7 +197,9 @@ class Reader:
             if (like := line.get("like")) is None:
                 part = decode_part(kind, line["value"])
             else:
-                part = decode_leaves_like(self._parts["leaves", like], line["value"])
+                if (columns := self._columns.get(like)) is None:
+                    columns = self._columns[like] = columns_of(self._parts["leaves", like])
+                part = decode_leaves_like(columns, line["value"])
             self._parts[kind, number] = part
         elif "retrace" in line:
             self._take_header(line)
@@ -255,26 +273,28 @@ def _read_file(path: Path, progress: Callable[[int], object] | None) -> Reader |
     reader = Reader(path.stem if named else "unknown", str(path))
     # A process that was killed within its first line has recorded nothing, and did record.
     begun = named
+    foreign = 0
     try:
-        with path.open("rb") as file:
-            for index, (text, last) in enumerate(_lines(file, progress)):
+        with files.opened(path) as file:
+            for index, (text, size, last) in enumerate(_lines(file, progress)):
                 if not index and text is not None:
                     begun = text.startswith(HEADER) or HEADER.startswith(text)
                 if text is None:
                     reader.lose(_UNREADABLE)
                 else:
                     reader.add(text, last)
+                foreign += size
+                if foreign > _MOST_FOREIGN and not reader.recognised:
+                    return None
     except OSError as error:
-        raise UnreadableError(
-            f"cannot read {path}: {(error.strerror or type(error).__name__).lower()}"
-        ) from error
+        raise UnreadableError(f"cannot read {path}: {files.reason(error)}") from error
     return reader if reader.recognised or begun else None
 
 
 def _lines(
     file: IO[bytes], progress: Callable[[int], object] | None
-) -> Iterator[tuple[str | None, bool]]:
-    """Each line, None for one that is no text or too long; whether it is torn off by the end."""
+) -> Iterator[tuple[str | None, int, bool]]:
+    """Each line, None for one that is no text or too long; its size; whether its end is torn."""
     read = 0
     for data, size in lines(file):
         read += size
@@ -282,13 +302,13 @@ def _lines(
             progress(read)
             read = 0
         if data is None:
-            yield None, False
+            yield None, size, False
             continue
         torn = not data.endswith(b"\n")
         try:
-            yield data.decode(), torn
+            yield data.decode(), size, torn
         except UnicodeDecodeError:
-            yield None, torn
+            yield None, size, torn
     if progress is not None:
         progress(read)
 
@@ -303,18 +323,21 @@ def files_of(path: Path, attempt: int | None = 0) -> list[Path]:
     try:
         if path.is_dir():
             found = sorted(file for file in path.glob("*.jsonl") if file.is_file())
+            if not found:
+                return [file for inner in inside(path) for file in files_of(inner, attempt)]
             if attempt == 0:
                 return found
             numbers = {file: _attempt(file) for file in found}
             last = attempt or max(filter(None, numbers.values()), default=None)
             # What does not tell is damaged: to leave it out would hide that.
             return [file for file in found if numbers[file] in (last, None)]
-        path.stat()
+        what = files.kind(path.stat().st_mode)
     except OSError as error:
-        reason = (error.strerror or type(error).__name__).lower()
         raise UnreadableError(
-            f"cannot read {path}: {reason}; name the directory of a recording"
+            f"cannot read {path}: {files.reason(error)}; name the directory of a recording"
         ) from error
+    if what is not None:
+        raise UnreadableError(f"{path} is {what}: name the directory of a recording")
     return [path]
 
 

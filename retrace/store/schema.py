@@ -113,6 +113,7 @@ def encode_run(run: Run) -> dict[str, JSON]:
         "job": run.job,
         "attempt": run.attempt,
         "process_count": run.process_count,
+        "forked_by": run.forked_by,
     }
 
 
@@ -240,6 +241,7 @@ def decode_run(fields: Any) -> Run:
     """The run of a header."""
     index, starter = fields["process_index"], fields.get("started_by")
     processes = fields.get("process_count")
+    parent = fields.get("forked_by")
     return Run(
         id=_text(fields["id"]),
         host=_text(fields["host"]),
@@ -255,6 +257,7 @@ def decode_run(fields: Any) -> Run:
         job=_text_or_none(fields.get("job")),
         attempt=_number(fields.get("attempt", 1)),
         process_count=None if processes is None else _number(processes),
+        forked_by=None if parent is None else _number(parent),
     )
 
 

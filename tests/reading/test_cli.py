@@ -59,7 +59,7 @@ def test_report_in_each_format(recorded: Path) -> None:
     text = retrace("report", recorded)
     assert text.returncode == 0
     assert text.stderr == ""
-    assert "train_step traced again (3rd time, avoidable)" in text.stdout
+    assert "train_step traced again (3rd time, perhaps avoidable)" in text.stdout
     assert max(map(len, text.stdout.splitlines())) <= 80
     assert "\x1b" not in text.stdout
     assert retrace("report", recorded, "--format", "markdown").stdout.startswith(

@@ -13,6 +13,9 @@ from textwrap import dedent
 
 import pytest
 
+from retrace.store.reader import read
+from tests.reading.story import training, write
+
 ROOT = Path(__file__).parents[2]
 
 ADDRESS = re.compile("0x[0-9a-f]+")
@@ -271,3 +274,51 @@ def test_the_frames_shown_are_the_programs_own(here: Path) -> None:
     assert code == 1
     assert err.splitlines()[2].startswith(f'  File "{here}/pkg/broken.py", line 1')
     assert "launch.py" not in err
+
+
+def test_a_process_summarises_what_it_recorded_itself(tmp_path: Path) -> None:
+    """In a folder of many hosts, and with children of its own."""
+    many = tmp_path / "many"
+    for index in range(3):
+        write(training(run=f"host{index}"), many)
+    script = tmp_path / "program.py"
+    script.write_text(
+        "import os, sys, jax\n"
+        "jax.eval_shape(lambda x: x + 1, jax.ShapeDtypeStruct((2,), 'float32'))\n"
+        "if os.fork() == 0:\n"
+        "    jax.eval_shape(lambda x: x + 2, jax.ShapeDtypeStruct((2,), 'float32'))\n"
+        "    sys.exit()\n"
+        "os.wait()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "retrace", "run", "--append", "-o", str(many), str(script)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "JAX_PLATFORMS": "cpu", "PYTHONWARNINGS": "ignore"},
+        check=True,
+        timeout=200,
+    )
+    assert "2 misses in" in done.stderr, done.stderr
+    assert "train_step" not in done.stderr
+    assert len(read([many]).runs) == 5
+
+
+def test_a_script_that_came_through_a_pipe_is_not_read_again(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "script.py")
+    program = (
+        "import jax, jax.numpy as jnp\n"
+        "with jax.numpy_rank_promotion('warn'):\n"
+        "    jax.eval_shape(lambda x: x + 1, jax.ShapeDtypeStruct((2,), 'float32'))\n"
+        "print('done')\n"
+    )
+    command = [sys.executable, "-m", "retrace", "run", "-o", "rec", "script.py"]
+    environment = {**os.environ, "JAX_PLATFORMS": "cpu", "PYTHONWARNINGS": "ignore"}
+    with subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.PIPE, text=True, env=environment
+    ) as started:
+        (tmp_path / "script.py").write_text(program)
+        out, _ = started.communicate(timeout=200)
+    assert (out, started.returncode) == ("done\n", 0)
+    (miss,) = read([tmp_path / "rec"]).misses
+    assert miss.call_site is not None
+    assert (miss.call_site.line, miss.call_site.source) == (3, None)
