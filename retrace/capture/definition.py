@@ -10,6 +10,7 @@ from types import CodeType
 from typing import NamedTuple, TypeAlias
 
 from retrace.capture.cell import is_cell, shown
+from retrace.capture.place import source_lines
 
 _LONGEST_SOURCE = 4000
 
@@ -109,5 +110,5 @@ def _source(code: CodeType) -> str | None:
         if isinstance(constant, CodeType):
             lines += [line for _, _, line in constant.co_lines() if line]
     first, last = code.co_firstlineno, max(lines, default=code.co_firstlineno)
-    text = linecache.getlines(code.co_filename)[first - 1 : last]
+    text = source_lines(code.co_filename)[first - 1 : last]
     return "".join(text)[:_LONGEST_SOURCE] or None

@@ -6,6 +6,9 @@ JAX tells three things, and the rest follows from its configuration:
     found      cache_hits
     written    cache_misses                  just before the file is written
 
+An entry that is then not on disk, or not whole, could not be written: JAX warns, and leaves
+what had found room.
+
 An entry that is looked up in vain and not written has, in this order of JAX's own
 tests, a host callback in the program (up to jax 0.10), taken less time to compile
 than the least, or fewer bytes than the least (jax/_src/compiler.py, `_cache_write`).
@@ -27,13 +30,16 @@ _DEEPEST = 8
 _DIGITS = 16
 _SLACK = 0.05
 """Seconds that the stage may take longer than what JAX holds against its limit."""
+_WRITES = "put_executable_and_time"
+_BYTES_TO_WRITE = "entry_size"
+"""Where JAX says that it will write an entry, and a local of it: how long the entry is."""
 _suffix: str | None = getattr(lru_cache, "_CACHE_SUFFIX", None)
 
 
 class Lookup:
     """What was seen of the cache between the start and the end of one compilation."""
 
-    __slots__ = ("_callbacks", "_found", "_key", "_looked_up", "_parts", "_written")
+    __slots__ = ("_callbacks", "_found", "_key", "_least", "_looked_up", "_parts", "_written")
 
     def __init__(self) -> None:
         self._looked_up = False
@@ -41,6 +47,8 @@ class Lookup:
         self._written = False
         self._callbacks = False
         self._key: str | None = None
+        self._least = 0
+        """Bytes that the file has when it is whole, as far as JAX's frame showed them."""
         self._parts: list[tuple[str, str]] = []
 
     def part(self, name: str, digest: str) -> None:
@@ -57,6 +65,7 @@ class Lookup:
                 self._found = True
             case "cache_misses":
                 self._written = True
+                self._least = self._size_to_be(frame)
             case _:
                 pass
 
@@ -76,8 +85,11 @@ class Lookup:
                 return PersistentCache("not-stored", self._key, "write-failed")
             return PersistentCache("off")
         if self._written:
-            if _is_missing(cache, self._key):
-                return PersistentCache("not-stored", self._key, _why_missing(cache))
+            path = _path(cache, self._key)
+            # An empty one, of whatever size it was to be, cannot be read by anybody.
+            if path is not None and (size := _size(path)) < max(1, self._least):
+                why = "write-failed" if size >= 0 else _why_missing(cache, self._least)
+                return PersistentCache("not-stored", self._key, why)
             return PersistentCache("miss", self._key)
         return PersistentCache("not-stored", self._key, self._why(compile_seconds))
 
@@ -92,6 +104,21 @@ class Lookup:
                 self._callbacks = bool(caller.f_locals.get("host_callbacks"))
                 return
             caller = caller.f_back
+
+    def _size_to_be(self, frame: FrameType) -> int:
+        caller: FrameType | None = frame
+        for _ in range(_DEEPEST):
+            if caller is None:
+                break
+            if caller.f_code.co_name == _WRITES:
+                cache: Any = compilation_cache._cache  # pyright: ignore[reportPrivateUsage]
+                path = _path(cache, self._key)
+                if path is not None and _size(path) >= 0:
+                    return 0  # another process was quicker, and JAX lets its file be
+                size = caller.f_locals.get(_BYTES_TO_WRITE)
+                return size if isinstance(size, int) else 0
+            caller = caller.f_back
+        return 0
 
     def _why(self, seconds: float) -> str:
         state: Any = distributed.global_state
@@ -119,16 +146,25 @@ def _refuses_callbacks() -> bool:
     return "host_callbacks" in write.__code__.co_varnames
 
 
-def _is_missing(cache: Any, key: str | None) -> bool:
-    """Whether the file of an entry is not there; False where that takes a network to know."""
+def _path(cache: Any, key: str | None) -> str | None:
+    """The file of an entry; None where it takes a network to look at it."""
     folder = str(getattr(cache, "_path", "://"))
     # Other caches than JAX's own may be registered, and know other names.
     if key is None or "://" in folder or _suffix is None:
-        return False
-    return not os.path.exists(os.path.join(folder, key + _suffix))
+        return None
+    return os.path.join(folder, key + _suffix)
 
 
-def _why_missing(cache: Any) -> str:
+def _size(path: str) -> int:
+    """Bytes of a file; -1 where there is none."""
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return -1
+
+
+def _why_missing(cache: Any, size: int) -> str:
     # A cache of bounded size refuses an entry larger than itself, without an error.
     inner = getattr(cache, "_base_cache", cache)
-    return "other" if getattr(inner, "eviction_enabled", False) else "write-failed"
+    most = getattr(inner, "max_size", -1) if getattr(inner, "eviction_enabled", False) else -1
+    return "other" if most >= 0 and (not size or size > most) else "write-failed"

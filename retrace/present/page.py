@@ -103,6 +103,7 @@ def _head(view: View, tally: Tally, sections: Sequence[tuple[str, str]]) -> Iter
     what = text(origin(view))
     yield '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
     yield f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+    yield '<meta name="generator" content="retrace">\n'  # by it a page of ours is known
     yield '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
     yield '<meta name="color-scheme" content="light dark">\n'
     yield f"<title>retrace: {what}</title>\n<style>{style}</style>\n</head>\n<body>\n"

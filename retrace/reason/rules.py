@@ -101,6 +101,8 @@ def by_precedence(
 ) -> tuple[Change, ...]:
     """The changes with that of the cause first, those outside the key last."""
     if not passed:
+        if len({change.component for change in changes}) < 2:  # as of nearly every miss
+            return changes
         return tuple(sorted(changes, key=lambda change: _RANKS[change.component]))
     cause = _cause_within(passed)
     return tuple(sorted(changes, key=lambda change: RANK[cause(change)]))

@@ -43,7 +43,7 @@ _STANDARD = re.compile(r".*[/\\]lib[/\\]python\d\.\d+[/\\](.*)", re.DOTALL)
 _NO_FILE = re.compile(r"<(?:[a-z]+|ipython-input-\d+-[0-9a-f]+|cell)>")
 _CALLED_AT = re.compile(r"(.*) at (.+):(\d+)", re.DOTALL)
 _THREAD = re.compile(
-    r"MainThread|Thread-\d+(?: \([\w<>]+\))?|ThreadPoolExecutor-\d+_\d+|asyncio_\d+|retrace"
+    r"MainThread|Thread-\d+(?: \([\w<>]+\))?|ThreadPoolExecutor-\d+_\d+|asyncio_\d+|Dummy"
 )
 """Names that Python gives, one of them with that of the function that the thread runs."""
 

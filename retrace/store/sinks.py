@@ -6,7 +6,9 @@ import errno
 import os
 from pathlib import Path
 
-_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_CLOEXEC", 0)
+from retrace.store.files import NO_LINK, is_shared
+
+_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | NO_LINK | getattr(os, "O_CLOEXEC", 0)
 _CLOSED = -1
 
 
@@ -40,7 +42,9 @@ class File:
     def open(self) -> bool:
         """True where the file is new or empty. Raises OSError."""
         self.close()
-        descriptor = os.open(self.path, _FLAGS, 0o666)
+        # Where everybody may make files, what the program's values are is its user's alone.
+        mode = 0o600 if is_shared(self.path.parent) else 0o666
+        descriptor = os.open(self.path, _FLAGS, mode)
         status = os.fstat(descriptor)
         self._identity = (status.st_dev, status.st_ino)
         # What is there may end in half a line of an earlier attempt.
