@@ -83,7 +83,7 @@ def heading(view: View, group: Group, same: str = ", same cause", room: int | No
         same: what is said behind how often it happened.
         room: columns, for which a long name is cut; None where it is not.
     """
-    who = name(group.shown.miss.function)
+    who = " ".join((name(group.shown.miss.function), *view.around(group.shown.miss.function)))
     if group.cause is Cause.CONTROL_FLOW_RECREATED:
         who += f" of an eager {operation(group.shown.miss)}"
     said = _heading(view, group, who, same)
@@ -369,7 +369,8 @@ def firsts(view: View, groups: Sequence[Group]) -> list[str]:
     said: list[str] = []
     for group in groups:
         who = name(group.shown.miss.function)
-        at = f" ({where(view, group)})" if named[who] > 1 else ""
+        around = view.around(group.shown.miss.function)
+        at = f" ({', '.join((where(view, group), *around))})" if named[who] > 1 else ""
         said.append(f"{who}{at} {seconds(group.seconds)}")
     return said
 

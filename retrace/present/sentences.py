@@ -33,7 +33,7 @@ def pattern(name: str) -> str:
 def explanation(view: View, verdict: Verdict) -> str:
     """Why a miss happened: one or two sentences, never empty."""
     miss, nearest = verdict.miss, verdict.nearest
-    who = f"`{name(miss.function)}`"
+    who = " ".join((f"`{name(miss.function)}`", *view.around(miss.function, "`")))
     if miss.derived is not None:
         who = f"the {clean(miss.derived)} program of {who}"
     before = "an earlier call" if nearest is None else view.earlier(nearest, miss)
