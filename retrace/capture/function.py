@@ -22,6 +22,8 @@ from retrace.model import Function, Kind, Receiver, Value
 
 _MOST_WRAPPERS = 32
 _DEEPEST_SEARCH = 4
+_JITTED = {"pjitfunction": "jit", "pmapfunction": "pmap"}
+"""The classes of what `jit` and `pmap` return."""
 _SOURCE = re.compile(r"(.+) at (.+):(\d+)")
 """As JAX names the source of a function: "step at train.py:41"."""
 
@@ -264,6 +266,7 @@ def _inner(current: Any) -> tuple[Kind | None, str, Any] | None:
         if file is None:
             of_jax = type(current).__module__.partition(".")[0] in ("jax", "jaxlib")
             name = type(current).__name__.lower()
+            name = _JITTED.get(name, name)
             return (Kind.TRANSFORM, name, wrapped) if of_jax else (None, "", wrapped)
         if owner(file) is Owner.JAX:
             name = _transform_name(current, wrapped)
