@@ -6,7 +6,7 @@ import functools
 import re
 from collections.abc import Iterator
 from types import CodeType, FrameType, FunctionType, MethodType
-from typing import Any, cast
+from typing import Any
 
 from retrace.capture.cell import is_cell, shown
 from retrace.capture.definition import Definitions

@@ -55,7 +55,8 @@ class Sites:
             sites, names = self._inside(function, _DEEPEST)
             text = "; ".join(sites)
             if len(text) > _LONGEST:
-                text = f"{len(sites)} functions {blake2b(text.encode(), digest_size=8).hexdigest()}"
+                digest = blake2b(text.encode(), digest_size=8).hexdigest()
+                text = f"{len(sites)} functions {digest}"
             found = self._around[number] = Around(text, tuple(dict.fromkeys(names)))
         return found
 

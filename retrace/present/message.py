@@ -132,8 +132,8 @@ def lines(view: View, group: Group) -> Iterator[Line]:
         yield Line("made of", (_operations(group),))
     if inner := _inner(group):
         yield Line("inner", (inner,))
-    if raised := _raised(group):
-        yield Line("raised", (raised,))
+    if said_raised := what_raised(group):
+        yield Line("raised", (said_raised,))
     yield Line("cost", (_cost(group),))
     if group.cause is not Cause.EAGER_OP and (program := _program(view, verdict)):
         yield Line("program", (program, *evidence(view, verdict)))
@@ -293,7 +293,19 @@ def _inner(group: Group) -> str:
     return f"and {listed(said)}" if said else ""
 
 
-def _raised(group: Group) -> str:
+def raised(view: View, groups: Sequence[Group]) -> list[str]:
+    """`bad (train.py:3) raised RuntimeError (4 times)`, of groups that have no message."""
+    said: list[str] = []
+    for group in groups:
+        if what := what_raised(group):
+            function = group.shown.miss.function
+            at = ", ".join((where(view, group), *view.around(function)))
+            said.append(f"{name(function)} ({at}) raised {what}")
+    return said
+
+
+def what_raised(group: Group) -> str:
+    """`RuntimeError (4 times)`; empty where nothing did."""
     raised = group.sums.raised
     return listed(
         [f"{what} ({times(number)})" if number > 1 else what for what, number in raised.items()]

@@ -165,10 +165,13 @@ class Judge:
     def _first(self, miss: Miss, history: _History) -> _Conclusion:
         """Of a function with no earlier key: its first trace, or part of what was told as one."""
         around = self._told.get(miss.parent or "")
-        if around is not None and around.site == miss.function.site and miss.derived is None:
+        inside = around is not None and (around.site, around.cause) == (
+            miss.function.site,
+            Cause.FIRST_TRACE,
+        )
+        if inside and miss.derived is None:
             # Of `jit(jit(f))` the inner function is traced inside the outer one, which is it.
-            if around.cause is Cause.FIRST_TRACE:
-                return _Conclusion(Cause.FIRST_TRACE, repeat=True, follows=miss.parent)
+            return _Conclusion(Cause.FIRST_TRACE, repeat=True, follows=miss.parent)
         site, derived, transforms = _site(miss)
         plain = self._histories.get((site, derived, ()))
         if plain is not None and plain.begun and set(transforms) == {"jit"}:
