@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
+from itertools import islice
 from types import FunctionType
 from typing import Any, cast
+
+from retrace.capture.objects import derives, kind_of, package
 
 _MOST_CELLS = 32
 
@@ -24,16 +27,16 @@ def contents(function: FunctionType) -> Iterator[Any]:
     """What a function closes over, the members of tuples one by one."""
     for _, content in cells(function):
         # Pairs of functions, such as an optimizer or a transformed model.
-        if isinstance(content, tuple):
-            yield from cast(tuple[Any, ...], content)[:_MOST_CELLS]
+        if derives(kind_of(content), tuple):
+            yield from islice(tuple.__iter__(cast(tuple[Any, ...], content)), _MOST_CELLS)
         else:
             yield content
 
 
 def held(thing: Any) -> Any:
     """The function that one of JAX's own objects around functions holds, or None."""
-    kind = type(thing)
-    if not kind.__module__.startswith(("jax.", "jaxlib")) or isinstance(thing, functools.partial):
+    kind = kind_of(thing)
+    if package(kind) not in ("jax", "jaxlib") or derives(kind, functools.partial):
         return None
     for name in ("__wrapped__", "f", "fun", "_fun"):
         inner = getattr(thing, name, None)

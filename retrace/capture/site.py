@@ -10,12 +10,13 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator
 from hashlib import blake2b
-from types import BuiltinFunctionType, FrameType, FunctionType, MethodType, ModuleType
+from types import BuiltinFunctionType, FrameType, FunctionType, MethodType, ModuleType, NoneType
 from typing import Any, NamedTuple
 
 from retrace.capture.cell import line_of
 from retrace.capture.definition import Definitions
 from retrace.capture.held import contents, held
+from retrace.capture.objects import derives, kind_of, package, type_name
 from retrace.capture.place import Owner, call_site, owner
 from retrace.capture.tokens import Tokens
 
@@ -91,9 +92,10 @@ class Sites:
 
     def _of(self, thing: Any, depth: int) -> tuple[str, str]:
         """The site and the name of something in a cell; empty where it is no function."""
-        receiver = ""
+        receiver, kind = "", kind_of(thing)
         for _ in range(_MOST_WRAPPERS):
-            if isinstance(thing, FunctionType):
+            kind = kind_of(thing)
+            if kind is FunctionType:
                 if "__wrapped__" in thing.__dict__:
                     thing = thing.__dict__["__wrapped__"]
                     continue
@@ -102,30 +104,29 @@ class Sites:
                     inner, _ = self._inside(thing, depth)
                     site += f" [{'; '.join(inner)}]" if inner else ""
                 return site, thing.__name__
-            if isinstance(thing, MethodType):
-                type_ = type(thing.__self__)
-                receiver = f" of {type_.__module__}.{type_.__qualname__}"
+            if kind is MethodType:
+                receiver = f" of {type_name(kind_of(thing.__self__))}"
                 thing = thing.__func__
-            elif isinstance(thing, BuiltinFunctionType):
-                if not isinstance(thing.__self__, ModuleType | None):
+            elif kind is BuiltinFunctionType:
+                if kind_of(thing.__self__) not in (ModuleType, NoneType):
                     break
                 return f"{thing.__module__}.{thing.__qualname__}", thing.__name__
             elif (inner := _wrapped(thing)) is not None:
                 thing = inner
             else:
                 break
-        if type(thing).__module__.partition(".")[0] in _NUMERIC and not isinstance(thing, type):
+        if package(kind) in _NUMERIC and not derives(kind, type):
             name = getattr(thing, "__name__", None)  # `jnp.add`, `np.add`
-            if isinstance(name, str):
-                return f"{type(thing).__module__}.{name}", name
+            if type(name) is str:
+                return f"{package(kind)}.{name}", name
         return "", ""
 
 
 def _callables(content: Any) -> Iterator[Any]:
     """A function that stands in a cell, and those that are bound in a partial there."""
-    if isinstance(content, functools.partial):
+    if derives(kind_of(content), functools.partial):
         for one in (content.func, *content.args, *content.keywords.values()):
-            if isinstance(one, functools.partial):
+            if derives(kind_of(one), functools.partial):
                 yield from _callables(one)
             elif callable(one):
                 yield one
@@ -137,7 +138,7 @@ def _wrapped(thing: Any) -> Any:
     """What an object that JAX, functools or Equinox made around a function wraps."""
     if (inner := held(thing)) is not None:
         return inner
-    if type(thing).__module__.partition(".")[0] in ("functools", "equinox", "flax"):
+    if package(kind_of(thing)) in ("functools", "equinox", "flax"):
         inner = getattr(thing, "__wrapped__", None)
         return inner if callable(inner) else None
     return None

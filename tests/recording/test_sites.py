@@ -14,7 +14,10 @@ import pytest
 
 import retrace
 from retrace.causes import Cause
-from retrace.model import Kind, Verdict
+from retrace.model import Kind, Recording, Verdict
+from retrace.present import machine, markdown, page, terminal
+from retrace.present.tally import Tally
+from retrace.present.view import View
 from retrace.store.redaction import Redaction
 from tests.recording.conftest import JudgeAll
 
@@ -281,8 +284,12 @@ def test_a_callable_instance_has_the_name_of_its_class(judge_all: JudgeAll) -> N
     assert names == {"Net"}
 
 
+def _view(verdicts: list[Verdict]) -> View:
+    return View(Recording([], [verdict.miss for verdict in verdicts]), verdicts)
+
+
 def _first_traces(verdicts: list[Verdict]) -> int:
-    return sum(v.cause is ADDED and not v.repeat for v in verdicts)
+    return sum(row.first_traces for row in Tally.of(_view(verdicts)).functions.values())
 
 
 def test_a_call_that_goes_on_with_a_trace_is_no_further_first_trace(judge_all: JudgeAll) -> None:
@@ -381,6 +388,11 @@ def test_what_raises_is_told_and_is_never_the_nearest(judge_all: JudgeAll) -> No
     assert [v.cause for v in found] == [ADDED] * 3 + [Cause.SHAPE_CHANGED] * 2
     assert _first_traces(found) == 1
     assert [v.nearest and v.nearest.id for v in found[3:]] == [found[2].miss.id] * 2
+    quiet = _view(found[:2])
+    assert "RuntimeError" in terminal.report(quiet)
+    assert "RuntimeError" in markdown.report(quiet)
+    assert "RuntimeError" in "".join(page.report(quiet, Tally.of(quiet), [found[:2]]))
+    assert machine.report(quiet)["misses"][0]["raised"] == "RuntimeError"
 
 
 def test_lowering_and_compilation_raise_too(judge_all: JudgeAll) -> None:
