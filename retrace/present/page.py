@@ -88,8 +88,7 @@ def report(
     yield from _head(view, tally, [(anchor, title) for anchor, title, _ in sections])
     for anchor, title, parts in sections:
         yield f'<section id="{anchor}"><h2>{title}</h2>\n'
-        yield from (f"{part}\n" for part in parts)
-        yield "</section>\n"
+        yield from (*(f"{part}\n" for part in parts), "</section>\n")
     yield from _tail(view, tally, misses)
 
 
@@ -322,8 +321,8 @@ def _first(view: View, groups: Sequence[Group]) -> Iterator[str]:
 
 
 def _beside(group: Group) -> Iterator[str]:
-    if group.sums.folded:
-        yield f"with {count(group.sums.folded, 'trace')} inside"
+    if inner := group.sums.folded:
+        yield f"with {count(inner, 'trace')} inside"
     yield from [f"raised {said}"] if (said := what_raised(group)) else ()
 
 
