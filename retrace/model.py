@@ -303,6 +303,12 @@ class Run:
     backend: str | None = None
     started_by: int | None = None
     """The process that started it; None for a forked one."""
+    job: str | None = None
+    """The job that it is a process of, as it was named or the scheduler told."""
+    attempt: int = 1
+    """Which of the runs that the directory holds it belongs to."""
+    process_count: int | None = None
+    """How many processes the job has; None where nobody told."""
     forked_by: int | None = None
     """The process that it was forked from; None for one that was started."""
     complete: bool = False

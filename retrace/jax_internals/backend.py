@@ -13,10 +13,11 @@ class Backend(NamedTuple):
 
     platform: str
     process_index: int
+    process_count: int
 
 
 def running() -> Backend | None:
     """The backend that runs, or None before the program has started one."""
     if not xla_bridge.backends_are_initialized():
         return None
-    return Backend(jax.default_backend(), jax.process_index())
+    return Backend(jax.default_backend(), jax.process_index(), jax.process_count())

@@ -45,7 +45,7 @@ _PLACED = re.compile(r"(?<![^\[ ])([^;\[\]]+?):(\d+) ")
 """A function's place, among several in brackets and behind semicolons."""
 _LONGEST_SITE = 4000
 _THREAD = re.compile(
-    r"MainThread|Thread-\d+(?: \([\w<>]+\))?|ThreadPoolExecutor-\d+_\d+|asyncio_\d+|retrace"
+    r"MainThread|Thread-\d+(?: \([\w<>]+\))?|ThreadPoolExecutor-\d+_\d+|asyncio_\d+|Dummy"
 )
 """Names that Python gives, one of them with that of the function that the thread runs."""
 

@@ -111,6 +111,9 @@ def encode_run(run: Run) -> dict[str, JSON]:
         "jaxlib": run.jaxlib,
         "backend": run.backend,
         "started_by": run.started_by,
+        "job": run.job,
+        "attempt": run.attempt,
+        "process_count": run.process_count,
         "forked_by": run.forked_by,
     }
 
@@ -239,6 +242,7 @@ def decode_part(kind: str, value: Any) -> Any:
 def decode_run(fields: Any) -> Run:
     """The run of a header."""
     index, starter = fields["process_index"], fields.get("started_by")
+    processes = fields.get("process_count")
     parent = fields.get("forked_by")
     return Run(
         id=_text(fields["id"]),
@@ -252,6 +256,9 @@ def decode_run(fields: Any) -> Run:
         jaxlib=_text(fields["jaxlib"]),
         backend=_text_or_none(fields["backend"]),
         started_by=None if starter is None else _number(starter),
+        job=_text_or_none(fields.get("job")),
+        attempt=_number(fields.get("attempt", 1)),
+        process_count=None if processes is None else _number(processes),
         forked_by=None if parent is None else _number(parent),
     )
 
@@ -262,6 +269,8 @@ def amend_run(run: Run, fields: Any) -> None:
         run.backend = _text(backend)
     if (index := fields.get("process_index")) is not None:
         run.process_index = _number(index)
+    if (processes := fields.get("process_count")) is not None:
+        run.process_count = _number(processes)
 
 
 Parts: TypeAlias = Mapping[tuple[str, int], Any]
