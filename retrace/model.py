@@ -160,6 +160,8 @@ class Function(NamedTuple):
     """Number of the user's own function object, where `object` is made around it."""
     decorators: tuple[str, ...] = ()
     """What made a wrapper by `functools.wraps` around it, outermost first."""
+    around: tuple[str, ...] = ()
+    """The names of the functions in its closure, whose sites are part of its own."""
 
 
 class Key(NamedTuple):

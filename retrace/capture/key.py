@@ -30,6 +30,7 @@ _OPTIONS = (
     "inline",
     "compiler_options_kvs",
     "abstracted_axes",
+    "axis_name",
 )
 _POSITIONS = frozenset(("static_argnums", "static_argnames", "donate_argnums", "donate_argnames"))
 _NAMES = ("static_argnames", "donate_argnames")

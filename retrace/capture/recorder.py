@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from types import FrameType
 from typing import Any
@@ -14,7 +13,7 @@ from retrace.capture.misses import Misses, program_leaves, source_of_call, sourc
 from retrace.capture.numbers import Numbers
 from retrace.capture.operation import operation_around
 from retrace.capture.programs import AHEAD, NESTED, Programs
-from retrace.capture.running import Running, Underway
+from retrace.capture.running import Running, Underway, raised
 from retrace.jax_internals import shardings
 from retrace.jax_internals.calls import (
     MISSING,
@@ -153,9 +152,8 @@ class Recorder:
             running.pop()
             if stage is Stage.COMPILE:
                 self._background.compiling(-1)
-            raised = sys.exc_info()[1]
-            if raised is not None and raised is not top.handled:
-                fields["raised"] = type(raised).__name__
+        if (error := raised(frame, top)) is not None:
+            fields["raised"] = error
         if stage is Stage.COMPILE:
             lookup = (top.lookup if top is not None else self._thread.lookup) or Lookup()
             self._thread.lookup = None
@@ -197,7 +195,10 @@ class Recorder:
             if number is None:
                 number = self._begin_call(site, Stage.TRACE)
             if number is not None:
-                self._hold(number, {"stages": {Stage.TRACE: seconds}})
+                fields: dict[str, JSON] = {"stages": {Stage.TRACE: seconds}}
+                if (error := raised(frame, None)) is not None:
+                    fields["raised"] = error
+                self._hold(number, fields)
 
     def _number(self, stage: Stage, name: str, frame: FrameType) -> int | None:
         """The miss that a stage belongs to; it begins here where nothing was traced."""

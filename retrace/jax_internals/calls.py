@@ -235,7 +235,7 @@ def _call(frame: FrameType, role: Role) -> Call:
         info = local.get("jit_info")
         function = local.get("fun")
         if function is None and (prepare := local.get("prepare_pmap_fn")) is not None:
-            function, info = prepared(prepare)
+            function, info = prepared(prepare, local.get("axis_name"))
         return Call(
             frame,
             function,

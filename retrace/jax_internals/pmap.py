@@ -22,6 +22,8 @@ class Options(NamedTuple):
     donate_argnums: tuple[int, ...]
     backend: str | None
     static_argnames: tuple[str, ...] = ()
+    axis_name: str = "unnamed"
+    """Never at a default: what `pmap` made of a function is not what `jit` makes of it."""
 
 
 class Pmapped(NamedTuple):
@@ -47,10 +49,27 @@ def pmapped(frame: FrameType | None) -> Pmapped | None:
     return None
 
 
-def prepared(prepare: Any) -> tuple[Any, Options]:
+def mapped(function: Any) -> Any:
+    """The function that `pmap` was given, of the one that it jits instead; None of any other.
+
+    Since jax 0.9 that one flattens the arguments and holds the user's as a `WrappedFun`.
+    """
+    if type(function) is not FunctionType:
+        return None
+    function = function.__dict__.get("__wrapped__", function)
+    code = getattr(function, "__code__", None)
+    if code is None or code.co_name != "_fun" or code.co_filename not in _FILES:
+        return None
+    for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
+        if name == "fun":
+            return getattr(cell.cell_contents, "f", None)
+    return None
+
+
+def prepared(prepare: Any, axis_name: object) -> tuple[Any, Options]:
     """The function and the options of `pmap` until 0.8, off what it prepares a call with."""
     function, _, _, static, donated, _, backend, _ = prepare.args
-    return function, Options(static, donated, backend)
+    return function, Options(static, donated, backend, axis_name=_axis(axis_name))
 
 
 def _read(local: Any) -> Pmapped | None:
@@ -65,9 +84,16 @@ def _read(local: Any) -> Pmapped | None:
     static = held.get("static_broadcasted_tuple")
     if function is None or not isinstance(static, tuple):
         return None
-    info = Options(static, held.get("donate_tuple") or (), held.get("backend"))
+    donated = held.get("donate_tuple") or ()
+    axis_name = _axis(held.get("axis_name"))
+    info = Options(static, donated, held.get("backend"), axis_name=axis_name)
     defaults = (("in_axes", 0), ("axis_size", None), ("devices", None))
     axes = [(name, held.get(name)) for name, default in defaults if held.get(name) != default]
-    if isinstance(axis_name := held.get("axis_name"), str) and not axis_name.startswith("<axis"):
-        axes.append(("axis_name", axis_name))
     return Pmapped(function, local.get("args", ()), local.get("kwargs", {}), info, tuple(axes))
+
+
+def _axis(name: object) -> str:
+    """An axis by the user's name for it; JAX has others for those that have none."""
+    if isinstance(name, str) and not name.startswith(("<axis", "_internal_pmap")):
+        return name
+    return "unnamed"

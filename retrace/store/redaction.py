@@ -42,6 +42,9 @@ _PACKAGES = re.compile(r".*[/\\]((?:site|dist)-packages[/\\].*)", re.DOTALL)
 _STANDARD = re.compile(r".*[/\\]lib[/\\]python\d\.\d+[/\\](.*)", re.DOTALL)
 _NO_FILE = re.compile(r"<(?:[a-z]+|ipython-input-\d+-[0-9a-f]+|cell)>")
 _CALLED_AT = re.compile(r"(.*) at (.+):(\d+)", re.DOTALL)
+_PLACED = re.compile(r"(?<![^\[ ])([^;\[\]]+?):(\d+) ")
+"""A function's place, among several in brackets and behind semicolons."""
+_LONGEST_SITE = 4000
 _THREAD = re.compile(
     r"MainThread|Thread-\d+(?: \([\w<>]+\))?|ThreadPoolExecutor-\d+_\d+|asyncio_\d+|Dummy"
 )
@@ -155,8 +158,15 @@ class Redaction:
         at = ""
         if called := _CALLED_AT.fullmatch(site):
             site, at = called[1], f" at {self.path(called[2])}:{called[3]}"
+        site, mark, around = site.partition(" around ")
         if file is not None:
             site = site.replace(file, self.path(file))
+        if mark:
+            # Of the functions that it closes over, each at its own path.
+            parts = self._hash(8, "site", around)
+            if len(around) < _LONGEST_SITE:
+                parts = _PLACED.sub(lambda found: f"{self.path(found[1])}:{found[2]} ", around)
+            site = f"{site}{mark}{parts}"
         if re.search(r"(?:^|\s)(?:[/\\]|[A-Za-z]:\\)", site):
             site = self._hash(8, "site", site)
         return site + at

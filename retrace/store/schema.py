@@ -81,7 +81,8 @@ def encode_function(function: Function) -> dict[str, JSON]:
     }
     if function.code is not None:
         fields["code"] = function.code
-    for name in ("closure", "defaults", "bound", "wrappers", "reads", "base", "decorators"):
+    named = ("closure", "defaults", "bound", "wrappers", "reads", "base", "decorators", "around")
+    for name in named:
         if value := getattr(function, name):
             fields[name] = value
     if receiver is not None:
@@ -221,6 +222,7 @@ def decode_function(fields: Any) -> Function:
         reads=_values(fields.get("reads", ())),
         base=_number(fields.get("base", 0)),
         decorators=tuple(map(_text, fields.get("decorators", ()))),
+        around=tuple(map(_text, fields.get("around", ()))),
     )
 
 

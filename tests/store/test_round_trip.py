@@ -80,6 +80,7 @@ functions = st.builds(
     bound=named,
     wrappers=st.lists(text, max_size=2).map(tuple),
     decorators=st.lists(text, max_size=2).map(tuple),
+    around=st.lists(text, max_size=2).map(tuple),
     base=whole,
     receiver=st.none() | st.builds(Receiver, text, st.none() | whole, short, st.none() | values),
     source=short,
