@@ -109,6 +109,8 @@ class Keys:
             ):
                 continue
             yield OPTION_NAMES.get(name, name), snapshot(value, self._tokens.metadata)
+        if (axis := getattr(info, "axis_name", None)) is not None:  # of `pmap`
+            yield "axis_name", snapshot(axis, self._tokens.metadata)
 
     def config(self) -> tuple[tuple[str, Value], ...]:
         """The configuration that takes part in the key, by its public names."""

@@ -36,7 +36,7 @@ from retrace.jax_internals.names_values import (
     SOURCE,
     SOURCE_OF_PROGRAM,
 )
-from retrace.jax_internals.pmap import is_mapped
+from retrace.jax_internals.pmap import Options, is_mapped, mapped
 from retrace.jax_internals.shardings import leaf
 from retrace.model import JSON, CallSite, Function, Key, Kind, Leaf, Stage, Value
 from retrace.store.writer import Writer
@@ -68,7 +68,7 @@ class Misses:
         if not writers or given is None:
             return None
         site = call_site(call.frame)
-        if is_internal(given):
+        if is_internal(given) and mapped(given) is None:
             return self._of_operation(call, given, site, fields, writers)
         packed = unpack(call)
         traced = stage is Stage.TRACE
@@ -89,6 +89,10 @@ class Misses:
             function = self._functions.describe(given, traced=traced)
             signature = SIGNATURE.of(call.info) or _signature(given)
             key = self._keys.of_call(signature, call.info, call.args, call.kwargs)
+        if isinstance(call.info, Options):
+            key = _without_axis(key)
+        if function.kind is Kind.OP:  # of a `pmap`
+            function = _operation(function, site)
         number = next(self._numbers)
         mark(call.frame, number)
         if call.ahead:
@@ -335,6 +339,16 @@ def _operation(
             name=body.name, qualname=body.qualname, file=body.file, line=body.line
         )
     return function
+
+
+def _without_axis(key: Key) -> Key:
+    """The key of a call of `pmap` until 0.8, which begins within the axis that it maps over."""
+    return key._replace(
+        config=tuple(
+            (name, value._replace(text="", token="") if name == "axis_env" else value)
+            for name, value in key.config
+        )
+    )
 
 
 def _signature(function: Any) -> inspect.Signature | None:

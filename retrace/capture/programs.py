@@ -15,6 +15,7 @@ from typing import Any
 from retrace.capture.background import Background
 from retrace.capture.cell import shown
 from retrace.capture.place import Owner, owner
+from retrace.capture.snapshot import snapshot
 from retrace.jax_internals import losses, names
 from retrace.jax_internals.jaxprs import Transcript, has_at_most, is_jaxpr, transcribe
 
@@ -33,6 +34,16 @@ def _is_library(filename: str) -> bool | None:
             return True
         case _:
             return None
+
+
+def _plain(value: object) -> str | None:
+    """The content of what a rule holds, where a snapshot of it is whole."""
+    found = snapshot(value, _no_token)
+    return f"{found.type} {found.text} {found.data}" if found.exact else None
+
+
+def _no_token(_: object) -> None:
+    return None
 
 
 class Programs:
@@ -56,7 +67,7 @@ class Programs:
         if not names.shows(losses.COMPILATIONS):
             at_once = max(at_once, AHEAD)  # nothing tells for how long JAX keeps it
         if at_once and has_at_most(jaxpr, at_once):
-            self._known(number, transcribe(jaxpr, _is_library, shown))
+            self._known(number, transcribe(jaxpr, _is_library, shown, _plain))
         else:
             self._waiting[number] = weakref.ref(jaxpr)
             self._background.program(partial(self._walk, number))
@@ -75,4 +86,4 @@ class Programs:
         if (jaxpr := reference()) is None:
             self._lose("a program that JAX dropped before it was written down")
         else:
-            self._known(number, transcribe(jaxpr, _is_library, shown))
+            self._known(number, transcribe(jaxpr, _is_library, shown, _plain))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from types import FrameType
 from typing import Any
@@ -14,7 +13,7 @@ from retrace.capture.misses import Misses, program_leaves, source_of_call, sourc
 from retrace.capture.numbers import Numbers
 from retrace.capture.operation import operation_around
 from retrace.capture.programs import AHEAD, NESTED, Programs
-from retrace.capture.running import Running, Underway
+from retrace.capture.running import Running, Underway, raised
 from retrace.jax_internals import losses, names, shardings
 from retrace.jax_internals import names_frames as at
 from retrace.jax_internals.calls import (
@@ -175,9 +174,8 @@ class Recorder:
             running.pop()
             if stage is Stage.COMPILE:
                 self._background.compiling(-1)
-            raised = sys.exc_info()[1]
-            if raised is not None and raised is not top.handled:
-                fields["raised"] = type(raised).__name__
+        if (error := raised(frame, top)) is not None:
+            fields["raised"] = error
         if stage is Stage.COMPILE:
             lookup = (top.lookup if top is not None else self._thread.lookup) or Lookup()
             self._thread.lookup = None
@@ -223,7 +221,10 @@ class Recorder:
             if number is None:
                 number = self._begin_call(site, Stage.TRACE)
             if number is not None:
-                self._hold(number, {"stages": {Stage.TRACE: seconds}})
+                fields: dict[str, JSON] = {"stages": {Stage.TRACE: seconds}}
+                if (error := raised(frame, None)) is not None:
+                    fields["raised"] = error
+                self._hold(number, fields)
 
     def _number(self, stage: Stage, name: str, frame: FrameType) -> int | None:
         """The miss that a stage belongs to; it begins here where nothing was traced."""
@@ -385,6 +386,8 @@ class Recorder:
         fields["listing"] = program.listing
         if found.arrays:
             fields["arrays"] = [self.misses.number_of(array) for array in found.arrays]
+        if found.held:
+            fields["held"] = [self.misses.number_of(value) for value in found.held]
         held = self._thread.held
         if held is not None and held[0] == number:
             held[1].update(fields)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections import Counter
+from types import FrameType
 from typing import Any, TypeAlias
 
 from retrace.jax_internals.disk_cache import Lookup
@@ -109,6 +110,32 @@ class Underway(threading.local):
         if inner and "inner" in fields:
             known["inner"] += inner
         return None
+
+
+def raised(frame: FrameType, running: Running | None) -> str | None:
+    """The type of the exception that ends the stage whose end JAX tells in `frame`, if one does.
+
+    Args:
+        frame: that of JAX's function which tells it.
+        running: the stage; None where its beginning was not told.
+    """
+    error = sys.exc_info()[1]
+    if error is None or (running is not None and error is running.handled):
+        return None
+    if running is None and not _passes(error, frame):
+        return None
+    return type(error).__name__
+
+
+def _passes(error: BaseException, frame: FrameType) -> bool:
+    # An exception that the program handles meanwhile was raised outside of these frames.
+    within = [frame, frame.f_back, frame.f_back and frame.f_back.f_back]
+    passed = error.__traceback__
+    while passed is not None:
+        if any(passed.tb_frame is one for one in within):
+            return True
+        passed = passed.tb_next
+    return False
 
 
 def _stages(fields: dict[str, Any]) -> dict[str, float]:

@@ -21,6 +21,7 @@ from retrace.capture import arrival, place
 from retrace.capture.public import PublicEvents
 from retrace.jax_internals.names_frames import JITTED_INFO
 from retrace.model import Run
+from retrace.store.attempts import Attempt, attempt_of
 from retrace.store.place import new_run_id
 from retrace.store.programs import SUFFIX
 from retrace.store.sinks import File, Memory
@@ -177,8 +178,9 @@ def session() -> Session:
     return _session
 
 
-def describe_run() -> Run:
-    """This process, for the header of its recording. Touches no device."""
+def describe_run(directory: Path | None = None) -> Run:
+    """This process, for the header of its recording into a directory. Touches no device."""
+    attempt = Attempt() if directory is None else attempt_of(directory)
     forked = os.getpid() != arrival.PROCESS
     return Run(
         id=new_run_id(),
@@ -192,11 +194,14 @@ def describe_run() -> Run:
         jaxlib=version("jaxlib"),
         started_by=None if forked else os.getppid(),
         forked_by=os.getppid() if forked else None,
+        job=attempt.job,
+        attempt=attempt.number,
+        process_count=attempt.processes,
     )
 
 
 def _file_writer(directory: Path) -> Writer:
-    run = describe_run()
+    run = describe_run(directory)
     programs = File(directory / f"{run.id}{SUFFIX}")
     redaction = None
     if os.environ.get("RETRACE_REDACT", "0") not in ("", "0"):

@@ -11,6 +11,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from retrace.capture.classes import CLASSES
 from retrace.capture.graphs import Graphs
 from retrace.capture.objects import attributes_of
 from retrace.capture.snapshot import snapshot
@@ -79,7 +80,9 @@ class Tree:
         named = aux is type(value) and isinstance(value, tuple) and hasattr(aux, "_fields")
         labels = _fields(value) if named else _labels(value, children)
         metadata = [] if named else self._metadata(value, aux, labels)
-        self.nodes.append(Node(path, type(value).__name__, labels, tuple(metadata)))
+        kind = type(value)
+        made = CLASSES.of(kind)
+        self.nodes.append(Node(path, kind.__name__, labels, tuple(metadata), made))
         for label, child in zip(labels, children, strict=True):
             self.add(path + label, child)
 

@@ -14,6 +14,7 @@ class Backend(NamedTuple):
 
     platform: str
     process_index: int
+    process_count: int
 
 
 def running() -> Backend | None:
@@ -21,4 +22,4 @@ def running() -> Backend | None:
     runs = BACKEND_RUNS.get()
     if runs is None or not runs():
         return None
-    return Backend(jax.default_backend(), jax.process_index())
+    return Backend(jax.default_backend(), jax.process_index(), jax.process_count())

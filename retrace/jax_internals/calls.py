@@ -208,7 +208,7 @@ def _call(frame: FrameType, role: Role) -> Call:
         info = at.CALL_INFO.among(local)
         function = at.CALL_FUN.among(local)
         if function is None and (prepare := at.PMAP_PREPARE.among(local)) is not None:
-            function, info = prepared(prepare)
+            function, info = prepared(prepare, at.PMAP_AXIS_NAME.among(local))
         return Call(
             frame,
             function,

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from types import FrameType, FunctionType
 from typing import Any, NamedTuple
 
+import jax
+
 from retrace.jax_internals import names_frames as at
 
+_FILES = tuple(
+    os.path.join(os.path.dirname(jax.__file__), "_src", name) for name in ("pmap.py", "api.py")
+)
 _NEAR = 6
 """The frame of `pmap` is so few frames outside that of the call at most."""
 
@@ -18,6 +24,8 @@ class Options(NamedTuple):
     donate_argnums: tuple[int, ...]
     backend: str | None
     static_argnames: tuple[str, ...] = ()
+    axis_name: str = "unnamed"
+    """Never at a default: what `pmap` made of a function is not what `jit` makes of it."""
 
 
 class Pmapped(NamedTuple):
@@ -54,10 +62,27 @@ def is_mapped(frame: FrameType | None) -> bool:
     return False
 
 
-def prepared(prepare: Any) -> tuple[Any, Options]:
+def mapped(function: Any) -> Any:
+    """The function that `pmap` was given, of the one that it jits instead; None of any other.
+
+    Since jax 0.9 that one flattens the arguments and holds the user's as a `WrappedFun`.
+    """
+    if type(function) is not FunctionType:
+        return None
+    function = function.__dict__.get("__wrapped__", function)
+    code = getattr(function, "__code__", None)
+    if code is None or code.co_name != "_fun" or code.co_filename not in _FILES:
+        return None
+    for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
+        if name == "fun":
+            return getattr(cell.cell_contents, "f", None)
+    return None
+
+
+def prepared(prepare: Any, axis_name: object) -> tuple[Any, Options]:
     """The function and the options of `pmap` until 0.8, off what it prepares a call with."""
     function, _, _, static, donated, _, backend, _ = prepare.args
-    return function, Options(static, donated, backend)
+    return function, Options(static, donated, backend, axis_name=_axis(axis_name))
 
 
 def _read(local: Any) -> Pmapped | None:
@@ -72,14 +97,13 @@ def _read(local: Any) -> Pmapped | None:
     static = at.PMAP_STATIC.among(held)
     if function is None or not isinstance(static, tuple):
         return None
-    info = Options(static, at.PMAP_DONATED.among(held) or (), at.PMAP_BACKEND.among(held))
+    axis_name = _axis(at.PMAP_AXIS_NAME.among(held))
+    donated = at.PMAP_DONATED.among(held) or ()
+    info = Options(static, donated, at.PMAP_BACKEND.among(held), axis_name=axis_name)
     defaults = ((at.PMAP_IN_AXES, 0), (at.PMAP_AXIS_SIZE, None), (at.PMAP_DEVICES, None))
     axes = [
         (row.name, given) for row, default in defaults if (given := row.among(held)) != default
     ]
-    axis_name = at.PMAP_AXIS_NAME.among(held)
-    if isinstance(axis_name, str) and not axis_name.startswith("<axis"):
-        axes.append(("axis_name", axis_name))
     return Pmapped(
         function,
         at.PMAP_ARGS.among(local, ()),
@@ -87,3 +111,10 @@ def _read(local: Any) -> Pmapped | None:
         info,
         tuple(axes),
     )
+
+
+def _axis(name: object) -> str:
+    """An axis by the user's name for it; JAX has others for those that have none."""
+    if isinstance(name, str) and not name.startswith(("<axis", "_internal_pmap")):
+        return name
+    return "unnamed"

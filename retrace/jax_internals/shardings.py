@@ -9,6 +9,8 @@ from typing import Any
 import jax
 
 from retrace.jax_internals import losses, names
+from retrace.jax_internals.dims import dims
+from retrace.jax_internals.dims import forget as forget_scopes
 from retrace.jax_internals.names_values import (
     ABSTRACT,
     ABSTRACTIFY,
@@ -46,11 +48,11 @@ def leaf(value: Any, path: str) -> Leaf:
     if isinstance(value, jax.Array):
         aval: Any = value.aval
         name = dtype_name(aval.dtype)
-        weak = WEAK_TYPE.of(aval)
+        shape, weak = dims(aval.shape), WEAK_TYPE.of(aval)
         if not names.shows(losses.PLACEMENT) or not COMMITTED.of(value, False):
-            return Leaf(path, aval.shape, name, weak, None, False, None)
+            return Leaf(path, shape, name, weak, None, False, None)
         text, memory = _describe(value.sharding)
-        return Leaf(path, aval.shape, name, weak, text, True, memory, _layout(value))
+        return Leaf(path, shape, name, weak, text, True, memory, _layout(value))
     if isinstance(value, jax.ShapeDtypeStruct):
         return _abstract(value, path, traced=False)
     try:
@@ -90,6 +92,7 @@ def dtype_name(dtype: Any) -> str:
 def forget() -> None:
     """Let go of the shardings that were described."""
     _described.clear()
+    forget_scopes()
 
 
 def _abstract(aval: Any, path: str, *, traced: bool) -> Leaf:
@@ -98,7 +101,7 @@ def _abstract(aval: Any, path: str, *, traced: bool) -> Leaf:
     if (inner := REFERRED.of(aval)) is not None:
         name = f"Ref[{name}]"
         aval = inner
-    shape = tuple(getattr(aval, "shape", ()))
+    shape = dims(getattr(aval, "shape", ()))
     weak = bool(WEAK_TYPE.of(aval, False))
     sharding: Any = getattr(aval, "sharding", None)
     if (

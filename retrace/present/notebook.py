@@ -12,7 +12,7 @@ from retrace.model import Stage, Verdict
 from retrace.present import terminal
 from retrace.present.group import Group
 from retrace.present.markup import rows, text
-from retrace.present.message import Message, eager_row, firsts, told
+from retrace.present.message import Message, eager_row, firsts, raised, told
 from retrace.present.tally import Tally, Totals, worth_telling
 from retrace.present.view import View
 from retrace.present.words import count, listed, name, seconds
@@ -72,6 +72,8 @@ class Report:
         out += _small(small)
         out += _eager(view, [group for group in groups if group.is_quiet])
         out += _first(view, [group for group in groups if group.is_quiet])
+        quiet = [group for group in groups if group.is_quiet]
+        out += [f"<p>{text(said)}</p>" for said in raised(view, [*small, *quiet])]
         return _framed(out)
 
 

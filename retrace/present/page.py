@@ -19,7 +19,7 @@ from retrace.model import Stage, Verdict
 from retrace.present import difference, glossary, machine
 from retrace.present.group import Group
 from retrace.present.markup import prose, rows, text
-from retrace.present.message import eager_row, lines, origin, told, where
+from retrace.present.message import eager_row, lines, origin, told, what_raised, where
 from retrace.present.sentences import explanation
 from retrace.present.tally import OfCause, OfFunction, Sort, Tally, worth_telling
 from retrace.present.terminal import lost, unfinished
@@ -88,8 +88,7 @@ def report(
     yield from _head(view, tally, [(anchor, title) for anchor, title, _ in sections])
     for anchor, title, parts in sections:
         yield f'<section id="{anchor}"><h2>{title}</h2>\n'
-        yield from (f"{part}\n" for part in parts)
-        yield "</section>\n"
+        yield from (*(f"{part}\n" for part in parts), "</section>\n")
     yield from _tail(view, tally, misses)
 
 
@@ -315,11 +314,17 @@ def _first(view: View, groups: Sequence[Group]) -> Iterator[str]:
         (
             seconds(group.seconds),
             f"{name(group.shown.miss.function)}, {where(view, group)}",
-            f"with {count(group.sums.folded, 'trace')} inside" if group.sums.folded else "",
+            ", ".join(_beside(group)),
         )
         for group in groups
     ]
     yield from _table(("seconds", "function", ""), made)
+
+
+def _beside(group: Group) -> Iterator[str]:
+    if inner := group.sums.folded:
+        yield f"with {count(inner, 'trace')} inside"
+    yield from [f"raised {said}"] if (said := what_raised(group)) else ()
 
 
 def _table(titles: Sequence[str], cells: Sequence[Sequence[str]]) -> Iterator[str]:

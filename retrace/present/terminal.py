@@ -9,7 +9,7 @@ from retrace.causes import Cause
 from retrace.model import Stage
 from retrace.present.group import Group
 from retrace.present.layout import INDENT, Paint, key, parts, plain, wrapped
-from retrace.present.message import eager_row, firsts, heading, origin, told, where
+from retrace.present.message import eager_row, firsts, heading, origin, raised, told, where
 from retrace.present.tally import Sort, Tally, worth_telling
 from retrace.present.view import View
 from retrace.present.words import cells, clean, count, cut, listed, name, padded, seconds
@@ -59,6 +59,8 @@ def report(
     out += _first(
         [g for g in groups if g.is_quiet and g.cause is Cause.FIRST_TRACE], view, width, paint
     )
+    quiet = [g for g in groups if g.is_quiet]
+    out += _raised(view, [*small, *quiet], width, paint)
     out += _closing(view, width, paint, runs=program is not None)
     return "\n".join(out) + "\n"
 
@@ -174,6 +176,20 @@ def _first(groups: list[Group], view: View, width: int, paint: Paint) -> Iterato
     yield ""
     for text in wrapped(said, width, 2):
         yield paint(text, "dim")
+
+
+def _raised(view: View, groups: list[Group], width: int, paint: Paint) -> Iterator[str]:
+    found = raised(view, groups)
+    if not found:
+        return
+    yield ""
+    number = count(len(found), "function")
+    for text in wrapped(f"{number} raised while JAX traced or compiled", width, 2):
+        yield paint(text, "bold")
+    for one in found[:_LONGEST_LIST]:
+        yield from wrapped(f"  {one}", width, 4)
+    if len(found) > _LONGEST_LIST:
+        yield f"  and {count(len(found) - _LONGEST_LIST, 'more function')}"
 
 
 def _closing(view: View, width: int, paint: Paint, *, runs: bool = False) -> Iterator[str]:

@@ -30,6 +30,7 @@ from retrace.reason.history import revise
 from retrace.reason.patterns import recognise
 from retrace.reason.program import Comparison
 from retrace.reason.state import pass_state, suspects, telling
+from retrace.reason.unfinished import Unfinished
 from retrace.reason.values import advice
 
 Site: TypeAlias = tuple[str, str | None, tuple[str, ...]]
@@ -65,6 +66,7 @@ class _History:
     """Of the misses that raised, by id."""
     programs: set[str] = field(default_factory=set[str])
     bodies: dict[str, Function] = field(default_factory=dict[str, Function])
+    unfinished: Unfinished = field(default_factory=Unfinished)
     begun: bool = False
 
 
@@ -82,6 +84,7 @@ class _Told(NamedTuple):
     cause: Cause
     avoidable: Literal["yes", "no", "maybe"]
     fix: Fix | None
+    site: str = ""
     traces: int = 0
     """How many traces of JAX's own there had been until then."""
 
@@ -116,31 +119,34 @@ class Judge:
         history.begun = True
         if miss.raised is None:
             history.keys.add(miss)
+            history.unfinished.add(miss)
             if miss.program is not None:
                 history.programs.add(miss.program.hash)
         elif miss.id not in history.verdicts and not verdict.repeat:
             history.raised.add(miss)
             history.verdicts[miss.id] = verdict
         self._traces += miss.inner
-        self._told[miss.id] = _Told(verdict.cause, verdict.avoidable, verdict.fix, self._traces)
+        self._told[miss.id] = _Told(
+            verdict.cause, verdict.avoidable, verdict.fix, miss.function.site, self._traces
+        )
         return verdict
 
     def _call(self, miss: Miss, history: _History) -> Verdict:
+        if (first := history.unfinished.before(miss)) is not None:
+            told = self._told[first.id]
+            conclusion = _Conclusion(told.cause, repeat=True, follows=first.id)
+            return _verdict(miss, first, (), conclusion, self._listings, told)
         # Without a trace, JAX knew the traced part of the key: only an earlier call
         # that was lowered can tell why this one was lowered or compiled.
         near = history.keys.nearest(miss, lowered=not _traced(miss) and was_lowered(miss))
         if not _same_entry(near, miss) and (first := _exact(history.raised, miss)) is not None:
-            return replace(history.verdicts[first.id], miss=miss, repeat=True)
+            before = history.verdicts[first.id]
+            follows = first.id if before.nearest is None else None
+            return replace(before, miss=miss, repeat=True, follows=follows)
         if near is None and unseen.hides_first(miss):
             return self._unknown(miss, None, ())
         if near is None:
-            return _verdict(
-                miss,
-                None,
-                (),
-                _Conclusion(Cause.FIRST_TRACE, repeat=history.begun),
-                self._listings,
-            )
+            return _verdict(miss, None, (), self._first(miss, history), self._listings)
         passed = rules.passed_otherwise(near.miss, miss)
         found = rules.by_precedence(compare(near.miss, miss), passed)
         if unseen.hides_changes(miss, near.miss):
@@ -167,6 +173,24 @@ class Judge:
         conclusion = _Conclusion(Cause.UNKNOWN, unseen.told(miss, nearest))
         told = _Told(Cause.UNKNOWN, "maybe", None)
         return _verdict(miss, nearest, found, conclusion, self._listings, told)
+
+    def _first(self, miss: Miss, history: _History) -> _Conclusion:
+        """Of a function with no earlier key: its first trace, or part of what was told as one."""
+        around = self._told.get(miss.parent or "")
+        inside = around is not None and (around.site, around.cause) == (
+            miss.function.site,
+            Cause.FIRST_TRACE,
+        )
+        if inside and miss.derived is None:
+            # Of `jit(jit(f))` the inner function is traced inside the outer one, which is it.
+            return _Conclusion(Cause.FIRST_TRACE, repeat=True, follows=miss.parent)
+        site, derived, transforms = _site(miss)
+        plain = self._histories.get((site, derived, ()))
+        if plain is not None and plain.begun and set(transforms) == {"jit"}:
+            said = "a jitted function was jitted again"
+            return _Conclusion(Cause.FIRST_TRACE, said, repeat=True)
+        said = "every earlier call raised" if history.begun and not history.keys else None
+        return _Conclusion(Cause.FIRST_TRACE, said, repeat=history.begun)
 
     def _same_again(self, miss: Miss, near: Miss, history: _History) -> _Conclusion:
         """Why an equal key of the same function object was not served."""

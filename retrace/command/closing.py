@@ -1,0 +1,71 @@
+"""The end of a program under `retrace run`: its recording is closed, and told in a few lines."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from textwrap import fill
+from typing import TYPE_CHECKING
+
+from retrace.command import console
+from retrace.command.selection import Told
+from retrace.errors import RetraceError
+
+if TYPE_CHECKING:
+    from retrace.command.children import Children
+
+
+def close(directory: str, children: Children, *, new: bool, quiet: bool) -> None:
+    """End the recording of this process, and tell what was recorded.
+
+    Args:
+        directory: of the recording.
+        children: counts what this process has started.
+        new: whether the directory was made for this program alone: it is removed where
+            nothing lies in it.
+        quiet: whether nothing is said.
+    """
+    if "jax" in sys.modules:
+        from retrace.capture.arrival import stop
+
+        stop()
+    path = Path(directory)
+    if new and not (children.all_of_them or children.unrecorded([])):
+        from retrace.store.place import discard
+
+        discard(path)
+    if not quiet:
+        _summarise(path, children, newest=new)
+
+
+def _summarise(directory: Path, children: Children, *, newest: bool) -> None:
+    from retrace.present.terminal import summary
+    from retrace.present.words import inert
+    from retrace.store.reader import headers
+
+    # Of a folder that many hosts record into, no more than the first lines are read.
+    recorded = list(headers(directory))
+    own = children.own(recorded)
+    if not own:
+        console.say("the program never imported jax: there was nothing to record")
+        if unrecorded := children.unrecorded(run for _, run in recorded):
+            console.say(unrecorded)
+        return
+    try:
+        told = Told(sorted(own))
+    except RetraceError as error:
+        console.say(str(error))
+        return
+    shown, here = str(directory), console.here()
+    if here and shown.startswith(here + os.sep):
+        shown = shown[len(here) + 1 :]
+    width, paint = console.terminal(sys.stderr)
+    try:
+        text = summary(told.view, shown, told.tally, newest=newest, width=width, paint=paint)
+        if unrecorded := children.unrecorded(run for _, run in recorded):
+            text += fill(unrecorded, width, subsequent_indent="  ") + "\n"
+        sys.stderr.write("\n" + inert(text))
+        sys.stderr.flush()
+    except (OSError, AttributeError, ValueError):
+        pass  # the program closed stderr, or its reader has gone
