@@ -13,7 +13,7 @@ import pytest
 import retrace
 
 ROOT = Path(__file__).resolve().parent.parent
-READING = ("model", "causes", "errors", "store", "compare", "reason", "present")
+READING = ("model", "causes", "errors", "store", "compare", "reason", "plan", "present")
 HEAVY = ("jax", "jaxlib", "numpy", "deepdiff", "rich", "typer", "pytest", "IPython")
 
 
@@ -103,6 +103,8 @@ BREACHES = [
     ("jax_internals/hooks.py", "import rich", "Recording never compares"),
     ("jax_internals/hooks.py", "import retrace.capture.tree", "JAX's private side knows"),
     ("present/terminal.py", "import typer", "typer stays at the front door"),
+    ("plan/data.py", "import numpy", "Reading a recording never loads JAX"),
+    ("plan/order.py", "import retrace.present.words", "The rooms of the reading wing"),
 ]
 
 

@@ -13,7 +13,10 @@ import typer
 import typer.core
 
 from retrace.command import clean, commands, console
-from retrace.command.selection import Told, at_last, found_miss, nearest, one_of, read_at_last
+from retrace.command.complaint import usage
+from retrace.command.plan import plan
+from retrace.command.selection import Told, at_last, found_miss, one_of, read_at_last
+from retrace.command.steps import steps_of
 from retrace.errors import RetraceError, UsageError
 from retrace.guards import check
 
@@ -256,6 +259,7 @@ def show(
     return DONE
 
 
+app.command()(plan)
 app.command()(commands.programs)
 app.command()(commands.diff)
 app.command()(clean.clean)
@@ -275,7 +279,7 @@ def main() -> NoReturn:
     except RetraceError as error:
         code = _wrong(str(error))
     except _Complaint as error:
-        code = _wrong(_complaint(error))
+        code = _wrong(usage(error))
     except (KeyboardInterrupt, typer.Abort):
         code = 130
     sys.exit(code or DONE)
@@ -348,17 +352,6 @@ def _directory(kept: _Kept) -> Path | None:
     return create(out, force=kept.force, append=kept.append, job=kept.job)
 
 
-def _complaint(error: Any) -> str:
-    context = getattr(error, "ctx", None)
-    path = getattr(context, "command_path", "retrace")
-    said = error.format_message().strip().rstrip(".").replace("\n", " ")
-    if said.startswith("No such command") and "ean" not in said:
-        named = said.split("'")[1:2] or [""]
-        said += nearest(named[0], ("run", "report", "check", "show", "programs", "diff", "clean"))
-    said = f"{said[:1].lower()}{said[1:]}"
-    return f"{said}{'' if said.endswith('?') else ';'} see `{path} --help`"
-
-
 def _wrong(text: str) -> int:
     console.say(text)
     return WRONG
@@ -376,15 +369,18 @@ def _report(
         return machine.encode(machine.report(view, told.verdicts, keys=keys))
     if format == "github":
         return check.to_github(view, tally)
+    steps = steps_of(told)
     if format == "html":
         from retrace.present import page
 
-        return page.report(view, tally, told.again(), sort=sort, keys=keys)
+        return page.report(view, tally, told.again(), sort=sort, keys=keys, plan=steps)
     if format == "markdown":
         from retrace.present import markdown
 
-        return markdown.report(view, tally, sort=sort, keys=keys)
+        return markdown.report(view, tally, sort=sort, keys=keys, plan=steps)
     from retrace.present import terminal
 
     width, paint = console.terminal(sys.stdout, output)
-    return terminal.report(view, tally, sort=sort, keys=keys, width=width, paint=paint)
+    return terminal.report(
+        view, tally, sort=sort, keys=keys, width=width, paint=paint, plan=steps
+    )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from retrace.command import console
 from retrace.command.selection import Told
+from retrace.command.steps import steps_of
 from retrace.errors import RetraceError
 
 if TYPE_CHECKING:
@@ -61,8 +62,11 @@ def _summarise(directory: Path, children: Children, *, newest: bool) -> None:
     if here and shown.startswith(here + os.sep):
         shown = shown[len(here) + 1 :]
     width, paint = console.terminal(sys.stderr)
+    steps = steps_of(told)
     try:
-        text = summary(told.view, shown, told.tally, newest=newest, width=width, paint=paint)
+        text = summary(
+            told.view, shown, told.tally, newest=newest, width=width, paint=paint, plan=steps
+        )
         if unrecorded := children.unrecorded(run for _, run in recorded):
             text += fill(unrecorded, width, subsequent_indent="  ") + "\n"
         sys.stderr.write("\n" + inert(text))

@@ -110,6 +110,8 @@ class Told:
         self._paths = directories or [newest()]
         self._attempt = 0 if every else None
         self._function, self._cause = function, cause
+        self.is_part = function is not None or cause is not None
+        """Whether some misses may have been left out."""
         self._redaction: Redaction | None = None
         if redact:
             from retrace.store.redaction import Redaction

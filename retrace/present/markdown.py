@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from retrace.causes import Cause
 from retrace.model import Stage
+from retrace.plan.step import Plan
 from retrace.present.group import Group
 from retrace.present.message import eager_row, heading, lines, origin, raised, where
 from retrace.present.sentences import explanation
@@ -47,6 +48,7 @@ def report(
     *,
     sort: Sort = "seconds",
     keys: bool = False,
+    plan: Plan | None = None,
 ) -> str:
     """What was recorded, explained, worst first; arguments as those of the text report."""
     tally = tally or Tally.of(view)
@@ -54,6 +56,10 @@ def report(
     out = ["# retrace report", "", *_opening(view, tally.totals)]
     if said := [*unfinished(view), *lost(view)]:
         out += ["", "## What is missing", "", *(f"- {escaped(text)}" for text in said)]
+    if plan is not None and plan.steps:
+        from retrace.present.plan_markdown import table
+
+        out += ["", *table(view, plan)]
     loud = [group for group in groups if not group.is_quiet]
     if loud:
         out += ["", "| seconds | misses | function | place | cause | avoidable |"]

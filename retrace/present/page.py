@@ -16,7 +16,8 @@ from pathlib import Path
 
 from retrace.causes import Cause
 from retrace.model import Stage, Verdict
-from retrace.present import difference, glossary, machine
+from retrace.plan.step import Plan
+from retrace.present import difference, glossary, machine, plan_page
 from retrace.present.group import Group
 from retrace.present.markup import prose, rows, text
 from retrace.present.message import eager_row, lines, origin, told, what_raised, where
@@ -48,6 +49,7 @@ def report(
     *,
     sort: Sort = "seconds",
     keys: bool = False,
+    plan: Plan | None = None,
 ) -> Iterator[str]:
     """The page, a piece at a time.
 
@@ -57,6 +59,7 @@ def report(
         portions: the same misses, in as many portions as there are.
         sort: what comes first: the dearest, the most frequent or the earliest.
         keys: whether the cache key of each miss lies in the data.
+        plan: what to change first; None where it is not told.
     """
     timeline = Timeline()
     few = tally.totals.misses <= _MOST
@@ -73,6 +76,7 @@ def report(
     for section, found in (("small", small), ("eager", eager), ("first", first)):
         anchors |= {id(group): section for group in found}
     sections = [
+        ("plan", "What to change first", [*plan_page.section(view, plan)]),
         ("functions", "Functions", [*_functions(view, tally, groups, anchors)]),
         ("timeline", "Timeline", [*timeline.html(view, lambda group: anchors[id(group)])]),
         ("causes", "Why", [*_messages(view, loud)]),

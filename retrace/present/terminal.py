@@ -7,9 +7,11 @@ from datetime import UTC, datetime
 
 from retrace.causes import Cause
 from retrace.model import Stage
+from retrace.plan.step import Plan
 from retrace.present.group import Group
 from retrace.present.layout import INDENT, Paint, key, parts, plain, wrapped
 from retrace.present.message import eager_row, firsts, heading, origin, raised, told, where
+from retrace.present.plan_text import block
 from retrace.present.tally import Sort, Tally, worth_telling
 from retrace.present.view import View
 from retrace.present.words import cells, clean, count, cut, listed, name, padded, seconds
@@ -29,6 +31,7 @@ def report(
     width: int = 80,
     paint: Paint = plain,
     program: str | None = None,
+    plan: Plan | None = None,
 ) -> str:
     """What was recorded, explained, worst first.
 
@@ -40,10 +43,13 @@ def report(
         width: columns.
         paint: `colour` or `plain`.
         program: what was run, where it still runs; its misses lie in no directory.
+        plan: what to change first, for the first block; None where it is not told.
     """
     tally = tally or Tally.of(view)
     out = list(_opening(view, tally, width, paint, program=program))
     out += _lacking(view, width, paint)
+    if plan is not None and (steps := list(block(view, plan, width, paint))):
+        out += ["", *steps]
     groups = tally.groups(sort)
     loud, small = worth_telling(tally, groups)
     for group in loud:
@@ -237,6 +243,7 @@ def summary(
     newest: bool = False,
     width: int = 80,
     paint: Paint = plain,
+    plan: Plan | None = None,
 ) -> str:
     """The few lines that close `retrace run`.
 
@@ -247,12 +254,15 @@ def summary(
         newest: whether `retrace report` finds it without being told where.
         width: columns.
         paint: `colour` or `plain`.
+        plan: what to change first; its first steps are told before the causes.
     """
     tally = tally or Tally.of(view)
     out = list(_opening(view, tally, width, paint, brief=True))
     out += _lacking(view, width, paint)
     if not tally.totals.misses:
         return "\n".join([*out, *_closing(view, width, paint)]) + "\n"
+    if plan is not None:
+        out += block(view, plan, width, paint)
     worth = [g for g in worth_telling(tally, tally.groups())[0] if g.avoidable != "no"]
     for group in worth[:_DEAREST]:
         style = "loud" if group.avoidable == "yes" else "warm"

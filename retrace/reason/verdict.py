@@ -109,7 +109,7 @@ class Judge:
         Returns:
             The verdict; never raises on a miss that could be recorded.
         """
-        site = _site(miss)
+        site = site_of(miss)
         if (history := self._histories.get(site)) is None:
             history = self._histories[site] = _History()
         if miss.function.kind is Kind.OP:
@@ -184,7 +184,7 @@ class Judge:
         if inside and miss.derived is None:
             # Of `jit(jit(f))` the inner function is traced inside the outer one, which is it.
             return _Conclusion(Cause.FIRST_TRACE, repeat=True, follows=miss.parent)
-        site, derived, transforms = _site(miss)
+        site, derived, transforms = site_of(miss)
         plain = self._histories.get((site, derived, ()))
         if plain is not None and plain.begun and set(transforms) == {"jit"}:
             said = "a jitted function was jitted again"
@@ -257,7 +257,8 @@ class Judge:
         )
 
 
-def _site(miss: Miss) -> Site:
+def site_of(miss: Miss) -> Site:
+    """The history that a miss belongs to."""
     function = miss.function
     if function.kind is Kind.OP:
         return (function.site, None, ())

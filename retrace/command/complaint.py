@@ -1,0 +1,21 @@
+"""What the parser complains of, as one line of ours."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from retrace.command.selection import nearest
+
+_COMMANDS = ("run", "report", "plan", "check", "show", "programs", "diff", "clean")
+
+
+def usage(error: Any) -> str:
+    """The line for an error of typer's, with what was meant where that can be guessed."""
+    context = getattr(error, "ctx", None)
+    path = getattr(context, "command_path", "retrace")
+    said = error.format_message().strip().rstrip(".").replace("\n", " ")
+    if said.startswith("No such command") and "ean" not in said:
+        named = said.split("'")[1:2] or [""]
+        said += nearest(named[0], _COMMANDS)
+    said = f"{said[:1].lower()}{said[1:]}"
+    return f"{said}{'' if said.endswith('?') else ';'} see `{path} --help`"

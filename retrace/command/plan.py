@@ -1,0 +1,78 @@
+"""`retrace plan`: what to change first, and what is left then."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from retrace.command import console
+from retrace.command.selection import one_of, read_at_last
+from retrace.errors import UsageError
+
+_FORMATS = ("text", "json", "markdown")
+_STEPS = 10
+"""So many steps are written out as text; `--top` asks for more."""
+
+
+def plan(
+    directories: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="DIR", help="Recordings, read as one; the newest otherwise."),
+    ] = None,
+    sizes: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--sizes",
+            metavar="[ARG=]FILE[:COLUMN]",
+            help="Sizes of the data (a line each, CSV or .npy), to weigh padding; repeatable.",
+        ),
+    ] = None,
+    warm: Annotated[
+        bool, typer.Option("--warm", help="The calls that compile what the run needed.")
+    ] = False,
+    top: Annotated[
+        int | None,
+        typer.Option("--top", metavar="N", help="Only the first N steps (text: 10)."),
+    ] = None,
+    format: Annotated[
+        str, typer.Option("--format", metavar="|".join(_FORMATS), help="How to write it.")
+    ] = "text",
+) -> int:
+    """What to change first, what it saves, and what is left then.
+
+    Example:  retrace plan --sizes "batch['ids']=lengths.npy"
+    """
+    from retrace.plan import data, order
+    from retrace.plan.warm import warmth
+
+    one_of("--format", format, _FORMATS)
+    if top is not None and top < 1:
+        raise UsageError("--top needs a number of steps, 1 or more")
+    known = data.read(sizes or [])
+    view = read_at_last(directories or [])
+    found = order.plan(view.recording, view.verdicts, known)
+    if unused := known.unused():
+        raise UsageError(
+            f"--sizes: no size of {unused[0]!r} varies in this recording; "
+            "name an argument of the plan, or none"
+        )
+    calls = warmth(view.verdicts) if warm else None
+    if format == "json":
+        from retrace.present import machine, plan_json
+
+        console.write(machine.encode(plan_json.told(found, calls, top)), None)
+        return 0
+    top = top or _STEPS
+    if format == "markdown":
+        from retrace.present import plan_markdown
+
+        console.write(plan_markdown.whole(view, found, calls, top), None)
+        return 0
+    from retrace.present import plan_text
+
+    width, paint = console.terminal(sys.stdout)
+    console.write(plan_text.whole(view, found, calls, top, width, paint), None)
+    return 0

@@ -1,0 +1,155 @@
+"""What a person could change: for each thing that varies one candidate for a step."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from retrace.model import Function, Kind, Listing
+from retrace.plan.history import Column, History
+from retrace.plan.programs import classes
+from retrace.plan.replay import Mapped
+from retrace.plan.step import Sizes, Sure
+
+VALUES = ("static", "meta")
+_BY_PROGRAM = ("function", "bodies", "state", *VALUES)
+"""Families whose values one program may serve or not, as the programs themselves tell."""
+_NEVER = ("repeat",)
+
+
+@dataclass(slots=True, eq=False)
+class Candidate:
+    """One change, on as many columns as it reaches."""
+
+    family: str
+    at: dict[tuple[int, int], Mapped] = field(default_factory=dict[tuple[int, int], Mapped])
+    """For each (history, column) what the values become, at best."""
+    certain: dict[tuple[int, int], Mapped] = field(default_factory=dict[tuple[int, int], Mapped])
+    """The same as far as that is certain."""
+    sure: Sure = "likely"
+    programs: tuple[int, int] | None = None
+    """Of values that steer a program: how many, and in how many programs."""
+    constants: bool = False
+    """Whether programs differ in constants alone, which become arguments."""
+    sizes: Sizes | None = None
+
+
+def candidates(histories: list[History], listings: Mapping[str, Listing]) -> list[Candidate]:
+    """All that could be changed, but for sizes and eager operations, which have their own."""
+    found: dict[Hashable, Candidate] = {}
+    for index, history in enumerate(histories):
+        families = Counter(column.family for column in history.columns)
+        for number, column in enumerate(history.columns):
+            if column.family in _NEVER or column.family == "shape":
+                continue
+            if history.function.kind is Kind.OP and column.family != "bodies":
+                continue
+            if column.family == "function" and is_library(history):
+                continue
+            key = _person(history, column, alone=families[column.family] == 1)
+            candidate = found.setdefault(key, Candidate(column.family))
+            _take(candidate, (index, number), history, column, listings)
+    return [candidate for candidate in found.values() if candidate.at]
+
+
+def dropped(column: Column) -> Mapped:
+    """One value in place of all."""
+    return (0,) * (max(column.values) + 1)
+
+
+def _take(
+    candidate: Candidate,
+    at: tuple[int, int],
+    history: History,
+    column: Column,
+    listings: Mapping[str, Listing],
+) -> None:
+    number = max(column.values) + 1
+    if column.family not in _BY_PROGRAM:
+        candidate.at[at] = candidate.certain[at] = dropped(column)
+        return
+    shared, constants = classes(history, column, listings)
+    candidate.constants = candidate.constants or constants
+    mapped = tuple(shared.of(value) for value in range(number))
+    programs = len(set(mapped))
+    if column.family in VALUES:
+        if programs == number:
+            # Each has a program of its own: keep to one.
+            mapped = dropped(column)
+            candidate.sure = "ask"
+        elif programs > 1:
+            candidate.programs = (number, programs)
+    elif programs == number:
+        return
+    candidate.at[at] = mapped
+    candidate.certain[at] = mapped
+    if column.family in ("function", *VALUES) and constants:
+        candidate.certain[at] = _kept(history, column, mapped)
+    if column.family == "bodies" and constants:
+        # Jitted around, so that its numbers are arguments, it is a call of its own, once.
+        candidate.certain[at] = tuple(min(value, 1) for value in range(number))
+
+
+_NARROW = 2
+
+
+def _kept(history: History, column: Column, mapped: Mapped) -> Mapped:
+    """Where values come again, one function may be kept for each: fewer are gone, for certain."""
+    by_hash: dict[str | None, int] = {}
+    kept: list[int] = []
+    for value in range(len(mapped)):
+        rows = [row for row, one in enumerate(column.values) if one == value]
+        program = history.rows[rows[0]].miss.program
+        held = program.hash if program is not None else None
+        kept.append(by_hash.setdefault(held, value))
+    if 0 < len(set(kept)) - len(set(mapped)) <= _NARROW and len(set(kept)) < len(mapped):
+        return tuple(kept)
+    return mapped
+
+
+def _person(history: History, column: Column, *, alone: bool) -> Hashable:
+    """What stands for one change of a person: the same for all that one edit reaches."""
+    function, family = history.function, column.family
+    if family == "clear" and column.paths == ("jax.clear_caches",):
+        return (family,)
+    if family == "again":
+        return (family, function.site)
+    if family == "config":
+        return (family, column.paths)
+    if family in ("function", "code"):
+        return (family, *_made_by(function, history))
+    if (line := _line(history, column)) is not None and family in _OF_LINE and alone:
+        return (family, line)
+    return (family, function.site, history.rows[0].miss.derived, column.paths)
+
+
+_OF_LINE = ("dtype", "weak_type", "sharding", "tree", "signature")
+
+
+def _made_by(function: Function, history: History) -> Iterator[Hashable]:
+    """The factory that makes several functions, or the function alone."""
+    maker = function.qualname.rpartition(".<locals>.")[0]
+    callers = {v.miss.call_site.function for v in history.rows if v.miss.call_site is not None}
+    yield function.file
+    if maker and maker.rpartition(".")[2] not in callers and not function.in_library:
+        yield maker
+        return
+    yield function.site
+    yield function.wrappers
+
+
+def _line(history: History, column: Column) -> Hashable:
+    """The user's line that all misses of a column but the first were called from."""
+    lines = {
+        (verdict.miss.call_site.file, verdict.miss.call_site.line)
+        for verdict, value in zip(history.rows, column.values, strict=True)
+        if value and verdict.miss.call_site is not None and not verdict.miss.nested
+    }
+    return next(iter(lines)) if len(lines) == 1 else None
+
+
+def is_library(history: History) -> bool:
+    """Whether a library makes the function anew by itself, inside a call of the user's."""
+    miss = history.rows[0].miss
+    return miss.function.in_library and (miss.function.kind is Kind.LAMBDA or miss.ahead)

@@ -1,0 +1,151 @@
+"""The order of the steps: each time the change that still saves most seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple, TypeAlias
+
+from retrace.plan.candidate import Candidate
+from retrace.plan.history import History
+from retrace.plan.ledger import Ledger
+from retrace.plan.replay import Mapped, Replay
+
+Cells: TypeAlias = dict[tuple[int, int], Mapped]
+
+
+class Choice(NamedTuple):
+    """One step: the changes that it takes, and what they take away."""
+
+    members: tuple[Candidate, ...]
+    gone: frozenset[str]
+    """At best, after the steps before."""
+    certain: frozenset[str]
+    """For certain."""
+    alone: frozenset[str]
+    alone_certain: frozenset[str]
+
+
+def at_best(candidate: Candidate) -> Cells:
+    """The edits of a candidate at best."""
+    return candidate.at
+
+
+def for_certain(candidate: Candidate) -> Cells:
+    """The edits of a candidate as far as they are certain."""
+    return candidate.certain
+
+
+class Edited:
+    """The program with all steps so far, and what misses it is spared."""
+
+    def __init__(self, replay: Replay, edits: Callable[[Candidate], Cells]) -> None:
+        self._replay, self._edits_of = replay, edits
+        self.edits: dict[int, dict[int, Mapped]] = {}
+        self.gone: set[str] = set()
+
+    def more(self, members: Iterable[Candidate]) -> set[str]:
+        """What more is gone with these changes."""
+        edits: dict[int, dict[int, Mapped]] = {}
+        for member in members:
+            for (index, column), mapped in self._edits_of(member).items():
+                if index not in edits:
+                    edits[index] = dict(self.edits.get(index, {}))
+                edits[index][column] = mapped
+        served: list[str] = []
+        for index, own in edits.items():
+            served += self._replay.served(index, own)
+        return self._replay.with_inner(served, self.gone)
+
+    def take(self, members: Iterable[Candidate]) -> frozenset[str]:
+        """Make changes part of the program; what more is gone then."""
+        members = tuple(members)
+        found = self.more(members)
+        for member in members:
+            for (index, column), mapped in self._edits_of(member).items():
+                self.edits.setdefault(index, {})[column] = mapped
+        self.gone |= found
+        return frozenset(found)
+
+
+class Greedy:
+    """Takes the change that saves most, again and again."""
+
+    def __init__(self, replay: Replay, ledger: Ledger, found: list[Candidate]) -> None:
+        self._replay, self._ledger = replay, ledger
+        self._left: list[Candidate] = found
+        self._best = Edited(replay, at_best)
+        self._certain = Edited(replay, for_certain)
+        self._saved: dict[int, tuple[bool, float]] = {}
+        self._found: dict[int, set[str]] = {}
+
+    def choices(self) -> Iterator[Choice]:
+        """The steps, in order."""
+        while self._left:
+            best = max(self._left, key=self._gain)
+            members = (best,) if self._gain(best)[1] >= 0 else self._together()
+            if not members:
+                return
+            choice = Choice(
+                members,
+                self._best.take(members),
+                self._certain.take(members),
+                Edited(self._replay, at_best).take(members),
+                Edited(self._replay, for_certain).take(members),
+            )
+            self._left = [one for one in self._left if one not in members]
+            self._forget(choice)
+            yield choice
+
+    def _forget(self, choice: Choice) -> None:
+        """Ask again of the changes that a step bears on: what it took is not saved twice."""
+        touched = {index for member in choice.members for index, _ in member.at}
+        for candidate in self._left:
+            found = self._found.get(id(candidate), set[str]())
+            if not choice.gone.isdisjoint(found) or any(i in touched for i, _ in candidate.at):
+                self._saved.pop(id(candidate), None)
+
+    def _gain(self, candidate: Candidate) -> tuple[bool, float]:
+        """Whether it is worth doing now, and the seconds that it saves; -1 for no miss at all."""
+        if (known := self._saved.get(id(candidate))) is None:
+            found = self._found[id(candidate)] = self._best.more([candidate])
+            known = (False, -1.0)
+            if found:
+                amount = self._ledger.amount(found)
+                known = self._ledger.is_worth(amount), amount.seconds.high
+            self._saved[id(candidate)] = known
+        return known
+
+    def _together(self) -> tuple[Candidate, ...]:
+        """Changes of which none alone takes anything away, and together they do."""
+        best: tuple[Candidate, ...] = ()
+        most = -1.0
+        tried: set[tuple[int, ...]] = set()
+        for index, history in enumerate(self._replay.histories):
+            numbers = {number: one for one in self._left for at, number in one.at if at == index}
+            for members in self._needed(index, history, numbers) if len(numbers) > 1 else ():
+                if (key := tuple(map(id, members))) in tried:
+                    continue
+                tried.add(key)
+                found = self._best.more(members)
+                if found and (spent := self._ledger.seconds(found)) > most:
+                    best, most = members, spent
+        return best
+
+    def _needed(
+        self, index: int, history: History, numbers: dict[int, Candidate]
+    ) -> Iterator[tuple[Candidate, ...]]:
+        """For each miss that is left, the changes that would have made it an earlier one."""
+        rows = {verdict.miss.id: row for row, verdict in enumerate(history.rows)}
+        done = self._best.edits.get(index, {})
+        for row, verdict in enumerate(history.rows):
+            near = verdict.nearest
+            if near is None or near.id not in rows or verdict.miss.id in self._best.gone:
+                continue
+            before = rows[near.id]
+            differing = [
+                number
+                for number, column in enumerate(history.columns)
+                if column.values[row] != column.values[before] and number not in done
+            ]
+            if len(differing) > 1 and all(number in numbers for number in differing):
+                yield tuple(dict.fromkeys(numbers[number] for number in differing))

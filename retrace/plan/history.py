@@ -1,0 +1,373 @@
+"""The misses of one definition site as a table: a row for each miss, a column for what varies.
+
+Columns that always change together are one: `batch['x']` and `batch['y']` of one length,
+or a hundred arrays that all become committed at once. A fix takes one column away, or maps
+its values onto fewer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeAlias
+
+from retrace.causes import Cause
+from retrace.compare.equality import identity, placement
+from retrace.compare.tree import field_path
+from retrace.model import Function, Key, Kind, Leaf, Miss, Passing, Value, Verdict
+
+ABSENT = "absent"
+
+FAMILIES = (
+    *("function", "code", "bodies", "options", "config", "static", "signature", "tree", "meta"),
+    *("shape", "dtype", "weak_type", "sharding", "clear", "again", "state"),
+)
+"""What a column may be about. `again` is a lost entry, `state` another program of one key."""
+
+
+class Part(NamedTuple):
+    """One place of a key."""
+
+    family: str
+    path: str
+    axis: int = -1
+    """Of a shape; -1 for the whole of it, where the number of axes varies."""
+
+
+Parts: TypeAlias = dict[Part, Hashable]
+
+
+@dataclass(slots=True)
+class Column:
+    """Places that always change together."""
+
+    family: str
+    parts: tuple[Part, ...]
+    values: list[int]
+    """For each row the number of its value; 0 is that of the first row."""
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """What it is about, in the user's names."""
+        return tuple(dict.fromkeys(part.path for part in self.parts if part.path))
+
+
+@dataclass(slots=True)
+class History:
+    """The misses of one site in one process, in the order in which they began."""
+
+    run: str
+    rows: list[Verdict] = field(default_factory=list[Verdict])
+    columns: list[Column] = field(default_factory=list[Column])
+    cells: list[Parts] = field(default_factory=list[Parts])
+    """What each row has otherwise than the first."""
+    first: Parts = field(default_factory=dict[Part, Hashable])
+    """What the first row has, of what varies."""
+
+    @property
+    def function(self) -> Function:
+        """That of the first row."""
+        return self.rows[0].miss.function
+
+    def value(self, row: int, part: Part) -> Hashable:
+        """What a row has at one place."""
+        return self.cells[row].get(part, self.first.get(part, ABSENT))
+
+
+def arranged(run: str, rows: list[Verdict]) -> History:
+    """The table of these misses."""
+    history = History(run, rows)
+    if len(rows) > 1:
+        _fill(history)
+        history.columns = list(_columns(history))
+    return history
+
+
+def _fill(history: History) -> None:
+    first = history.rows[0].miss
+    numbered = _Numbered()
+    base = _small(first, numbered, history.rows[0].cause)
+    base_leaves = {leaf.path: leaf for leaf in first.key.leaves}
+    own_leaves = set(base_leaves)
+    tree = _tree(first)
+    named = _named(first.key)
+    for verdict in history.rows:
+        miss = verdict.miss
+        cell: Parts = {}
+        own = base if miss is first else _small(miss, numbered, verdict.cause)
+        _differ(base, own, cell)
+        if first.key[_NAMED] != miss.key[_NAMED]:
+            for before, after in zip(named, _named(miss.key), strict=True):
+                _differ(before, after, cell)
+        if miss.key.tree is not first.key.tree and miss.key.tree != first.key.tree:
+            _differ(tree, _tree(miss), cell)
+        if miss.key.leaves is not first.key.leaves:
+            placed = not (miss.nested or first.nested)
+            _leaves(base_leaves, first.key.leaves, miss.key.leaves, placed, cell)
+        history.cells.append(cell)
+    varying = {part for cell in history.cells for part in cell}
+    for one in named:
+        base |= one
+    history.first = {part: value for part, value in (base | tree).items() if part in varying}
+    for part in varying:
+        if part not in history.first and (leaf := base_leaves.get(part.path)) is not None:
+            is_later = part.family == "tree" and part.path not in own_leaves
+            history.first[part] = ABSENT if is_later else _of_leaf(leaf, part)
+    _omitted(history)
+    _lost(history)
+
+
+class _Numbered:
+    """Function objects, numbered among those of one code, so that an edit is another thing."""
+
+    def __init__(self) -> None:
+        self._known: dict[Hashable, dict[int, int]] = {}
+
+    def of(self, function: Function) -> int:
+        known = self._known.setdefault((function.site, function.code), {})
+        return known.setdefault(function.object, len(known))
+
+
+def _small(miss: Miss, numbered: _Numbered, cause: Cause) -> Parts:
+    """All but the arrays and their tree."""
+    function = miss.function
+    found: Parts = {Part("clear", "jax.clear_caches"): miss.epoch}
+    if function.kind is Kind.OP:
+        bodies = miss.bodies
+        found[Part("code", "bodies")] = tuple((body.site, body.code) for body in bodies)
+        found[Part("bodies", "")] = tuple(map(numbered.of, bodies))
+        if not bodies and cause is not Cause.CONTROL_FLOW_RECREATED:
+            found[Part("function", "")] = function.object
+    else:
+        found[Part("code", "")] = function.code
+        found[Part("function", "")] = numbered.of(function)
+        found[Part("clear", f"{function.name}.clear_cache")] = miss.function_epoch
+    return found
+
+
+_NAMED = slice(2, 6)
+"""`static`, `signature`, `options` and `config` of a key."""
+
+
+def _named(key: Key) -> tuple[Parts, ...]:
+    """What has a name in a key: static values, options, configuration, how it was passed."""
+    return (
+        *(
+            {Part(family, name): identity(value) for name, value in values}
+            for family, values in _values_of(key)
+        ),
+        {
+            Part("signature", name): str(passing)
+            for name, passing in key.signature
+            if passing != Passing.OMITTED
+        },
+    )
+
+
+def _values_of(key: Key) -> tuple[tuple[str, tuple[tuple[str, Value], ...]], ...]:
+    return ("static", key.static), ("options", key.options), ("config", key.config)
+
+
+def _tree(miss: Miss) -> Parts:
+    found: Parts = {}
+    for node in miss.key.tree:
+        found[Part("tree", node.path)] = (node.type, node.children)
+        for name, value in node.meta:
+            found[Part("meta", field_path(node, name))] = identity(value)
+    return found
+
+
+def _differ(first: Parts, other: Parts, cell: Parts) -> None:
+    if first is other:
+        return
+    for part, value in other.items():
+        if first.get(part, ABSENT) != value:
+            cell[part] = value
+    for part in first.keys() - other.keys():
+        cell[part] = ABSENT
+
+
+def _leaves(
+    by_path: dict[str, Leaf],
+    first: tuple[Leaf, ...],
+    own: tuple[Leaf, ...],
+    placed: bool,
+    cell: Parts,
+) -> None:
+    later = by_path.keys() - {leaf.path for leaf in first} if len(by_path) > len(first) else ()
+    in_order = len(first) == len(own) and all(
+        a is b or a.path == b.path for a, b in zip(first, own, strict=True)
+    )
+    pairs = zip(first, own, strict=True) if in_order else ((by_path.get(b.path), b) for b in own)
+    for a, b in pairs:
+        if a is not None and (a is b or a == b) and b.path not in later:
+            continue
+        if a is None:
+            # What only later rows have is compared with the first of these.
+            cell[Part("tree", b.path)] = "present"
+            a = by_path.setdefault(b.path, b)
+        elif b.path in later:
+            cell[Part("tree", b.path)] = "present"
+        if a.shape != b.shape:
+            if len(a.shape) != len(b.shape):
+                cell[Part("shape", b.path)] = b.shape
+            else:
+                for axis, (x, y) in enumerate(zip(a.shape, b.shape, strict=True)):
+                    if x != y:
+                        cell[Part("shape", b.path, axis)] = y
+        if a.dtype != b.dtype:
+            cell[Part("dtype", b.path)] = b.dtype
+        if a.weak_type != b.weak_type:
+            cell[Part("weak_type", b.path)] = b.weak_type
+        if placed and placement(a) != placement(b):
+            cell[Part("sharding", b.path)] = placement(b)
+    if not in_order:
+        for path in {leaf.path for leaf in first} - {leaf.path for leaf in own}:
+            cell[Part("tree", path)] = ABSENT
+
+
+def _of_leaf(leaf: Leaf, part: Part) -> Hashable:
+    match part.family:
+        case "shape":
+            return leaf.shape if part.axis < 0 else leaf.shape[part.axis]
+        case "dtype":
+            return leaf.dtype
+        case "weak_type":
+            return leaf.weak_type
+        case "sharding":
+            return placement(leaf)
+        case _:
+            return "present"
+
+
+def _omitted(history: History) -> None:
+    """A static argument that was left out has the value of its default."""
+    every = (part for cell in history.cells for part in cell)
+    for part in dict.fromkeys(part for part in every if part.family == "static"):
+        values = [dict(row.miss.key.static).get(part.path) for row in history.rows]
+        if None not in values:
+            continue
+        told = [
+            value or dict(row.miss.function.defaults).get(part.path)
+            for value, row in zip(values, history.rows, strict=True)
+        ]
+        history.first[part] = _content(told[0])
+        for cell, value in zip(history.cells, told, strict=True):
+            cell.pop(part, None)
+            if _content(value) != history.first[part]:
+                cell[part] = _content(value)
+
+
+def _content(value: Value | None) -> Hashable:
+    return ABSENT if value is None else (value.type, value.text)
+
+
+def _lost(history: History) -> None:
+    """Number the misses whose key had an entry before: no other column tells them apart."""
+    seen: dict[Hashable, int] = {}
+    families = {
+        Cause.CACHE_EVICTED: "again",
+        Cause.JAXPR_CHANGED: "state",
+    }
+    states = 0
+    for verdict, cell in zip(history.rows, history.cells, strict=True):
+        if verdict.cause is Cause.JAXPR_CHANGED:
+            states += 1
+        if states:
+            # What follows has the later state, and would not be served by an earlier program.
+            cell[Part("state", "")] = states
+        key = (verdict.miss.nested, frozenset(cell.items()))
+        if (number := seen.get(key)) is not None and verdict.miss.raised is None:
+            family = families.get(verdict.cause, "repeat")
+            cell[Part(family, "")] = number
+        if verdict.miss.raised is None:
+            seen[key] = seen.get(key, 0) + 1
+
+
+def _columns(history: History) -> Iterator[Column]:
+    grouped: dict[Hashable, list[Part]] = {}
+    parts = sorted({part for cell in history.cells for part in cell})
+    tops = _topmost(part.path for part in parts if part.family == "tree")
+    passed = {part.path for part in parts if part.family == "signature"}
+    values: dict[Part, list[Hashable]] = {}
+    for part in parts:
+        values[part] = [history.value(row, part) for row in range(len(history.rows))]
+        grouped.setdefault(_group(part, values[part], tops, passed), []).append(part)
+    leaders = dict(_led(history, grouped, values))
+    for key, members in grouped.items():
+        if key in leaders:
+            continue
+        also = [part for led, leader in leaders.items() if leader == key for part in grouped[led]]
+        family = min((part.family for part in members), key=_family_rank)
+        numbers: dict[Hashable, int] = {}
+        rows = zip(*(values[part] for part in members), strict=True)
+        yield Column(
+            family,
+            (*members, *also),
+            [numbers.setdefault(row, len(numbers)) for row in rows],
+        )
+
+
+def _led(
+    history: History, grouped: dict[Hashable, list[Part]], values: dict[Part, list[Hashable]]
+) -> Iterator[tuple[Hashable, Hashable]]:
+    """The groups of an array that some rows lack, and which another group decides in the rest."""
+    rows = range(len(history.rows))
+    partial: dict[Hashable, list[int]] = {}
+    for key, (part, *_) in grouped.items():
+        there = Part("tree", part.path)
+        if part.family in _OF_LEAVES and there in values:
+            partial[key] = [row for row in rows if values[there][row] != ABSENT]
+    for key, present in partial.items():
+        part = grouped[key][0]
+        for other, members in grouped.items():
+            if other in partial or members[0].family != part.family:
+                continue
+            pairs = {(values[members[0]][row], values[part][row]) for row in present}
+            if len(pairs) == len({first for first, _ in pairs}):
+                yield key, other
+                break
+
+
+_OF_LEAVES = ("shape", "dtype", "weak_type", "sharding")
+
+
+def _family_rank(family: str) -> int:
+    return -1 if family == "signature" else 0
+
+
+def _group(
+    part: Part, values: list[Hashable], tops: dict[str, str], passed: set[str]
+) -> Hashable:
+    """What stands for the column that a place belongs to."""
+    family, path = part.family, part.path
+    is_there = family in ("tree", "meta") or (family == "static" and ABSENT in values)
+    if is_there and _root(path, passed) is not None:
+        # What is there or not because of how a parameter is passed.
+        return "signature"
+    if family == "signature":
+        return family
+    if family == "tree":
+        return (family, tops[path])
+    if family in ("function", "code", "bodies", "clear"):
+        return part
+    numbers: dict[Hashable, int] = {}
+    return (family, tuple([numbers.setdefault(value, len(numbers)) for value in values]))
+
+
+def _root(path: str, among: set[str]) -> str | None:
+    """The path among some that this one is, or lies in."""
+    if path in among:
+        return path
+    return next((one for one in among if path.startswith((f"{one}[", f"{one}."))), None)
+
+
+def _topmost(paths: Iterable[str]) -> dict[str, str]:
+    """For each path the outermost of them that it lies in."""
+    found: dict[str, str] = {}
+    last: list[str] = []
+    for path in sorted(set(paths)):
+        last = [one for one in last if one == "" or path.startswith((f"{one}[", f"{one}."))]
+        found[path] = last[0] if last else path
+        last.append(path)
+    return found

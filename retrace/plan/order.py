@@ -1,0 +1,152 @@
+"""The plan: what each step takes away after those before it, and what is left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from retrace.causes import Cause
+from retrace.model import Recording, Verdict
+from retrace.plan.advice import Told, eager_proposal, proposal
+from retrace.plan.amount import Amount
+from retrace.plan.candidate import candidates
+from retrace.plan.data import Data
+from retrace.plan.eager import Line, lines
+from retrace.plan.greedy import Choice, Greedy
+from retrace.plan.history import arranged
+from retrace.plan.ledger import Ledger
+from retrace.plan.replay import Replay
+from retrace.plan.step import Plan, Step, Sure
+from retrace.plan.variables import size_candidates
+from retrace.reason.rules import OF_FUNCTION
+from retrace.reason.verdict import Site, site_of
+
+
+def plan(recording: Recording, verdicts: Sequence[Verdict], data: Data | None = None) -> Plan:
+    """What to change first, and what is left then.
+
+    Args:
+        recording: what was recorded.
+        verdicts: the verdict on each of its misses.
+        data: how often each size is called, where that is known.
+    """
+    rows: dict[tuple[str, Site], list[Verdict]] = {}
+    for verdict in sorted(verdicts, key=lambda verdict: verdict.miss.number):
+        rows.setdefault((verdict.miss.run, site_of(verdict.miss)), []).append(verdict)
+    histories = [arranged(run, own) for (run, _), own in rows.items() if len(own) > 1]
+    replay = Replay(histories, verdicts)
+    ledger = Ledger(recording.runs, verdicts)
+    found = [
+        *candidates(histories, recording.listings),
+        *size_candidates(histories, recording.listings, data or Data()),
+    ]
+    told = Told(histories, ledger.verdicts)
+    steps = [_step(choice, ledger, told) for choice in Greedy(replay, ledger, found).choices()]
+    gone = {name for step in steps for name in step.misses}
+    for line in lines(verdicts):
+        if (step := _eager_step(line, ledger, gone)) is not None:
+            _insert(steps, step)
+    return _added_up(steps, ledger)
+
+
+def _step(choice: Choice, ledger: Ledger, told: Told) -> Step:
+    names = sorted(choice.gone, key=lambda name: ledger.verdicts[name].miss.number)
+    gone = ledger.amount(choice.gone).hull(ledger.amount(choice.certain))
+    return Step(
+        tuple(names),
+        *_whose(names, ledger, choice),
+        proposal(choice.members, names, told),
+        gone,
+        ledger.amount(choice.alone).hull(ledger.amount(choice.alone_certain)),
+        Amount(),
+        _sure(choice, names, ledger),
+        ledger.is_worth(gone),
+    )
+
+
+def _eager_step(line: Line, ledger: Ledger, gone: set[str]) -> Step | None:
+    names = [v.miss.id for v in line.verdicts if v.miss.id not in gone]
+    if not names:
+        return None
+    certain = [v.miss.id for v in line.certain if v.miss.id not in gone]
+    spared = ledger.amount(names).hull(ledger.amount(certain))
+    return Step(
+        tuple(names),
+        *_whose(names, ledger),
+        eager_proposal(line),
+        spared,
+        spared,
+        Amount(),
+        "ask" if not line.repeats else "likely",
+        line.worth,
+    )
+
+
+def _insert(steps: list[Step], step: Step) -> None:
+    """Put a step where the seconds that it saves for certain belong; the others keep order."""
+    for position, other in enumerate(steps):
+        if (step.worth, step.gone.seconds.low) > (other.worth, other.gone.seconds.low):
+            steps.insert(position, step)
+            return
+    steps.append(step)
+
+
+def _added_up(steps: Iterable[Step], ledger: Ledger) -> Plan:
+    """What is left after each step; what is not worth doing is left as it is."""
+    left = floor = ledger.now
+    told: list[Step] = []
+    for step in steps:
+        floor = floor.minus(step.gone)
+        if step.worth:
+            left = left.minus(step.gone)
+        told.append(replace(step, left=left))
+    return Plan(ledger.now, tuple(told), floor, ledger.processes, ledger.each)
+
+
+_CAUSES: dict[str, frozenset[Cause]] = {
+    "function": OF_FUNCTION,
+    "code": frozenset({Cause.SOURCE_CHANGED}),
+    "options": frozenset({Cause.JIT_OPTIONS_CHANGED}),
+    "config": frozenset({Cause.CONFIG_CHANGED}),
+    "static": frozenset({Cause.STATIC_ARGUMENT_CHANGED}),
+    "signature": frozenset({Cause.CALL_SIGNATURE_CHANGED}),
+    "tree": frozenset({Cause.TREE_STRUCTURE_CHANGED}),
+    "meta": frozenset({Cause.TREE_STRUCTURE_CHANGED}),
+    "shape": frozenset({Cause.SHAPE_CHANGED}),
+    "rank": frozenset({Cause.SHAPE_CHANGED}),
+    "dtype": frozenset({Cause.DTYPE_CHANGED}),
+    "weak_type": frozenset({Cause.WEAK_TYPE_CHANGED}),
+    "sharding": frozenset({Cause.SHARDING_CHANGED}),
+}
+"""What each family of changes does away with. A miss may have another cause that stands higher,
+where more than one thing differed from its nearest key."""
+
+
+def _whose(
+    names: Sequence[str], ledger: Ledger, choice: Choice | None = None
+) -> tuple[tuple[str, ...], tuple[Cause, ...]]:
+    verdicts = [ledger.verdicts[name] for name in names]
+    # What is nested goes with what is around it.
+    own = [v for v in verdicts if v.miss.parent not in names] or verdicts
+    functions = dict.fromkeys(verdict.miss.function.name for verdict in own)
+    causes = tuple(dict.fromkeys(verdict.cause for verdict in own))
+    families = [] if choice is None else [member.family for member in choice.members]
+    wanted = frozenset[Cause]().union(*(_CAUSES.get(family, ()) for family in families))
+    return tuple(functions), tuple(c for c in causes if c in wanted) or causes
+
+
+_QUESTIONS = ("options", "config", "code", "again", "state", "meta")
+
+
+def _sure(choice: Choice, names: Sequence[str], ledger: Ledger) -> Sure:
+    """Whether the step does what it says whatever the program means."""
+    verdicts = [ledger.verdicts[name] for name in names]
+    own = [v for v in verdicts if v.miss.parent not in names] or verdicts
+    worths = {verdict.avoidable for verdict in own}
+    if worths == {"yes"} and not any(member.sure == "ask" for member in choice.members):
+        return "clear"
+    if any(member.sure == "ask" for member in choice.members):
+        return "ask"
+    if any(member.family in _QUESTIONS for member in choice.members) or worths == {"no"}:
+        return "ask"
+    return "likely"

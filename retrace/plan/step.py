@@ -1,0 +1,82 @@
+"""The plan as data: what to change, what that takes away, and what is left."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple, TypeAlias
+
+from retrace.causes import Cause
+from retrace.plan.amount import Amount
+from retrace.plan.sizes import Choice
+
+Sure: TypeAlias = Literal["clear", "likely", "ask"]
+
+
+class Sizes(NamedTuple):
+    """What can be done about an axis of many sizes."""
+
+    names: tuple[str, ...]
+    """The arguments and axes that vary together: `batch['ids'] axis 1`."""
+    seen: tuple[int, ...]
+    chosen: Choice
+    curve: tuple[Choice, ...]
+    """The best of one size, of two, and so on."""
+    powers: Choice
+    program: float
+    """Median seconds of one program."""
+    grows: bool
+    """Whether it grows by one with each call."""
+    reduced: bool | None
+    """Whether the program reduces over the axis, so that padding needs a mask; None where no
+    text of it was recorded."""
+    data: int | None = None
+    """So many sizes of the data weigh the padding; None where each size counts once."""
+    beyond: int = 0
+    """So many sizes of the data were never called."""
+
+
+class Proposal(NamedTuple):
+    """What to do, where, and what it is about."""
+
+    code: str
+    title: str
+    """A few words for a table."""
+    text: str
+    """In one sentence, as in the report."""
+    file: str | None
+    line: int | None
+    sizes: Sizes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One change that a person would make."""
+
+    misses: tuple[str, ...]
+    """The ids of those that it takes away."""
+    functions: tuple[str, ...]
+    causes: tuple[Cause, ...]
+    proposal: Proposal
+    gone: Amount
+    """By this step, after those before it."""
+    alone: Amount
+    """By this step and no other."""
+    left: Amount
+    sure: Sure
+    worth: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to change, in the order of what it saves."""
+
+    now: Amount
+    steps: tuple[Step, ...]
+    floor: Amount
+    """What no step takes away."""
+    processes: int = 1
+    """How many missed anything."""
+    each: bool = False
+    """Whether the counts are those of each process, which did the same; seconds are then those
+    of the slowest."""
+    losses: dict[str, int] = field(default_factory=dict[str, int])

@@ -1,0 +1,176 @@
+"""Axes of many sizes: which vary together, and into how many sizes to gather them.
+
+One length that stands behind several arguments and several functions is one variable, found by
+its sizes, and told once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from itertools import pairwise
+from math import prod
+from statistics import median
+
+from retrace.model import Kind, Listing
+from retrace.plan.candidate import Candidate, dropped
+from retrace.plan.data import Data
+from retrace.plan.history import Column, History, Part
+from retrace.plan.sizes import covering, curve, powers_of_two, recommended
+from retrace.plan.step import Sizes
+
+_MOST = 16
+"""So many sizes are looked at."""
+_GROWS = 3
+"""From so many steps by one on, a size grows by one."""
+_REDUCES = (
+    *("reduce_", "dot_general", "cum", "arg", "sort", "scan", "while", "conv_general"),
+    *("top_k", "custom_vjp", "custom_jvp"),
+)
+
+
+class Axis:
+    """A column of sizes in one history."""
+
+    def __init__(self, index: int, number: int, history: History, column: Column) -> None:
+        self.at = (index, number)
+        self.history, self.column = history, column
+        parts = [part for part in column.parts if part.axis >= 0]
+        self.part = max(parts, key=lambda part: (self._distinct(part), -part.axis))
+        self.sizes: dict[int, int] = {}
+        """By the value of the column."""
+        for row, value in enumerate(column.values):
+            self.sizes.setdefault(value, self._size(row, self.part))
+
+    def _size(self, row: int, part: Part) -> int:
+        size = self.history.value(row, part)
+        return size if isinstance(size, int) else 0
+
+    def _distinct(self, part: Part) -> int:
+        return len({self._size(row, part) for row in range(len(self.history.rows))})
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """`batch['x'] axis 0`."""
+        parts = sorted(self.column.parts, key=lambda part: part is not self.part)
+        return tuple(f"{part.path} axis {part.axis}" for part in parts if part.axis >= 0)
+
+    @property
+    def in_order(self) -> list[int]:
+        """The sizes as they came, each once."""
+        return list(dict.fromkeys(self.sizes[value] for value in self.column.values))
+
+    def cost(self) -> Callable[[int], float]:
+        """Elements of the arrays that have this axis, by its size."""
+        row = len(self.history.rows) - 1
+        leaves = {leaf.path: leaf for leaf in self.history.rows[row].miss.key.leaves}
+        axes: dict[str, set[int]] = {}
+        for part in self.column.parts:
+            axes.setdefault(part.path, set()).add(part.axis)
+        terms = [
+            (prod(s for i, s in enumerate(leaves[path].shape) if i not in own), len(own))
+            for path, own in axes.items()
+            if path in leaves
+        ]
+        terms = [term for term in terms if term[0]] or [(1, 1)]
+        return lambda size: float(sum(rest * size**power for rest, power in terms))
+
+
+def size_candidates(
+    histories: list[History], listings: Mapping[str, Listing], data: Data
+) -> Iterator[Candidate]:
+    """A candidate for each variable, and one for arrays whose number of axes varies."""
+    grouped: dict[Hashable, list[Axis]] = {}
+    followers: dict[int, list[tuple[int, int, Column]]] = {}
+    for index, history in enumerate(histories):
+        if history.function.kind is Kind.OP:
+            continue
+        own: dict[Hashable, int] = {}
+        columns = [(n, c) for n, c in enumerate(history.columns) if c.family == "shape"]
+        for number, column in columns:
+            if any(part.axis < 0 for part in column.parts):
+                mapped = dropped(column)
+                at = {(index, number): mapped}
+                yield Candidate("rank", dict(at), at, "ask")
+                continue
+            if (leader := _leader(column, columns)) is not None:
+                followers.setdefault(index, []).append((leader, number, column))
+                continue
+            axis = Axis(index, number, history, column)
+            sizes = frozenset(axis.sizes.values())
+            nth = own[sizes] = own.get(sizes, -1) + 1
+            grouped.setdefault((sizes, nth), []).append(axis)
+    for axes in grouped.values():
+        candidate = _gathered(axes, listings, data)
+        for index, number in list(candidate.at):
+            for leader, follower, column in followers.get(index, ()):
+                if leader == number:
+                    candidate.at[index, follower] = dropped(column)
+                    candidate.certain[index, follower] = dropped(column)
+        yield candidate
+
+
+def _leader(column: Column, columns: list[tuple[int, Column]]) -> int | None:
+    """The column of more sizes that decides this one, if there is one."""
+    own = len(set(column.values))
+    for number, other in columns:
+        theirs = len(set(other.values))
+        if other is column or theirs <= own or any(part.axis < 0 for part in other.parts):
+            continue
+        if len(set(zip(other.values, column.values, strict=True))) == theirs:
+            return number
+    return None
+
+
+def _gathered(axes: list[Axis], listings: Mapping[str, Listing], data: Data) -> Candidate:
+    first = max(axes, key=lambda axis: sum(v.miss.seconds for v in axis.history.rows))
+    seen = sorted(set(first.sizes.values()))
+    weights, beyond = data.of(first.names, seen)
+    cost = first.cost()
+    choices = curve(weights, cost, _MOST)
+    grows = _grows(first.in_order)
+    best = choices[0] if grows else recommended(choices, len(weights))
+    programs = [v.miss.seconds for v in first.history.rows if v.miss.raised is None]
+    candidate = Candidate("shape")
+    candidate.sizes = Sizes(
+        tuple(dict.fromkeys(name for axis in (first, *axes) for name in axis.names)),
+        tuple(seen),
+        best,
+        tuple(choices),
+        powers_of_two(weights, cost),
+        median(programs) if programs else 0.0,
+        grows,
+        _reduces(first.history, listings),
+        data.number(first.names),
+        beyond,
+    )
+    for axis in axes:
+        number = max(axis.column.values) + 1
+        mapped = [covering(axis.sizes[value], best.sizes) for value in range(number)]
+        known = {size: value for value, size in reversed(list(enumerate(mapped)))}
+        candidate.at[axis.at] = tuple(known[size] for size in mapped)
+        candidate.certain[axis.at] = candidate.at[axis.at]
+    return candidate
+
+
+def _grows(sizes: list[int]) -> bool:
+    steps = [b - a for a, b in pairwise(sizes)]
+    return len(steps) >= _GROWS and steps.count(1) * 4 >= len(steps) * 3
+
+
+def _reduces(history: History, listings: Mapping[str, Listing]) -> bool | None:
+    """Whether a program of it reduces over anything, its sub-programs included."""
+    for verdict in history.rows:
+        program = verdict.miss.program
+        if program is None or (top := listings.get(program.listing or "")) is None:
+            continue
+        waiting, seen = [top], {top.id}
+        while waiting:
+            listing = waiting.pop()
+            if any(text.startswith(_REDUCES) for text in listing.equations):
+                return True
+            for name in listing.inner.values():
+                if name not in seen and (inner := listings.get(name)) is not None:
+                    waiting.append(inner)
+                seen.add(name)
+        return False
+    return None

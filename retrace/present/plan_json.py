@@ -1,0 +1,113 @@
+"""The plan for other programs: one JSON object, `retrace-plan/1`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from retrace.plan.amount import Amount, Span
+from retrace.plan.sizes import Choice
+from retrace.plan.step import Plan, Proposal, Sizes, Step
+from retrace.plan.warm import Warmth
+
+SCHEMA = "retrace-plan/1"
+"""Raised when a field changes its meaning; fields may be added under one number."""
+
+
+def told(plan: Plan, warmth: Warmth | None = None, top: int | None = None) -> dict[str, Any]:
+    """The plan; with `top`, its first steps alone, and how many were left out."""
+    steps = plan.steps if top is None else plan.steps[:top]
+    fields: dict[str, Any] = {
+        "schema": SCHEMA,
+        "processes": {"missed": plan.processes, "each": plan.each},
+        "now": _amount(plan.now),
+        "steps": [_step(step) for step in steps],
+        "floor": _amount(plan.floor),
+    }
+    if len(steps) < len(plan.steps):
+        fields["left_off"] = len(plan.steps) - len(steps)
+    if warmth is not None:
+        fields["warm"] = {
+            "calls": [
+                {
+                    "function": call.function,
+                    "file": call.file,
+                    "line": call.line,
+                    "arguments": call.arguments,
+                    "misses": list(call.misses),
+                }
+                for call in warmth.calls
+            ],
+            "escaped": [
+                {
+                    "miss": one.miss,
+                    "function": one.function,
+                    "shapes": one.shapes,
+                    "nearest": one.nearest,
+                }
+                for one in warmth.escaped
+            ],
+        }
+    return fields
+
+
+def _step(step: Step) -> dict[str, Any]:
+    return {
+        "misses": list(step.misses),
+        "functions": list(step.functions),
+        "causes": [cause.value for cause in step.causes],
+        "fix": _fix(step.proposal),
+        "gone": _amount(step.gone),
+        "alone": _amount(step.alone),
+        "left": _amount(step.left),
+        "sure": step.sure,
+        "worth": step.worth,
+    }
+
+
+def _fix(proposal: Proposal) -> dict[str, Any]:
+    sizes = proposal.sizes
+    fields: dict[str, Any] = {
+        "code": proposal.code,
+        "title": proposal.title,
+        "text": proposal.text,
+        "file": proposal.file,
+        "line": proposal.line,
+        "k": None if sizes is None else len(sizes.chosen.sizes),
+        "sizes": None if sizes is None else list(sizes.chosen.sizes),
+    }
+    if sizes is not None:
+        fields["choices"] = _choices(sizes)
+    return fields
+
+
+def _choices(sizes: Sizes) -> dict[str, Any]:
+    return {
+        "axes": list(sizes.names),
+        "seen": list(sizes.seen),
+        "weighted_by": sizes.data,
+        "beyond": sizes.beyond,
+        "curve": [_choice(sizes, choice) for choice in sizes.curve],
+        "powers_of_two": _choice(sizes, sizes.powers),
+    }
+
+
+def _choice(sizes: Sizes, choice: Choice) -> dict[str, Any]:
+    return {
+        "k": len(choice.sizes),
+        "sizes": list(choice.sizes),
+        "padding": round(choice.padding, 6),
+        "seconds": sizes.program * len(choice.sizes),
+    }
+
+
+def _amount(amount: Amount) -> dict[str, Any]:
+    return {
+        "calls": _number(amount.calls, whole=True),
+        "eager": _number(amount.eager, whole=True),
+        "seconds": _number(amount.seconds, whole=False),
+    }
+
+
+def _number(span: Span, *, whole: bool) -> Any:
+    low, high = (int(n) if whole else round(n, 6) for n in span)
+    return low if low == high else [low, high]

@@ -1,0 +1,48 @@
+"""The plan as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from retrace.plan.step import Plan, Step
+from retrace.plan.warm import Warmth
+from retrace.present.markdown import code, escaped
+from retrace.present.plan_sizes import sizes_told
+from retrace.present.plan_text import SHORT, headline, needed, step_cells, warm_told
+from retrace.present.view import View
+from retrace.present.words import count
+
+
+def whole(view: View, plan: Plan, warmth: Warmth | None = None, top: int = 10) -> str:
+    """The plan as Markdown."""
+    out = ["# retrace plan", "", f"{escaped(headline(view, plan))}.", ""]
+    out += table(view, plan, top)
+    for number, step in enumerate(plan.steps[:top], 1):
+        out += ["", f"{number}. {escaped(step.proposal.text)}"]
+        if step.proposal.sizes is not None:
+            out += ["", "```text", *sizes_told(number, step, 80), "```"]
+    if warmth is not None:
+        out += ["", "```text", *warm_told(warmth, 80), "```"]
+    return "\n".join(out) + "\n"
+
+
+def table(view: View, plan: Plan, top: int = SHORT) -> Sequence[str]:
+    """The steps as a table of Markdown; nothing without a step."""
+    if not plan.steps:
+        return []
+    out = [
+        "| | what to change | place | calls | seconds | left |",
+        "|---:|---|---|---:|---:|---|",
+    ]
+    for number, step in enumerate(plan.steps[:top], 1):
+        out.append(f"| {number} | {' | '.join(_row(view, step))} |")
+    if len(plan.steps) > top:
+        out.append(f"| | and {count(len(plan.steps) - top, 'more step')} | | | | |")
+    return [*out, "", f"**{needed(plan)}**"]
+
+
+def _row(view: View, step: Step) -> tuple[str, str, str, str, str]:
+    """A step as cells of Markdown: what, where, calls, seconds, left."""
+    title, at, *rest = step_cells(view, step)
+    gone, spent, left = rest
+    return escaped(title), code(at) if at else "", gone, spent, left

@@ -1,0 +1,103 @@
+"""How many sizes to choose: what each choice saves and what it pads, with code to paste."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from retrace.plan.sizes import Choice
+from retrace.plan.step import Sizes, Step
+from retrace.present.layout import wrapped
+from retrace.present.words import clean, count, listed, seconds
+
+_LITTLE = 1.0
+"""Seconds of all programs together below which padding may well cost more than it saves."""
+_ROWS = (1, 2, 3, 4, 6, 8, 12, 16)
+_MOST = 8
+"""So many sizes are written out."""
+
+
+def sizes_told(number: int, step: Step, width: int) -> Iterator[str]:
+    """What is to be known of one step about sizes."""
+    sizes = step.proposal.sizes
+    if sizes is None:
+        return
+    names = [clean(name, 48) for name in sizes.names]
+    said = f"{number}  {listed(names, 3)}: {count(len(sizes.seen), 'size')}"
+    said += f", {sizes.seen[0]:,} to {sizes.seen[-1]:,}"
+    if len(names) > 1:
+        said += ", one length behind them all"
+    yield from wrapped(said, width, 4)
+    if sizes.grows:
+        name, axis = _target(sizes)
+        yield from wrapped(
+            f"    it grows by one: make {name} {sizes.seen[-1]:,} long on axis {axis} before the "
+            "loop, write into it with `.at[i].set(...)`, and mask what is not written yet",
+            width,
+            4,
+        )
+        return
+    spent = sizes.program * len(sizes.seen)
+    if spent < _LITTLE:
+        yield from wrapped(
+            f"    {count(len(sizes.seen), 'program')}, {seconds(spent)}: leave it, unless it "
+            "grows or compiles slower elsewhere",
+            width,
+            4,
+        )
+    yield "      k   compiles for   padding   sizes"
+    shown = [c for c in sizes.curve if len(c.sizes) in _ROWS or c == sizes.chosen]
+    for choice in shown:
+        mark = "->" if choice == sizes.chosen else "  "
+        yield f"  {mark} {len(choice.sizes):>2}   {_row(sizes, choice)}"
+    yield f"     2^n {_row(sizes, sizes.powers)}   ({len(sizes.powers.sizes)} powers of two)"
+    yield from wrapped(f"    {_weighted(sizes)}", width, 4)
+    yield from _code(sizes, width)
+
+
+def _row(sizes: Sizes, choice: Choice) -> str:
+    spent = seconds(sizes.program * len(choice.sizes))
+    shown = ", ".join(map(str, choice.sizes[:_MOST]))
+    more = f" and {len(choice.sizes) - _MOST} more" if len(choice.sizes) > _MOST else ""
+    return f"{spent:>12}   {choice.padding:>6.0%}    {shown}{more}"
+
+
+def _weighted(sizes: Sizes) -> str:
+    if sizes.data is None:
+        return (
+            "padding: share of elements, each size counted once, since how often each is called "
+            "is not recorded; `--sizes FILE` weighs it by your data"
+        )
+    said = f"padding: share of elements, weighted by {sizes.data:,} sizes of your data"
+    if sizes.beyond:
+        said += f", {count(sizes.beyond, 'size')} of which this run never called"
+    return said
+
+
+def _target(sizes: Sizes) -> tuple[str, str]:
+    name, _, axis = sizes.names[0].rpartition(" axis ")
+    return f"`{clean(name, 48)}`", axis
+
+
+def _code(sizes: Sizes, width: int) -> Iterator[str]:
+    name, axis = _target(sizes)
+    chosen = sizes.chosen.sizes
+    yield from wrapped(f"    in the loader, with `x` for {name}:", width, 4)
+    if len(chosen) == 1:
+        yield f"        SIZE = {chosen[0]}  # larger ones: split them, or raise it"
+        yield f"        add = SIZE - x.shape[{axis}]"
+    else:
+        yield "        # larger ones: split them, or add a size"
+        yield from wrapped(f"        SIZES = {chosen}", width, 17)
+        yield f"        add = min(s for s in SIZES if s >= x.shape[{axis}]) - x.shape[{axis}]"
+    yield f"        x = np.pad(x, [(0, add if a == {axis} else 0) for a in range(x.ndim)])"
+    if sizes.reduced is not False:
+        yield from wrapped(
+            "    the program reduces (sum, mean, matmul, softmax, ...): where that sees this "
+            "axis, pass a mask as well, as in `jnp.sum(jnp.where(mask, x, 0)) / mask.sum()`, "
+            "or results change"
+            if sizes.reduced
+            else "    no text of the program was recorded: where it reduces over this axis, "
+            "pass a mask as well, or results change",
+            width,
+            4,
+        )

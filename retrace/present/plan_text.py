@@ -1,0 +1,219 @@
+"""The plan in words: a table for a terminal, and the same as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from retrace.plan.amount import Amount, Span
+from retrace.plan.step import Plan, Step
+from retrace.plan.warm import Warmth
+from retrace.present.layout import Paint, plain, wrapped
+from retrace.present.message import origin
+from retrace.present.plan_sizes import sizes_told
+from retrace.present.view import View
+from retrace.present.words import cells, clean, count, padded, place, seconds
+
+_RIGHT = (10, 10)
+"""Columns of what is gone: calls, seconds."""
+_LEFT = 21
+SHORT = 3
+"""So many steps stand in a report and in the summary of a run."""
+
+
+def whole(
+    view: View,
+    plan: Plan,
+    warmth: Warmth | None = None,
+    top: int = 10,
+    width: int = 80,
+    paint: Paint = plain,
+) -> str:
+    """All that `retrace plan` says."""
+    out = [*_opening(view, plan, width, paint)]
+    if plan.steps:
+        out += _table(view, plan, top, width, paint)
+        out += _advice(plan, top, width)
+        for number, step in enumerate(plan.steps[:top], 1):
+            if step.proposal.sizes is not None:
+                out += ["", *sizes_told(number, step, width)]
+    if warmth is not None:
+        out += ["", *warm_told(warmth, width)]
+    return "\n".join(out) + "\n"
+
+
+def block(view: View, plan: Plan, width: int = 80, paint: Paint = plain) -> Iterator[str]:
+    """The first steps and what is needed, for the top of a report; nothing without a step."""
+    if any(step.worth for step in plan.steps):
+        yield from _table(view, plan, SHORT, width, paint)
+
+
+def _opening(view: View, plan: Plan, width: int, paint: Paint) -> Iterator[str]:
+    first, *rest = wrapped(f"retrace: {headline(view, plan)}", width, 9)
+    yield paint(first, "bold")
+    yield from rest
+
+
+def headline(view: View, plan: Plan) -> str:
+    """What there is now, in one sentence."""
+    now = plan.now
+    if now.is_nothing:
+        said = f"no misses in {origin(view)}: nothing to change"
+        return said if not view.losses() else f"no misses recorded in {origin(view)}"
+    parts: list[str] = []
+    if now.calls.high or not now.eager.high:
+        noun = "call" if now.calls.high == 1 else "calls"
+        parts.append(f"{_span(now.calls)} {noun} missed")
+    if now.eager.high:
+        noun = "eager operation" if now.eager.high == 1 else "eager operations"
+        parts.append(f"{_span(now.eager)} {noun}{'' if parts else ' compiled'}")
+    said = f"{' and '.join(parts)}, {_seconds(now.seconds)} in all"
+    if plan.each:
+        said += f", in each of {plan.processes} processes (seconds of the slowest)"
+    elif plan.processes > 1:
+        said += f" in {plan.processes} processes, added up"
+    if not plan.steps:
+        said += "; nothing to change"
+    return said
+
+
+def _table(view: View, plan: Plan, top: int, width: int, paint: Paint) -> Iterator[str]:
+    room = width - 4 - sum(_RIGHT) - _LEFT
+    head = f"{'What to change':<{room + 4}}{'calls':>{_RIGHT[0]}}{'seconds':>{_RIGHT[1]}}   left"
+    yield paint(head, "dim")
+    for number, step in enumerate(plan.steps[:top], 1):
+        yield from _row(view, number, step, room, paint)
+    if (rest := plan.steps[top:]) and (worth := sum(step.worth for step in rest)) >= 0:
+        said = f"and {count(len(rest), 'more step')}"
+        said += f", {worth} worth doing" if worth else ", not worth doing"
+        yield f"    {said}: `retrace plan --top {len(plan.steps)}`"
+    if any(step.sure == "ask" for step in plan.steps[:top]):
+        yield paint("  ? only where the program may mean the same in each case", "dim")
+    for text in wrapped(needed(plan), width, 2):
+        yield paint(text, "bold")
+
+
+def _row(view: View, number: int, step: Step, room: int, paint: Paint) -> Iterator[str]:
+    proposal = step.proposal
+    mark = "?" if step.sure == "ask" else ""
+    title = clean(proposal.title, 3 * room) + mark
+    at = "" if proposal.file is None else place(proposal.file, proposal.line, view.bases)
+    calls = _gone(step)
+    spent = f"-{_number(_told(step.gone.seconds))}"
+    left = f"   {_left(step.left, at_most=True)}" if step.worth else "   not worth it"
+    right = f"{calls:>{_RIGHT[0]}}{spent:>{_RIGHT[1]}}{left}"
+    style = "fix" if step.worth else "dim"
+    if cells(title) + cells(at) + 1 <= room:
+        gap = room - cells(title) - cells(at)
+        yield f"{number:>2}  {paint(title, style)}{' ' * gap}{at}{right}"
+        return
+    first, *rest = wrapped(title, room, 0)
+    yield f"{number:>2}  {paint(padded(first, room), style)}{right}"
+    lines = [*rest, ""] if rest and cells(rest[-1]) + cells(at) + 1 > room else rest or [""]
+    for text in lines[:-1]:
+        yield f"    {paint(text, style)}"
+    last = lines[-1]
+    if at:
+        yield f"    {paint(last, style)}{' ' * max(room - cells(last) - cells(at), 1)}{at}"
+    elif last:
+        yield f"    {paint(last, style)}"
+
+
+_TIERS = (("clear", "clearly avoidable"), ("likely", "likely"), ("ask", "perhaps (?)"))
+
+
+def needed(plan: Plan) -> str:
+    """What is left when all that is worth doing was done."""
+    worth = [step for step in plan.steps if step.worth]
+    left = worth[-1].left if worth else plan.now
+    tiers = [
+        f"{name} {_left(total)}"
+        for sure, name in (
+            ("clear", "clearly avoidable"),
+            ("likely", "likely"),
+            ("ask", "perhaps (?)"),
+        )
+        if not (total := _sum(step.gone for step in worth if step.sure == sure)).is_nothing
+    ]
+    said = f"needed: {_left(left)}"
+    return f"{said} ({'; '.join(tiers)})" if len(tiers) > 1 else said
+
+
+def _sum(amounts: Iterator[Amount]) -> Amount:
+    total = Amount()
+    for amount in amounts:
+        total = total.plus(amount)
+    return total
+
+
+def _gone(step: Step) -> str:
+    if step.gone.calls.high:
+        return f"-{_span(step.gone.calls)}"
+    if step.gone.eager.high:
+        return f"-{_span(step.gone.eager)} ops"
+    return "nested"
+
+
+def _left(amount: Amount, *, at_most: bool = False) -> str:
+    parts: list[str] = []
+    if amount.calls.high or not amount.eager.high:
+        parts.append(f"{_span(amount.calls)} {'call' if amount.calls.high == 1 else 'calls'}")
+    elif amount.eager.high:
+        parts.append(f"{_span(amount.eager)} eager")
+    spent = Span(amount.seconds.high, amount.seconds.high) if at_most else amount.seconds
+    return f"{', '.join(parts)}, {_seconds(spent)}"
+
+
+def _span(span: Span) -> str:
+    low, high = int(span.low), int(span.high)
+    return f"{low:,}" if low == high else f"{low:,}..{high:,}"
+
+
+def _told(span: Span) -> Span:
+    """What is saved for certain, where it may be nothing; else the range."""
+    return Span(span.low, span.low) if span.low == 0 else span
+
+
+def _number(span: Span) -> str:
+    wide = span.high >= 0.95 or (span.high >= 0.1 and not span.is_exact)
+    places = 0 if span.high >= 100 else 1 if wide else 2
+    low, high = (f"{value:,.{places}f}" for value in span)
+    return low if low == high else f"{low}..{high}"
+
+
+def _seconds(span: Span) -> str:
+    return seconds(span.high) if span.is_exact else f"{_number(span)} s"
+
+
+def _advice(plan: Plan, top: int, width: int) -> Iterator[str]:
+    yield ""
+    for number, step in enumerate(plan.steps[:top], 1):
+        yield from wrapped(f"{number:>2}  {clean(step.proposal.text, None)}", width, 4)
+
+
+def warm_told(warmth: Warmth, width: int) -> Iterator[str]:
+    said = count(len(warmth.calls), "program")
+    yield f"Warm-up: these calls compile what this run needed ({said})"
+    for call in warmth.calls:
+        name = clean(call.function, 48)
+        if call.whole and name.isidentifier():
+            yield f"    {name}.lower({clean(call.arguments, None)}).compile()"
+        else:
+            arguments = clean(call.arguments, 4 * width)
+            yield f"    # {name}({arguments}): write what stands in <...> or ... yourself"
+    if warmth.escaped:
+        yield ""
+        yield "Escaped the warm-up"
+        for one in warmth.escaped[:20]:
+            said = f"    {clean(one.function, 48)}: {clean(one.shapes)} escaped; "
+            yield f"{said}nearest before {clean(one.nearest)}"
+        if len(warmth.escaped) > 20:
+            yield f"    and {len(warmth.escaped) - 20:,} more"
+
+
+def step_cells(view: View, step: Step) -> tuple[str, str, str, str, str]:
+    """A step as cells of a table: what, where, calls, seconds, left."""
+    proposal = step.proposal
+    at = "" if proposal.file is None else place(proposal.file, proposal.line, view.bases)
+    title = clean(proposal.title, None) + (" ?" if step.sure == "ask" else "")
+    left = _left(step.left) if step.worth else "not worth it"
+    return title, at, _gone(step), f"-{_number(_told(step.gone.seconds))}", left

@@ -1,0 +1,246 @@
+"""What the plan is made of: sizes, replays, data files, and how it is told."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections import Counter
+from dataclasses import replace
+from itertools import combinations
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from retrace.command.plan import plan as command
+from retrace.errors import UsageError
+from retrace.model import Recording
+from retrace.plan import data
+from retrace.plan.amount import Span
+from retrace.plan.order import plan
+from retrace.plan.sizes import covering, curve, powers_of_two, recommended
+from retrace.plan.step import Plan
+from retrace.plan.warm import warmth
+from retrace.present import plan_json, plan_markdown, plan_text, terminal
+from retrace.reason.verdict import judge
+from tests.reading.story import Story, write
+from tests.reading.test_present import hostile, training
+
+
+def best(weights: dict[int, int], power: int, k: int) -> float:
+    """The least that any choice of `k` sizes costs, by trying them all."""
+    sizes = sorted(weights)
+    return min(
+        sum(weight * covering(size, chosen) ** power for size, weight in weights.items())
+        for chosen in combinations(sizes, k)
+        if chosen[-1] == sizes[-1]
+    )
+
+
+@given(
+    st.dictionaries(st.integers(1, 60), st.integers(1, 9), min_size=1, max_size=9),
+    st.integers(1, 3),
+)
+def test_the_sizes_are_the_best_there_are(weights: dict[int, int], power: int) -> None:
+    found = curve(dict(weights.items()), lambda size: float(size**power), 16)
+    assert [len(choice.sizes) for choice in found] == list(range(1, len(weights) + 1))
+    for k, choice in enumerate(found, 1):
+        assert choice.cost == best(weights, power, k)
+        assert set(choice.sizes) <= weights.keys()
+        paid = sum(w * covering(s, choice.sizes) ** power for s, w in weights.items())
+        assert choice.cost == paid
+    assert found[-1].padding == 0
+    assert recommended(found, len(weights)) in found
+    assert powers_of_two(weights, lambda size: float(size)).cost >= found[-1].cost * (power == 1)
+
+
+def story_plan(story: Story) -> Plan:
+    view = story.view()
+    return plan(view.recording, view.verdicts)
+
+
+def test_the_plan_adds_up() -> None:
+    found = story_plan(training())
+    left = found.now
+    for step in found.steps:
+        assert step.misses
+        left = left.minus(step.gone) if step.worth else left
+        assert step.left == left
+    every = [name for step in found.steps for name in step.misses]
+    assert len(every) == len(set(every))
+    view = training().view()
+    seconds = sum(view.own.values())
+    assert abs(found.now.seconds.high - seconds) < 1e-6
+
+
+def test_the_json_is_that_of_the_interface() -> None:
+    told = plan_json.told(story_plan(training()), warmth(training().view().verdicts))
+    assert told["schema"] == "retrace-plan/1"
+    assert json.loads(json.dumps(told)) == told
+    amounts = {"calls", "eager", "seconds"}
+    assert set(told["now"]) == set(told["floor"]) == amounts
+    step = {"misses", "functions", "causes", "fix", "gone", "alone", "left", "sure", "worth"}
+    for each in told["steps"]:
+        assert step <= set(each)
+        assert {"code", "text", "file", "line", "k", "sizes"} <= set(each["fix"])
+        assert all(set(each[name]) == amounts for name in ("gone", "alone", "left"))
+        assert each["sure"] in ("clear", "likely", "ask")
+    assert len(plan_json.told(story_plan(training()), top=1)["steps"]) == 1
+
+
+@pytest.mark.parametrize("story", [training, hostile])
+def test_the_text_fits_and_is_safe(story: type[Story]) -> None:
+    view = story().view()
+    found = plan(view.recording, view.verdicts)
+    texts = [
+        plan_text.whole(view, found, None, 10, 80),
+        plan_markdown.whole(view, found, warmth(view.verdicts)),
+        terminal.report(view, plan=found),
+        terminal.summary(view, "out", plan=found),
+    ]
+    assert "\x1b" not in "".join(texts)
+    assert all(len(line) <= 80 for line in texts[0].splitlines())
+
+
+def npy(path: Path, numbers: list[int], code: str = "<i8") -> Path:
+    """An .npy file as NumPy writes it."""
+    header = f"{{'descr': '{code}', 'fortran_order': False, 'shape': ({len(numbers)},), }}"
+    padded = header.ljust(117) + "\n"
+    kind = {"<i8": "q", "<u2": "H", "<f4": "f"}[code]
+    content = struct.pack(f"<{len(numbers)}{kind}", *numbers)
+    path.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", 118) + padded.encode() + content)
+    return path
+
+
+def test_sizes_of_the_data(tmp_path: Path) -> None:
+    lines, table = tmp_path / "lines.txt", tmp_path / "table.csv"
+    lines.write_text("3\n5\n\n5\n")
+    table.write_text("name,n\na,7\nb,7\n")
+    found = [
+        data.read([str(lines)]),
+        data.read([f"{table}:n"]),
+        data.read([f"{table}:2"]),
+        data.read([f"x={npy(tmp_path / 'a.npy', [1, 4, 4])}"]),
+        data.read([f"x={npy(tmp_path / 'b.npy', [2, 2], '<u2')}"]),
+        data.read([f"x={npy(tmp_path / 'c.npy', [8, 16], '<f4')}"]),
+    ]
+    weights = [each.of(["x axis 0"], [5])[0] for each in found]
+    assert weights[:3] == [{3: 1, 5: 2}, {7: 2, 5: 1}, {7: 2, 5: 1}]
+    assert weights[3:] == [{1: 1, 4: 2, 5: 1}, {2: 2, 5: 1}, {8: 1, 16: 1, 5: 1}]
+    assert found[3].of(["other axis 0"], [5]) == ({5: 1.0}, 0)
+    assert found[0].of(["x axis 0"], [5])[1] == 1
+    unasked = data.read([f"y={lines}"])
+    assert unasked.unused() == ["y"]
+
+
+BAD = {
+    "words.txt": b"three\nfour\n",
+    "negative.txt": b"3\n-1\n",
+    "part.txt": b"3\n1.5\n",
+    "huge.txt": b"3\n1e999\n",
+    "empty.txt": b"",
+    "table.csv": b"a,b\n1,2\n",
+    "bytes.bin": b"\xff\xfe\x00\x01",
+    "short.npy": b"\x93NUMPY",
+    "object.npy": b"\x93NUMPY\x01\x00\x2d\x00{'descr': '|O', 'fortran_order': 0, 'shape': (1,)}",
+    "code.npy": b"\x93NUMPY\x01\x00\x10\x00__import__('os')",
+    "long.npy": b"\x93NUMPY\x01\x00\x2e\x00{'descr': '<i8', 'fortran_order': 0, 'shape': (9,)}",
+}
+
+
+@pytest.mark.parametrize("name", [*BAD, "absent.txt"])
+def test_files_that_hold_no_sizes_are_refused_in_one_line(tmp_path: Path, name: str) -> None:
+    if name in BAD:
+        (tmp_path / name).write_bytes(BAD[name])
+    with pytest.raises(UsageError) as raised:
+        data.read([str(tmp_path / name)])
+    assert "\n" not in str(raised.value)
+    assert name in str(raised.value)
+
+
+def test_a_recording_without_misses_says_so() -> None:
+    view = Story().view()
+    found = plan(view.recording, view.verdicts)
+    assert found.steps == ()
+    assert "nothing to change" in plan_text.whole(view, found)
+    assert list(plan_text.block(view, found)) == []
+
+
+def test_processes_of_one_job_are_not_added_up() -> None:
+    view = training().view()
+    one = plan(view.recording, view.verdicts)
+    (run,) = view.recording.runs
+    copies = [
+        replace(
+            miss,
+            run="copy",
+            id=f"copy-{miss.id}",
+            parent=miss.parent and f"copy-{miss.parent}",
+            stages={stage: 2 * spent for stage, spent in miss.stages.items()},
+        )
+        for miss in view.recording.misses
+    ]
+    for index, each in ((1, True), (run.process_index, False)):
+        runs = [replace(run, process_index=0), replace(run, id="copy", process_index=index or 0)]
+        recording = Recording(runs, [*view.recording.misses, *copies])
+        both = plan(recording, judge(recording))
+        assert (both.processes, both.each) == (2, each)
+        times = 1 if each else 2
+        assert both.now.calls.high == times * one.now.calls.high
+        # Of processes that did the same, the slowest is what one waits for.
+        slower = 2 if each else 3
+        assert both.now.seconds.high == pytest.approx(slower * one.now.seconds.high)
+        assert [step.gone.calls for step in both.steps if step.gone.calls.high] == [
+            Span(times * low, times * high)
+            for low, high in (step.gone.calls for step in one.steps if step.gone.calls.high)
+        ]
+
+
+@pytest.fixture
+def recorded(tmp_path: Path) -> Path:
+    return write(training(), tmp_path / "out")
+
+
+@pytest.mark.parametrize("form", ["text", "json", "markdown"])
+def test_the_command_writes_every_format(
+    recorded: Path, form: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command([recorded], warm=True, top=2, format=form) == 0
+    said = capsys.readouterr().out
+    assert "train.py" in said
+    if form == "json":
+        told = json.loads(said)
+        assert len(told["steps"]) == 2
+        assert told["left_off"] == len(story_plan(training()).steps) - 2
+        assert told["warm"]["calls"]
+
+
+def test_the_command_refuses_what_it_cannot_use(recorded: Path, tmp_path: Path) -> None:
+    sizes = tmp_path / "sizes.txt"
+    sizes.write_text("17\n32\n32\n")
+    assert command([recorded], sizes=[f"batch['image']={sizes}"], format="json") == 0
+    for wrong in (
+        lambda: command([recorded], sizes=[str(tmp_path / "absent")]),
+        lambda: command([recorded], sizes=[f"nobody={sizes}"]),
+        lambda: command([recorded], top=0),
+        lambda: command([recorded], format="yaml"),
+    ):
+        with pytest.raises(UsageError):
+            wrong()
+
+
+def test_sizes_of_the_data_weigh_the_padding() -> None:
+    view = training().view()
+    weighed = data.Data({None: Counter({17: 99, 32: 1})})
+    padding = [
+        step.proposal.sizes.chosen.padding
+        for found in (None, weighed)
+        for step in plan(view.recording, view.verdicts, found).steps
+        if step.proposal.sizes is not None
+    ]
+    # All are padded to 32; there is more to pad where most are short.
+    assert padding == [
+        pytest.approx(1 - (17 + 32) / 64),
+        pytest.approx(1 - (17 * 99 + 32) / 3200),
+    ]

@@ -1,0 +1,371 @@
+"""The plan held to the truth: programs before and after the changes that it asks for.
+
+Each program takes the names of the changes that were made to it, which are the causes that
+they do away with. What the plan says is gone by each change alone, and left after all of them,
+is counted in the changed program.
+"""
+
+# JAX's own annotations are partial.
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownLambdaType=false, reportUnknownVariableType=false
+# pyright: reportUnknownParameterType=false, reportMissingParameterType=false
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from retrace.capture.session import begin_file, session
+from retrace.causes import Cause
+from retrace.plan.order import plan
+from retrace.plan.step import Plan
+from retrace.plan.warm import warmth
+from retrace.reason.verdict import judge
+from retrace.store.reader import read
+from tests.recording.conftest import JudgeAll
+
+Fixed: TypeAlias = frozenset[str]
+Program: TypeAlias = Callable[[Fixed], object]
+Planned: TypeAlias = Callable[[Program, Fixed], tuple[Plan, int]]
+
+
+def ones(*shape: int) -> Any:
+    return np.ones(shape, np.float32)
+
+
+@pytest.fixture
+def planned(tmp_path: Path) -> Planned:
+    """Run a program under recording: its plan, and how many of its outermost calls missed."""
+    number = 0
+
+    def run(program: Program, fixed: Fixed) -> tuple[Plan, int]:
+        nonlocal number
+        number += 1
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        writer = begin_file(folder)
+        try:
+            program(fixed)
+        finally:
+            session().detach(writer)
+        recording = read([folder])
+        assert recording.runs[0].losses == {}
+        verdicts = judge(recording)
+        outermost = [v for v in verdicts if v.miss.parent is None]
+        calls = sum(verdict.cause is not Cause.EAGER_OP for verdict in outermost)
+        return plan(recording, verdicts), calls
+
+    return run
+
+
+def static_and_shape(fixed: Fixed) -> None:
+    static = () if "static-argument-changed" in fixed else ("n",)
+    f = jax.jit(lambda x, n: (x * n).sum(), static_argnames=static)
+    for n in (1.5, 2.5, 3.5):
+        for size in (40, 80, 120, 160):
+            f(ones(160 if "shape-changed" in fixed else size), n=n)
+
+
+def steered(fixed: Fixed) -> None:
+    @functools.partial(jax.jit, static_argnames="epoch")
+    def step(x: Any, epoch: int) -> Any:
+        return x * 2 if epoch < 3 else jnp.sin(x)
+
+    for epoch in range(6):
+        step(ones(3), epoch=epoch // 3 * 3 if fixed else epoch)
+
+
+def flag(fixed: Fixed) -> None:
+    @functools.partial(jax.jit, static_argnames="train")
+    def model(x: Any, train: bool) -> Any:
+        return jnp.where(x > 0.5, x, 0) if train else x
+
+    for _ in range(2):
+        model(ones(3), train=True)
+        model(ones(3), train=bool(fixed))
+
+
+def lambda_and_shape(fixed: Fixed) -> None:
+    # Neither change alone takes anything away.
+    kept = jax.jit(lambda v: v.sum() * 2)
+    for size in (4, 8, 16):
+        f = kept if fixed else jax.jit(lambda v: v.sum() * 2)
+        f(ones(16 if fixed else size))
+
+
+def layers(fixed: Fixed) -> None:
+    def make(n: int) -> Any:
+        @jax.jit
+        def net(x: Any) -> Any:
+            for _ in range(n):
+                x = jnp.tanh(x) @ x
+            return x
+
+        return net
+
+    made = functools.cache(make) if fixed else make
+    for n in (1, 2, 1, 2):
+        made(n)(ones(3, 3))
+
+
+def rates(fixed: Fixed) -> None:
+    shared = jax.jit(lambda w, rate: w - rate * jnp.sign(w))
+
+    def make(rate: float) -> Any:
+        @jax.jit
+        def update(w: Any) -> Any:
+            return w - rate * jnp.sign(w)
+
+        return (lambda w: shared(w, rate)) if fixed else update
+
+    for rate in (0.1, 0.2, 0.3, 0.4):
+        make(rate)(ones(3))
+
+
+def last_batch(fixed: Fixed) -> None:
+    train = jax.jit(lambda w, x: w - 0.1 * jax.grad(lambda w: jnp.mean((x @ w) ** 2))(w))
+    evaluate = jax.jit(lambda w, x: jnp.mean((x @ w) ** 2))
+    w = ones(5)
+    for start in range(0, 96 if fixed else 100, 32):
+        x = ones(100, 5)[start : start + 32]
+        w = train(w, x)
+        evaluate(w, x)
+
+
+def carry_and_dtype(fixed: Fixed) -> None:
+    step = jax.jit(lambda c, x: c + x.mean())
+    c: Any = np.float32(0) if "weak-type-changed" in fixed else 0.0
+    for index in range(4):
+        half = index > 1 and "dtype-changed" not in fixed
+        c = step(c, ones(3).astype(np.float16) if half else ones(3))
+
+
+def cleared_and_shape(fixed: Fixed) -> None:
+    f = jax.jit(lambda x: x + 1)
+    for _ in range(3):
+        f(ones(3) if "shape-changed" not in fixed else ones(30))
+        f(ones(30))
+        if "cache-cleared" not in fixed:
+            jax.clear_caches()
+
+
+def optional(fixed: Fixed) -> None:
+    @jax.jit
+    def loss(b: dict[str, Any]) -> Any:
+        total = b["x"].sum()
+        return total + b["m"].sum() if "m" in b else total
+
+    for size in (8, 8) if "shape-changed" in fixed else (4, 8):
+        whole = {"x": ones(size), "m": ones(size)}
+        loss(whole if "tree-structure-changed" in fixed else {"x": ones(size)})
+        loss(whole)
+
+
+def passed(fixed: Fixed) -> None:
+    f = jax.jit(lambda x, t=1.0: x * t)
+    for _ in range(2):
+        if fixed:
+            f(ones(3), 1.0)
+            continue
+        f(ones(3))
+        f(ones(3), 1.0)
+        f(ones(3), t=1.0)
+
+
+def precision(fixed: Fixed) -> None:
+    f, g = jax.jit(lambda x: x @ x), jax.jit(lambda x: (x @ x).sum())
+    for setting in (None, None if fixed else "highest"):
+        with jax.default_matmul_precision(setting):
+            f(ones(3, 3))
+            g(ones(3, 3))
+
+
+def rewrapped(fixed: Fixed) -> None:
+    def loss(w: Any) -> Any:
+        return (w**2).sum()
+
+    kept = jax.jit(jax.vmap(jax.grad(loss)))
+    for _ in range(3):
+        (kept if fixed else jax.jit(jax.vmap(jax.grad(loss))))(ones(4, 3))
+
+
+def backward(fixed: Fixed) -> None:
+    loss = jax.jit(lambda w, x: jnp.mean((x @ w) ** 2))
+    for size in (6, 6) if fixed else (4, 6):
+        jax.grad(loss)(ones(3), ones(size, 3))
+
+
+def scanned(fixed: Fixed) -> None:
+    def kept(c: Any, x: Any) -> Any:
+        return c * 0.9 + x, c
+
+    for _ in range(4):
+
+        def body(c: Any, x: Any) -> Any:
+            return c * 0.9 + x, c
+
+        jax.lax.scan(kept if fixed else body, jnp.zeros(()), jnp.ones(5))
+
+
+SHAPE, STATIC, TREE = "shape-changed", "static-argument-changed", "tree-structure-changed"
+PAIRS: list[tuple[Program, list[set[str]]]] = [
+    (static_and_shape, [{STATIC}, {SHAPE}]),
+    (steered, [{STATIC}]),
+    (flag, [{STATIC}]),
+    (lambda_and_shape, [{SHAPE}]),
+    (layers, [{"function-redefined"}]),
+    (rates, [{"function-redefined"}]),
+    (last_batch, [{SHAPE}]),
+    (carry_and_dtype, [{"weak-type-changed"}, {"dtype-changed"}]),
+    (cleared_and_shape, [{"cache-cleared"}, {SHAPE}]),
+    (optional, [{TREE}, {SHAPE}]),
+    (passed, [{"call-signature-changed"}]),
+    (precision, [{"config-changed"}]),
+    (rewrapped, [{"transform-recreated"}]),
+    (backward, [{SHAPE}]),
+    (scanned, [{"control-flow-recreated"}]),
+]
+
+
+@pytest.mark.parametrize(("program", "changes"), PAIRS, ids=lambda value: _name(value))
+def test_what_is_left_is_what_the_changed_program_compiles(
+    program: Program, changes: list[set[str]], planned: Planned
+) -> None:
+    found, calls = planned(program, frozenset())
+    assert (found.now.calls.low, found.now.calls.high) == (calls, calls)
+    steps = [step for step in found.steps if step.gone.calls.high]
+    assert len(steps) == len(changes)
+    _, left = planned(program, frozenset().union(*changes))
+    last = steps[-1].left.calls
+    assert last.is_exact and last.low - _extra(found) <= left <= last.high
+    for change in changes:
+        (step,) = [s for s in steps if change & {cause.value for cause in s.causes}]
+        _, alone = planned(program, frozenset(change))
+        gone, more = calls - alone, step.proposal.sizes
+        k = 1 if more is None else len(more.chosen.sizes)
+        # The changed program has one size, the plan perhaps a few.
+        assert gone == step.alone.calls.low if k == 1 else gone >= step.alone.calls.low
+        assert step.alone.calls.is_exact
+
+
+def _extra(found: Plan) -> int:
+    sizes = [step.proposal.sizes for step in found.steps]
+    return sum(len(one.chosen.sizes) - 1 for one in sizes if one is not None)
+
+
+def _name(value: object) -> str:
+    return getattr(value, "__name__", "")
+
+
+def nested_twice(_: Fixed) -> None:
+    inner = jax.jit(jnp.tanh)
+    outer = jax.jit(lambda x: inner(x).sum() + inner(x).max())
+    outer(ones(3))
+    outer(ones(3))
+
+
+def plain_and_gradient(_: Fixed) -> None:
+    def loss(w: Any) -> Any:
+        return (w**2).sum()
+
+    f, g = jax.jit(loss), jax.jit(jax.grad(loss))
+    for _round in range(2):
+        f(ones(3))
+        g(ones(3))
+
+
+def ahead_of_time(_: Fixed) -> None:
+    serve = jax.jit(lambda x: jnp.tanh(x) + 1)
+    serve.lower(ones(3)).compile()
+    serve(ones(3))
+
+
+@pytest.mark.parametrize("program", [nested_twice, plain_and_gradient, ahead_of_time])
+def test_programs_without_anything_to_change_have_no_step(
+    program: Program, planned: Planned
+) -> None:
+    found, calls = planned(program, frozenset())
+    assert found.steps == ()
+    assert found.now.calls.low == found.floor.calls.low == calls
+
+
+def test_one_length_behind_two_arguments_and_two_functions_is_told_once(
+    planned: Planned,
+) -> None:
+    def program(_: Fixed) -> None:
+        f = jax.jit(lambda ids, mask: (ids * mask).sum())
+        g = jax.jit(lambda x: x.max())
+        for size in (5, 9, 17, 33, 40, 64, 70, 90):
+            f(ones(2, size), ones(2, size))
+            g(ones(size + 1)[1:])
+
+    found, _ = planned(program, frozenset())
+    (step,) = found.steps
+    sizes = step.proposal.sizes
+    assert sizes is not None
+    assert {name.partition(" ")[0] for name in sizes.names} == {"ids", "mask", "x"}
+    assert step.gone.calls.low == 2 * (8 - len(sizes.chosen.sizes))
+
+
+def test_what_grows_by_one_is_allocated_once(planned: Planned) -> None:
+    def program(_: Fixed) -> None:
+        f = jax.jit(lambda cache: (cache @ cache.T).sum())
+        for size in range(1, 9):
+            f(ones(size, 4))
+
+    found, _ = planned(program, frozenset())
+    (step,) = found.steps
+    assert step.proposal.sizes is not None
+    assert step.proposal.sizes.grows
+    assert (step.left.calls.low, step.proposal.sizes.chosen.sizes) == (1, (8,))
+
+
+def test_an_axis_that_another_one_decides_goes_with_it(planned: Planned) -> None:
+    def program(_: Fixed) -> None:
+        f = jax.jit(lambda x, blocks: x.sum() + blocks.sum())
+        for size in (5, 9, 14, 17, 30, 33, 40, 64):
+            f(ones(size), ones(-(-size // 16)))
+
+    found, calls = planned(program, frozenset())
+    (step,) = found.steps
+    assert step.proposal.sizes is not None
+    assert step.gone.calls.low == calls - len(step.proposal.sizes.chosen.sizes)
+
+
+def test_a_trace_inside_another_function_serves_no_call(planned: Planned) -> None:
+    def program(fixed: Fixed) -> None:
+        static = () if fixed else ("k",)
+        inner = jax.jit(lambda x, k: x * k, static_argnames=static)
+        outer = jax.jit(lambda x, k: inner(x, k=k).sum(), static_argnames=static)
+        for k in (1.5, 2.5, 3.5):
+            outer(ones(3), k=k)
+        for k in (1.5, 2.5, 3.5):
+            inner(ones(3), k=k)
+
+    found, _ = planned(program, frozenset())
+    _, left = planned(program, frozenset({STATIC}))
+    assert (found.steps[-1].left.calls.low, left) == (2, 2)
+
+
+def test_a_warm_up_lists_every_program_and_what_escaped_it(judge_all: JudgeAll) -> None:
+    f = jax.jit(lambda x: x * 2)
+
+    def program() -> None:
+        for size in (8, 16, 32):
+            f(ones(size))
+        for size in (8, 40, 16):
+            f(ones(size))
+
+    found = warmth(judge_all(program)[1])
+    assert [call.arguments for call in found.calls] == [
+        f"jax.ShapeDtypeStruct(({size},), 'float32')" for size in (8, 16, 32, 40)
+    ]
+    (escaped,) = found.escaped
+    assert (escaped.shapes, escaped.nearest) == ("x [40]", "[32]")
