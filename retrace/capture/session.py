@@ -18,8 +18,9 @@ from typing import Any
 import jax
 
 from retrace.capture import arrival, place
+from retrace.capture.journal import Event
 from retrace.capture.public import PublicEvents
-from retrace.model import Run
+from retrace.model import Function, Run
 from retrace.store.place import new_run_id
 from retrace.store.programs import SUFFIX
 from retrace.store.sinks import File, Memory
@@ -42,13 +43,14 @@ class Session:
 
     def refuse(
         self,
-        told: Callable[[int, bool], None] | None,
+        told: Callable[[int, Event, Function | None], None] | None,
         refusal: Callable[[], BaseException | None] | None,
     ) -> None:
         """Ask at each call that misses what to raise there; None for no more.
 
         Args:
-            told: called with the number of each miss that began or (True) was compiled.
+            told: called with the number of each miss, what became of it, and its function
+                where that is known.
             refusal: asked after that, in the thread and on the stack of the call.
         """
         self.recorder.journal.told = told

@@ -119,7 +119,9 @@ def _failure(watch: Watch, numbers: list[int], budget: Budget, said: str) -> Exc
     from retrace.guards.watch import of_numbers
     from retrace.present.guard import explanation
 
-    view = watch.view()
+    if not any(budget.matches(miss.function) for miss in watch.misses_of(numbers)):
+        return None
+    view = watch.view(numbers)
     found = excesses(view, of_numbers(view.verdicts, numbers), budget)
     if not found:
         return None
@@ -171,7 +173,7 @@ def unmatched(watch: Watch, functions: tuple[Selector, ...]) -> list[str]:
     from retrace.guards.budget import names, nearest
 
     said: list[str] = []
-    traced = [verdict.miss.function for verdict in watch.view().verdicts]
+    traced = [miss.function for miss in watch.misses_of(watch.numbers(0))]
     for one in asked:
         if any(map(one.matches, traced)) or _exists(one.said):
             _known.add(one.said)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import warnings
+from collections import deque
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Self
 
@@ -14,9 +15,12 @@ from retrace.inside.live import is_off
 
 if TYPE_CHECKING:
     from retrace.guards.budget import Budget
-    from retrace.guards.watch import Watch
-    from retrace.model import Verdict
+    from retrace.guards.watch import Judged, Watch
+    from retrace.model import Function, Verdict
     from retrace.present.view import View
+
+_IN_FULL = 3
+"""So many warnings of one function and cause are whole messages; later ones are a line."""
 
 
 class freeze(Guard):  # noqa: N801 - it is used like a function
@@ -57,6 +61,8 @@ class freeze(Guard):  # noqa: N801 - it is used like a function
         self._warn = warn
         self._budget: Budget | None = None
         self._passed: dict[str, int] = {}
+        self._times: dict[tuple[str, str], int] = {}
+        self._counted: deque[int] = deque(maxlen=64)
         self._lock = threading.Lock()
         self._standing = False
         if not is_off():
@@ -82,7 +88,7 @@ class freeze(Guard):  # noqa: N801 - it is used like a function
 
     def _again(self) -> Self:
         copy = super()._again()
-        vars(copy)["_passed"] = {}
+        vars(copy).update(_passed={}, _times={}, _counted=deque[int](maxlen=64))
         return copy
 
     def _begin(self) -> None:
@@ -95,37 +101,59 @@ class freeze(Guard):  # noqa: N801 - it is used like a function
         self._windows.remove(window)
         window[0].close(self)
 
-    def begun(self, number: int) -> BaseException | None:
+    def begun(self, number: int, function: Function | None) -> BaseException | None:
         """A miss began: the error to raise at the call."""
         from retrace.guards.watch import watch
 
         budget = self._budget
-        found = watch().judged(number)
-        if found is None or budget is None:
+        if budget is None or not (function is None or budget.matches(function)):
             return None
-        view, verdict = found
-        function = verdict.miss.function
-        if not budget.matches(function) or verdict.cause.value in budget.allow:
+        found = watch().judged(number)
+        if found is None:
+            return None
+        verdict = found.verdict
+        function, cause = verdict.miss.function, verdict.cause.value
+        if not budget.matches(function) or cause in budget.allow:
             return None
         with self._lock:
+            if number in self._counted:
+                return None  # it was told under the name of its body already
+            self._counted.append(number)
             passed = self._passed[function.site] = self._passed.get(function.site, 0) + 1
-        if passed <= budget.warmup:
-            return None
-        return self._error(view, verdict)
+            if passed <= budget.warmup:
+                return None
+            key = (function.site, cause)
+            times = self._times[key] = self._times.get(key, 0) + 1
+        return self._warned(found, times) if self._warn else self._error(found)
 
     def compiled(self, number: int) -> BaseException | None:
         """Nothing: it was told when the miss began."""
         return None
 
-    def _error(self, view: View, verdict: Verdict) -> BaseException | None:
-        from retrace.present.guard import explanation
-        from retrace.present.words import name
+    def _error(self, found: Judged) -> BaseException:
+        view = found.view()
+        verdict = view.by_id[found.verdict.miss.id]
+        return MissError(self._text(view, verdict), explained(view, [verdict]))
 
-        head = f"{name(verdict.miss.function)} missed JAX's caches while frozen"
-        text = explanation(view, [f"{head} ({verdict.cause.value})"], [verdict], begun=True)
-        if not self._warn:
-            return MissError(text, explained(view, [verdict]))
-        return warned(text, verdict)
+    def _warned(self, found: Judged, times: int) -> BaseException | None:
+        if times <= _IN_FULL:
+            view = found.view()
+            return warned(self._text(view, view.by_id[found.verdict.miss.id]), found.verdict)
+        from retrace.present.guard import repeated
+
+        return warned(repeated(_head(found.verdict), found.verdict, times), found.verdict)
+
+    def _text(self, view: View, verdict: Verdict) -> str:
+        from retrace.present.guard import explanation
+
+        return explanation(view, [_head(verdict)], [verdict], begun=True)
+
+
+def _head(verdict: Verdict) -> str:
+    from retrace.present.words import name
+
+    who = name(verdict.miss.function)
+    return f"{who} missed JAX's caches while frozen ({verdict.cause.value})"
 
 
 def warned(text: str, verdict: Verdict) -> BaseException | None:

@@ -17,9 +17,8 @@ from retrace.inside.live import install, is_off, uninstall
 
 if TYPE_CHECKING:
     from retrace.guards.budget import Budget
-    from retrace.guards.watch import Watch
-    from retrace.model import Verdict
-    from retrace.present.view import View
+    from retrace.guards.watch import Judged, Watch
+    from retrace.model import Function
 
 MODES = ("record", "warn", "raise", "off")
 DEAR = 0.1
@@ -27,6 +26,7 @@ DEAR = 0.1
 
 _AGAIN = (10, 100, 1_000, 10_000)
 """At these repetitions of one function and cause a line says that it goes on."""
+_MOST_BEGUN = 10_000
 _MOST = 10
 """Messages a minute."""
 
@@ -164,6 +164,8 @@ class _Warner:
         self._spent: dict[tuple[str, str], float] = {}
         self._told: set[tuple[str, str]] = set()
         self._recent: list[float] = []
+        self._begun: dict[int, None] = {}
+        """Misses of the functions that are meant, until they are over."""
         self._watch: Watch = watch()
         self._watch.open(self)
 
@@ -171,14 +173,21 @@ class _Warner:
         """Warn no more."""
         self._watch.close(self)
 
-    def begun(self, number: int) -> BaseException | None:
-        """Nothing: what it cost is not known yet."""
+    def begun(self, number: int, function: Function | None) -> BaseException | None:
+        """What it cost is not known yet."""
+        if function is None or self._budget.matches(function):
+            self._begun[number] = None
+            if len(self._begun) > _MOST_BEGUN:  # traces that nothing was compiled of
+                self._begun.pop(next(iter(self._begun)), None)
         return None
 
     def compiled(self, number: int) -> BaseException | None:
         """A miss is over: tell of it where that is worth it."""
+        if number not in self._begun:
+            return None
+        self._begun.pop(number, None)
         found = self._watch.judged(number)
-        if found is not None and (text := self._text(*found)):
+        if found is not None and (text := self._text(found)):
             try:
                 sys.stderr.write(f"{text}\n")
                 sys.stderr.flush()
@@ -186,10 +195,11 @@ class _Warner:
                 pass  # closed, or None: there is nobody to tell
         return None
 
-    def _text(self, view: View, verdict: Verdict) -> str:
+    def _text(self, found: Judged) -> str:
         from retrace.present.layout import message
         from retrace.present.words import name, ordinal
 
+        verdict = found.verdict
         function, cause = verdict.miss.function, verdict.cause.value
         if not self._budget.matches(function) or cause in self._budget.allow:
             return ""
@@ -208,7 +218,8 @@ class _Warner:
             if self._spent[key] < self._dear or not self._may_speak():
                 return ""
             self._told.add(key)
-        return message(view, verdict)
+        view = found.view()
+        return message(view, view.by_id[verdict.miss.id])
 
     def _may_speak(self) -> bool:
         now = time.monotonic()

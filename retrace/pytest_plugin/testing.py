@@ -80,9 +80,10 @@ class Watched:
             text for one in self._budgets for text in unmatched(self._watch, one.functions)
         ]
         numbers = self._watch.numbers(self._called)
-        if unknown or not numbers:
+        if unknown or not numbers or not self._budgets:
             return Found(unknown, "")
-        view = self._watch.view()
+        # By itself: whether the tests before it missed the same must make no difference.
+        view = self._watch.alone(self._watch.numbers(self._start))
         verdicts = of_numbers(view.verdicts, numbers)
         found = [e for one in self._budgets for e in budget.excesses(view, verdicts, one)]
         if not found:
@@ -96,7 +97,7 @@ class Watched:
         numbers = self._watch.numbers(self._start)
         if not numbers:
             return None
-        view = self._watch.view()
+        view = self._watch.view(numbers)
         return view, of_numbers(view.verdicts, numbers)
 
     def rows(self) -> list[tuple[float, str]]:
