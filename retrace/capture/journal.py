@@ -37,7 +37,7 @@ class Journal:
         """Who gets the misses of functions with these options too (`retrace.jit`)."""
         self.owned: tuple[Writer, ...] = ()
         """Those of them that have begun."""
-        self.told: Callable[[int, Event, Function | None], None] | None = None
+        self.told: Callable[[int, Event, tuple[Function, ...]], None] | None = None
         """Told at once, on the stack of the call, what became of a miss."""
         self._writers: dict[int, tuple[Writer, ...]] = {}
         self._told_all: tuple[Writer, ...] = ()
@@ -66,11 +66,12 @@ class Journal:
         if len(self._writers) >= _MOST_OPEN:
             for old in list(self._writers)[: _MOST_OPEN // 2]:
                 del self._writers[old]
+        bodies = tuple(bodies)
         self._writers[number] = writers
         line = {**fields, "at": time.time(), "thread": threading.current_thread().name}
         if self.told is not None and self.writers:
-            self.told(number, "begun", function)
-        self._write(partial(_begin, number, function, key, site, line, writers, tuple(bodies)))
+            self.told(number, "begun", (function, *bodies))
+        self._write(partial(_begin, number, function, key, site, line, writers, bodies))
 
     def again(
         self, number: int, before: int, site: CallSite | None, fields: dict[str, JSON]
@@ -85,21 +86,21 @@ class Journal:
             "thread": threading.current_thread().name,
         }
         if self.told is not None and self.writers:
-            self.told(number, "begun", None)
+            self.told(number, "begun", ())
         self._write(partial(_again, number, site, line, writers))
 
     def amend(self, number: int, fields: dict[str, JSON]) -> None:
         """Something became known of a miss; parts are given by their content."""
         writers = self._writers.get(number, ())
         if self.told is not None and Stage.COMPILE in _stages(fields):
-            self.told(number, "compiled", None)
+            self.told(number, "compiled", ())
         if writers:
             self._write(partial(_amend, number, fields, writers))
 
     def replace(self, number: int, function: Function, key: Key, fields: dict[str, JSON]) -> None:
         """An operation that began with its body is known now."""
         if self.told is not None and self.writers:
-            self.told(number, "known", function)
+            self.told(number, "known", (function,))
         if writers := self._writers.get(number, ()):
             self._write(partial(_replace, number, function, key, fields, writers))
 

@@ -272,7 +272,11 @@ class Misses:
 
     def site_of(self, function: Any) -> str:
         """The definition site of a function, jitted or not."""
-        return self._functions.describe(getattr(function, "_fun", function)).site
+        return self.describe(function).site
+
+    def describe(self, function: Any) -> Function:
+        """A function, jitted or not, as its misses would name it."""
+        return self._functions.describe(getattr(function, "_fun", function))
 
 
 def _operation(

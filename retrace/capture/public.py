@@ -110,6 +110,11 @@ class PublicEvents:
         """The site under which a function would be found: its name is all there is."""
         return f"{getattr(function, '__name__', '')} at ?"
 
+    def describe(self, function: Any) -> Function:
+        """A function as its misses would name it: by its name alone."""
+        name = str(getattr(function, "__name__", ""))
+        return Function(name, name, name, Kind.DEF, None, None, f"{name} at ?", object=0)
+
     def ended(self) -> None:
         """Nothing is kept."""
 

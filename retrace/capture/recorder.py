@@ -34,7 +34,7 @@ from retrace.jax_internals.calls import (
 from retrace.jax_internals.disk_cache import Lookup
 from retrace.jax_internals.jaxprs import Transcript
 from retrace.jax_internals.traces import Trace
-from retrace.model import JSON, Stage
+from retrace.model import JSON, Function, Stage
 from retrace.store.writer import Writer
 
 
@@ -367,6 +367,10 @@ class Recorder:
     def site_of(self, function: Any) -> str:
         """The definition site of a function, jitted or not."""
         return self.misses.site_of(function)
+
+    def describe(self, function: Any) -> Function:
+        """A function, jitted or not, as its misses would name it."""
+        return self.misses.describe(function)
 
     def ended(self) -> None:
         """Nobody listens any more: let go of what was kept to be quick."""

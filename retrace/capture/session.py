@@ -43,14 +43,14 @@ class Session:
 
     def refuse(
         self,
-        told: Callable[[int, Event, Function | None], None] | None,
+        told: Callable[[int, Event, tuple[Function, ...]], None] | None,
         refusal: Callable[[], BaseException | None] | None,
     ) -> None:
         """Ask at each call that misses what to raise there; None for no more.
 
         Args:
             told: called with the number of each miss, what became of it, and its function
-                where that is known.
+                with the bodies that this runs, where they are known.
             refusal: asked after that, in the thread and on the stack of the call.
         """
         self.recorder.journal.told = told
@@ -254,6 +254,13 @@ def begin_memory() -> tuple[Writer, Memory]:
     return writer, sink
 
 
+def begin_again(writer: Writer, sink: Memory | None) -> None:
+    """Go on with a window that was ended."""
+    if sink is not None:
+        session().windows[writer] = sink
+    session().attach(writer)
+
+
 def flush() -> None:
     """Wait for what is still being worked out of the misses recorded up to now."""
     if _session is not None:
@@ -274,3 +281,8 @@ def directories() -> list[Path]:
 def site_of(function: Any) -> str:
     """The definition site of a function, jitted or not."""
     return session().recorder.site_of(function)
+
+
+def describe(function: Any) -> Function:
+    """A function, jitted or not, as its misses would name it."""
+    return session().recorder.describe(function)

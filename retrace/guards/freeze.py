@@ -9,7 +9,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Self
 
 from retrace.errors import MissError, RetraceWarning
-from retrace.guards.assertions import Decorated, Functions, Guard, make_budget
+from retrace.guards.assertions import Functions, Guard, make_budget
+from retrace.inside.decorated import Decorated
 from retrace.inside.explained import explained
 from retrace.inside.live import is_off
 
@@ -66,7 +67,10 @@ class freeze(Guard):  # noqa: N801 - it is used like a function
         self._lock = threading.Lock()
         self._standing = False
         if not is_off():
+            from retrace.guards.budget import Named
+
             self._budget = make_budget("freeze", f, {"misses": 0}, allow, warmup)
+            self._named = Named(self._budget)
             self._begin()
             self._standing = True
 
@@ -101,28 +105,30 @@ class freeze(Guard):  # noqa: N801 - it is used like a function
         self._windows.remove(window)
         window[0].close(self)
 
-    def begun(self, number: int, function: Function | None) -> BaseException | None:
+    def begun(self, number: int, functions: tuple[Function, ...]) -> BaseException | None:
         """A miss began: the error to raise at the call."""
         from retrace.guards.watch import watch
 
         budget = self._budget
-        if budget is None or not (function is None or budget.matches(function)):
+        if budget is None or self._is_paused:
+            return None
+        if functions and not self._named(functions):
             return None
         found = watch().judged(number)
         if found is None:
             return None
         verdict = found.verdict
-        function, cause = verdict.miss.function, verdict.cause.value
-        if not budget.matches(function) or cause in budget.allow:
+        subject, cause = budget.subject(verdict.miss), verdict.cause.value
+        if subject is None or cause in budget.allow:
             return None
         with self._lock:
             if number in self._counted:
                 return None  # it was told under the name of its body already
             self._counted.append(number)
-            passed = self._passed[function.site] = self._passed.get(function.site, 0) + 1
+            passed = self._passed[subject] = self._passed.get(subject, 0) + 1
             if passed <= budget.warmup:
                 return None
-            key = (function.site, cause)
+            key = (subject, cause)
             times = self._times[key] = self._times.get(key, 0) + 1
         return self._warned(found, times) if self._warn else self._error(found)
 

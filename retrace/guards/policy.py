@@ -11,8 +11,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from retrace.errors import RetraceError, UsageError
-from retrace.guards.assertions import Decorated, Functions, Guard, make_budget
+from retrace.guards.assertions import Functions, Guard, make_budget
 from retrace.guards.freeze import freeze
+from retrace.inside.decorated import Decorated
 from retrace.inside.live import install, is_off, uninstall
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ class policy(Guard):  # noqa: N801 - it is used like a function
                 self.suspend()
                 _holding = before
                 if before is not None:
-                    before.resume()
+                    before.begin_effect()
 
     def __enter__(self) -> Self:
         if not self._standing and not is_off():
@@ -113,6 +114,31 @@ class policy(Guard):  # noqa: N801 - it is used like a function
         self.end()
         return super().__call__(function)
 
+    def pause(self) -> None:
+        global _holding
+        super().pause()
+        # What is recorded more does no harm, and a recording is not begun at each `yield`.
+        if _holding is self and self._mode != "record":
+            if self._effect is not None:
+                self._effect.pause()
+            _holding = self._undo[-1]
+            if _holding is not None:
+                _holding.begin_effect()
+
+    def resume(self) -> None:
+        global _holding
+        super().resume()
+        if _holding is not self and self._undo and self._mode != "record":
+            self._undo[-1] = _holding
+            if _holding is not None:
+                _holding.suspend()
+            _holding = self
+            if self._effect is not None:
+                self._effect.resume()
+
+    def leave(self) -> None:
+        self.end()
+
     def _again(self) -> Self:
         copy = super()._again()
         vars(copy).update(_undo=[], _effect=None)
@@ -124,9 +150,9 @@ class policy(Guard):  # noqa: N801 - it is used like a function
         if _holding is not None:
             _holding.suspend()
         _holding = self
-        self.resume()
+        self.begin_effect()
 
-    def resume(self) -> None:
+    def begin_effect(self) -> None:
         """Hold from here on."""
         f, allow, warmup = self._arguments
         if self._mode == "raise":
@@ -153,9 +179,11 @@ class _Warner:
     """Prints the message of each miss that is worth it, when it was compiled."""
 
     def __init__(self, budget: Budget, dear: float, every: bool) -> None:
+        from retrace.guards.budget import Named
         from retrace.guards.watch import watch
 
         self._budget = budget
+        self._named = Named(budget)
         self._dear = dear
         self._every = every
         self._lock = threading.Lock()
@@ -164,6 +192,7 @@ class _Warner:
         self._spent: dict[tuple[str, str], float] = {}
         self._told: set[tuple[str, str]] = set()
         self._recent: list[float] = []
+        self._is_paused = False
         self._begun: dict[int, None] = {}
         """Misses of the functions that are meant, until they are over."""
         self._watch: Watch = watch()
@@ -173,9 +202,17 @@ class _Warner:
         """Warn no more."""
         self._watch.close(self)
 
-    def begun(self, number: int, function: Function | None) -> BaseException | None:
+    def pause(self) -> None:
+        """Warn of nothing for a while."""
+        self._is_paused = True
+
+    def resume(self) -> None:
+        """Warn again."""
+        self._is_paused = False
+
+    def begun(self, number: int, functions: tuple[Function, ...]) -> BaseException | None:
         """What it cost is not known yet."""
-        if function is None or self._budget.matches(function):
+        if not self._is_paused and (not functions or self._named(functions)):
             self._begun[number] = None
             if len(self._begun) > _MOST_BEGUN:  # traces that nothing was compiled of
                 self._begun.pop(next(iter(self._begun)), None)
@@ -201,7 +238,7 @@ class _Warner:
 
         verdict = found.verdict
         function, cause = verdict.miss.function, verdict.cause.value
-        if not self._budget.matches(function) or cause in self._budget.allow:
+        if self._budget.subject(verdict.miss) is None or cause in self._budget.allow:
             return ""
         worth = ("yes", "maybe") if self._every else ("yes",)
         key = (function.site, cause)

@@ -30,10 +30,11 @@ if TYPE_CHECKING:
 class Listener(Protocol):
     """Who is told of misses at the call that makes them, in its thread."""
 
-    def begun(self, number: int, function: Function | None) -> BaseException | None:
+    def begun(self, number: int, functions: tuple[Function, ...]) -> BaseException | None:
         """A miss began, or is known by another name: what to raise at the call, or None.
 
-        The function is None where it is told only with the miss itself.
+        The functions are that of the miss and the bodies that it runs; none are given where
+        only the miss itself tells.
         """
         ...
 
@@ -45,7 +46,7 @@ class Listener(Protocol):
 class _Happened(NamedTuple):
     number: int
     event: Event
-    function: Function | None
+    functions: tuple[Function, ...]
 
 
 class _Thread(threading.local):
@@ -222,24 +223,24 @@ class Watch:
         self._read += len(new)
         self._history.add(new)
 
-    def _told(self, number: int, event: Event, function: Function | None) -> None:
+    def _told(self, number: int, event: Event, functions: tuple[Function, ...]) -> None:
         if event == "begun":
             self._numbers.append(number)
             self._next = max(self._next, number + 1)
         if self._listeners:
-            self._thread.events.append(_Happened(number, event, function))
+            self._thread.events.append(_Happened(number, event, functions))
 
     def _refusal(self) -> BaseException | None:
         events = self._thread.events
         if not events:
             return None
         told, events[:] = list(events), []
-        for number, event, function in told:
+        for number, event, functions in told:
             for listener in self._listeners:
                 if event == "compiled":
                     error = listener.compiled(number)
                 else:
-                    error = listener.begun(number, function)
+                    error = listener.begun(number, functions)
                 if error is not None:
                     return error
         return None

@@ -163,6 +163,14 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
             del item.stash[WATCHED]
 
 
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> Generator[None, object, object]:
+    """Make cold what the markers name, before the fixtures, and again where a test is rerun."""
+    if (watched := item.stash.get(WATCHED, None)) is not None:
+        watched.set_up([(mark.args, mark.kwargs) for mark in item.iter_markers("retrace")])
+    return (yield)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     """Hold the test to its markers."""
@@ -173,7 +181,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     from retrace.errors import UsageError
 
     try:
-        watched.begin([(mark.args, mark.kwargs) for mark in item.iter_markers("retrace")])
+        watched.begin()
     except UsageError as error:
         pytest.fail(f"@pytest.mark.retrace: {error}", pytrace=False)
     try:
