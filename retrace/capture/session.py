@@ -20,6 +20,7 @@ import jax
 from retrace.capture import arrival, place
 from retrace.capture.journal import Event
 from retrace.capture.public import PublicEvents
+from retrace.errors import RetraceError
 from retrace.model import Function, Run
 from retrace.store.place import new_run_id
 from retrace.store.programs import SUFFIX
@@ -138,7 +139,18 @@ class Session:
 
     def _listen(self) -> None:
         if not self._hooks.installed:
+            _count()
             self._hooks.install()
+
+
+def _count() -> None:
+    """Begin what `retrace.counts` tells; where this JAX cannot, that says so when it is asked."""
+    try:
+        from retrace.jax_internals.counting import counting
+
+        counting.begin()
+    except (ImportError, AttributeError, RetraceError):
+        pass
 
 
 def _observers() -> tuple[Any, Any]:

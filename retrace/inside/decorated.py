@@ -13,6 +13,7 @@ import functools
 import inspect
 import types
 from collections.abc import AsyncGenerator, Callable, Generator
+from operator import attrgetter
 from typing import Any, Protocol, TypeVar, cast
 
 from retrace.errors import UsageError
@@ -55,9 +56,9 @@ def decorate(function: Decorated, open_: Callable[[], Window]) -> Decorated:
     """
     __tracebackhide__ = True
     given: Any = function
-    if isinstance(given, classmethod | staticmethod):
-        kind: Any = type(cast(Any, given))
-        return kind(decorate(given.__func__, open_))
+    for kind in (classmethod, staticmethod):
+        if type(given) is kind:
+            return cast(Any, kind)(decorate(attrgetter("__func__")(given), open_))
     if inspect.isclass(given) or not callable(given):
         what = "a class" if inspect.isclass(given) else f"a {type(given).__name__}"
         raise UsageError(f"this decorates functions, and was given {what}: decorate its methods")
@@ -75,11 +76,11 @@ def decorate(function: Decorated, open_: Callable[[], Window]) -> Decorated:
 
 def _called(given: Any) -> Any:
     """What runs when it is called: the function of a partial, `__call__` of an instance."""
-    while isinstance(given, functools.partial):
-        given = cast(Any, given).func
+    while type(given) is functools.partial:
+        given = attrgetter("func")(given)
     if inspect.isroutine(given):
         return given
-    return getattr(type(given), "__call__", given)  # noqa: B004 - what is called
+    return getattr(cast(Any, type)(given), "__call__", given)  # noqa: B004 - what is called
 
 
 def _is_awaited(function: Any) -> bool:
@@ -93,10 +94,10 @@ def _plain(function: Callable[..., Any], open_: Callable[[], Window]) -> Callabl
         __tracebackhide__ = True
         window = open_()
         with window:
-            result: Any = function(*args, **kwargs)
-            kind: type = type(result)
+            result = function(*args, **kwargs)
+            kind, is_awaited = _kind(result)
             body = _BODIES.get(kind)
-            if body is None and not inspect.isawaitable(result):
+            if body is None and not is_awaited:
                 return result
             if body is None:
                 raise UsageError(
@@ -105,11 +106,16 @@ def _plain(function: Callable[..., Any], open_: Callable[[], Window]) -> Callabl
                     "ended: decorate the coroutine function that it runs"
                 )
             window.leave()
-        if body is _finish_generator and result.gi_code.co_flags & inspect.CO_ITERABLE_COROUTINE:
-            body = types.coroutine(_finish_generator)
+        if body is _finish_generator and is_awaited:
+            return types.coroutine(_finish_generator)(window, result)
         return body(window, result)
 
     return call
+
+
+def _kind(result: Any) -> tuple[type, bool]:
+    """The type of what was returned, and whether it is awaited."""
+    return cast(Any, type)(result), inspect.isawaitable(result)
 
 
 def _coroutine(function: Callable[..., Any], open_: Callable[[], Window]) -> Callable[..., Any]:
