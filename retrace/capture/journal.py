@@ -18,6 +18,7 @@ from retrace.store.writer import Writer
 if TYPE_CHECKING:
     from retrace.store.redaction import Redaction
 
+_MOST_LOSSES = 10_000
 _MOST_OPEN = 100_000
 """So many misses can be amended; older ones have long been complete."""
 
@@ -36,6 +37,8 @@ class Journal:
         """Those of them that have begun."""
         self.told: Callable[[int, bool], None] | None = None
         """Told at once, on the stack of the call, that a miss began or (True) was compiled."""
+        self.losses: list[str] = []
+        """What could not be recorded, in order; bounded."""
         self._writers: dict[int, tuple[Writer, ...]] = {}
         self._told_all: tuple[Writer, ...] = ()
         self._told_backend: weakref.WeakSet[Writer] = weakref.WeakSet()
@@ -119,6 +122,8 @@ class Journal:
 
     def lose(self, reason: str) -> None:
         """Something could not be recorded."""
+        if len(self.losses) < _MOST_LOSSES:
+            self.losses.append(reason)
         for writer in self._all():
             self._write(partial(writer.loss, reason))
 

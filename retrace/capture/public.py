@@ -66,6 +66,14 @@ class PublicEvents:
     def refuse(self, refusal: Callable[[], BaseException | None] | None) -> None:
         """Nothing: what is public shows a stage only when it is over."""
 
+    def blind(self) -> list[str]:
+        """Why misses may go unseen."""
+        return [self._reason]
+
+    def cut(self) -> list[str]:
+        """Nothing was put into JAX that could have been taken out again."""
+        return []
+
     def began(self, writer: Writer) -> None:
         """Say in a recording what it lacks."""
         writer.loss(self._reason)

@@ -359,6 +359,10 @@ class Recorder:
         """A failure of ours was kept away from the program."""
         self.journal.lose(reason)
 
+    def blind(self) -> list[str]:
+        """Why misses may go unseen on this JAX."""
+        return [f"this JAX has no {name}" for name in MISSING]
+
     def began(self, writer: Writer) -> None:
         """Say in a recording what this JAX does not show."""
         for name in MISSING:

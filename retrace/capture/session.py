@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import atexit
 import os
-import platform
-import socket
 import sys
 import threading
-import time
 import weakref
 from collections.abc import Callable
 from importlib.metadata import version
@@ -17,10 +14,9 @@ from typing import Any
 
 import jax
 
-from retrace.capture import arrival, place
+from retrace.capture import place, process
 from retrace.capture.public import PublicEvents
 from retrace.model import Run
-from retrace.store.place import new_run_id
 from retrace.store.programs import SUFFIX
 from retrace.store.sinks import File, Memory
 from retrace.store.writer import Writer
@@ -54,6 +50,20 @@ class Session:
         self.recorder.journal.told = told
         self._hooks.refuse(refusal)
 
+    def doubts(self, since: int = 0) -> list[str]:
+        """Why misses may have gone unseen; empty where a silence means that there were none.
+
+        Args:
+            since: how many losses there were when it began to matter (`losses`).
+        """
+        losses = self.recorder.journal.losses[since:]
+        return [*self.recorder.blind(), *self._hooks.cut(), *losses]
+
+    @property
+    def losses(self) -> int:
+        """How many losses there were up to now."""
+        return len(self.recorder.journal.losses)
+
     def attach(self, writer: Writer) -> None:
         """Give every miss from now on to `writer`, however its function was jitted."""
         with self._lock:
@@ -67,6 +77,8 @@ class Session:
             self._hooks.guarded(self.recorder.flush)
             # Where that failed, lines may still wait; where not, there is nothing to do.
             self._hooks.guarded(self.recorder.flush)
+            for reason in self._hooks.cut():
+                self._hooks.guarded(writer.loss, reason)
             self.recorder.journal.writers = tuple(
                 other for other in self.recorder.journal.writers if other is not writer
             )
@@ -175,30 +187,13 @@ def session() -> Session:
 
 def describe_run() -> Run:
     """This process, for the header of its recording. Touches no device."""
-    return Run(
-        id=new_run_id(),
-        host=socket.gethostname(),
-        pid=os.getpid(),
-        process_index=None,
-        started=time.time(),
-        argv=list(sys.argv),
-        python=platform.python_version(),
-        jax=jax.__version__,
-        jaxlib=version("jaxlib"),
-        started_by=None if os.getpid() != arrival.PROCESS else os.getppid(),
-    )
+    return process.describe(jax.__version__, version("jaxlib"))
 
 
 def _file_writer(directory: Path) -> Writer:
     run = describe_run()
     programs = File(directory / f"{run.id}{SUFFIX}")
-    redaction = None
-    if os.environ.get("RETRACE_REDACT", "0") not in ("", "0"):
-        from retrace.store.redaction import Redaction
-        from retrace.store.roots import roots_of
-
-        redaction = Redaction(roots_of(run.argv))
-    return Writer(File(directory / f"{run.id}.jsonl"), run, programs, redaction)
+    return Writer(File(directory / f"{run.id}.jsonl"), run, programs, process.redaction(run))
 
 
 def start(directory: Path) -> None:

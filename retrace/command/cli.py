@@ -300,14 +300,23 @@ def _launch(program: list[str], module: str | None, kept: _Kept, *, quiet: bool)
         if children is None:
             return
         from retrace.capture.arrival import stop
+        from retrace.store.place import holds_recording
 
         stop()
-        if out is None and not (kept.children or children.unrecorded([])):
-            from retrace.store.place import discard
+        recorded = holds_recording(directory)
+        if not recorded:
+            from retrace.capture.process import write_without_jax
 
-            discard(directory)
-        if not quiet:
+            # So that `check` does not take an older recording for this program's.
+            write_without_jax(directory)
+        if quiet:
+            return
+        if recorded:
             _summarise(directory, children, newest=out is None)
+            return
+        console.say("the program never imported jax: there was nothing to record")
+        if unrecorded := children.unrecorded([]):
+            console.say(unrecorded)
 
     if module is not None:
         return launch.run_module(module, program, before, after)
@@ -317,13 +326,7 @@ def _launch(program: list[str], module: str | None, kept: _Kept, *, quiet: bool)
 def _summarise(directory: Path, children: Children, *, newest: bool) -> None:
     from retrace.present.terminal import summary
     from retrace.present.words import inert
-    from retrace.store.place import holds_recording
 
-    if not holds_recording(directory):
-        console.say("the program never imported jax: there was nothing to record")
-        if unrecorded := children.unrecorded([]):
-            console.say(unrecorded)
-        return
     try:
         told = Told([directory])
     except RetraceError as error:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Self
 
 from retrace.errors import MissError, RetraceWarning
-from retrace.guards.assertions import Decorated, Functions, Guard, make_budget
+from retrace.guards.assertions import Decorated, Functions, Guard, make_budget, warn_of
 from retrace.inside.explained import explained
 from retrace.inside.live import is_off
 
@@ -59,6 +59,7 @@ class freeze(Guard):  # noqa: N801 - it is used like a function
         self._passed: dict[str, int] = {}
         self._lock = threading.Lock()
         self._standing = False
+        self._losses = 0
         if not is_off():
             self._budget = make_budget("freeze", f, {"misses": 0}, allow, warmup)
             self._begin()
@@ -66,9 +67,17 @@ class freeze(Guard):  # noqa: N801 - it is used like a function
 
     def end(self) -> None:
         """Let misses pass again."""
+        try:
+            if self._windows:
+                self.must_tell()
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Let misses pass again, and do not ask whether one went unseen."""
         self._standing = False
         while self._windows:
-            self._end(self._windows[-1], None)
+            self._windows.pop()[0].close(self)
 
     def __enter__(self) -> Self:
         if self._standing:
@@ -77,7 +86,7 @@ class freeze(Guard):  # noqa: N801 - it is used like a function
         return super().__enter__()
 
     def __call__(self, function: Decorated) -> Decorated:
-        self.end()
+        self.close()
         return super().__call__(function)
 
     def _again(self) -> Self:
@@ -86,14 +95,36 @@ class freeze(Guard):  # noqa: N801 - it is used like a function
         return copy
 
     def _begin(self) -> None:
+        from retrace.guards.trust import losses
         from retrace.guards.watch import watch
 
         here = watch()
         self._windows.append((here, here.open(self)))
+        self._losses = losses()
+        try:
+            self.must_tell()
+        except BaseException:
+            here.close(self)
+            self._windows.pop()
+            raise
 
     def _end(self, window: tuple[Watch, int], error: BaseException | None) -> None:
-        self._windows.remove(window)
-        window[0].close(self)
+        try:
+            if error is None:
+                self.must_tell()
+        finally:
+            self._windows.remove(window)
+            window[0].close(self)
+
+    def must_tell(self) -> None:
+        """Raise, or warn, where a miss could pass unseen."""
+        from retrace.guards.trust import doubt
+
+        if (found := doubt("freeze", self._losses)) is None:
+            return
+        if not self._warn:
+            raise found
+        warn_of([str(found)])
 
     def begun(self, number: int) -> BaseException | None:
         """A miss began: the error to raise at the call."""

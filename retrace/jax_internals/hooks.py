@@ -24,6 +24,7 @@ from jax._src import monitoring as private_monitoring
 from retrace.errors import RetraceError
 from retrace.failure import contain, send, unheard
 from retrace.jax_internals.traces import Trace, TraceProxy
+from retrace.jax_internals.wiring import Wiring, listeners_of
 from retrace.model import Stage
 
 _STAGES = {
@@ -79,6 +80,8 @@ class Hooks:
     def __init__(self, observer: Observer) -> None:
         self._observer = observer
         self._thread = _Thread()
+        self.wiring = Wiring()
+        """What was put into JAX, to see whether JAX still calls it."""
         self._reported: set[str] = set()
         self._undo: list[Callable[[], None]] = []
         self._installation: object = None
@@ -106,6 +109,7 @@ class Hooks:
     def _listen(self) -> None:
         jax.monitoring.register_event_listener(self._on_event)
         jax.monitoring.register_event_duration_secs_listener(self._on_duration)
+        self.wiring.listens("event_duration_listener", self._on_duration)
         self._undo += [
             lambda: _discard(private_monitoring, "event_listener", self._on_event),
             lambda: _discard(private_monitoring, "event_duration_listener", self._on_duration),
@@ -113,15 +117,21 @@ class Hooks:
         # jax 0.6.0 has no scalar events: stages are then known when they end.
         if register := getattr(jax.monitoring, "register_scalar_listener", None):
             register(self._on_scalar)
+            self.wiring.listens("scalar_listener", self._on_scalar)
             self._undo.append(
                 lambda: _discard(private_monitoring, "scalar_listener", self._on_scalar)
             )
+
+    def cut(self) -> list[str]:
+        """Why JAX no longer calls these hooks, although nobody here removed them."""
+        return self.wiring.cut() if self.installed else []
 
     def remove(self) -> None:
         """Leave JAX as it was; others' listeners stay."""
         for undo in reversed(self._undo):
             undo()
         self._undo.clear()
+        self.wiring.clear()
         self._installation = None
 
     def is_current(self, installation: object) -> bool:
@@ -224,6 +234,7 @@ class Hooks:
                 hasattr(cached, "evict_weakref") or hasattr(cached, "evict_function")
             ):
                 self._replace(module, name, self._observe_traces)
+                self.wiring.stands(module, name)
         earlier, installation = util.test_event_listener, self._installation
 
         def on_test_event(name: str, *args: Any) -> None:
@@ -231,10 +242,13 @@ class Hooks:
                 self.guarded(self._on_real_trace)
                 if (refused := self._refused()) is not None:
                     raise refused
+            if self.wiring.is_probe(name, installation):
+                return
             if earlier is not None:
                 earlier(name, *args)
 
         util.test_event_listener = on_test_event
+        self.wiring.hears(on_test_event, installation)
 
         def undo() -> None:
             if util.test_event_listener is on_test_event:
@@ -354,7 +368,5 @@ def _unwrapped(function: Any) -> Any:
 
 def _discard(monitoring: Any, kind: str, callback: object) -> None:
     # Others may have cleared all listeners meanwhile; unregistering then asserts.
-    for name in (f"_{kind}s", f"_{kind.replace('duration', 'duration_secs')}s"):
-        listeners = getattr(monitoring, name, None)
-        if listeners is not None and callback in listeners:
-            listeners.remove(callback)
+    if (listeners := listeners_of(monitoring, kind)) is not None and callback in listeners:
+        listeners.remove(callback)

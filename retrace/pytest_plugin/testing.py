@@ -10,6 +10,7 @@ from retrace.causes import Cause
 from retrace.errors import UsageError
 from retrace.guards import budget
 from retrace.guards.assertions import in_order, make_budget, unmatched
+from retrace.guards.trust import doubt, losses
 from retrace.guards.watch import of_numbers, watch
 from retrace.model import Verdict
 from retrace.present.guard import explanation
@@ -42,11 +43,12 @@ class Watched:
 
     def __init__(self) -> None:
         self._watch = watch()
-        self._start = self._called = 0
+        self._start = self._called = self._losses = 0
         self._budgets: list[budget.Budget] = []
 
     def __enter__(self) -> Self:
         self._start = self._called = self._watch.open()
+        self._losses = losses()
         return self
 
     def __exit__(
@@ -80,16 +82,28 @@ class Watched:
             text for one in self._budgets for text in unmatched(self._watch, one.functions)
         ]
         numbers = self._watch.numbers(self._called)
-        if unknown or not numbers:
+        if unknown:
             return Found(unknown, "")
+        if not numbers:
+            return Found(self._doubts(), "")
         view = self._watch.view()
         verdicts = of_numbers(view.verdicts, numbers)
         found = [e for one in self._budgets for e in budget.excesses(view, verdicts, one)]
         if not found:
-            return Found([], "")
+            return Found(self._doubts(), "")
         heads = [excess.text for excess in found]
         counted = in_order(view, (v for excess in found for v in excess.verdicts))
         return Found(heads, explanation(view, heads, counted))
+
+    def _doubts(self) -> list[str]:
+        """Why a marked test cannot pass although nothing was too much."""
+        found = doubt(_SAID, self._losses) if self._budgets else None
+        return [] if found is None else [str(found)]
+
+    def doubt(self) -> str | None:
+        """Why misses of this test may have gone unseen; None where they would have been seen."""
+        found = doubt("retrace", self._losses)
+        return None if found is None else str(found)
 
     def missed(self) -> tuple[View, list[Verdict]] | None:
         """All that is known, and what the test missed with its fixtures; None for nothing."""
