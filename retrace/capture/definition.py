@@ -80,7 +80,8 @@ def _site(code: CodeType) -> str:
     if code.co_name == "<lambda>":
         # Several lambdas may share a line and a qualified name.
         columns = [start for _, _, start, _ in code.co_positions() if start]
-        site = f"{site}:{min(columns, default=0)}"
+        # Under `-X no_debug_ranges` Python knows no columns.
+        site = f"{site}:{min(columns) if columns else _digest(code)[:8]}"
     return site
 
 

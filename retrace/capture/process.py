@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from retrace.store.redaction import Redaction
 
 
+FAILED = "the import of jax failed"
+
+
 def describe(jax: str, jaxlib: str) -> Run:
     """The header of a recording of this process. Touches no device.
 
@@ -52,10 +55,12 @@ def redaction(run: Run) -> Redaction | None:
 
 
 def write_without_jax(directory: Path) -> None:
-    """Leave word that this process ran to its end and never imported JAX."""
+    """Leave word that this process ran to its end, and that JAX was never there."""
     run = describe("", "")
     writer = Writer(File(directory / f"{run.id}.jsonl"), run, None, redaction(run))
     try:
+        if arrival.has_failed():
+            writer.loss(FAILED)
         writer.end()
     except OSError:
         pass  # whoever reads finds no recording there, as if nothing had been asked for

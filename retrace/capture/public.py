@@ -38,9 +38,10 @@ class _Thread(threading.local):
 class PublicEvents:
     """Listens to `jax.monitoring`; stands in for the recorder and its hooks."""
 
-    def __init__(self, reason: Exception) -> None:
+    def __init__(self, reason: Exception | str) -> None:
+        """`reason` is what JAX lacks, or the loss of a Python that lacks more."""
         self.journal = Journal()
-        self._reason = f"{LOSS}: {reason}"
+        self._reason = reason if isinstance(reason, str) else f"{LOSS}: {reason}"
         self._numbers = count()
         self._thread = _Thread()
         self._listening = False

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
+from retrace.capture import interpreter
 from retrace.capture.background import Background, Task
 from retrace.capture.function import is_internal
 from retrace.capture.journal import Journal
@@ -360,11 +361,13 @@ class Recorder:
         self.journal.lose(reason)
 
     def blind(self) -> list[str]:
-        """Why misses may go unseen on this JAX."""
-        return [f"this JAX has no {name}" for name in MISSING]
+        """Why misses may go unseen on this JAX and this Python."""
+        return [*interpreter.losses(), *(f"this JAX has no {name}" for name in MISSING)]
 
     def began(self, writer: Writer) -> None:
-        """Say in a recording what this JAX does not show."""
+        """Say in a recording what this JAX and this Python do not show."""
+        for loss in interpreter.losses():
+            writer.loss(loss)
         for name in MISSING:
             writer.loss(f"this JAX has no {name}")
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import jax
 
-from retrace.capture import place, process
+from retrace.capture import interpreter, place, process
 from retrace.capture.public import PublicEvents
 from retrace.model import Run
 from retrace.store.programs import SUFFIX
@@ -152,7 +152,10 @@ class Session:
 
 
 def _observers() -> tuple[Any, Any]:
-    """Who observes, and the hooks that tell it; on an unknown JAX one that is both."""
+    """Who observes, and the hooks that tell it; on an unknown JAX or Python one that is both."""
+    if interpreter.lacks(interpreter.PUBLIC):
+        public = PublicEvents(interpreter.PUBLIC)
+        return public, public
     try:
         from retrace.capture.recorder import Recorder
         from retrace.jax_internals.hooks import Hooks
@@ -226,7 +229,8 @@ def _after_fork() -> None:
         _session.forked()
 
 
-os.register_at_fork(after_in_child=_after_fork)
+if hasattr(os, "register_at_fork"):  # not on Windows, where nothing forks
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def begin_file(directory: Path) -> Writer:

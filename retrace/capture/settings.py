@@ -67,7 +67,7 @@ class Settings:
         around: dict[str, CallSite] = {}
         while frame is not None:
             code = frame.f_code
-            if code.co_exceptiontable and owner(code.co_filename) is Owner.USER:
+            if getattr(code, "co_exceptiontable", b"") and owner(code.co_filename) is Owner.USER:
                 for name, site in self._around(frame, code):
                     around.setdefault(name, site)  # the innermost counts
             frame = frame.f_back

@@ -299,7 +299,7 @@ def _launch(program: list[str], module: str | None, kept: _Kept, *, quiet: bool)
     def after(_: int) -> None:
         if children is None:
             return
-        from retrace.capture.arrival import stop
+        from retrace.capture.arrival import has_failed, stop
         from retrace.store.place import holds_recording
 
         stop()
@@ -314,7 +314,10 @@ def _launch(program: list[str], module: str | None, kept: _Kept, *, quiet: bool)
         if recorded:
             _summarise(directory, children, newest=out is None)
             return
-        console.say("the program never imported jax: there was nothing to record")
+        what = "the program never imported jax"
+        if has_failed():
+            what = "the program could not import jax"
+        console.say(f"{what}: there was nothing to record")
         if unrecorded := children.unrecorded([]):
             console.say(unrecorded)
 

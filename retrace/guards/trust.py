@@ -23,8 +23,11 @@ HARMLESS = (
     "this JAX does not show the parts of on-disk cache keys",
     "this JAX does not let a call be refused at its end",
     "this JAX does not let retrace leave its frames out of programs",
+    "this Python's bytecode is not known",
+    "this Python does not show `with` statements",
+    "this Python does not show attributes",
 )
-"""Losses that hide no miss and change no cause (`jax_internals.losses`)."""
+"""Losses that hide no miss and change no cause (`jax_internals.losses`, `capture.interpreter`)."""
 OF_PROGRAMS = (
     "this JAX does not show programs",
     "a program that JAX dropped before it was written down",
@@ -75,7 +78,7 @@ def told(reasons: Sequence[str], where: str = "on this JAX") -> str:
 
 def never_imported_jax(recording: Recording) -> bool:
     """Whether no process of a recording had anything to do with JAX."""
-    return bool(recording.runs) and not any(run.jax for run in recording.runs)
+    return bool(recording.runs) and not any(run.jax or run.losses for run in recording.runs)
 
 
 def doubt_of(recording: Recording, *, programs: bool) -> CannotTellError | None:
@@ -86,6 +89,6 @@ def doubt_of(recording: Recording, *, programs: bool) -> CannotTellError | None:
         programs: whether its programs are held to a baseline.
     """
     found = hiding((name for run in recording.runs for name in run.losses), programs=programs)
-    if not recording.misses:
+    if not recording.misses and any(run.jax for run in recording.runs):
         found.insert(0, "jax was imported and not one miss was seen")
     return CannotTellError(told(found, "from this recording")) if found else None

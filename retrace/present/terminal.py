@@ -76,7 +76,7 @@ def _opening(
         none = program is not None or not view.missed
         what = "no misses" if none else "no such misses"
         because = ""
-        if view.recording.runs and not any(run.jax for run in view.recording.runs):
+        if view.recording.runs and not any(r.jax or r.losses for r in view.recording.runs):
             because = ": the program never imported jax"
         elif none and not view.losses():
             because = ": JAX served every call from its caches, or ran none"

@@ -137,7 +137,7 @@ def test_others_in_front_who_pass_on_what_they_hear_are_no_cut(step: Any) -> Non
 
         util.test_event_listener = listens
     util.test_event_listener = None
-    assert heard == ["retrace_probe"]
+    assert set(heard) == {"retrace_probe"}
 
 
 def test_a_guard_counts_nothing_in_jax(step: Any) -> None:
