@@ -59,7 +59,6 @@ def _shows_frames() -> bool:
 
 def _keeps_marks() -> bool:
     """Whether what is put among the locals of a frame is found there later."""
-
     frame = sys._getframe()  # noqa: SLF001 - this is what is tried
     frame.f_locals["__retrace_mark__"] = 1
     later = "later"
@@ -90,7 +89,7 @@ class _Read:
     """What `_reads_bytecode` tries: each kind of read that is told."""
 
     def method(self: Any, config: Any) -> Any:
-        global _count  # noqa: PLW0603 - the instruction is what is tried
+        global _count
         _count = 1
         return (
             _TABLE["rate"],
@@ -227,15 +226,14 @@ ROWS = (
         "signal",
         _has_signals,
         None,
-        "A program that is killed or whose terminal is closed ends without a summary; what was "
-        "recorded can be read.",
+        "A program whose terminal is closed is not told apart from one that was ended otherwise.",
     ),
     Row(
         "geteuid",
         "os",
         _tells_users,
         None,
-        "Recordings in a folder that others may write to are as readable as the folder makes them.",
+        "Who may read a recording is up to the folder that it lies in.",
     ),
 )
 

@@ -15,6 +15,7 @@ import typer.core
 
 from retrace.command import commands, console
 from retrace.command.selection import Told, at_last, found_miss, nearest, one_of, read_at_last
+from retrace.doctor.command import doctor
 from retrace.errors import RetraceError, UsageError
 from retrace.guards import check
 
@@ -241,6 +242,7 @@ def show(
 
 app.command()(commands.programs)
 app.command()(commands.diff)
+app.command()(doctor)
 
 
 def main() -> NoReturn:
@@ -355,7 +357,9 @@ def _complaint(error: Any) -> str:
     said = error.format_message().strip().rstrip(".").replace("\n", " ")
     if said.startswith("No such command") and "ean" not in said:
         named = said.split("'")[1:2] or [""]
-        said += nearest(named[0], ("run", "report", "check", "show", "programs", "diff"))
+        said += nearest(
+            named[0], ("run", "report", "check", "show", "programs", "diff", "doctor")
+        )
     said = f"{said[:1].lower()}{said[1:]}"
     return f"{said}{'' if said.endswith('?') else ';'} see `{path} --help`"
 

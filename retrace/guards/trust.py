@@ -27,7 +27,7 @@ HARMLESS = (
     "this Python does not show `with` statements",
     "this Python does not show attributes",
 )
-"""Losses that hide no miss and change no cause (`jax_internals.losses`, `capture.interpreter`)."""
+"""Losses that hide no miss and change no cause: of `jax_internals`, of `capture.interpreter`."""
 OF_PROGRAMS = (
     "this JAX does not show programs",
     "a program that JAX dropped before it was written down",
