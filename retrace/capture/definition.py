@@ -57,10 +57,11 @@ class Definitions:
         """The site, which stays the same where an edit of the file moved the function."""
         site = _site(code)
         known = self._sites.setdefault((code.co_filename, code.co_qualname), {})
-        if version is not None and known and version not in known.values():
+        if version is not None and known and version not in list(known.values()):
             linecache.checkcache(code.co_filename)
-            if site not in known and len(known) == 1 and code.co_name != "<lambda>":
-                site = next(iter(known))
+            sites = list(known)
+            if site not in sites and len(sites) == 1 and code.co_name != "<lambda>":
+                site = sites[0]
         known[site] = version
         return site
 

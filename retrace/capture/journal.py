@@ -65,7 +65,7 @@ class Journal:
         """A miss began."""
         if len(self._writers) >= _MOST_OPEN:
             for old in list(self._writers)[: _MOST_OPEN // 2]:
-                del self._writers[old]
+                self._writers.pop(old, None)  # another thread may be at it, too
         self._writers[number] = writers
         line = {**fields, "at": time.time(), "thread": threading.current_thread().name}
         if self.told is not None and self.writers:

@@ -10,13 +10,13 @@ import inspect
 import sys
 import threading
 from collections.abc import Callable
-from itertools import count
 from types import FrameType
 from typing import Any
 
 import jax
 
 from retrace.capture.journal import Journal
+from retrace.capture.lock import Count
 from retrace.capture.place import call_site
 from retrace.failure import contain, unheard
 from retrace.model import JSON, Function, Key, Kind, Stage
@@ -42,7 +42,7 @@ class PublicEvents:
         """`reason` is what JAX lacks, or the loss of a Python that lacks more."""
         self.journal = Journal()
         self._reason = reason if isinstance(reason, str) else f"{LOSS}: {reason}"
-        self._numbers = count()
+        self._numbers = Count()
         self._thread = _Thread()
         self._listening = False
         self._failed = False
@@ -93,7 +93,7 @@ class PublicEvents:
         if last is not None and last[1] == name and order.index(stage) > order.index(last[2]):
             number = last[0]
         else:
-            number = next(self._numbers)
+            number = self._numbers()
             site = call_site(frame)
             where = "?" if site is None else f"{site.file}:{site.line}"
             function = Function(

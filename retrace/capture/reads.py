@@ -92,8 +92,8 @@ class Reads:
     def _reads_any(self, function: FunctionType, receiver: Any) -> bool:
         """Whether it is worth a look; most functions name nothing but libraries."""
         code, names = function.__code__, function.__globals__
-        if id(code) in self._codes:
-            return bool(self._codes[id(code)][1])
+        if (known := self._codes.get(id(code))) is not None:
+            return bool(known[1])
         if owner(code.co_filename) is not Owner.USER:
             return False
         return receiver is not _MISSING or bool(code.co_freevars) or _names_any(code, names)

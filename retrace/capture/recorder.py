@@ -232,9 +232,8 @@ class Recorder:
         if number is None:
             return None
         options = self.misses.options_of(frame)
-        if self._compiled.get(lowering) is not None:
+        if not self._compiled.put(lowering, number):
             return self.misses.of_compile(frame, number, options, self._fields(stage))
-        self._compiled.put(lowering, number)
         mark(frame, number)
         if options:
             self._hold(number, {"compiled_with": options})

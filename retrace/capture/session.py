@@ -15,6 +15,7 @@ from typing import Any
 import jax
 
 from retrace.capture import interpreter, place, process
+from retrace.capture.lock import Lock
 from retrace.capture.public import PublicEvents
 from retrace.model import Run
 from retrace.store.programs import SUFFIX
@@ -28,6 +29,8 @@ class Session:
     def __init__(self) -> None:
         self.recorder, self._hooks = _observers()
         self._lock = threading.RLock()
+        self._beginning = Lock()
+        """Held while the recording of `retrace.jit` begins: several threads may miss at once."""
         self.own_directory: Path | None = None
         """Where the misses of functions made with `retrace.jit` are kept."""
         self._own_writer: Writer | None = None
@@ -111,12 +114,13 @@ class Session:
         # `retrace run` and `install` record it already, and say where.
         if _files or id(info) not in self._own_info:
             return ()
-        if self._own_writer is None:
-            assert self._own_place is not None
-            self.own_directory = self._own_place()
-            self._own_writer = _file_writer(self.own_directory)
-            self.recorder.journal.owned = (self._own_writer,)
-        return (self._own_writer,)
+        with self._beginning:
+            if self._own_writer is None:
+                assert self._own_place is not None
+                self.own_directory = self._own_place()
+                self._own_writer = _file_writer(self.own_directory)
+                self.recorder.journal.owned = (self._own_writer,)
+            return (self._own_writer,)
 
     def end_own(self) -> None:
         """Say that the recording of `retrace.jit` is complete."""
@@ -177,6 +181,7 @@ def _is_of_jax(error: ImportError | AttributeError) -> bool:
 
 
 _session: Session | None = None
+_making = Lock()
 _files: dict[Path, Writer] = {}
 
 
@@ -184,7 +189,9 @@ def session() -> Session:
     """The session of this process, made when it is first needed."""
     global _session
     if _session is None:
-        _session = Session()
+        with _making:
+            if _session is None:
+                _session = Session()
     return _session
 
 

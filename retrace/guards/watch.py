@@ -12,7 +12,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Protocol
+from typing import Any, Protocol
 
 from retrace.inside.live import here, recorded_directories
 from retrace.model import Miss, Recording, Run, Verdict
@@ -204,13 +204,19 @@ def _process() -> tuple[int, str]:
 
 _watch: Watch | None = None
 _pid = 0
+_locks: dict[int, Any] = {}
+"""By process: only one thread makes the watch."""
 
 
 def watch() -> Watch:
     """The watch of this process; a forked child has one of its own."""
     global _watch, _pid
     if _watch is None or _pid != os.getpid():
-        _watch, _pid = Watch(), os.getpid()
+        from retrace.capture.lock import Lock
+
+        with _locks.setdefault(os.getpid(), Lock()):
+            if _watch is None or _pid != os.getpid():
+                _watch, _pid = Watch(), os.getpid()
     return _watch
 
 
