@@ -46,11 +46,11 @@ class _Slotted:
 
 
 def _shows_frames() -> bool:
-    frame = sys._getframe()  # noqa: SLF001 - this is what is tried
+    frame = sys._getframe()  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
     caller = frame.f_back
     return (
         caller is not None
-        and isinstance(caller.f_code, CodeType)
+        and bool(caller.f_code.co_filename)
         and frame.f_code.co_name == "_shows_frames"
         and caller.f_lineno is not None
         and "caller" in frame.f_locals
@@ -59,7 +59,7 @@ def _shows_frames() -> bool:
 
 def _keeps_marks() -> bool:
     """Whether what is put among the locals of a frame is found there later."""
-    frame = sys._getframe()  # noqa: SLF001 - this is what is tried
+    frame = sys._getframe()  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
     frame.f_locals["__retrace_mark__"] = 1
     later = "later"
     local = frame.f_locals
@@ -68,12 +68,11 @@ def _keeps_marks() -> bool:
 
 def _tells_names() -> bool:
     code: CodeType = _shows_frames.__code__
-    return bool(code.co_qualname) and isinstance(code.co_consts, tuple) and bool(code.co_code)
+    return bool(code.co_qualname and code.co_consts and code.co_code)
 
 
 def _tells_columns() -> bool:
-    code: CodeType = (lambda value: value + 1).__code__
-    return any(start for _, _, start, _ in code.co_positions())
+    return any(start for _, _, start, _ in _tells_names.__code__.co_positions())
 
 
 def _reads_bytecode() -> bool:

@@ -23,6 +23,10 @@ class Numbers:
         self._entries: dict[int, _Reference] = {}
         self._lock = Lock()
 
+    def __len__(self) -> int:
+        """How many objects it knows; the dead are none of them."""
+        return len(self._entries)
+
     def put(self, thing: Any, number: int) -> bool:
         """The object belongs to this miss; of what takes no weak reference nothing is kept.
 

@@ -53,7 +53,7 @@ def _jax() -> dict[str, Any]:
 def _backend() -> dict[str, Any]:
     import jax
 
-    return {"backend": jax.default_backend(), "devices": jax.device_count()}
+    return {"backend": jax.default_backend()}
 
 
 def _names() -> dict[str, Any]:

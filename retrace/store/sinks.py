@@ -6,8 +6,8 @@ import errno
 import os
 from pathlib import Path
 
-_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_CLOEXEC", 0)
-_FLAGS |= getattr(os, "O_BINARY", 0)  # Windows would write other ends of lines
+_ELSEWHERE = getattr(os, "O_BINARY", 0)  # Windows would write other ends of lines
+_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | _ELSEWHERE
 _CLOSED = -1
 
 

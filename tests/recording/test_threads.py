@@ -121,5 +121,5 @@ def test_objects_that_die_while_others_come() -> None:
         return True
 
     assert together(churn) == [True] * THREADS
-    assert tokens._numbers.keys() <= {id(Thing), id(Equal)} and tokens._buckets == {}
-    assert numbers._entries == {}
+    assert len(tokens) <= 2  # the classes
+    assert len(numbers) == 0

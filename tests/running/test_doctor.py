@@ -143,7 +143,7 @@ def installed(site: Path, name: str, files: dict[str, str]) -> None:
 def test_files_of_others_in_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ours = {f"retrace/{name}": name for name in ("__init__.py", "doctor/package.py", "cli.py")}
     installed(tmp_path, "retrace", ours)
-    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     folder = tmp_path / "retrace"
     (folder / "__pycache__").mkdir()
     (folder / "__pycache__" / "cli.cpython-313.pyc").write_text("")
