@@ -10,49 +10,34 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from types import TracebackType
+from typing import Any
+
+_locks: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
-class Lock:
+def make() -> threading.RLock:  # pyright: ignore[reportInvalidTypeForm, reportUnknownParameterType]
     """A lock for `with`."""
-
-    def __init__(self) -> None:
-        self._lock = threading.RLock()
-        _locks.add(self)
-
-    def __enter__(self) -> None:
-        self._lock.acquire()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._lock.release()
-
-    def renew(self) -> None:
-        """Be free, whoever held it: a thread that this process does not have."""
-        self._lock = threading.RLock()
+    lock = threading.RLock()
+    _locks.add(lock)
+    return lock
 
 
-_locks: weakref.WeakSet[Lock] = weakref.WeakSet()
-
-
-def _renew_all() -> None:
+def _renew() -> None:
+    # Whoever held one may be a thread that this process does not have. The standard library's
+    # own locks are renewed in this way.
     for lock in _locks:
-        lock.renew()
+        lock._at_fork_reinit()  # noqa: SLF001
 
 
 if hasattr(os, "register_at_fork"):  # not where nothing forks
-    os.register_at_fork(after_in_child=_renew_all)
+    os.register_at_fork(after_in_child=_renew)
 
 
 class Count:
     """Numbers from a first one on, each given once."""
 
     def __init__(self, first: int = 0) -> None:
-        self._lock = Lock()
+        self._lock = make()
         self._next = first
 
     def __call__(self) -> int:

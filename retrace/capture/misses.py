@@ -9,10 +9,11 @@ from typing import Any
 
 import jax
 
+from retrace.capture import lock
 from retrace.capture.function import Functions, is_internal
 from retrace.capture.journal import Journal
 from retrace.capture.key import Keys, parameter_names
-from retrace.capture.lock import Count, Lock
+from retrace.capture.lock import Count
 from retrace.capture.operation import (
     body_functions,
     has_body,
@@ -43,7 +44,7 @@ class Misses:
         self._keys = Keys(self._tokens, journal.lose)
         self._clears = Clears()
         self._settings = Settings()
-        self._lock = Lock()
+        self._lock = lock.make()
         self._numbers = Count()
         self._seen: set[int] = set()
         self._sources: dict[str, Function] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
-from retrace.capture.lock import Lock
+from retrace.capture import lock
 
 
 class _Reference(weakref.ref[Any]):
@@ -21,7 +21,7 @@ class Numbers:
 
     def __init__(self) -> None:
         self._entries: dict[int, _Reference] = {}
-        self._lock = Lock()
+        self._lock = lock.make()
 
     def __len__(self) -> int:
         """How many objects it knows; the dead are none of them."""

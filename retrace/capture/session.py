@@ -14,8 +14,7 @@ from typing import Any
 
 import jax
 
-from retrace.capture import interpreter, place, process
-from retrace.capture.lock import Lock
+from retrace.capture import interpreter, lock, place, process
 from retrace.capture.public import PublicEvents
 from retrace.model import Run
 from retrace.store.programs import SUFFIX
@@ -29,7 +28,7 @@ class Session:
     def __init__(self) -> None:
         self.recorder, self._hooks = _observers()
         self._lock = threading.RLock()
-        self._beginning = Lock()
+        self._beginning = lock.make()
         """Held while the recording of `retrace.jit` begins: several threads may miss at once."""
         self.own_directory: Path | None = None
         """Where the misses of functions made with `retrace.jit` are kept."""
@@ -80,8 +79,7 @@ class Session:
             self._hooks.guarded(self.recorder.flush)
             # Where that failed, lines may still wait; where not, there is nothing to do.
             self._hooks.guarded(self.recorder.flush)
-            for reason in self._hooks.cut():
-                self._hooks.guarded(writer.loss, reason)
+            self._hooks.guarded(self._tell_cuts, writer)
             self.recorder.journal.writers = tuple(
                 other for other in self.recorder.journal.writers if other is not writer
             )
@@ -90,6 +88,10 @@ class Session:
             if not self.recorder.journal.writers and not self._own_info:
                 self._hooks.remove()
                 self._hooks.guarded(self.recorder.ended)
+
+    def _tell_cuts(self, writer: Writer) -> None:
+        for reason in self._hooks.cut():
+            writer.loss(reason)
 
     def own(self, jitted: Any, place: Callable[[], Path]) -> None:
         """Record the misses of one jitted function, even where nothing else is.
@@ -181,7 +183,7 @@ def _is_of_jax(error: ImportError | AttributeError) -> bool:
 
 
 _session: Session | None = None
-_making = Lock()
+_making = lock.make()
 _files: dict[Path, Writer] = {}
 
 

@@ -26,8 +26,9 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+from retrace.capture import lock
 from retrace.capture.canonical import CannotTellError, Content
-from retrace.capture.lock import Count, Lock
+from retrace.capture.lock import Count
 from retrace.capture.objects import defined, kind_of, package, type_name
 from retrace.failure import asked
 
@@ -45,7 +46,7 @@ class Tokens:
     """The tokens of one recording, and the numbers of the objects it has met."""
 
     def __init__(self) -> None:
-        self._lock = Lock()
+        self._lock = lock.make()
         self._counter = Count(1)
         self._numbers: dict[int, tuple[weakref.ref[Any], int]] = {}
         self._buckets: dict[Bucket, dict[int, tuple[weakref.ref[Any], str]]] = {}
@@ -198,13 +199,13 @@ def _forget_number(
 
 
 def _forget_equal(
-    lock: Lock,
+    held: Any,
     buckets: dict[Bucket, dict[int, tuple[weakref.ref[Any], str]]],
     place: Bucket,
     number: int,
     _: weakref.ref[Any],
 ) -> None:
-    with lock:
+    with held:
         if (bucket := buckets.get(place)) is not None:
             bucket.pop(number, None)
             if not bucket:

@@ -212,9 +212,9 @@ def watch() -> Watch:
     """The watch of this process; a forked child has one of its own."""
     global _watch, _pid
     if _watch is None or _pid != os.getpid():
-        from retrace.capture.lock import Lock
+        from retrace.capture import lock
 
-        with _locks.setdefault(os.getpid(), Lock()):
+        with _locks.setdefault(os.getpid(), lock.make()):
             if _watch is None or _pid != os.getpid():
                 _watch, _pid = Watch(), os.getpid()
     return _watch

@@ -242,7 +242,7 @@ class Hooks:
                 self.guarded(self._on_real_trace)
                 if (refused := self._refused()) is not None:
                     raise refused
-            if self.wiring.is_probe(name, installation):
+            if contain(self._fail, self.wiring.is_probe, name, installation):
                 return
             if earlier is not None:
                 earlier(name, *args)
