@@ -76,10 +76,10 @@ class Session:
     def detach(self, writer: Writer) -> None:
         """Give nothing more to `writer`."""
         with self._lock:
+            self._hooks.guarded(self._tell_cuts, writer)
             self._hooks.guarded(self.recorder.flush)
             # Where that failed, lines may still wait; where not, there is nothing to do.
             self._hooks.guarded(self.recorder.flush)
-            self._hooks.guarded(self._tell_cuts, writer)
             self.recorder.journal.writers = tuple(
                 other for other in self.recorder.journal.writers if other is not writer
             )
