@@ -15,7 +15,6 @@ from jax._src import monitoring, util
 
 _PROBE = "retrace_probe"
 """Not one of JAX's test events: whoever else listens does not know it."""
-_MOST_WRAPPERS = 32
 
 
 class _Thread(threading.local):
@@ -85,13 +84,7 @@ class Wiring:
 def _is_restored(owner: Any, name: str, ours: Any) -> bool:
     """Whether JAX's own function stands there again; what a foreign wrapper calls is not seen."""
     value: Any = getattr(owner, name, None)
-    for _ in range(_MOST_WRAPPERS):
-        if value is ours:
-            return False
-        if value is None or value is ours.__wrapped__:
-            return True
-        value = getattr(value, "__wrapped__", ours)
-    return False
+    return value is None or value is ours.__wrapped__
 
 
 def listeners_of(monitoring: Any, kind: str) -> list[Any] | None:
