@@ -4,6 +4,7 @@
     python tests/matrix.py --all       the tests on every supported JAX
     python tests/matrix.py 0.8 0.12    the tests on these
     python tests/matrix.py --next      the tests on the newest pre-release or nightly of JAX
+    python tests/matrix.py --full      as CI, but what CI tries a sample of is tried whole
 
 Run it with the Python of an environment that has retrace[test,check]. Each JAX that this
 environment has not gets one of its own under .venv/matrix/, which is kept and used again.
@@ -169,6 +170,9 @@ def main() -> int:
     arguments = sys.argv[1:]
     split = arguments.index("--") if "--" in arguments else len(arguments)
     names, options = arguments[:split], arguments[split + 1 :]
+    if "--full" in names:
+        names.remove("--full")
+        os.environ["RETRACE_TEST_ALL_NAMES"] = "1"
     known = [job.name for job in MATRIX]
     if names == ["--next"]:
         chosen = [NEXT.name]

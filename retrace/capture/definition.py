@@ -10,6 +10,7 @@ from types import CodeType
 from typing import NamedTuple, TypeAlias
 
 from retrace.capture.cell import is_cell, shown
+from retrace.capture.place import source_lines
 
 _LONGEST_SOURCE = 4000
 
@@ -33,6 +34,7 @@ class Definitions:
     def __init__(self) -> None:
         # By identity: equal code objects of two files are two definitions.
         self._known: dict[int, tuple[weakref.ref[CodeType], Definition]] = {}
+        self._places: dict[int, tuple[weakref.ref[CodeType], str]] = {}
         self._sites: dict[tuple[str, str], dict[str, Version]] = {}
 
     def of(self, code: CodeType) -> Definition:
@@ -52,6 +54,22 @@ class Definitions:
 
         definitions[key] = (weakref.ref(code, forget), found)
         return found
+
+    def site_of(self, code: CodeType) -> str:
+        """The site of a code object alone, which takes no reading of its source."""
+        key = id(code)
+        if (known := self._known.get(key)) is not None:
+            return known[1].site
+        if (place := self._places.get(key)) is not None:
+            return place[1]
+        site = self._site(code, _version(code.co_filename))
+        places = self._places
+
+        def forget(_: object) -> None:
+            places.pop(key, None)
+
+        places[key] = (weakref.ref(code, forget), site)
+        return site
 
     def _site(self, code: CodeType, version: Version) -> str:
         """The site, which stays the same where an edit of the file moved the function."""
@@ -111,5 +129,5 @@ def _source(code: CodeType) -> str | None:
         if isinstance(constant, CodeType):
             lines += [line for _, _, line in constant.co_lines() if line]
     first, last = code.co_firstlineno, max(lines, default=code.co_firstlineno)
-    text = linecache.getlines(code.co_filename)[first - 1 : last]
+    text = source_lines(code.co_filename)[first - 1 : last]
     return "".join(text)[:_LONGEST_SOURCE] or None

@@ -67,7 +67,7 @@ class Journal:
             for old in list(self._writers)[: _MOST_OPEN // 2]:
                 self._writers.pop(old, None)  # another thread may be at it, too
         self._writers[number] = writers
-        line = {**fields, "at": time.time(), "thread": threading.current_thread().name}
+        line = {**fields, "at": time.time(), "thread": _thread_name()}
         if self.told is not None and self.writers:
             self.told(number, False)
         self._write(partial(_begin, number, function, key, site, line, writers, tuple(bodies)))
@@ -82,7 +82,7 @@ class Journal:
             **fields,
             "again": before,
             "at": time.time(),
-            "thread": threading.current_thread().name,
+            "thread": _thread_name(),
         }
         if self.told is not None and self.writers:
             self.told(number, False)
@@ -117,7 +117,8 @@ class Journal:
         self._told_all = everybody
         for writer in untold:
             self._told_backend.add(writer)
-            fields = {"backend": backend.platform, "process_index": backend.process_index}
+            fields = backend._asdict()
+            fields["backend"] = fields.pop("platform")
             self._write(partial(writer.amend_run, fields))
 
     def lose(self, reason: str) -> None:
@@ -135,6 +136,13 @@ class Journal:
 
     def _all(self) -> tuple[Writer, ...]:
         return (*self.writers, *self.owned)
+
+
+def _thread_name() -> str:
+    """Of this thread. Not by `current_thread`, which adds a thread that it does not know."""
+    active: dict[int, threading.Thread] = getattr(threading, "_active", {})
+    thread = active.get(threading.get_ident())
+    return "Dummy" if thread is None else thread.name
 
 
 def _begin(

@@ -6,6 +6,7 @@ import hashlib
 import linecache
 import os
 import site
+import stat
 import sys
 import sysconfig
 from enum import Enum
@@ -15,7 +16,7 @@ from typing import Literal, NamedTuple
 import jax
 
 from retrace.capture.cell import is_cell, is_timed, shown
-from retrace.jax_internals.calls import is_host_callback
+from retrace.jax_internals.callbacks import is_host_callback
 from retrace.model import CallSite
 
 _LONGEST_SOURCE = 200
@@ -79,9 +80,21 @@ def _owner(filename: str) -> Owner:
     return Owner.USER
 
 
+def source_lines(filename: str) -> list[str]:
+    """The lines of a file of source, as Python shows them in a traceback."""
+    if filename not in linecache.cache:
+        try:
+            if not stat.S_ISREG(os.stat(filename).st_mode):
+                return []  # a script that came through a pipe: to open it again would wait
+        except (OSError, ValueError):
+            pass  # a cell, or a member of an archive
+    return linecache.getlines(filename)
+
+
 def source_line(filename: str, line: int) -> str | None:
     """The text of a line, stripped and bounded; None where there is none."""
-    text = linecache.getline(filename, line).strip()
+    lines = source_lines(filename)
+    text = lines[line - 1].strip() if 0 < line <= len(lines) else ""
     return text[:_LONGEST_SOURCE] or None
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from retrace.capture import arrival
 from retrace.model import Run
+from retrace.store.attempts import Attempt, attempt_of
 from retrace.store.place import new_run_id
 from retrace.store.sinks import File
 from retrace.store.writer import Writer
@@ -23,13 +24,15 @@ if TYPE_CHECKING:
 FAILED = "the import of jax failed"
 
 
-def describe(jax: str, jaxlib: str) -> Run:
+def describe(jax: str, jaxlib: str, attempt: Attempt) -> Run:
     """The header of a recording of this process. Touches no device.
 
     Args:
         jax: the release of JAX; empty where it was never imported.
         jaxlib: the same.
+        attempt: of the recording that it belongs to.
     """
+    forked = os.getpid() != arrival.PROCESS
     return Run(
         id=new_run_id(),
         host=socket.gethostname(),
@@ -40,7 +43,11 @@ def describe(jax: str, jaxlib: str) -> Run:
         python=platform.python_version(),
         jax=jax,
         jaxlib=jaxlib,
-        started_by=None if os.getpid() != arrival.PROCESS else os.getppid(),
+        started_by=None if forked else os.getppid(),
+        forked_by=os.getppid() if forked else None,
+        job=attempt.job,
+        attempt=attempt.number,
+        process_count=attempt.processes,
     )
 
 
@@ -54,12 +61,17 @@ def redaction(run: Run) -> Redaction | None:
     return Redaction(roots_of(run.argv))
 
 
-def write_without_jax(directory: Path) -> None:
-    """Leave word that this process ran to its end, and that JAX was never there."""
-    run = describe("", "")
+def write_without_jax(directory: Path, *, failed: bool) -> None:
+    """Leave word that this process ran to its end, and that JAX was never there.
+
+    Args:
+        directory: of the recording.
+        failed: whether its import was tried.
+    """
+    run = describe("", "", attempt_of(directory))
     writer = Writer(File(directory / f"{run.id}.jsonl"), run, None, redaction(run))
     try:
-        if arrival.has_failed():
+        if failed:
             writer.loss(FAILED)
         writer.end()
     except OSError:

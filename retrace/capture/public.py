@@ -19,14 +19,15 @@ from retrace.capture.journal import Journal
 from retrace.capture.lock import Count
 from retrace.capture.place import call_site
 from retrace.failure import contain, unheard
+from retrace.jax_internals import names_hooks as at
 from retrace.model import JSON, Function, Key, Kind, Stage
 from retrace.store.writer import Writer
 
 LOSS = "this JAX is not known, recorded with its public events alone, without keys"
 _STAGES = {
-    "/jax/core/compile/jaxpr_trace_duration": Stage.TRACE,
-    "/jax/core/compile/jaxpr_to_mlir_module_duration": Stage.LOWER,
-    "/jax/core/compile/backend_compile_duration": Stage.COMPILE,
+    at.TRACE_EVENT.name: Stage.TRACE,
+    at.LOWER_EVENT.name: Stage.LOWER,
+    at.COMPILE_EVENT.name: Stage.COMPILE,
 }
 
 

@@ -16,7 +16,9 @@ import jax
 
 from retrace.capture import interpreter, lock, place, process
 from retrace.capture.public import PublicEvents
+from retrace.jax_internals.names_frames import JITTED_INFO
 from retrace.model import Run
+from retrace.store.attempts import Attempt, attempt_of
 from retrace.store.programs import SUFFIX
 from retrace.store.sinks import File, Memory
 from retrace.store.writer import Writer
@@ -98,7 +100,7 @@ class Session:
 
         The first of them begins a recording in the directory that `place` gives.
         """
-        info = getattr(jitted, "_jit_info", None)
+        info = JITTED_INFO.of(jitted)
         key = id(info)
         with self._lock:
             self._listen()
@@ -121,6 +123,7 @@ class Session:
                 assert self._own_place is not None
                 self.own_directory = self._own_place()
                 self._own_writer = _file_writer(self.own_directory)
+                self.recorder.began(self._own_writer)
                 self.recorder.journal.owned = (self._own_writer,)
             return (self._own_writer,)
 
@@ -140,6 +143,8 @@ class Session:
         for directory, writer in list(_files.items()):
             writer.close()
             _files[directory] = successors[writer] = _file_writer(directory)
+            if self._hooks.installed:
+                self._hooks.guarded(self.recorder.began, successors[writer])
         if self._own_writer is not None and self.own_directory is not None:
             self._own_writer.close()
             self._own_writer = _file_writer(self.own_directory)
@@ -197,13 +202,14 @@ def session() -> Session:
     return _session
 
 
-def describe_run() -> Run:
-    """This process, for the header of its recording. Touches no device."""
-    return process.describe(jax.__version__, version("jaxlib"))
+def describe_run(directory: Path | None = None) -> Run:
+    """This process, for the header of its recording into a directory. Touches no device."""
+    attempt = Attempt() if directory is None else attempt_of(directory)
+    return process.describe(jax.__version__, version("jaxlib"), attempt)
 
 
 def _file_writer(directory: Path) -> Writer:
-    run = describe_run()
+    run = describe_run(directory)
     programs = File(directory / f"{run.id}{SUFFIX}")
     return Writer(File(directory / f"{run.id}.jsonl"), run, programs, process.redaction(run))
 

@@ -6,14 +6,13 @@ A setting that was made otherwise has no place: nothing of ours runs when a cont
 from __future__ import annotations
 
 import ast
-import linecache
 from collections.abc import Iterator
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
 import jax
 
-from retrace.capture.place import Owner, call_site, owner, site_of_line
+from retrace.capture.place import Owner, call_site, owner, site_of_line, source_lines
 from retrace.model import CallSite, Value
 
 _MOST_FILES = 256
@@ -96,7 +95,7 @@ class Settings:
             if len(self._files) >= _MOST_FILES:
                 self._files.clear()
             try:
-                found = tuple(_found(ast.parse("".join(linecache.getlines(file))), 0))
+                found = tuple(_found(ast.parse("".join(source_lines(file))), 0))
             except (SyntaxError, ValueError, RecursionError):  # edited while it ran
                 found = ()
             self._files[file] = found

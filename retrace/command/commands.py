@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -18,6 +19,11 @@ if TYPE_CHECKING:
 
 DONE = 0
 
+Force = Annotated[
+    bool,
+    typer.Option("--force", help="Write over FILE even if it is no report of retrace."),
+]
+
 
 def programs(
     directory: Annotated[
@@ -30,6 +36,7 @@ def programs(
         Path | None,
         typer.Option("--pprof", metavar="FILE", help="Write a profile that `pprof` opens."),
     ] = None,
+    force: Force = False,
 ) -> int:
     """Equations per source line of the recorded programs, so that unrolled loops show.
 
@@ -45,13 +52,10 @@ def programs(
     told = samples(map(listings.__getitem__, found), listings)
     width, _ = console.terminal(sys.stdout)
     if pprof is not None:
+        from retrace.command import output
         from retrace.present.pprof import encode
 
-        try:
-            pprof.write_bytes(encode(told, "equations of recorded programs, by retrace"))
-        except OSError as error:
-            reason = (error.strerror or type(error).__name__).lower()
-            raise UsageError(f"cannot write to {pprof}: {reason}; name another file") from None
+        output.write(pprof, [encode(told, output.PROFILE)], force=force)
     blocks = unrolled(map(listings.__getitem__, found), listings)
     text = lines.table(view, len(found), told, blocks, width)
     console.write(text, None)
@@ -99,7 +103,7 @@ def diff(
         old, new = str(last[1]), str(last[0])
     if new is None:
         raise UsageError("name two misses or two recordings, or neither for the last two")
-    if Path(old).exists() and Path(new).exists():
+    if os.path.exists(old) and os.path.exists(new):
         from retrace.present.recordings import difference
 
         text = difference(read_at_last([Path(old)]), read_at_last([Path(new)]), width)

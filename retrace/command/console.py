@@ -9,8 +9,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from retrace.errors import UsageError
-
 
 def say(text: str) -> None:
     """One line on stderr."""
@@ -61,13 +59,20 @@ def progress(what: str, total: int) -> Generator[Callable[[int], object] | None]
         yield bar.update
 
 
-def write(text: str | Iterable[str], output: Path | None, *, commands: bool = False) -> None:
+def write(
+    text: str | Iterable[str],
+    output: Path | None,
+    *,
+    commands: bool = False,
+    force: bool = False,
+) -> None:
     """Text to stdout, or into a file; raises UsageError where that cannot be written.
 
     Args:
         text: what to write, whole or in pieces of whole lines.
         output: the file; None, or `-`, for stdout.
         commands: whether GitHub is to read commands in it.
+        force: also over a file that is no report of ours.
     """
     from retrace.present.words import inert
 
@@ -75,12 +80,9 @@ def write(text: str | Iterable[str], output: Path | None, *, commands: bool = Fa
     if not commands:
         pieces = map(inert, pieces)
     if output is not None and str(output) != "-":
-        try:
-            with output.open("w", encoding="utf-8", errors="backslashreplace") as file:
-                file.writelines(pieces)
-        except OSError as error:
-            reason = (error.strerror or type(error).__name__).lower()
-            raise UsageError(f"cannot write to {output}: {reason}; name another file") from None
+        from retrace.command import output as files
+
+        files.write(output, pieces, force=force)
         return
     if (reconfigure := getattr(sys.stdout, "reconfigure", None)) is not None:
         reconfigure(errors="backslashreplace")  # a name may hold what the encoding does not

@@ -35,6 +35,12 @@ class Column:
         else:
             self._rows[value] = _bits(held) | 1 << row
 
+    def copy(self) -> Column:
+        """Another column that holds the same."""
+        other = Column()
+        other.others, other._rows = self.others, self._rows.copy()
+        return other
+
     def holding(self, value: Hashable) -> int:
         """The rows that hold this value, unequal to the first row's."""
         held = self._rows.get(value)

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias, cast
 from retrace.compare import detail
 from retrace.compare.equality import PLACEMENT, described, identity, placement, same_content
 from retrace.compare.tree import Arguments, field_path, walk
-from retrace.model import JSON, Change, Component, Function, Leaf, Miss, Node, Passing, Value
+from retrace.model import JSON, Change, Component, Dim, Function, Leaf, Miss, Node, Passing, Value
 
 Named: TypeAlias = tuple[tuple[str, Value], ...]
 
@@ -119,8 +119,9 @@ def _signature(old: Miss, new: Miss) -> Iterator[Change]:
             yield Change(Component.SIGNATURE, name, f"{a} -> {b}", a, b, True)
 
 
-def _arguments(old: Miss, new: Miss) -> Iterator[Change]:
+def _arguments(old: Miss, new: Miss) -> list[Change]:
     placed = not (old.nested or new.nested)
+    told: list[Change] = []
     if same_structure(old, new):
         pairs = list(zip(old.key.leaves, new.key.leaves, strict=True))
     else:
@@ -129,31 +130,34 @@ def _arguments(old: Miss, new: Miss) -> Iterator[Change]:
         for path, a, b in found.parts:
             said = detail.structure(a, b)
             sides = before.content(path), after.content(path)
-            yield Change(Component.TREE, path, said, *sides, _known_whole(a) and _known_whole(b))
+            whole = _known_whole(a) and _known_whole(b)
+            told.append(Change(Component.TREE, path, said, *sides, whole))
         for path, name, a, b in found.meta:
             said = detail.value(a, b)
             if name:
                 # `info['step']: 1 -> 2`, and `rate: 0.1 -> 0.2`
                 said = f"static field {name}{'' if said.startswith(('.', '[')) else ': '}{said}"
-            yield Change(Component.TREE, path, said, described(a), described(b), _exact(a, b))
+            held = described(a), described(b)
+            told.append(Change(Component.TREE, path, said, *held, _exact(a, b)))
         pairs = found.pairs
     if old.key.leaves is not new.key.leaves:
         # Most leaves of a site differ in their shape alone, where they differ at all.
-        yield from [
+        told += [
             _new_change((Component.SHAPE, b.path, *_shape_sides(a.shape, b.shape), True))
             for a, b in pairs
             if a.shape != b.shape
         ]
         rest = [(a, b) for a, b in pairs if a[2:] != b[2:]]
         changed = [change for a, b in rest for change in _but_shape(a, b, placed)]
-        yield from sorted(changed, key=lambda change: _LEAF_ORDER[change.component])
+        told += sorted(changed, key=lambda change: _LEAF_ORDER[change.component])
+    return told
 
 
 _new_change: Callable[[Iterable[object]], Change] = partial(cast(Any, tuple).__new__, Change)
 
 
 @lru_cache(maxsize=4096)  # the leaves of a batch change together
-def _shape_sides(old: tuple[int, ...], new: tuple[int, ...]) -> tuple[str, JSON, JSON]:
+def _shape_sides(old: tuple[Dim, ...], new: tuple[Dim, ...]) -> tuple[str, JSON, JSON]:
     return detail.shape(old, new), list(old), list(new)
 
 
@@ -213,7 +217,7 @@ def _known_whole(part: Node | Leaf | None) -> bool:
     return not isinstance(part, Node) or all(value.exact for _, value in part.meta)
 
 
-Dimension: TypeAlias = Callable[[Miss, Miss], Iterator[Change]]
+Dimension: TypeAlias = Callable[[Miss, Miss], Iterable[Change]]
 
 DIMENSIONS: tuple[Dimension, ...] = (
     _function,
@@ -256,6 +260,7 @@ def _same_nodes(old: tuple[Node, ...], new: tuple[Node, ...]) -> bool:
         a.path == b.path
         and a.type == b.type
         and a.children == b.children
+        and a.made == b.made
         and len(a.meta) == len(b.meta)
         and all(
             m == n and identity(v) == identity(w)

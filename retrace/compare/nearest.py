@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator
 from typing import NamedTuple, TypeAlias
 
+from retrace.compare.alike import Alike, Place
 from retrace.compare.columns import Column, least
 from retrace.compare.equality import identity, placement
 from retrace.compare.keys import NOT_IN_KEY
@@ -28,8 +29,8 @@ from retrace.model import (
     Value,
 )
 
-Place: TypeAlias = tuple[Component, str]
-Skeleton: TypeAlias = tuple[tuple[tuple[str, str, tuple[str, ...]], ...], tuple[str, ...]]
+Form: TypeAlias = tuple[str, str, tuple[str, ...], str, int]
+Skeleton: TypeAlias = tuple[tuple[Form, ...], tuple[str, ...]]
 
 TRACED = frozenset(
     {
@@ -77,8 +78,11 @@ class Index:
     """The earlier keys of one site, arranged so that thousands do not slow the next one."""
 
     def __init__(self) -> None:
-        self._groups: dict[Skeleton, _Group] = {}
-        self._skeletons: dict[tuple[int, int], tuple[Skeleton, Key]] = {}
+        self._groups: dict[int, _Group] = {}
+        self._skeletons: dict[Skeleton, int] = {}
+        """The number of each structure."""
+        self._known: dict[tuple[int, int], tuple[int, Key]] = {}
+        self._known_paths: dict[tuple[int, tuple[str, ...]], int] = {}
         self._size = 0
 
     def __len__(self) -> int:
@@ -110,18 +114,20 @@ class Index:
                     best = found
         return None if best is None else Nearest(best.miss, best.distance)
 
-    def _skeleton(self, key: Key) -> Skeleton:
+    def _skeleton(self, key: Key) -> int:
         # Parts read from a file are shared between misses: their identity is enough.
         # The key is kept beside it, so that its id is not given to another part.
-        known = self._skeletons.get((id(key.tree), id(key.leaves)))
+        known = self._known.get((id(key.tree), id(key.leaves)))
         if known is not None:
             return known[0]
-        skeleton = (
-            tuple(sorted((node.path, node.type, node.children) for node in key.tree)),
-            tuple(sorted(leaf.path for leaf in key.leaves)),
-        )
-        self._skeletons[(id(key.tree), id(key.leaves))] = skeleton, key
-        return skeleton
+        paths = tuple([leaf.path for leaf in key.leaves])
+        same = self._known_paths.get((id(key.tree), paths))
+        if same is None:
+            skeleton = tuple(sorted(map(_form, key.tree))), tuple(sorted(paths))
+            same = self._skeletons.setdefault(skeleton, len(self._skeletons))
+            self._known_paths[id(key.tree), paths] = same
+        self._known[id(key.tree), id(key.leaves)] = same, key
+        return same
 
 
 class _Found(NamedTuple):
@@ -136,8 +142,9 @@ class _Group:
 
     def __init__(self, first: Miss) -> None:
         self._arguments = Arguments(first.key)
-        self._leaves = self._arguments.leaves
         self._first = first.key
+        self._paths = [leaf.path for leaf in first.key.leaves]
+        self._alike = Alike(first.key.leaves)
         self._names = dict(_named_places(first.key))
         self._fields = dict(_field_places(first.key.tree))
         self._holders = {
@@ -192,6 +199,8 @@ class _Group:
 
     def search_across(self, miss: Miss, arguments: Arguments, lowered: bool) -> _Found | None:
         """The nearest of these keys to one of another structure."""
+        self._alike.part_all(self._columns)
+        self._compared = None
         found = walk(self._arguments, arguments)
         different: dict[Place, Hashable] = dict(self._different_names(miss.key))
         for first, leaf in found.pairs:
@@ -225,6 +234,7 @@ class _Group:
         others: dict[int, int] = {}
         unseen = different.keys() - self._columns.keys()
         traced = 0
+        numbers = self._alike.numbers
         for place, column in (*self._columns.items(), *((place, None) for place in unseen)):
             component = place[0]
             if covered and self._owner(place) in covered:
@@ -240,7 +250,7 @@ class _Group:
             if lowered and component in TRACED:
                 traced |= rows
             counts = trees if component is Component.TREE else others
-            counts[rows] = counts.get(rows, 0) + 1
+            counts[rows] = counts.get(rows, 0) + numbers.get(place, 1)
         if lowered and not parts and (served := among & ~traced):
             among = served
         tree, among = least(trees, among, everyone)
@@ -267,15 +277,17 @@ class _Group:
         return path if component in _OF_LEAVES else None
 
     def _different(self, key: Key, placed: bool) -> Iterator[tuple[Place, Hashable]]:
-        if key.leaves is not self._first.leaves:
-            for first, leaf in zip(self._first.leaves, key.leaves, strict=True):
-                # Passed by keyword, the same leaves can stand in another order.
-                if first.path != leaf.path:
-                    first = self._leaves[leaf.path]
-                if first.shape != leaf.shape:
-                    yield (Component.SHAPE, leaf.path), leaf.shape
-                if first[2:] != leaf[2:]:
-                    yield from _but_shape(first, leaf, placed)
+        first = self._first.leaves
+        if key.leaves is not first:
+            leaves = key.leaves
+            # Passed by keyword, the same leaves can stand in another order.
+            if [leaf.path for leaf in leaves] != self._paths:
+                by_path = {leaf.path: leaf for leaf in leaves}
+                leaves = [by_path[path] for path in self._paths]
+            yield from self._alike.different(leaves, self._columns).items()
+            for a, b in zip(first, leaves, strict=True):
+                if a[2:] != b[2:]:
+                    yield from _but_shape(a, b, placed)
         if key.tree is not self._first.tree and key.tree != self._first.tree:
             yield from _different(self._fields, dict(_field_places(key.tree)))
         yield from self._different_names(key)
@@ -289,6 +301,12 @@ class _Group:
             first.config,
         ):
             yield from _different(self._names, dict(_named_places(key)))
+
+
+def _form(node: Node) -> Form:
+    """What a node is besides its static fields."""
+    name, number = ("", 0) if node.made is None else node.made[:2]
+    return node.path, node.type, node.children, name, number
 
 
 def _holds(function: Function) -> int:

@@ -12,7 +12,6 @@ import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, TypeAlias, cast
@@ -20,9 +19,10 @@ from typing import NamedTuple, TypeAlias, cast
 from retrace.causes import Cause
 from retrace.errors import UsageError
 from retrace.guards.budget import checked_causes, nearest
-from retrace.guards.project import table
+from retrace.guards.project import content, table, toml
 from retrace.model import Function, Kind, Miss, Run, Verdict
 from retrace.present.words import clean
+from retrace.store import files
 
 SCHEMA = "retrace-baseline/1"
 
@@ -147,17 +147,10 @@ def load(file: Path) -> Baseline | None:
     Raises:
         UsageError: it cannot be read, or is no baseline of a format that is known here.
     """
-    import tomllib
-
     try:
-        parsed = tomllib.loads(file.read_bytes().decode())
+        parsed = toml(content(file, "the baseline "), f"{file} is no baseline")
     except FileNotFoundError:
         return None
-    except OSError as error:
-        reason = (error.strerror or type(error).__name__).lower()
-        raise UsageError(f"cannot read the baseline {file}: {reason}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise UsageError(f"{file} is no baseline, since it is no TOML: {error}") from None
     schema = parsed.pop("schema", None)
     if schema != SCHEMA:
         said = "names no schema" if schema is None else f"has the schema {schema!r:.60}"
@@ -196,16 +189,11 @@ def _functions(given: object, where: str) -> Functions:
 
 def save(file: Path, baseline: Baseline) -> None:
     """Write a baseline; raises UsageError where it cannot be written."""
-    beside = file.with_name(f".{file.name}.{os.getpid()}")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        beside.write_text(text(baseline), encoding="utf-8", newline="\n")
-        beside.replace(file)
+        files.write(file, [text(baseline)])
     except OSError as error:
-        with suppress(OSError):
-            beside.unlink(missing_ok=True)
-        reason = (error.strerror or type(error).__name__).lower()
-        raise UsageError(f"cannot write the baseline {file}: {reason}") from None
+        raise UsageError(f"cannot write the baseline {file}: {files.reason(error)}") from None
 
 
 def text(baseline: Baseline) -> str:

@@ -6,13 +6,18 @@ Every pytest run of an environment may ask, so that the standard library is all 
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from retrace.errors import UsageError
+from retrace.store import files
 
 FILE = "pyproject.toml"
 BASELINE = "retrace-baseline.toml"
+
+# The parser needs minutes for a key of some 100,000 parts, and raises no error.
+_DEEP = re.compile(rb"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){200}""")
 
 
 class Project(NamedTuple):
@@ -31,20 +36,26 @@ class Project(NamedTuple):
         if not isinstance(named, str) or not named.strip():
             raise UsageError(
                 f'{self.file}: [tool.retrace] baseline takes a path, as "{BASELINE}", '
-                f"not {named!r}"
+                f"not {named!r:.60}"
             )
-        return self.root / named
+        path = self.root / named
+        root, real = os.path.realpath(self.root), os.path.realpath(path)
+        if not real.startswith(os.path.join(root, "")):
+            raise UsageError(
+                f"the baseline {named:.200} lies outside the project {self.root}: "
+                "name a file inside it in [tool.retrace] baseline"
+            )
+        return path
 
     @property
     def has_tests(self) -> bool:
-        """Whether a baseline of tests seems to be there; quick, since most runs have none."""
+        """Whether the baseline has a section of tests; raises UsageError if it is unreadable."""
         try:
-            return b"\n[tests" in self.baseline.read_bytes()
+            found = content(self.baseline, "the baseline ")
         except FileNotFoundError:
             return False
-        except OSError as error:
-            reason = (error.strerror or type(error).__name__).lower()
-            raise UsageError(f"cannot read the baseline {self.baseline}: {reason}") from None
+        # Most baselines of programs alone are known without parsing them.
+        return b"tests" in found and "tests" in toml(found, f"{self.baseline} is no baseline")
 
 
 def around(start: Path, *, quick: bool = False) -> Project:
@@ -59,27 +70,46 @@ def around(start: Path, *, quick: bool = False) -> Project:
     """
     for folder in (start, *start.parents):
         file = folder / FILE
-        if os.path.isfile(file):  # which never raises, whoever may look into the folder
+        if os.path.lexists(file):  # which never raises, whoever may look into the folder
             return read(file, quick=quick)
     return Project(start, None, {})
 
 
 def read(file: Path, *, quick: bool = False) -> Project:
     """The project of a pyproject.toml; raises UsageError where that cannot be read."""
+    try:
+        found = content(file)
+    except FileNotFoundError:
+        raise UsageError(f"cannot read {file}: no such file or directory") from None
+    if quick and b"retrace" not in found:
+        return Project(file.parent, file, {})
+    tool = table(toml(found, str(file)).get("tool", {}), f"{file}: tool")
+    return Project(file.parent, file, table(tool.get("retrace", {}), str(file)))
+
+
+def content(file: Path, what: str = "") -> bytes:
+    """What stands in a file; raises UsageError where it cannot be read, but for one not there."""
+    try:
+        return files.content(file)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise UsageError(f"cannot read {what}{file}: {files.reason(error)}") from None
+
+
+def toml(found: bytes, what: str) -> dict[str, Any]:
+    """The TOML in a file; raises UsageError where it is none, `what` naming it."""
     import tomllib
 
+    deep = UsageError(f"{what}: it is nested too deep")
+    if _DEEP.search(found):
+        raise deep
     try:
-        content = file.read_bytes()
-        if quick and b"retrace" not in content:
-            return Project(file.parent, file, {})
-        parsed = tomllib.loads(content.decode())
-    except OSError as error:
-        reason = (error.strerror or type(error).__name__).lower()
-        raise UsageError(f"cannot read {file}: {reason}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{file} is no TOML: {error}") from None
-    tool = table(parsed.get("tool", {}), f"{file}: tool")
-    return Project(file.parent, file, table(tool.get("retrace", {}), str(file)))
+        return tomllib.loads(found.decode("utf-8-sig"))
+    except RecursionError:
+        raise deep from None
+    except ValueError as error:  # that of a number too long is no TOMLDecodeError
+        raise UsageError(f"{what}: it is no TOML: {error}") from None
 
 
 def table(value: object, where: str) -> dict[str, Any]:

@@ -11,7 +11,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from jax._src import monitoring, util
+from retrace.jax_internals import names_hooks as at
+from retrace.jax_internals.row import Row, resolve
 
 _PROBE = "retrace_probe"
 """Not one of JAX's test events: whoever else listens does not know it."""
@@ -27,18 +28,19 @@ class Wiring:
 
     def __init__(self) -> None:
         self._thread = _Thread()
-        self._listeners: list[tuple[str, Callable[..., None]]] = []
+        self._listeners: list[tuple[Row, Callable[..., None]]] = []
         self._places: list[tuple[Any, str, Any]] = []
         self._slot: Callable[..., None] | None = None
         self._installation: object = None
 
-    def listens(self, kind: str, listener: Callable[..., None]) -> None:
-        """A listener was registered."""
-        self._listeners.append((kind, listener))
+    def listens(self, row: Row, listener: Callable[..., None]) -> None:
+        """A listener was registered; the row names the list that it is in."""
+        self._listeners.append((row, listener))
 
-    def stands(self, owner: Any, name: str) -> None:
+    def stands(self, row: Row) -> None:
         """What has this name now was put there."""
-        self._places.append((owner, name, getattr(owner, name)))
+        owner = resolve(row.where)
+        self._places.append((owner, row.name, getattr(owner, row.name)))
 
     def hears(self, slot: Callable[..., None], installation: object) -> None:
         """This was put into JAX's slot for test events."""
@@ -60,8 +62,8 @@ class Wiring:
     def cut(self) -> list[str]:
         """What JAX no longer calls, each as the beginning of a sentence."""
         found: list[str] = []
-        for kind, listener in self._listeners:
-            listeners = listeners_of(monitoring, kind)
+        for row, listener in self._listeners:
+            listeners = row.look()
             if listeners is not None and listener not in listeners:
                 found.append("retrace's listeners were removed from jax.monitoring")
                 break
@@ -72,11 +74,11 @@ class Wiring:
         return found
 
     def _is_heard(self) -> bool:
-        if util.test_event_listener is self._slot:
+        if at.TEST_SLOT.value() is self._slot:
             return True
         # Another listener may pass on what it is told, as ours does.
         self._thread.heard = None
-        if (listener := util.test_event_listener) is not None:
+        if (listener := at.TEST_SLOT.value()) is not None:
             listener(_PROBE)
         return self._thread.heard is self._installation
 
@@ -85,11 +87,3 @@ def _is_restored(owner: Any, name: str, ours: Any) -> bool:
     """Whether JAX's own function stands there again; what a foreign wrapper calls is not seen."""
     value: Any = getattr(owner, name, None)
     return value is None or value is ours.__wrapped__
-
-
-def listeners_of(monitoring: Any, kind: str) -> list[Any] | None:
-    """The registered listeners of a kind; None where this JAX keeps them elsewhere."""
-    for name in (f"_{kind}s", f"_{kind.replace('duration', 'duration_secs')}s"):
-        if (listeners := getattr(monitoring, name, None)) is not None:
-            return listeners
-    return None

@@ -184,8 +184,8 @@ def miss_report(view: View, verdict: Verdict, *, keys: bool = False) -> Object:
 
 def show(view: View, verdict: Verdict) -> Object:
     """One miss with its key, and the nearest key to hold it against."""
-    fields = miss_report(view, verdict, keys=True)
-    fields["schema"] = SCHEMA
+    # First: by it a file of ours is known.
+    fields: Object = {"schema": SCHEMA, **miss_report(view, verdict, keys=True)}
     fields["nearest_key"] = verdict.nearest and _key(verdict.nearest)
     nearest = verdict.nearest and view.by_id.get(verdict.nearest.id)
     fields["nearest_call_site"] = nearest and miss_report(view, nearest)["call_site"]
@@ -215,6 +215,9 @@ def _run(run: Run) -> Object:
         "jax": run.jax,
         "jaxlib": run.jaxlib,
         "backend": run.backend,
+        "job": run.job,
+        "attempt": run.attempt,
+        "process_count": run.process_count,
         "complete": run.complete,
         "losses": run.losses,
     }

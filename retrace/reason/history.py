@@ -57,10 +57,16 @@ def _sizes(history: list[Verdict]) -> Iterator[tuple[Verdict, Verdict]]:
     by_shape = [v for v in history if v.cause is Cause.SHAPE_CHANGED and v.miss.raised is None]
     told = [verdict for verdict in by_shape if is_partial_batch(verdict)]
     for verdict in told:
-        lines = _line(verdict.miss)
-        others = [other for other in by_shape if _line(other.miss) == lines]
-        if len(others) > 1:
+        line = _line(verdict.miss)
+        sizes = {_turn(other) for other in by_shape if _line(other.miss) == line}
+        if len(sizes) > 1:
             yield verdict, replace(verdict, fix=pad_shape(verdict.changes), avoidable="maybe")
+
+
+def _turn(verdict: Verdict) -> frozenset[str]:
+    """From which shapes to which: the end of each epoch, or each restart, is the same again."""
+    own = [change for change in verdict.changes if change.component is Component.SHAPE]
+    return frozenset(f"{change.path}: {change.old} {change.new}" for change in own)
 
 
 def _line(miss: Miss) -> object:

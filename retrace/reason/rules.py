@@ -101,6 +101,8 @@ def by_precedence(
 ) -> tuple[Change, ...]:
     """The changes with that of the cause first, those outside the key last."""
     if not passed:
+        if len({change.component for change in changes}) < 2:  # as of nearly every miss
+            return changes
         return tuple(sorted(changes, key=lambda change: _RANKS[change.component]))
     cause = _cause_within(passed)
     return tuple(sorted(changes, key=lambda change: RANK[cause(change)]))
@@ -117,7 +119,7 @@ def cause_of_function(old: Function, new: Function) -> Cause:
 
 def wrapped_again(old: Function, new: Function) -> bool:
     """Whether the user's function is the same object, and what is made around it is not."""
-    return new.base != 0 and old.base == new.base
+    return new.base != 0 and (old.base or old.object) == new.base
 
 
 def detail_of_function(old: Function, new: Function) -> str | None:

@@ -8,12 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import chain
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 from retrace.model import JSON, Leaf
 
+Columns: TypeAlias = tuple[Sequence[Any], Sequence[Sequence[Any]]]
+"""The paths of leaves, and the rest of them without their shapes."""
+
 _SHAPES = {list}
-_SIZES = {int}
+_SIZES = {int, str}
 _LEAF_TYPES: tuple[set[type], ...] = (
     {str},
     _SHAPES,
@@ -36,15 +39,17 @@ def decode_leaves(rows: Any) -> tuple[Leaf, ...]:
         if not types.issuperset(map(type, column)):
             raise TypeError("not a leaf")
     path, shapes, *others = columns
-    return _in_shapes(path, shapes, others)
+    return _in_shapes(path, others, shapes)
 
 
-def _in_shapes(path: Sequence[Any], shapes: Any, others: Iterable[Sequence[Any]]) -> Any:
+def _in_shapes(path: Sequence[Any], others: Iterable[Sequence[Any]], shapes: Any) -> Any:
     if not _SHAPES.issuperset(map(type, shapes)):
         raise TypeError("not a shape")
     sizes = list(chain.from_iterable(shapes))
-    if not _SIZES.issuperset(map(type, sizes)):
+    if not _SIZES.issuperset(kinds := set(map(type, sizes))):
         raise TypeError("not a size")
+    if str in kinds:  # symbolic
+        sizes = [size for size in sizes if type(size) is int]
     if sizes and not -(1 << 63) <= min(sizes) <= max(sizes) < 1 << 63:
         raise ValueError("a size out of range")
     return tuple(map(_new_leaf, zip(path, map(tuple, shapes), *others, strict=True)))
@@ -55,7 +60,12 @@ def apart_from_shapes(leaves: Any) -> tuple[JSON, ...]:
     return tuple((leaf[0], *leaf[2:]) for leaf in leaves)
 
 
-def decode_leaves_like(leaves: tuple[Leaf, ...], shapes: Any) -> tuple[Leaf, ...]:
-    """The same leaves in other shapes; raises as `decode_part` does."""
+def columns_of(leaves: tuple[Leaf, ...]) -> Columns:
+    """What other leaves, that differ in their shapes alone, have from these."""
     path, _, *others = zip(*leaves, strict=True)
-    return _in_shapes(path, shapes, others)
+    return path, others
+
+
+def decode_leaves_like(columns: Columns, shapes: Any) -> tuple[Leaf, ...]:
+    """The same leaves in other shapes; raises as `decode_part` does."""
+    return _in_shapes(*columns, shapes)

@@ -8,6 +8,8 @@ from typing import IO
 from retrace.store.schema import LONGEST_LINE
 
 _STEP = 1 << 20
+_ENDLESS = 1 << 28
+"""Bytes; a line of so many ends the reading: a sparse file may have no other."""
 
 
 def lines(file: IO[bytes]) -> Iterator[tuple[bytes | None, int]]:
@@ -17,7 +19,9 @@ def lines(file: IO[bytes]) -> Iterator[tuple[bytes | None, int]]:
         if size <= LONGEST_LINE or data.endswith(b"\n"):
             yield data, size
             continue
-        while data and not data.endswith(b"\n"):
+        while data and not data.endswith(b"\n") and size < _ENDLESS:
             data = file.readline(_STEP)
             size += len(data)
         yield None, size
+        if size >= _ENDLESS:
+            return

@@ -11,12 +11,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from retrace.errors import UnreadableError, UsageError
+from retrace.store import files
+from retrace.store.attempts import clear, join, known_job
 
 ROOT = Path(".retrace")
 """Where recordings go that were given no directory."""
 
 HEADER = '{"retrace":'
 """How the file of a process begins."""
+
+_HEADER = re.compile(rb'\s*\{\s*"retrace"\s*:')
+"""The same, where a program wrote the line anew with other spaces."""
 
 _TIME = "%Y-%m-%dT%H-%M-%S"
 _NAMED_BY_TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d)(?:-(\d{1,9}))?")
@@ -36,46 +41,71 @@ def new_run_id() -> str:
     return text
 
 
-def create(out: Path | None = None, *, force: bool = False, append: bool = False) -> Path:
-    """Make the directory of a new recording.
+def create(
+    out: Path | None = None,
+    *,
+    force: bool = False,
+    append: bool = False,
+    job: str | None = None,
+) -> Path:
+    """Make the directory of a recording, and join or begin an attempt in it.
 
     Args:
-        out: the directory; None for a new one under `.retrace/`, named by time (UTC).
+        out: the directory; None for one under `.retrace/`: of the job where it is known, else
+            a new one, named by time (UTC).
         force: empty `out` of the recording that it holds; other files stay.
-        append: let `out` keep the recording that it holds.
+        append: join the newest attempt in `out` in any case.
+        job: the name of the job; otherwise what the scheduler tells.
 
     Returns:
         Its absolute path: the program may change its working directory.
 
     Raises:
-        UsageError: `out` holds a recording, or cannot be written to.
+        UsageError: `out` cannot be written to.
     """
     directory = ROOT if out is None else out
+    told = known_job(job)
     try:
         if out is None:
-            return _new_directory(ROOT.absolute())
-        out.mkdir(parents=True, exist_ok=True)
-        files = list(recording_files(out))
-        if files and not (force or append):
-            raise UsageError(
-                f"{out} already holds a recording: "
-                "name another directory, or pass --force (replace) or --append"
-            )
+            _root(ROOT.absolute())
+            out = _of_job(told.name) if told.name else _new_directory(ROOT.absolute())
+        _make(out)
         if force:
-            for file in files:
-                file.unlink()
+            for file in recording_files(out):
+                file.unlink(missing_ok=True)
                 file.with_suffix(".programs").unlink(missing_ok=True)
+            clear(out)
         if not os.access(out, os.W_OK | os.X_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        join(out.absolute(), told, append=append)
         return out.absolute()
     except FileExistsError:
         raise UsageError(f"{directory} is a file: name a directory with --out DIR") from None
     except OSError as error:
-        reason = error.strerror or type(error).__name__
         raise UsageError(
-            f"cannot write a recording to {directory} ({reason.lower()}): "
+            f"cannot write a recording to {directory} ({files.reason(error)}): "
             "name a directory that can be written to with --out DIR"
         ) from error
+
+
+def _make(directory: Path) -> None:
+    """Make a directory and those above it, as safe as the folder around them is."""
+    parent = directory.absolute().parent
+    if not os.path.lexists(parent):
+        _make(parent)
+    shared = files.is_shared(parent)
+    try:
+        # Recordings hold values of the program.
+        directory.mkdir(mode=0o700 if shared else 0o777)
+    except FileExistsError:
+        if shared and files.is_foreign(directory.lstat()):
+            # Whoever made it may read what is written there, or a link leads it elsewhere.
+            raise UsageError(
+                f"{directory} belongs to another user, in a folder that everybody may write "
+                "to: name another directory with --out DIR"
+            ) from None
+        if not directory.is_dir():
+            raise
 
 
 def discard(directory: Path, process: int | None = None) -> None:
@@ -86,14 +116,21 @@ def discard(directory: Path, process: int | None = None) -> None:
         process: that made it; a child that it forked leaves it alone.
     """
     if process in (None, os.getpid()):
+        if any(directory.glob("[!.]*")):
+            return
+        clear(directory)
         with suppress(OSError):
             directory.rmdir()
 
 
-def recordings(root: Path = ROOT) -> Iterator[Path]:
-    """The recordings under `root`, newest first; none where there is no such directory."""
+def recordings(root: Path | None = None) -> Iterator[Path]:
+    """The recordings under `root`, newest first; none where there is no such directory.
+
+    Without `root`, those under the nearest `.retrace/`.
+    """
+    root = nearest_root() if root is None else root
     try:
-        directories = [entry for entry in root.iterdir() if entry.is_dir()]
+        directories = [root / entry.name for entry in os.scandir(root) if _is_directory(entry)]
     except OSError:
         return
     for directory in sorted(directories, key=_began, reverse=True):
@@ -101,14 +138,37 @@ def recordings(root: Path = ROOT) -> Iterator[Path]:
             yield directory
 
 
-def newest(root: Path = ROOT) -> Path:
+def _is_directory(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link in a ring, or to where we may not look
+        return False
+
+
+def nearest_root() -> Path:
+    """The `.retrace/` here, or else in the nearest folder above that has one."""
+    with suppress(OSError):
+        for folder in Path.cwd().parents if not os.path.isdir(ROOT) else ():
+            if os.path.isdir(folder / ROOT):
+                return folder / ROOT
+    return ROOT
+
+
+def newest(root: Path | None = None) -> Path:
     """The newest recording under `root`; raises UnreadableError where there is none."""
+    root = nearest_root() if root is None else root
     for directory in recordings(root):
         return directory
     raise UnreadableError(
         f"no recording under {root}/: make one with `retrace run SCRIPT`, "
         "or name the directory of one"
     )
+
+
+def inside(folder: Path) -> list[Path]:
+    """The recordings that a folder of recordings stands for: of a `.retrace/` the newest."""
+    found = list(recordings(folder))
+    return found[:1] if folder.absolute().name == ROOT.name else sorted(found)
 
 
 def holds_recording(directory: Path) -> bool:
@@ -120,29 +180,42 @@ def recording_files(directory: Path) -> Iterator[Path]:
     """The files in `directory` that begin as a recording does, in order of name."""
     for path in sorted(directory.glob("*.jsonl")):
         try:
-            if not path.is_file():  # a pipe would wait for its writer
-                continue
-            with path.open("rb") as file:
-                if file.read(len(HEADER)) == HEADER.encode():
+            with files.opened(path) as file:
+                if _HEADER.match(file.read(64)):
                     yield path
         except OSError:
             continue
 
 
-def _new_directory(root: Path) -> Path:
+def _root(root: Path) -> None:
     if not root.is_dir():
-        root.mkdir(parents=True, exist_ok=True)
-        (root / ".gitignore").write_text("*\n")
+        _make(root)
+        _write_new(root / ".gitignore", "*\n")
+    elif files.is_shared(root.parent):
+        _make(root)  # which says whose it is
+
+
+def _of_job(name: str) -> Path:
+    """The directory that all processes of a job find."""
+    return ROOT.absolute() / (re.sub(r"[^\w.-]+", "-", name).strip(".-")[:100] or "job")
+
+
+def _new_directory(root: Path) -> Path:
     name = datetime.now(UTC).strftime(_TIME)
     number = 1
     while True:
         path = root / (name if number == 1 else f"{name}-{number}")
         try:
-            path.mkdir()
+            path.mkdir(mode=0o700 if files.is_shared(root) else 0o777)
         except FileExistsError:
             number += 1
         else:
             return path
+
+
+def _write_new(path: Path, text: str) -> None:
+    with suppress(FileExistsError), path.open("x") as file:
+        file.write(text)
 
 
 def _began(directory: Path) -> tuple[str, int, str]:

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from retrace.model import Frame, Listing, Run, Stack
+from retrace.store.files import opened
 from retrace.store.lines import lines
 from retrace.store.schema import LONGEST_LINE, MOST_ITEMS, check_items
 
@@ -247,7 +248,7 @@ class _Block(NamedTuple):
         if self.path is None:
             return self.text or ""
         try:
-            with self.path.open("rb") as file:
+            with opened(self.path) as file:
                 file.seek(self.offset)
                 return file.read(self.length).decode(errors="replace")
         except OSError as error:
@@ -330,15 +331,14 @@ class Library(Mapping[str, Listing]):
             self._take(block.line(), block)
         for path, run in paths:
             try:
-                # Recorded without programs; or a pipe, that would wait.
-                if path.is_file():
+                if path.is_file():  # recorded without programs otherwise
                     self._take_file(path, run)
             except OSError:
                 _lose(run)
 
     def _take_file(self, path: Path, run: Run) -> None:
         offset = 0
-        with path.open("rb") as file:
+        with opened(path) as file:
             for data, size in lines(file):
                 if data is None:
                     _lose(run)

@@ -11,12 +11,14 @@ from typing import IO, Any, cast
 
 from retrace.errors import UnreadableError
 from retrace.model import JSON, Key, Miss, Recording, Run
-from retrace.store.leaves import decode_leaves_like
+from retrace.store import files
+from retrace.store.leaves import Columns, columns_of, decode_leaves_like
 from retrace.store.lines import lines
-from retrace.store.place import HEADER, ROOT, recordings
+from retrace.store.place import HEADER, ROOT, inside, recording_files, recordings
 from retrace.store.programs import BEGINNING, SUFFIX, Library
 from retrace.store.schema import (
     FORMAT,
+    LONGEST_LINE,
     PARTS,
     amend,
     amend_run,
@@ -31,15 +33,20 @@ _NONSENSE = (TypeError, ValueError, LookupError, AttributeError, OverflowError)
 """What decoding raises on a line that is JSON and not ours."""
 
 _UNREADABLE = "unreadable line"
+_LONGEST_HEADER = 1 << 20
+_decode = json.JSONDecoder().decode
 _STEP = 1 << 18
 """So many bytes are told of at once."""
+_MOST_FOREIGN = 1 << 28
+"""After so many bytes without a line of ours a file is no recording."""
 
 
-def read(paths: Sequence[Path]) -> Recording:
+def read(paths: Sequence[Path], attempt: int | None = None) -> Recording:
     """Read several recordings as one.
 
     Args:
         paths: directories, or single files, of recordings; one given twice is read once.
+        attempt: of each directory; the newest otherwise, 0 for every one.
 
     Returns:
         All runs, in the order of the paths and of the names of their files, each
@@ -49,20 +56,23 @@ def read(paths: Sequence[Path]) -> Recording:
         UnreadableError: a path holds no recording, cannot be opened, or was
             written by a newer retrace.
     """
-    parts = list(read_each(paths))
+    parts = list(read_each(paths, attempt=attempt))
     runs = [run for part in parts for run in part.runs]
     misses = [miss for part in parts for miss in part.misses]
     return Recording(runs, misses, parts[0].listings if parts else {})
 
 
 def read_each(
-    paths: Sequence[Path], progress: Callable[[int], object] | None = None
+    paths: Sequence[Path],
+    progress: Callable[[int], object] | None = None,
+    attempt: int | None = None,
 ) -> Iterator[Recording]:
     """Read several recordings, one process at a time.
 
     Args:
         paths: as for `read`.
         progress: told how many more bytes were read.
+        attempt: as for `read`.
 
     Yields:
         The recording of each process; all share their programs.
@@ -75,7 +85,7 @@ def read_each(
     runs: dict[str, Run] = {}
     for path in paths:
         found = False
-        for file in files_of(path):
+        for file in files_of(path, attempt):
             known = file.resolve() in seen
             seen.add(file.resolve())
             reader = None if known else _read_file(file, progress)
@@ -92,6 +102,16 @@ def read_each(
             del misses
         if not found:
             raise UnreadableError(_none_in(path))
+
+
+def headers(directory: Path) -> Iterator[tuple[Path, Run]]:
+    """The files in a directory, each with what its first line tells of its process."""
+    for path in recording_files(directory):
+        try:
+            with files.opened(path) as file:
+                yield path, decode_run(json.loads(file.readline(LONGEST_LINE))["run"])
+        except (OSError, RecursionError, *_NONSENSE):
+            continue
 
 
 def read_lines(lines: Iterable[str]) -> Recording:
@@ -119,6 +139,7 @@ class Reader:
         self._place = place
         self._headed = False
         self._parts: dict[tuple[str, int], Any] = {}
+        self._columns: dict[int, Columns] = {}
         self._misses: dict[int, Miss] = {}
         self._parents: dict[int, int] = {}
         self._lowered: dict[int, Key] = {}
@@ -130,7 +151,7 @@ class Reader:
             return
         try:
             check_items(line)
-            fields = json.loads(line)
+            fields = _decode(line)
         except (ValueError, RecursionError):
             if not last:
                 self.lose(_UNREADABLE)
@@ -176,7 +197,9 @@ class Reader:
             if (like := line.get("like")) is None:
                 part = decode_part(kind, line["value"])
             else:
-                part = decode_leaves_like(self._parts["leaves", like], line["value"])
+                if (columns := self._columns.get(like)) is None:
+                    columns = self._columns[like] = columns_of(self._parts["leaves", like])
+                part = decode_leaves_like(columns, line["value"])
             self._parts[kind, number] = part
         elif "retrace" in line:
             self._take_header(line)
@@ -250,26 +273,28 @@ def _read_file(path: Path, progress: Callable[[int], object] | None) -> Reader |
     reader = Reader(path.stem if named else "unknown", str(path))
     # A process that was killed within its first line has recorded nothing, and did record.
     begun = named
+    foreign = 0
     try:
-        with path.open("rb") as file:
-            for index, (text, last) in enumerate(_lines(file, progress)):
+        with files.opened(path) as file:
+            for index, (text, size, last) in enumerate(_lines(file, progress)):
                 if not index and text is not None:
                     begun = text.startswith(HEADER) or HEADER.startswith(text)
                 if text is None:
                     reader.lose(_UNREADABLE)
                 else:
                     reader.add(text, last)
+                foreign += size
+                if foreign > _MOST_FOREIGN and not reader.recognised:
+                    return None
     except OSError as error:
-        raise UnreadableError(
-            f"cannot read {path}: {(error.strerror or type(error).__name__).lower()}"
-        ) from error
+        raise UnreadableError(f"cannot read {path}: {files.reason(error)}") from error
     return reader if reader.recognised or begun else None
 
 
 def _lines(
     file: IO[bytes], progress: Callable[[int], object] | None
-) -> Iterator[tuple[str | None, bool]]:
-    """Each line, None for one that is no text or too long; whether it is torn off by the end."""
+) -> Iterator[tuple[str | None, int, bool]]:
+    """Each line, None for one that is no text or too long; its size; whether its end is torn."""
     read = 0
     for data, size in lines(file):
         read += size
@@ -277,29 +302,60 @@ def _lines(
             progress(read)
             read = 0
         if data is None:
-            yield None, False
+            yield None, size, False
             continue
         torn = not data.endswith(b"\n")
         try:
-            yield data.decode(), torn
+            yield data.decode(), size, torn
         except UnicodeDecodeError:
-            yield None, torn
+            yield None, size, torn
     if progress is not None:
         progress(read)
 
 
-def files_of(path: Path) -> list[Path]:
-    """The files of a recording that a path names; raises UnreadableError where it is none."""
+def files_of(path: Path, attempt: int | None = 0) -> list[Path]:
+    """The files of a recording that a path names; raises UnreadableError where it is none.
+
+    Args:
+        path: a directory, or a file, which is what it is.
+        attempt: of the directory; 0 for all, None for the newest.
+    """
     try:
         if path.is_dir():
-            return sorted(file for file in path.glob("*.jsonl") if file.is_file())
-        path.stat()
+            found = sorted(file for file in path.glob("*.jsonl") if file.is_file())
+            if not found:
+                return [file for inner in inside(path) for file in files_of(inner, attempt)]
+            if attempt == 0:
+                return found
+            numbers = {file: _attempt(file) for file in found}
+            last = attempt or max(filter(None, numbers.values()), default=None)
+            # What does not tell is damaged: to leave it out would hide that.
+            return [file for file in found if numbers[file] in (last, None)]
+        what = files.kind(path.stat().st_mode)
     except OSError as error:
-        reason = (error.strerror or type(error).__name__).lower()
         raise UnreadableError(
-            f"cannot read {path}: {reason}; name the directory of a recording"
+            f"cannot read {path}: {files.reason(error)}; name the directory of a recording"
         ) from error
+    if what is not None:
+        raise UnreadableError(f"{path} is {what}: name the directory of a recording")
     return [path]
+
+
+def attempts_in(path: Path) -> int:
+    """How many attempts the files of a directory tell of, one at the least."""
+    found = {_attempt(file) for file in files_of(path)} if path.is_dir() else set[int | None]()
+    return max(1, len(found - {None}))
+
+
+def _attempt(file: Path) -> int | None:
+    """The attempt that the header of a file names; None where it cannot be read."""
+    try:
+        with file.open("rb") as opened:
+            text = opened.readline(_LONGEST_HEADER).decode()
+        check_items(text)
+        return decode_run(json.loads(text)["run"]).attempt
+    except (OSError, RecursionError, *_NONSENSE):
+        return None
 
 
 def _none_in(path: Path) -> str:

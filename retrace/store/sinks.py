@@ -6,8 +6,10 @@ import errno
 import os
 from pathlib import Path
 
-_ELSEWHERE = getattr(os, "O_BINARY", 0)  # Windows would write other ends of lines
-_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | _ELSEWHERE
+from retrace.store.files import NO_LINK, is_shared
+
+_BINARY = getattr(os, "O_BINARY", 0)  # Windows would write other ends of lines
+_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | NO_LINK | getattr(os, "O_CLOEXEC", 0) | _BINARY
 _CLOSED = -1
 
 
@@ -41,7 +43,9 @@ class File:
     def open(self) -> bool:
         """True where the file is new or empty. Raises OSError."""
         self.close()
-        descriptor = os.open(self.path, _FLAGS, 0o666)
+        # Where everybody may make files, what the program's values are is its user's alone.
+        mode = 0o600 if is_shared(self.path.parent) else 0o666
+        descriptor = os.open(self.path, _FLAGS, mode)
         status = os.fstat(descriptor)
         self._identity = (status.st_dev, status.st_ino)
         # What is there may end in half a line of an earlier attempt.

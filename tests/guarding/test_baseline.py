@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from retrace.guards import baseline
+from retrace.guards import project as settings
+
 PROGRAM = """
 import sys
 import jax, jax.numpy as jnp, numpy as np
@@ -214,3 +217,24 @@ def test_a_baseline_of_another_format_is_one_line(
         assert done.returncode == 2 and done.stdout == "", done.stdout
         assert done.stderr.count("\n") == 1 and said in done.stderr, done.stderr
     assert project.baseline.read_text() == content
+
+
+def test_a_baseline_of_tests_is_found_however_it_is_written(tmp_path: Path) -> None:
+    found = settings.Project(tmp_path, None, {})
+    assert not found.has_tests
+    entry = '"a.py::f" = { first-trace = 1 }'
+    for text in (
+        f'  [tests."t.py::test"]\n  {entry}\n',
+        f"\t[ tests . 't.py::test' ]\n{entry}\n",
+        f'["tests"."t.py::test"]\r\n{entry}\r\n',
+        f'tests."t.py::test" = {{ {entry} }}\n',
+        "[tests]\n",
+    ):
+        for mark in ("", "\ufeff"):
+            found.baseline.write_text(f'{mark}  schema = "{baseline.SCHEMA}"\n{text}', newline="")
+            assert found.has_tests, text
+            loaded = baseline.load(found.baseline)
+            assert loaded is not None
+            assert loaded.tests in ({}, {"t.py::test": {"a.py::f": {"first-trace": 1}}})
+    found.baseline.write_text(f'schema = "{baseline.SCHEMA}"\n[programs."tests.py"]\n{entry}\n')
+    assert not found.has_tests

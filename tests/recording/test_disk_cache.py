@@ -116,6 +116,54 @@ def test_a_file_that_cannot_be_written(tmp_path: pathlib.Path) -> None:
     assert (second[0], second[2]) == ("not-stored", "write-failed")
 
 
+_LIMITED = """
+import resource, signal
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, ({size}, {size}))
+"""
+
+
+@pytest.mark.parametrize("most", [None, 10**7], ids=["unbounded", "bounded"])
+def test_a_disk_that_is_full(most: int | None, tmp_path: pathlib.Path) -> None:
+    options: dict[str, Any] = {_DIR: str(tmp_path), _SECONDS: 0, _BYTES: -1}
+    if most is not None:
+        pytest.importorskip("filelock")
+        options["jax_compilation_cache_max_size"] = most
+    # What had found room stays there: nothing, or a part.
+    for size, body in ((0, _ONE), (100, _ONE.replace("sin", "cos"))):
+        [[outcome, key, reason]] = run(options, _LIMITED.format(size=size) + body)
+        assert (outcome, reason) == ("not-stored", "write-failed")
+        left = [file for file in tmp_path.glob(f"{key}*") if not file.name.endswith("atime")]
+        # A bounded cache may fail before it comes to that.
+        assert [file.stat().st_size for file in left] in (
+            [[size]] if most is None else [[size], []]
+        )
+    # JAX cannot read what was left there, and does not write over it.
+    [[outcome, _, reason]] = run(options)
+    assert (outcome, reason) == ("not-stored", "write-failed")
+
+
+def test_an_entry_that_another_process_wrote_first(tmp_path: pathlib.Path) -> None:
+    options = {_DIR: str(tmp_path), _SECONDS: 0, _BYTES: -1}
+    [[_, key, _]] = run(options)
+    assert key is not None
+    [file] = tmp_path.glob(f"{key}*-cache")
+    whole = file.read_bytes()
+    file.unlink()
+    # Between the look-up and the write, and of another length.
+    body = f"""
+from jax._src import compilation_cache as cache
+real = cache.put_executable_and_time
+def put(*given):
+    import pathlib
+    pathlib.Path({str(file)!r}).write_bytes({whole[:-3]!r})
+    real(*given)
+cache.put_executable_and_time = put
+{_ONE}
+"""
+    assert run(options, body) == [["miss", key, None]]
+
+
 def test_a_host_callback(tmp_path: pathlib.Path) -> None:
     body = "jax.jit(lambda x: (jax.debug.print('{}', x), x * 3)[1])(x)"
     [[outcome, key, reason]] = run({_DIR: str(tmp_path), _SECONDS: 0, _BYTES: -1}, body)
@@ -129,7 +177,9 @@ def test_events_of_no_interest_are_passed_over() -> None:
     frame = inspect.currentframe()
     assert frame is not None
     lookup.event("/jax/compilation_cache/tasks_using_cache", frame)
-    assert lookup.outcome(1.0).outcome == "off"
+    outcome = lookup.outcome(1.0)
+    assert outcome is not None
+    assert outcome.outcome == "off"
 
 
 CACHED = """

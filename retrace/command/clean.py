@@ -1,0 +1,109 @@
+"""`retrace clean`: old recordings, listed and removed."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from retrace.command import console
+from retrace.errors import UsageError
+
+if TYPE_CHECKING:
+    from retrace.store.old import Old
+
+_KEPT = 10
+"""So many stay where nothing else is asked for."""
+
+
+def clean(
+    keep: Annotated[
+        int | None,
+        typer.Option(
+            "--keep", metavar="N", help=f"Keep the newest N ({_KEPT} without --older-than)."
+        ),
+    ] = None,
+    older_than: Annotated[
+        float | None,
+        typer.Option(
+            "--older-than",
+            metavar="DAYS",
+            help="Only those that nothing was written to for DAYS.",
+        ),
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Remove them without asking.")] = False,
+) -> int:
+    """List old recordings under .retrace/ and remove them; nothing else is removed.
+
+    Recordings that are still being written stay. Without --yes it asks first, or only
+    lists them where it is not run on a terminal.
+
+    Example:  retrace clean --keep 5 --older-than 30
+    """
+    from retrace.store import old
+    from retrace.store.place import nearest_root
+
+    if keep is not None and keep < 0:
+        raise UsageError(f"--keep takes a number from 0 on, not {keep}")
+    if older_than is not None and not older_than >= 0:
+        raise UsageError(f"--older-than takes a number of days from 0 on, not {older_than:g}")
+    kept = keep if keep is not None else 0 if older_than is not None else _KEPT
+    root, now = nearest_root(), time.time()
+    if root.is_symlink():
+        raise UsageError(f"{root} is a link, and clean follows none: run it where it leads to")
+    every = old.found(root)
+    before = now - (older_than or 0.0) * old.DAY
+    chosen = [one for one in every[kept:] if one.changed <= before]
+    going = [one for one in chosen if one.writer is None]
+    if not chosen:
+        console.say(f"no old recordings under {root}/: all {len(every):,} stay")
+        return 0
+    console.write("".join(_row(one, now) for one in chosen), None)
+    told = f"{len(going):,} of {len(every):,} recordings under {root}/, {_size(going)}"
+    if not going:
+        console.say(f"{told}: nothing to remove")
+        return 0
+    if not yes:
+        if not (sys.stdin.isatty() and sys.stderr.isatty()):
+            console.say(f"{told}: pass --yes to remove them")
+            return 0
+        if not typer.confirm(f"retrace: remove {told}?", err=True):
+            return 0
+    _remove(going)
+    console.say(f"removed {told}")
+    return 0
+
+
+def _remove(going: list[Old]) -> None:
+    from retrace.store import files, old
+
+    failed: list[str] = []
+    for one in going:
+        try:
+            old.remove(one)
+        except OSError as error:
+            failed.append(f"{one.directory} ({files.reason(error)})")
+    if failed:
+        more = f" and {len(failed) - 3:,} more" if len(failed) > 3 else ""
+        raise UsageError(f"cannot remove {', '.join(failed[:3])}{more}")
+
+
+def _row(one: Old, now: float) -> str:
+    days = max(0, int((now - one.changed) / 86400))
+    age = "today" if not days else f"{days:,} day{'s' if days > 1 else ''} old"
+    processes = f"{one.processes:,} process{'es' if one.processes > 1 else ''}"
+    stays = f"   stays: written by {one.writer}" if one.writer else ""
+    name = os.path.join(one.directory.parent.name, one.directory.name)
+    return f"{name:<32} {age:>12} {processes:>14} {_size([one]):>10}{stays}\n"
+
+
+def _size(recordings: list[Old]) -> str:
+    size = float(sum(one.size for one in recordings))
+    for unit in ("bytes", "kB", "MB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}" if unit == "bytes" or size >= 10 else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.1f} GB"
