@@ -15,6 +15,7 @@ warn that it comes too late to rewrite a plugin's assertions.
 from __future__ import annotations
 
 import os
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -87,7 +88,8 @@ def __dir__() -> list[str]:
     return [*__all__, "__version__"]
 
 
-if os.environ.get("RETRACE") == "1":
+# Where the launcher or its starter loads this, they record.
+if os.environ.get("RETRACE") == "1" and "retrace.command.within" not in sys.modules:
     import_module("retrace.inside.live").install_or_warn()
 
 if os.environ.get("RETRACE_POLICY") and os.environ.get("RETRACE") != "0":

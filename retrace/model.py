@@ -17,6 +17,10 @@ JSON: TypeAlias = object
 """Whatever `json.loads` returns."""
 
 
+Dim: TypeAlias = int | str
+"""The size of an axis; a text for a symbolic one, as `jax.export` takes them: `2*n+1`."""
+
+
 class Stage(StrEnum):
     """A stage that JAX ran because a cache had no entry."""
 
@@ -37,6 +41,18 @@ class Kind(StrEnum):
     OP = "op"
 
 
+class Class(NamedTuple):
+    """A class of the user's, told from others of its name."""
+
+    name: str
+    """With its module: `train.State`."""
+    number: int
+    """Among the classes of this name that the process has had, from 1."""
+    file: str | None = None
+    """Where it was defined; looked for where it is not the first."""
+    line: int | None = None
+
+
 class Value(NamedTuple):
     """A bounded snapshot of a Python value that takes part in a cache key.
 
@@ -53,6 +69,8 @@ class Value(NamedTuple):
     """Whether `data` (or `text`, where there is no data) is the whole value."""
     data: JSON = None
     """Plain content for a comparison field by field; None where there is none."""
+    classes: tuple[Class, ...] = ()
+    """The classes in it that were defined again: not the first of their name."""
 
 
 def is_cut(data: JSON, text: str, *, exact: bool) -> bool:
@@ -67,7 +85,7 @@ class Leaf(NamedTuple):
     """One array argument, as JAX's cache keys see it."""
 
     path: str
-    shape: tuple[int, ...]
+    shape: tuple[Dim, ...]
     dtype: str
     weak_type: bool
     sharding: str | None
@@ -86,6 +104,8 @@ class Node(NamedTuple):
     """What to append to `path` for each child: "['x']", "[0]", ".count"."""
     meta: tuple[tuple[str, Value], ...] = ()
     """Static metadata by field name (`tx`, `apply_fn`)."""
+    made: Class | None = None
+    """Its class; None for those of Python and JAX."""
 
 
 class Passing(StrEnum):
@@ -140,6 +160,8 @@ class Function(NamedTuple):
     """Number of the user's own function object, where `object` is made around it."""
     decorators: tuple[str, ...] = ()
     """What made a wrapper by `functools.wraps` around it, outermost first."""
+    around: tuple[str, ...] = ()
+    """The names of the functions in its closure, whose sites are part of its own."""
 
 
 class Key(NamedTuple):
@@ -184,6 +206,8 @@ class Program(NamedTuple):
     """Under which its text is kept in the recording."""
     arrays: tuple[int | None, ...] = ()
     """Numbers of the device arrays that it captured; None for one that cannot be known again."""
+    held: tuple[int | None, ...] = ()
+    """Numbers of what its custom rules hold and no hash could stand for, as `arrays`."""
 
 
 class Frame(NamedTuple):
@@ -267,6 +291,8 @@ class Miss:
     new_bodies: tuple[bool, ...] = ()
     settings: tuple[tuple[str, CallSite], ...] = ()
     """Where the options of the configuration were set, of which that could be seen."""
+    unseen: tuple[str, ...] = ()
+    """What this JAX did not show of it, in words: of that nothing can be concluded."""
     epoch: int = 0
     """How often `jax.clear_caches()` had run."""
     function_epoch: int = 0
@@ -301,6 +327,12 @@ class Run:
     backend: str | None = None
     started_by: int | None = None
     """The process that started it; None for a forked one."""
+    job: str | None = None
+    """The job that it is a process of, as it was named or the scheduler told."""
+    attempt: int = 1
+    """Which of the runs that the directory holds it belongs to."""
+    process_count: int | None = None
+    """How many processes the job has; None where nobody told."""
     forked_by: int | None = None
     """The process that it was forked from; None for one that was started."""
     complete: bool = False

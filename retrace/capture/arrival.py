@@ -17,11 +17,13 @@ from pathlib import Path
 from types import ModuleType
 
 from retrace.failure import contain, send
+from retrace.store.attempts import Attempt, assign
 
 PROCESS = os.getpid()
 """Which loaded this; a child that it forks has another number, also before jax is there."""
 _waiting: list[Path] = []
 _calls: list[Callable[[], None]] = []
+_failed = False
 
 
 def start(directory: Path) -> bool:
@@ -41,11 +43,21 @@ def start(directory: Path) -> bool:
 
 
 def _records_into(directory: Path) -> bool:
+    # `retrace run` waits for jax by a finder of its own.
+    if any(getattr(finder, "records", None) == str(directory) for finder in sys.meta_path):
+        return True
     if "retrace.capture.session" not in sys.modules:
         return False
     from retrace.capture.session import records_into
 
     return records_into(directory)
+
+
+def start_quietly(directory: str, attempt: Attempt) -> None:
+    """As `start`, where jax is there; what is in the way is told, and the program goes on."""
+    told = partial(send, "cannot record with this jax; the program goes on without")
+    assign(Path(directory), attempt)
+    contain(told, start, Path(directory))
 
 
 def call(function: Callable[[], None]) -> None:
@@ -70,6 +82,11 @@ def stop(directory: Path | None = None) -> None:
         from retrace.capture.session import stop as stop_recording
 
         stop_recording(directory)
+
+
+def has_failed() -> bool:
+    """Whether the program tried to import jax, in vain."""
+    return _failed
 
 
 class _Watcher(MetaPathFinder):
@@ -108,6 +125,8 @@ class _Loader(Loader):
         try:
             self._loader.exec_module(module)
         except BaseException:
+            global _failed
+            _failed = True
             sys.meta_path.insert(0, _watcher)
             raise
         _arrived()

@@ -4,11 +4,16 @@ Lines of the recording are encoded and written when XLA compiles and releases th
 interpreter, or a moment later; programs are walked only while XLA compiles, since
 walking one beside the program's own Python would slow that down. Where too many wait,
 the oldest are walked nevertheless.
+
+The program shall not meet this thread: one that waits until no other thread is left would wait
+for ever. So `threading` does not know of it, and it ends as soon as there is nothing to do.
 """
 
 from __future__ import annotations
 
+import sys
 import threading
+from _thread import LockType, allocate_lock, get_ident, start_new_thread
 from collections import deque
 from collections.abc import Callable
 from typing import TypeAlias
@@ -20,8 +25,8 @@ _PATIENCE = 10.0
 
 
 _LINGER = 0.02
-"""Seconds after which the thread looks for more by itself, until it finds nothing: to wake
-it costs the program more than the rest of a line does."""
+"""Seconds that the thread waits for more before it ends: to start it costs the program more
+than the rest of a line does."""
 
 
 _MOST_WAITING = 1000
@@ -35,22 +40,26 @@ class Background:
         self._guarded = guarded
         self._lines: deque[Task] = deque()
         self._programs: deque[Task] = deque()
-        self._wake = threading.Event()
-        self._resting = True
-        self._thread: threading.Thread | None = None
+        self._at_work = allocate_lock()
+        """Held by whoever empties the queues. Nobody waits for it: a signal handler may ask."""
+        self._asleep = allocate_lock()
+        """Let go of to have the thread look at once."""
+        self._asleep.acquire()
+        self._lingers = False
+        self._thread: int | None = None
         self._compiling = 0
         self._flushing = 0
 
     def line(self, task: Task) -> None:
         """Write something, after all that was to be written before."""
         self._lines.append(task)
-        if self._resting:
+        if not self._at_work.locked():
             self._stir()
 
     def program(self, task: Task) -> None:
         """Walk a program while the next one compiles."""
         self._programs.append(task)
-        if len(self._programs) > _MOST_WAITING and self._resting:
+        if len(self._programs) > _MOST_WAITING and not self._at_work.locked():
             self._stir()
 
     def compiling(self, more: int) -> None:
@@ -63,46 +72,93 @@ class Background:
 
     def flush(self) -> None:
         """Do all that waits, and return when it is done."""
-        if threading.current_thread() is self._thread:
+        if get_ident() == self._thread:
             return
-        if self._thread is None and not self._programs:
+        if not (self._lines or self._programs or self._at_work.locked()):
             return
-        done = threading.Event()
+        done = allocate_lock()
+        done.acquire()
         self._flushing += 1
-        self._programs.append(done.set)
+        self._programs.append(done.release)
         self._stir()
-        done.wait(_PATIENCE)
+        done.acquire(timeout=_PATIENCE)
         self._flushing -= 1
 
     def _stir(self) -> None:
-        if self._thread is None or not self._thread.is_alive():
-            self._thread = threading.Thread(target=self._run, name="retrace", daemon=True)
-            self._thread.start()
-        if not self._wake.is_set():
-            self._wake.set()
+        if not self._at_work.acquire(blocking=False):
+            if self._lingers:
+                _let_go(self._asleep)
+            return
+        try:
+            start_new_thread(self._run, ())
+        except (RuntimeError, MemoryError):  # no thread is to be had: whoever asks does it
+            self._work()
+        except BaseException:  # put into this thread from outside, just now
+            _let_go(self._at_work)
+            raise
 
     def _run(self) -> None:
+        try:
+            self._work(_LINGER)
+        except BaseException:  # noqa: BLE001 - a tracer's of all threads; nobody is there for it
+            self._thread = None
+            _let_go(self._at_work)
+
+    def _work(self, linger: float = 0.0) -> None:
+        """Empty the queues. Whoever calls it holds `_at_work`, which it lets go of."""
+        self._thread = here = get_ident()
         while True:
-            self._wake.wait()
-            self._resting = False
-            more = True
-            while more:
-                self._wake.clear()
-                while (task := self._next()) is not None:
-                    self._guarded(task)  # nobody else is there to catch what it raises
-                    del task
-                more = self._wake.wait(_LINGER) or bool(self._lines)
-            self._resting = True
-            if self._lines:  # put there before it was known that nobody looks
-                self._wake.set()
+            while (task := self._next()) is not None:
+                self._guarded(task)  # nobody else is there to catch what it raises
+                del task
+            if linger:
+                _leave_no_trace(here)
+                self._lingers = True
+                again = self._lines or self._asleep.acquire(timeout=linger)
+                self._lingers = False
+                if again:
+                    continue
+            self._thread = None
+            _let_go(self._at_work)
+            # What was put there before it was known that nobody looks.
+            if not self._waits() or not self._at_work.acquire(blocking=False):
+                return
+            self._thread = here
+
+    def _waits(self) -> bool:
+        return bool(self._lines or (self._programs and self._may_walk()))
+
+    def _may_walk(self) -> bool:
+        return bool(len(self._programs) > _MOST_WAITING or self._compiling or self._flushing)
 
     def _next(self) -> Task | None:
         try:
             if self._lines:
                 return self._lines.popleft()
-            many = len(self._programs) > _MOST_WAITING
-            if self._programs and (many or self._compiling or self._flushing):
+            if self._programs and self._may_walk():
                 return self._programs.popleft()
         except IndexError:  # a child of a fork may find the queue of its parent
             pass
         return None
+
+
+def _let_go(lock: LockType) -> None:
+    try:
+        lock.release()
+    except RuntimeError:  # somebody else was first
+        pass
+
+
+def _leave_no_trace(thread: int) -> None:
+    """Take out what the program's own code may have left behind on this thread.
+
+    A finaliser or a weak reference's callback of the program's runs wherever the collector
+    does. It may ask for the current thread, which then gets a name and is counted.
+    """
+    active = getattr(threading, "_active", None)
+    if active:
+        active.pop(thread, None)
+    if sys.gettrace() is not None:  # set for all threads
+        sys.settrace(None)
+    if sys.getprofile() is not None:
+        sys.setprofile(None)

@@ -23,6 +23,7 @@ from retrace.capture.objects import (
     own,
     package,
 )
+from retrace.jax_internals.dims import symbolic
 from retrace.jax_internals.shardings import describe
 
 _MOST_ITEMS = 20_000
@@ -205,6 +206,8 @@ class Content:
         name = str(own(kind, "__name__"))
         if name == "PyTreeDef":
             return self._structure(value)
+        if (symbol := symbolic(value)) is not None:
+            return symbol
         if name in _JAX_SHARDINGS:
             return describe(value)
         return repr(value) if name in _JAX_BY_REPR else None

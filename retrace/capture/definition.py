@@ -34,6 +34,7 @@ class Definitions:
     def __init__(self) -> None:
         # By identity: equal code objects of two files are two definitions.
         self._known: dict[int, tuple[weakref.ref[CodeType], Definition]] = {}
+        self._places: dict[int, tuple[weakref.ref[CodeType], str]] = {}
         self._sites: dict[tuple[str, str], dict[str, Version]] = {}
 
     def of(self, code: CodeType) -> Definition:
@@ -54,14 +55,31 @@ class Definitions:
         definitions[key] = (weakref.ref(code, forget), found)
         return found
 
+    def site_of(self, code: CodeType) -> str:
+        """The site of a code object alone, which takes no reading of its source."""
+        key = id(code)
+        if (known := self._known.get(key)) is not None:
+            return known[1].site
+        if (place := self._places.get(key)) is not None:
+            return place[1]
+        site = self._site(code, _version(code.co_filename))
+        places = self._places
+
+        def forget(_: object) -> None:
+            places.pop(key, None)
+
+        places[key] = (weakref.ref(code, forget), site)
+        return site
+
     def _site(self, code: CodeType, version: Version) -> str:
         """The site, which stays the same where an edit of the file moved the function."""
         site = _site(code)
         known = self._sites.setdefault((code.co_filename, code.co_qualname), {})
-        if version is not None and known and version not in known.values():
+        if version is not None and known and version not in list(known.values()):
             linecache.checkcache(code.co_filename)
-            if site not in known and len(known) == 1 and code.co_name != "<lambda>":
-                site = next(iter(known))
+            sites = list(known)
+            if site not in sites and len(sites) == 1 and code.co_name != "<lambda>":
+                site = sites[0]
         known[site] = version
         return site
 
@@ -81,7 +99,8 @@ def _site(code: CodeType) -> str:
     if code.co_name == "<lambda>":
         # Several lambdas may share a line and a qualified name.
         columns = [start for _, _, start, _ in code.co_positions() if start]
-        site = f"{site}:{min(columns, default=0)}"
+        # Under `-X no_debug_ranges` Python knows no columns.
+        site = f"{site}:{min(columns) if columns else _digest(code)[:8]}"
     return site
 
 

@@ -6,19 +6,25 @@ import functools
 import re
 from collections.abc import Iterator
 from types import CodeType, FrameType, FunctionType, MethodType
-from typing import Any, cast
+from typing import Any
 
-from retrace.capture.cell import is_cell, line_of, shown
+from retrace.capture.cell import is_cell, shown
 from retrace.capture.definition import Definitions
-from retrace.capture.place import Owner, call_site, owner
+from retrace.capture.held import cells, contents, held
+from retrace.capture.place import Owner, owner
 from retrace.capture.reads import Reads
+from retrace.capture.site import Sites
 from retrace.capture.snapshot import snapshot
 from retrace.capture.tokens import Tokens
+from retrace.jax_internals import names_frames as at
+from retrace.jax_internals.linear import Made, made
+from retrace.jax_internals.pmap import mapped
 from retrace.model import Function, Kind, Receiver, Value
 
-_MOST_CELLS = 32
 _MOST_WRAPPERS = 32
 _DEEPEST_SEARCH = 4
+_JITTED = {"pjitfunction": "jit", "pmapfunction": "pmap"}
+"""The classes of what `jit` and `pmap` return."""
 _SOURCE = re.compile(r"(.+) at (.+):(\d+)")
 """As JAX names the source of a function: "step at train.py:41"."""
 
@@ -51,8 +57,7 @@ class Functions:
         self._tokens = tokens
         self._definitions = Definitions()
         self._reads = Reads(tokens.number)
-        self._jit_lines: dict[int, str] = {}
-        tokens.forgotten.append(self._forget)
+        self._sites = Sites(tokens, self._definitions)
 
     def describe(
         self, function: Any, jax_name: str | None = None, *, traced: bool = False
@@ -65,6 +70,8 @@ class Functions:
             traced: whether it is about to run, so that what it reads counts.
         """
         number = self._tokens.number(function)
+        if (linear := made(function)) is not None:
+            return self._linear(linear, function, number or 0, jax_name)
         found = unwrap(function)
         base = found.base
         if base is None or is_internal(function, found):
@@ -78,10 +85,13 @@ class Functions:
         if found.has_receiver:
             receiver = self._receiver(found.receiver, kind)
             site = f"{site} of {receiver.type}"
-            if kind is Kind.CALLABLE:
+            if "callable" in found.wrappers:
                 name = type(found.receiver).__name__
+        around = self._sites.around(base)
+        if around.site:
+            site = f"{site} around {around.site}"
         if owner(definition.file) is Owner.LIBRARY and base.__closure__:
-            site = f"{site} at {self._jit_lines.get(number or 0, '?')}"
+            site = f"{site} at {self._sites.called_at(number or 0)}"
         return Function(
             name=name,
             jax_name=jax_name or jax_name_of(function),
@@ -102,6 +112,7 @@ class Functions:
             reads=self._reads.of(base, *receivers) if traced else (),
             base=0 if base is function else self._tokens.number(base) or 0,
             decorators=tuple(found.decorators),
+            around=around.names,
         )
 
     def value(self, value: Any) -> Value:
@@ -109,18 +120,8 @@ class Functions:
         return snapshot(value, self._tokens.held)
 
     def jitted(self, function: Any, frame: FrameType) -> None:
-        """Remember the line that called `jit`, for a closure of a library's."""
-        base = unwrap_plain(function)
-        if base is None or not base.__closure__:
-            return
-        if owner(base.__code__.co_filename) is Owner.LIBRARY:
-            site = call_site(frame)
-            number = self._tokens.number(function)
-            if site is not None and number is not None:
-                self._jit_lines[number] = line_of(site)
-
-    def _forget(self, dead: int) -> None:
-        self._jit_lines.pop(dead, None)
+        """`jit` was called."""
+        self._sites.jitted(function, unwrap_plain(function), frame)
 
     def from_source(self, source: str | None, name: str) -> Function:
         """A function of which JAX shows no object: its name, at best with its place."""
@@ -155,6 +156,23 @@ class Functions:
             wrappers=tuple(found.wrappers),
         )
 
+    def _linear(self, linear: Made, function: Any, number: int, jax_name: str | None) -> Function:
+        """What JAX made of a trace, under the name of the function that was traced."""
+        name = jax_name or jax_name_of(function)
+        traced = self.from_source(linear.source, linear.by)
+        if traced.kind is Kind.OP and linear.source is not None:
+            return traced._replace(jax_name=name, object=number)
+        return traced._replace(
+            jax_name=name,
+            kind=Kind.TRANSFORM,
+            site=f"{linear.by} of {traced.site} at {self._sites.called_at(number)}"
+            if linear.source is None
+            else f"{linear.by} of {traced.site}",
+            object=number,
+            wrappers=(linear.by,),
+            in_library=traced.file is not None and owner(traced.file) is Owner.LIBRARY,
+        )
+
     def _receiver(self, receiver: Any, kind: Kind) -> Receiver:
         type_ = type(receiver)
         # Methods are equal where their objects are the same: only of a callable instance
@@ -172,14 +190,14 @@ class Functions:
     ) -> Iterator[tuple[str, Value]]:
         yield from (own := dict(self._closure(base))).items()
         for layer in layers:
-            for name, content in _cells(layer):
+            for name, content in cells(layer):
                 # The wrapped function is what has been looked through.
                 if name not in own and content is not layer.__dict__.get("__wrapped__"):
                     own[name] = self.value(content)
                     yield name, own[name]
 
     def _closure(self, base: FunctionType) -> Iterator[tuple[str, Value]]:
-        for name, content in _cells(base):
+        for name, content in cells(base):
             yield name, self.value(content)
 
     def _defaults(self, base: FunctionType) -> Iterator[tuple[str, Value]]:
@@ -238,20 +256,10 @@ def unwrap(function: Any) -> _Unwrapped:
     return found
 
 
-def held(thing: Any) -> Any:
-    """The function that one of JAX's own objects around functions holds, or None."""
-    kind = type(thing)
-    if not kind.__module__.startswith(("jax.", "jaxlib")) or isinstance(thing, functools.partial):
-        return None
-    for name in ("__wrapped__", "f", "fun", "_fun"):
-        inner = getattr(thing, name, None)
-        if callable(inner):
-            return inner
-    return None
-
-
 def _inner(current: Any) -> tuple[Kind | None, str, Any] | None:
     """One layer further in: the kind and name of the wrapper, and what it wraps."""
+    if (inner := mapped(current)) is not None:
+        return Kind.TRANSFORM, "pmap", inner
     wrapped = getattr(current, "__wrapped__", None)
     code = getattr(current, "__code__", None)
     file = code.co_filename if isinstance(code, CodeType) else None
@@ -259,6 +267,7 @@ def _inner(current: Any) -> tuple[Kind | None, str, Any] | None:
         if file is None:
             of_jax = type(current).__module__.partition(".")[0] in ("jax", "jaxlib")
             name = type(current).__name__.lower()
+            name = _JITTED.get(name, name)
             return (Kind.TRANSFORM, name, wrapped) if of_jax else (None, "", wrapped)
         if owner(file) is Owner.JAX:
             name = _transform_name(current, wrapped)
@@ -290,10 +299,12 @@ def _transform_name(wrapper: Any, wrapped: Any) -> str:
     """The transform that made a wrapper of JAX's; empty for the boundary around its API."""
     code: CodeType = wrapper.__code__
     name = code.co_qualname.split(".")[0]
-    if name != "api_boundary":
+    if name != at.API_BOUNDARY.where.rpartition(".")[2]:
         return name
+    if at.BOUNDARY_FUN.name not in code.co_freevars:
+        return ""
     # It shortens tracebacks around all that JAX exports, transforms' wrappers too.
-    cell = wrapper.__closure__[code.co_freevars.index("fun")]
+    cell = wrapper.__closure__[code.co_freevars.index(at.BOUNDARY_FUN.name)]
     inner = cell.cell_contents
     return "" if inner is wrapped else inner.__qualname__.split(".")[0]
 
@@ -310,33 +321,9 @@ def _users_argument(partial: functools.partial[Any]) -> Any:
     return None
 
 
-def _cells(function: FunctionType) -> Iterator[tuple[str, Any]]:
-    """The variables that a function closes over, and what they hold now."""
-    cells = function.__closure__ or ()
-    for name, cell in zip(function.__code__.co_freevars[:_MOST_CELLS], cells, strict=False):
-        try:
-            yield name, cell.cell_contents
-        except ValueError:
-            continue
-
-
-def _contents(function: FunctionType) -> Iterator[Any]:
-    """What a function closes over, the members of tuples one by one."""
-    for cell in function.__closure__ or ():
-        try:
-            content = cell.cell_contents
-        except ValueError:
-            continue
-        # Pairs of functions, such as an optimizer or a transformed model.
-        if isinstance(content, tuple):
-            yield from cast(tuple[Any, ...], content)
-        else:
-            yield content
-
-
 def _users_function(function: FunctionType, depth: int) -> Any:
     """The user's function that a closure of a library's closes over, or None."""
-    for content in _contents(function):
+    for content in contents(function):
         if isinstance(content, functools.partial):
             content = content.func
         content = held(content) or content
@@ -370,10 +357,12 @@ def unwrap_plain(content: Any) -> FunctionType | None:
 
 def is_internal(function: Any, found: _Unwrapped | None = None) -> bool:
     """Whether a function is defined inside the jax package, not made from a user's."""
+    if made(function) is not None:
+        return False
     if isinstance(function, FunctionType) and "__wrapped__" not in function.__dict__:
         if owner(function.__code__.co_filename) is not Owner.JAX:
             return False
-        if not function.__closure__ or getattr(function, "_apply_primitive", False):
+        if not function.__closure__ or at.PRIMITIVE.of(function, False):
             return True
     found = found or unwrap(function)
     return found.base is None or owner(found.base.__code__.co_filename) is Owner.JAX

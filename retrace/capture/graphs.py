@@ -14,6 +14,7 @@ from typing import Any, cast
 
 import jax
 
+from retrace.capture.classes import CLASSES
 from retrace.capture.snapshot import snapshot
 from retrace.capture.tokens import Tokens
 from retrace.jax_internals.shardings import leaf
@@ -78,9 +79,10 @@ class _Reading:
         if (own := _own_metadata(definition)) is not None:
             meta.append(("", self._value(own)))
         name = getattr(definition.type, "__name__", str(definition.type))
+        made = CLASSES.of(definition.type) if isinstance(definition.type, type) else None
         if kind == "VariableDef":
             self.slots.append(path)
-            return [Node(path, name, of_variable, tuple(meta))]
+            return [Node(path, name, of_variable, tuple(meta), made)]
         labels: list[str] = []
         below: list[Node] = []
         for _ in range(definition.num_attributes):
@@ -106,7 +108,7 @@ class _Reading:
                     below.append(self._reference(path + label, attribute))
                 case _:
                     raise UnknownGraphError
-        return [Node(path, name, tuple(labels), tuple(meta)), *below]
+        return [Node(path, name, tuple(labels), tuple(meta), made), *below]
 
     def _reference(self, path: str, reference: Any) -> Node:
         return Node(path, f"the same as {self._shared.get(reference.index, '?')}", ())

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 Event: TypeAlias = Literal["begun", "known", "compiled"]
 """A miss began; the operation that it is of became known; it ran its last stage."""
 
+_MOST_LOSSES = 10_000
 _MOST_OPEN = 100_000
 """So many misses can be amended; older ones have long been complete."""
 
@@ -39,6 +40,8 @@ class Journal:
         """Those of them that have begun."""
         self.told: Callable[[int, Event, tuple[Function, ...]], None] | None = None
         """Told at once, on the stack of the call, what became of a miss."""
+        self.losses: list[str] = []
+        """What could not be recorded, in order; bounded."""
         self._writers: dict[int, tuple[Writer, ...]] = {}
         self._told_all: tuple[Writer, ...] = ()
         self._told_backend: weakref.WeakSet[Writer] = weakref.WeakSet()
@@ -65,10 +68,10 @@ class Journal:
         """A miss began."""
         if len(self._writers) >= _MOST_OPEN:
             for old in list(self._writers)[: _MOST_OPEN // 2]:
-                del self._writers[old]
+                self._writers.pop(old, None)  # another thread may be at it, too
         bodies = tuple(bodies)
         self._writers[number] = writers
-        line = {**fields, "at": time.time(), "thread": threading.current_thread().name}
+        line = {**fields, "at": time.time(), "thread": _thread_name()}
         if self.told is not None and self.writers:
             self.told(number, "begun", (function, *bodies))
         self._write(partial(_begin, number, function, key, site, line, writers, bodies))
@@ -83,7 +86,7 @@ class Journal:
             **fields,
             "again": before,
             "at": time.time(),
-            "thread": threading.current_thread().name,
+            "thread": _thread_name(),
         }
         if self.told is not None and self.writers:
             self.told(number, "begun", ())
@@ -120,11 +123,14 @@ class Journal:
         self._told_all = everybody
         for writer in untold:
             self._told_backend.add(writer)
-            fields = {"backend": backend.platform, "process_index": backend.process_index}
+            fields = backend._asdict()
+            fields["backend"] = fields.pop("platform")
             self._write(partial(writer.amend_run, fields))
 
     def lose(self, reason: str) -> None:
         """Something could not be recorded."""
+        if len(self.losses) < _MOST_LOSSES:
+            self.losses.append(reason)
         for writer in self._all():
             self._write(partial(writer.loss, reason))
 
@@ -136,6 +142,13 @@ class Journal:
 
     def _all(self) -> tuple[Writer, ...]:
         return (*self.writers, *self.owned)
+
+
+def _thread_name() -> str:
+    """Of this thread. Not by `current_thread`, which adds a thread that it does not know."""
+    active: dict[int, threading.Thread] = getattr(threading, "_active", {})
+    thread = active.get(threading.get_ident())
+    return "Dummy" if thread is None else thread.name
 
 
 def _begin(

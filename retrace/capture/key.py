@@ -13,34 +13,13 @@ from retrace.capture.tokens import Tokens
 from retrace.capture.tree import Tree
 from retrace.jax_internals.behavior import KEYWORD_STATICS_KEEP_THEIR_TYPE
 from retrace.jax_internals.config import context
+from retrace.jax_internals.names_frames import JITTED_INFO
+from retrace.jax_internals.names_values import OPTION_NAMES, OPTIONS, SIGNATURE, UNSPECIFIED
 from retrace.model import Key, Passing, Value
 
-_OPTIONS = (
-    "static_argnums",
-    "static_argnames",
-    "donate_argnums",
-    "donate_argnames",
-    "in_shardings_leaves",
-    "out_shardings_leaves",
-    "in_layouts_leaves",
-    "out_layouts_leaves",
-    "device",
-    "backend",
-    "keep_unused",
-    "inline",
-    "compiler_options_kvs",
-    "abstracted_axes",
-)
 _POSITIONS = frozenset(("static_argnums", "static_argnames", "donate_argnums", "donate_argnames"))
 _NAMES = ("static_argnames", "donate_argnames")
 """JAX infers them from the numbers, and the numbers from them."""
-_PUBLIC = {
-    "in_shardings_leaves": "in_shardings",
-    "out_shardings_leaves": "out_shardings",
-    "in_layouts_leaves": "in_layouts",
-    "out_layouts_leaves": "out_layouts",
-    "compiler_options_kvs": "compiler_options",
-}
 
 
 class Keys:
@@ -49,7 +28,7 @@ class Keys:
     def __init__(self, tokens: Tokens, lost: Callable[[str], None]) -> None:
         self._tokens = tokens
         self._lost = lost
-        self._defaults: Any = getattr(jax.jit(_nothing), "_jit_info", None)
+        self._defaults: Any = JITTED_INFO.of(jax.jit(_nothing))
 
     def of_call(
         self,
@@ -69,11 +48,11 @@ class Keys:
         passing: list[tuple[str, str]] = []
         static_numbers = {
             number % len(args) if args else number
-            for number in (() if is_array else getattr(info, "static_argnums", ()))
+            for number in (() if is_array else OPTIONS["static_argnums"].of(info, ()))
             if -len(args) <= number < len(args)
         }
         static_names: frozenset[str] = frozenset(
-            () if is_array else getattr(info, "static_argnames", ())
+            () if is_array else OPTIONS["static_argnames"].of(info, ())
         )
         parameters = parameter_names(signature, len(args))
         for index, (name, value) in enumerate(zip(parameters, args, strict=True)):
@@ -117,19 +96,21 @@ class Keys:
 
     def options(self, info: Any, packed: bool = False) -> Iterator[tuple[str, Value]]:
         """The options of `jit` that are not at their default."""
-        for name in _OPTIONS:
+        for name, option in OPTIONS.items():
             if packed and name in _POSITIONS:
                 continue  # they count the wrapper's parameters, not the user's
-            value = getattr(info, name, None)
-            if value is None or value == getattr(self._defaults, name, None):
+            value = option.of(info)
+            if value is None or value == option.of(self._defaults):
                 continue
             if name in _NAMES and _is_inferred(info, name):
                 continue
             if isinstance(value, tuple) and all(
-                type(item).__name__ == "UnspecifiedValue" or item is None for item in value
+                type(item) is UNSPECIFIED.get() or item is None for item in value
             ):
                 continue
-            yield _PUBLIC.get(name, name), snapshot(value, self._tokens.metadata)
+            yield OPTION_NAMES.get(name, name), snapshot(value, self._tokens.metadata)
+        if (axis := getattr(info, "axis_name", None)) is not None:  # of `pmap`
+            yield "axis_name", snapshot(axis, self._tokens.metadata)
 
     def config(self) -> tuple[tuple[str, Value], ...]:
         """The configuration that takes part in the key, by its public names."""
@@ -141,7 +122,7 @@ def _nothing() -> None: ...
 
 def _is_inferred(info: Any, name: str) -> bool:
     """Whether names of parameters say no more than their numbers do."""
-    signature: inspect.Signature | None = getattr(info, "fun_signature", None)
+    signature: inspect.Signature | None = SIGNATURE.of(info)
     numbers: tuple[int, ...] = getattr(info, name.replace("names", "nums"), ())
     if signature is None:
         return False

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable, Sequence
-from itertools import count
 from types import FrameType
-from typing import Any
+from typing import Any, cast
 
 import jax
 
+from retrace.capture import lock
 from retrace.capture.function import Functions, is_internal
 from retrace.capture.journal import Journal
 from retrace.capture.key import Keys, parameter_names
+from retrace.capture.lock import Count
 from retrace.capture.operation import (
     body_functions,
     has_body,
@@ -24,8 +25,19 @@ from retrace.capture.place import around, call_site
 from retrace.capture.settings import Settings
 from retrace.capture.snapshot import snapshot
 from retrace.capture.tokens import Tokens
-from retrace.jax_internals.calls import Call, Site, is_of_lax, mark, marked
+from retrace.jax_internals import losses, names
+from retrace.jax_internals import names_frames as at
+from retrace.jax_internals.calls import Call, Site, bare, is_clean, is_of_lax, mark, marked
 from retrace.jax_internals.clears import Clears
+from retrace.jax_internals.names_values import (
+    ARGUMENTS_OF_PROGRAM,
+    DEBUG_INFO,
+    OPTIONS,
+    SIGNATURE,
+    SOURCE,
+    SOURCE_OF_PROGRAM,
+)
+from retrace.jax_internals.pmap import Options, is_mapped, mapped
 from retrace.jax_internals.shardings import leaf
 from retrace.model import JSON, CallSite, Function, Key, Kind, Leaf, Stage, Value
 from retrace.store.writer import Writer
@@ -43,7 +55,8 @@ class Misses:
         self._keys = Keys(self._tokens, journal.lose)
         self._clears = Clears()
         self._settings = Settings()
-        self._numbers = count()
+        self._lock = lock.make()
+        self._numbers = Count()
         self._seen: set[int] = set()
         self._sources: dict[str, Function] = {}
         self._epochs: dict[int, int] = {}
@@ -57,7 +70,7 @@ class Misses:
         if not writers or given is None:
             return None
         site = call_site(call.frame)
-        if is_internal(given):
+        if is_internal(given) and mapped(given) is None:
             return self._of_operation(call, given, site, fields, writers)
         packed = unpack(call)
         traced = stage is Stage.TRACE
@@ -76,9 +89,13 @@ class Misses:
                 key = key._replace(static=((name, told), *others))
         else:
             function = self._functions.describe(given, traced=traced)
-            signature = getattr(call.info, "fun_signature", None) or _signature(given)
+            signature = SIGNATURE.of(call.info) or _signature(given)
             key = self._keys.of_call(signature, call.info, call.args, call.kwargs)
-        number = next(self._numbers)
+        if isinstance(call.info, Options):
+            key = _without_axis(key)
+        if function.kind is Kind.OP:  # of a `pmap`
+            function = _operation(function, site)
+        number = self._numbers()
         mark(call.frame, number)
         if call.ahead:
             fields["ahead"] = True
@@ -98,7 +115,7 @@ class Misses:
         writers: tuple[Writer, ...],
     ) -> int:
         function = self._functions.describe(given)
-        signature = getattr(call.info, "fun_signature", None)
+        signature = SIGNATURE.of(call.info)
         key = self._keys.of_call(signature, call.info, call.args, call.kwargs)
         static = [
             (name, snapshot(value, self._tokens.metadata)) for name, value in parameters(given)
@@ -106,7 +123,7 @@ class Misses:
         key = key._replace(static=(*key.static, *static))
         interface = interface_frame(call.frame) if has_body(given) else None
         if interface is None:
-            number = next(self._numbers)
+            number = self._numbers()
             mark(call.frame, number)
             self._begin(
                 number, _operation(function, site), key, site, fields, writers, call.frame
@@ -122,7 +139,7 @@ class Misses:
             mark(interface, None)
             self._journal.replace(number, function, key, fields)
             return number
-        number = next(self._numbers)
+        number = self._numbers()
         mark(call.frame, number)
         self._begin(number, function, key, site, fields, writers, call.frame, bodies)
         return number
@@ -145,10 +162,23 @@ class Misses:
         bodies = [self._functions.describe(body) for body in given or (traced,)]
         name = interface.f_code.co_qualname.split(".")[0]
         function = _operation(self._functions.describe(None, name), site, bodies)
-        number = next(self._numbers)
+        number = self._numbers()
         mark(interface, number)
         key = Key(config=self._keys.config())
         self._begin(number, function, key, site, fields, writers, interface, bodies)
+        return number
+
+    def of_trace(
+        self, traced: Any, caller: FrameType | None, fields: dict[str, JSON]
+    ) -> int | None:
+        """A trace of which JAX shows the function, and not the call."""
+        writers = self._journal.writers
+        if not writers or caller is None:
+            return None
+        function = self._functions.describe(traced, traced=True)
+        number = self._numbers()
+        key = Key(config=self._keys.config())
+        self._begin(number, function, key, call_site(caller), fields, writers, caller)
         return number
 
     def _forget(self, dead: int) -> None:
@@ -175,14 +205,14 @@ class Misses:
         if function.kind is Kind.OP:
             function = _operation(function, place)
         key = Key(leaves=program_leaves(site), config=self._keys.config())
-        number = next(self._numbers)
+        number = self._numbers()
         mark(site.program, number)
         self._begin(number, function, key, place, fields, writers, site.program)
         return number
 
     def options_of(self, frame: FrameType) -> tuple[tuple[str, Value], ...]:
         """What `Lowered.compile` was given beside the options of `jit`."""
-        given = frame.f_locals.get("compiler_options")
+        given = at.LOWERED_OPTIONS.among(frame.f_locals)
         if not given:
             return ()
         value = snapshot(tuple(given.items()), self._tokens.metadata)
@@ -196,9 +226,11 @@ class Misses:
         fields: dict[str, JSON],
     ) -> int | None:
         """A further compilation of what another miss has lowered."""
-        number = next(self._numbers)
+        number = self._numbers()
         mark(frame, number)
-        fields |= {"ahead": True, "epoch": self._clears.epoch()}
+        fields |= {"ahead": True, "epoch": self._epoch()}
+        if unseen := names.unseen():
+            fields["unseen"] = unseen
         if options:
             fields["compiled_with"] = options
         self._journal.again(number, lowered, call_site(frame), fields)
@@ -209,9 +241,9 @@ class Misses:
         if not self._journal.writers:
             return None
         self._journal.lose("a stage without its call")
-        bare = name.removeprefix("jit(").removesuffix(")") or "<unknown>"
-        number = next(self._numbers)
-        function = self._functions.from_source(None, bare)
+        fields["unseen"] = ("calls",)
+        number = self._numbers()
+        function = self._functions.from_source(None, bare(name) or "<unknown>")
         key = Key(config=self._keys.config())
         self._begin(number, function, key, call_site(frame), fields, self._journal.writers, frame)
         return number
@@ -236,22 +268,50 @@ class Misses:
                 fields |= {"entry": seen.entry, "through": seen.through}
             if seen.within is not None:
                 fields["within"] = seen.within
+        if unseen := self._unseen(function, frame, fields):
+            fields["unseen"] = unseen
         if settings := self._settings.of(frame, key.config):
             fields["settings"] = settings
         if "new" not in fields:
             fields["new"] = self._is_new(function.object)
-        fields["epoch"] = self._clears.epoch()
+        fields["epoch"] = self._epoch()
         if epoch := self._epochs.get(function.object):
             fields["function_epoch"] = epoch
         if bodies:
             fields["new_bodies"] = [self._is_new(body.object) for body in bodies]
         self._journal.begin(number, function, key, site, fields, writers, bodies)
 
+    def _epoch(self) -> int:
+        with self._lock:  # two threads that notice one clear would count two
+            return self._clears.epoch()
+
+    def _unseen(
+        self, function: Function, frame: FrameType, fields: dict[str, JSON]
+    ) -> tuple[str, ...]:
+        """What this JAX does not show of a miss."""
+        found = [*cast(tuple[str, ...], fields.get("unseen", ())), *names.unseen()]
+        operation = function.kind is Kind.OP
+        concerned = (
+            (losses.DERIVED, "derived" in fields or not is_clean()),
+            (losses.AHEAD, "ahead" in fields),
+            (losses.PMAP, is_mapped(frame)),
+            (losses.OPERATIONS, operation),
+            (losses.JIT_LINES, function.in_library and function.site.endswith(" at ?")),
+            (losses.FUNCTIONS, operation or function.kind is Kind.TRANSFORM),
+        )
+        found += [
+            loss.unseen
+            for loss, concerns in concerned
+            if concerns and loss.unseen is not None and not names.shows(loss)
+        ]
+        return tuple(dict.fromkeys(found))
+
     def _is_new(self, number: int) -> bool:
-        if number in self._seen:
-            return False
-        self._seen.add(number)
-        return True
+        with self._lock:
+            if number in self._seen:
+                return False
+            self._seen.add(number)
+            return True
 
     def jitted(self, function: Any, frame: FrameType) -> None:
         """`jit` was called: its line tells closures of a library's apart."""
@@ -264,7 +324,8 @@ class Misses:
     def evicted(self, function: Any) -> None:
         """`f.clear_cache()` dropped the entries of one function."""
         if (number := self._tokens.number(function)) is not None:
-            self._epochs[number] = self._epochs.get(number, 0) + 1
+            with self._lock:
+                self._epochs[number] = self._epochs.get(number, 0) + 1
 
     def number_of(self, value: object) -> int | None:
         """The number of an object in this process; None where it takes no weak reference."""
@@ -276,7 +337,7 @@ class Misses:
 
     def describe(self, function: Any) -> Function:
         """A function, jitted or not, as its misses would name it."""
-        return self._functions.describe(getattr(function, "_fun", function))
+        return self._functions.describe(at.JITTED_FUN.of(function, function))
 
 
 def _operation(
@@ -292,6 +353,16 @@ def _operation(
     return function
 
 
+def _without_axis(key: Key) -> Key:
+    """The key of a call of `pmap` until 0.8, which begins within the axis that it maps over."""
+    return key._replace(
+        config=tuple(
+            (name, value._replace(text="", token="") if name == "axis_env" else value)
+            for name, value in key.config
+        )
+    )
+
+
 def _signature(function: Any) -> inspect.Signature | None:
     try:
         return inspect.signature(function)
@@ -301,14 +372,14 @@ def _signature(function: Any) -> inspect.Signature | None:
 
 def source_of_call(call: Call) -> str | None:
     """How JAX names the source of the function that is called."""
-    source = getattr(call.info, "fun_sourceinfo", None)
+    source = SOURCE.of(call.info)
     return source if isinstance(source, str) else None
 
 
 def source_of_program(jaxpr: Any) -> str | None:
     """How JAX names the source of the function that a jaxpr was made from."""
-    info = getattr(getattr(jaxpr, "jaxpr", jaxpr), "debug_info", None)
-    source = getattr(info, "func_src_info", None)
+    info = DEBUG_INFO.of(getattr(jaxpr, "jaxpr", jaxpr))
+    source = SOURCE_OF_PROGRAM.of(info)
     return source if isinstance(source, str) else None
 
 
@@ -316,32 +387,33 @@ def program_leaves(site: Site) -> tuple[Leaf, ...]:
     """What a derived program is given, under the user's names where JAX kept them."""
     assert site.program is not None
     local = site.program.f_locals
-    args = local.get("args", ())
-    jaxpr = local.get("jaxpr", site.jaxpr)
-    info = getattr(getattr(jaxpr, "jaxpr", jaxpr), "debug_info", None)
-    names: Sequence[str] = getattr(info, "arg_names", None) or ()
-    if len(names) != len(args) and site.call is not None:
+    args = at.DERIVED_ARGS.among(local, ())
+    jaxpr = at.DERIVED_JAXPR.among(local, site.jaxpr)
+    info = DEBUG_INFO.of(getattr(jaxpr, "jaxpr", jaxpr))
+    paths: Sequence[str] = ARGUMENTS_OF_PROGRAM.of(info) or ()
+    if len(paths) != len(args) and site.call is not None:
         # Where JAX forgot them: a gradient's forward program is given what the call was.
-        names = _leaf_names(site.call)
-    if len(names) != len(args):
-        names = [""] * len(args)
+        paths = _leaf_names(site.call)
+    if len(paths) != len(args):
+        paths = [""] * len(args)
     return tuple(
         leaf(value, name or f"args[{index}]")
-        for index, (name, value) in enumerate(zip(names, args, strict=True))
+        for index, (name, value) in enumerate(zip(paths, args, strict=True))
     )
 
 
 def _leaf_names(call: Call) -> list[str]:
     """The paths of all arrays that a call was given, in JAX's order."""
-    static = {number % len(call.args) for number in call.info.static_argnums if call.args}
-    names = parameter_names(getattr(call.info, "fun_signature", None), len(call.args))
+    numbers, named = OPTIONS["static_argnums"], OPTIONS["static_argnames"]
+    static = {number % len(call.args) for number in numbers.of(call.info, ()) if call.args}
+    names = parameter_names(SIGNATURE.of(call.info), len(call.args))
     given = [
         *(
             (n, v)
             for i, (n, v) in enumerate(zip(names, call.args, strict=True))
             if i not in static
         ),
-        *((n, call.kwargs[n]) for n in sorted(call.kwargs) if n not in call.info.static_argnames),
+        *((n, call.kwargs[n]) for n in sorted(call.kwargs) if n not in named.of(call.info, ())),
     ]
     return [
         name + jax.tree_util.keystr(keys)

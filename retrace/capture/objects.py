@@ -16,6 +16,7 @@ import numpy as np
 
 from retrace.capture.cell import shown
 from retrace.failure import asked
+from retrace.jax_internals.dims import dims
 
 _DICTIONARY = (GetSetDescriptorType, MemberDescriptorType)
 _NO_ARRAYS = frozenset((tuple, list, dict, set, frozenset, FunctionType))
@@ -132,7 +133,7 @@ def array_type(value: object) -> str | None:
 
 
 def _array_type(array: Any) -> str:
-    return f"{array.dtype}[{','.join(str(int(size)) for size in array.shape)}]"
+    return f"{array.dtype}[{','.join(map(str, dims(array.shape)))}]"
 
 
 def content_hash(array: np.ndarray[Any, Any]) -> str | None:

@@ -8,15 +8,17 @@ from typing import Any
 
 from retrace.capture.function import is_internal, unwrap_plain
 from retrace.capture.place import Owner, owner
+from retrace.jax_internals import names_frames as at
 from retrace.jax_internals.calls import marked
+from retrace.jax_internals.names_values import CLOSED, JAXPR
 
-_JAXPRS = ("ClosedJaxpr", "Jaxpr")
+_JAXPRS = (CLOSED.name, JAXPR.name)
 
 
 def parameters(function: Any) -> Iterator[tuple[str, Any]]:
     """The parameters of a primitive, which are part of what it compiles; no jaxprs."""
-    found = _cell(function, "params")
-    if not isinstance(found, dict) or not getattr(function, "_apply_primitive", False):
+    found = _cell(function, at.PRIMITIVE_PARAMS.name)
+    if not isinstance(found, dict) or not at.PRIMITIVE.of(function, False):
         return
     for name, value in sorted(found.items()):
         if not _holds_jaxpr(value):
@@ -25,17 +27,18 @@ def parameters(function: Any) -> Iterator[tuple[str, Any]]:
 
 def has_body(function: Any) -> bool:
     """Whether the operation runs jaxprs of its own, as `scan` and `cond` do."""
-    found = _cell(function, "params")
+    found = _cell(function, at.PRIMITIVE_PARAMS.name)
     return isinstance(found, dict) and any(_holds_jaxpr(value) for value in found.values())
 
 
 def interface_frame(frame: FrameType | None) -> FrameType | None:
     """The frame of JAX's own function that the user called, around `frame`."""
     outermost: FrameType | None = None
+    boundary = at.API_BOUNDARY.get()
     while frame is not None:
         if owner(frame.f_code.co_filename) not in (Owner.JAX, Owner.OURS):
             break
-        if frame.f_code.co_name != "reraise_with_filtered_traceback":
+        if frame.f_code is not boundary:
             outermost = frame
         frame = frame.f_back
     return outermost

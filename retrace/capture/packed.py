@@ -19,11 +19,14 @@ from retrace.capture.function import unwrap
 from retrace.capture.objects import fields
 from retrace.capture.snapshot import snapshot
 from retrace.jax_internals.calls import Call
-from retrace.jax_internals.pmap import pmapped
+from retrace.jax_internals.pmap import mapped, pmapped
 
 _BITS = (1 << 64) - 1
 _NEAR = 4
 """The wrapper's frame is so few frames outside JAX's at most."""
+_FAR = 8
+"""The same, where `pmap` stands between."""
+_EQUINOX_PMAP = "equinox._vmap_pmap"
 
 
 class Packed(NamedTuple):
@@ -45,11 +48,13 @@ class Packed(NamedTuple):
 
 def unpack(call: Call) -> Packed | None:
     """The user's own call, where a wrapper is known to have packed it."""
-    if (found := _linen(call) or _pmap(call)) is not None:
+    if (found := _linen(call)) is not None:
         return found
     equinox = sys.modules.get("equinox")
-    if equinox is None:
-        return None
+    if equinox is not None and (found := _equinox_pmap(call, equinox)) is not None:
+        return found
+    if (found := _pmap(call)) is not None or equinox is None:
+        return found
     frame: FrameType | None = call.frame.f_back
     for _ in range(_NEAR):
         if frame is None:
@@ -67,6 +72,33 @@ def _equinox(frame: FrameType, equinox: Any) -> Packed | None:
     # Equinox binds first: positional or by keyword is the same to it.
     bound = signature.bind(*local["args"], **local["kwargs"])
     return Packed(wrapper.__wrapped__, signature, bound.args, bound.kwargs, equinox.is_array)
+
+
+def _equinox_pmap(call: Call, equinox: Any) -> Packed | None:
+    given = mapped(call.function) or call.function
+    if type(given) is not FunctionType or call.ahead:
+        return None
+    if given.__globals__.get("__name__") != _EQUINOX_PMAP:
+        return None
+    frame: FrameType | None = call.frame.f_back
+    for _ in range(_FAR):
+        if frame is None:
+            return None
+        if frame.f_code.co_name == "_call" and frame.f_globals.get("__name__") == _EQUINOX_PMAP:
+            break
+        frame = frame.f_back
+    else:
+        return None
+    function = frame.f_locals["self"].__wrapped__
+    made = pmapped(call.frame)
+    return Packed(
+        function,
+        inspect.signature(function),
+        frame.f_locals["args"],
+        {},
+        equinox.is_array,
+        info=None if made is None else made.info,
+    )
 
 
 def _pmap(call: Call) -> Packed | None:

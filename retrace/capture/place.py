@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple
 import jax
 
 from retrace.capture.cell import is_cell, is_timed, shown
-from retrace.jax_internals.calls import is_host_callback
+from retrace.jax_internals.callbacks import is_host_callback
 from retrace.model import CallSite
 
 _LONGEST_SOURCE = 200

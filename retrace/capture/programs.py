@@ -15,7 +15,9 @@ from typing import Any
 from retrace.capture.background import Background
 from retrace.capture.cell import shown
 from retrace.capture.place import Owner, owner
-from retrace.jax_internals.jaxprs import Transcript, has_at_most, transcribe
+from retrace.capture.snapshot import snapshot
+from retrace.jax_internals import losses, names
+from retrace.jax_internals.jaxprs import Transcript, has_at_most, is_jaxpr, transcribe
 
 NESTED = 48
 """So few equations are walked at once where no compilation of their own follows."""
@@ -34,6 +36,16 @@ def _is_library(filename: str) -> bool | None:
             return None
 
 
+def _plain(value: object) -> str | None:
+    """The content of what a rule holds, where a snapshot of it is whole."""
+    found = snapshot(value, _no_token)
+    return f"{found.type} {found.text} {found.data}" if found.exact else None
+
+
+def _no_token(_: object) -> None:
+    return None
+
+
 class Programs:
     """The work that waits for a compilation."""
 
@@ -50,10 +62,12 @@ class Programs:
 
     def add(self, number: int, jaxpr: Any, at_once: int = 0) -> None:
         """Write down a miss's program while it compiles; one of so few equations at once."""
-        if not hasattr(getattr(jaxpr, "jaxpr", jaxpr), "eqns"):
+        if not names.shows(losses.PROGRAMS) or not is_jaxpr(jaxpr):
             return
+        if not names.shows(losses.COMPILATIONS):
+            at_once = max(at_once, AHEAD)  # nothing tells for how long JAX keeps it
         if at_once and has_at_most(jaxpr, at_once):
-            self._known(number, transcribe(jaxpr, _is_library, shown))
+            self._known(number, transcribe(jaxpr, _is_library, shown, _plain))
         else:
             self._waiting[number] = weakref.ref(jaxpr)
             self._background.program(partial(self._walk, number))
@@ -72,4 +86,4 @@ class Programs:
         if (jaxpr := reference()) is None:
             self._lose("a program that JAX dropped before it was written down")
         else:
-            self._known(number, transcribe(jaxpr, _is_library, shown))
+            self._known(number, transcribe(jaxpr, _is_library, shown, _plain))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
+from retrace.capture import interpreter
 from retrace.capture.background import Background, Task
 from retrace.capture.function import is_internal
 from retrace.capture.journal import Journal
@@ -14,11 +14,12 @@ from retrace.capture.misses import Misses, program_leaves, source_of_call, sourc
 from retrace.capture.numbers import Numbers
 from retrace.capture.operation import operation_around
 from retrace.capture.programs import AHEAD, NESTED, Programs
-from retrace.capture.running import Running, Underway
-from retrace.jax_internals import shardings
+from retrace.capture.running import Running, Underway, raised
+from retrace.jax_internals import losses, names, shardings
+from retrace.jax_internals import names_frames as at
 from retrace.jax_internals.calls import (
-    MISSING,
     Site,
+    bare,
     count_inner,
     derived_from,
     find,
@@ -37,6 +38,8 @@ from retrace.jax_internals.traces import Trace
 from retrace.model import JSON, Function, Stage
 from retrace.store.writer import Writer
 
+_ORDER = {stage: position for position, stage in enumerate(Stage)}
+
 
 class Recorder:
     """The observer behind JAX's hooks, for all threads of a process."""
@@ -51,6 +54,8 @@ class Recorder:
         self._thread = Underway()
         self._by_jaxpr = Numbers()
         self._by_lowering = Numbers()
+        self._begins = False
+        """Whether JAX tells when a stage begins: jax 0.6.0 does not."""
         self._compiled = Numbers()
         """The lowerings that were compiled ahead of time."""
 
@@ -78,12 +83,20 @@ class Recorder:
             number = call.number
             if number is None:
                 number = self._begin_call(site, Stage.TRACE, trace.function)
+        elif not names.shows(losses.CALLS):
+            number = self.misses.of_trace(trace.function, trace.caller, self._fields(Stage.TRACE))
+            if number is not None:
+                name = getattr(trace.function, "__name__", "")
+                self._thread.nameless = (number, bare(str(name)), Stage.TRACE)
         else:
             number = self.misses.of_body(trace.function, trace.caller, self._fields(Stage.TRACE))
         if number is not None:
             trace.number = number
             trace.ahead = call is not None and call.ahead
             trace.body = call is None
+            if not trace.ahead and not trace.body and not running:
+                self._thread.progress.traced(number)
+            self._thread.ended = None
             running.append(Running(number, Stage.TRACE))
 
     def trace_ended(self, trace: Trace, seconds: float) -> None:
@@ -129,9 +142,15 @@ class Recorder:
         number = self._number(stage, name, frame)
         if number is None:
             return
-        running = Running(number, stage)
-        self._thread.running.append(running)
+        under_way = self._thread.running
+        if under_way and (under_way[-1].number, under_way[-1].stage) == (number, stage):
+            return  # told twice
+        self._begins = True
+        self._thread.ended = None
+        under_way.append(Running(number, stage))
         self._hold(number, {"stage": stage})
+        if stage is Stage.COMPILE and self._thread.progress.compiles(number):
+            self._missed(losses.LOWERINGS)
         if stage is Stage.COMPILE:
             # It may take minutes, and be the last that the program does.
             self._write_held()
@@ -144,27 +163,33 @@ class Recorder:
             return
         running = self._thread.running
         top = running[-1] if running and running[-1].stage is stage else None
+        if top is None and self._begins and self._thread.ended == (stage, name):
+            return  # told twice
         # jax 0.6.0 does not tell when a stage begins.
         number = top.number if top is not None else self._number(stage, name, frame)
-        if number is None:
+        if number is None or (top is None and self._thread.ended_of == (stage, number)):
             return
+        self._thread.ended, self._thread.ended_of = (stage, name), (stage, number)
         fields = self._ended(top, stage, seconds)
         if top is not None:
             running.pop()
             if stage is Stage.COMPILE:
                 self._background.compiling(-1)
-            raised = sys.exc_info()[1]
-            if raised is not None and raised is not top.handled:
-                fields["raised"] = type(raised).__name__
+        if (error := raised(frame, top)) is not None:
+            fields["raised"] = error
         if stage is Stage.COMPILE:
             lookup = (top.lookup if top is not None else self._thread.lookup) or Lookup()
             self._thread.lookup = None
-            cache = lookup.outcome(seconds)
-            fields["persistent_cache"] = cache
+            if (cache := lookup.outcome(seconds)) is not None:
+                fields["persistent_cache"] = cache
+            if top is None and self._thread.progress.compiles(number):
+                self._missed(losses.LOWERINGS)
             self.journal.tell_backend()
             self._programs.compiled(number)
         else:
             self._thread.lowered = number
+            if "raised" not in fields:
+                self._thread.progress.lowered(number)
         self._hold(number, fields)
         if stage is Stage.COMPILE or "raised" in fields or top is None:
             # Where beginnings are not told, this is the last chance before XLA compiles.
@@ -197,10 +222,15 @@ class Recorder:
             if number is None:
                 number = self._begin_call(site, Stage.TRACE)
             if number is not None:
-                self._hold(number, {"stages": {Stage.TRACE: seconds}})
+                fields: dict[str, JSON] = {"stages": {Stage.TRACE: seconds}}
+                if (error := raised(frame, None)) is not None:
+                    fields["raised"] = error
+                self._hold(number, fields)
 
     def _number(self, stage: Stage, name: str, frame: FrameType) -> int | None:
         """The miss that a stage belongs to; it begins here where nothing was traced."""
+        if not names.shows(losses.CALLS):
+            return self._nameless(stage, name, frame)
         site = find(frame)
         if site.lowered is not None:
             number = self._compile_of(site.lowered, stage)
@@ -210,8 +240,11 @@ class Recorder:
             number = site.call.number
             if number is None:
                 number = self._begin_call(site, stage)
-            if number is not None and site.program is not None and stage is Stage.LOWER:
+            if number is not None and site.program is not None and _is_lowered_at(stage):
                 self._derive(number, site)
+            if number is None and site.call.function is None:
+                self.lost(losses.AHEAD if site.call.ahead else losses.CALLS)
+                return self._nameless(stage, name, frame)
             return number
         elif site.program is not None:
             number = marked(site.program)
@@ -222,18 +255,35 @@ class Recorder:
                 return number
         return self.misses.of_name(name, frame, self._fields(stage))
 
+    def _nameless(self, stage: Stage, name: str, frame: FrameType) -> int | None:
+        """The miss of a stage of which JAX shows the name alone."""
+        last, said = self._thread.nameless, bare(name)
+        if last is not None and last[1] == said and _ORDER[last[2]] < _ORDER[stage]:
+            number = last[0]
+        else:
+            found = self.misses.of_name(name, frame, self._fields(stage))
+            if found is None:
+                return None
+            number = found
+        self._thread.nameless = (number, said, stage)
+        return number
+
+    def _missed(self, loss: names.Loss) -> None:
+        """An event was not sent that must have been: what it tells is lost from here on."""
+        names.lose(loss)
+        self.journal.lose(loss.name)
+
     def _compile_of(self, frame: FrameType, stage: Stage) -> int | None:
         """The miss of `Lowered.compile`: that of the lowering, and another one if done again."""
         if (number := marked(frame)) is not None:
             return number
-        lowering = getattr(frame.f_locals.get("self"), "_lowering", None)
+        lowering = at.LOWERING_OF.of(at.LOWERED_SELF.among(frame.f_locals))
         number = self._by_lowering.get(lowering)
         if number is None:
             return None
         options = self.misses.options_of(frame)
-        if self._compiled.get(lowering) is not None:
+        if not self._compiled.put(lowering, number):
             return self.misses.of_compile(frame, number, options, self._fields(stage))
-        self._compiled.put(lowering, number)
         mark(frame, number)
         if options:
             self._hold(number, {"compiled_with": options})
@@ -247,6 +297,9 @@ class Recorder:
             # A lowering that was left without a word, by a signal or an older JAX.
             running.clear()
         given = call.function if call.function is not None else traced
+        if call.info is None and given is not None:
+            self.lost(losses.OPTIONS)
+        self._watch_compiled()
         number = self.misses.of_call(call, given, stage, self._fields(stage))
         if number is None:
             return None
@@ -260,6 +313,9 @@ class Recorder:
         return number
 
     def _begin_derived(self, site: Site, name: str, stage: Stage) -> int | None:
+        if site.jaxpr is None and site.program is not None:
+            # It is lowered already, and that was not told.
+            site = site._replace(jaxpr=at.DERIVED_JAXPR.among(site.program.f_locals))
         source = source_of_program(site.jaxpr)
         fields = self._fields(stage)
         fields["derived"] = site.derived or "backward"
@@ -267,15 +323,19 @@ class Recorder:
         if parent is not None:
             # Under a `vmap` as well, as in `jax.jacrev`.
             fields |= {"derived": "backward", "parent": parent}
-        bare = name.removeprefix("jit(").removesuffix(")")
         writers = self.journal.writers_of(parent)
-        number = self.misses.of_derived(site, bare, source, fields, writers)
+        number = self.misses.of_derived(site, bare(name), source, fields, writers)
         inner = self._thread.derived.pop(source or "", 0)
         if number is not None and inner:
             self._hold(number, {"inner": inner})
         if number is not None and site.jaxpr is not None:
             self._programs.add(number, site.jaxpr)
         return number
+
+    def _watch_compiled(self) -> None:
+        """Notice that what was lowered last was not compiled, as far as JAX told."""
+        if not self._thread.running and self._thread.progress.left_uncompiled():
+            self._missed(losses.COMPILATIONS)
 
     def _derive(self, number: int, site: Site) -> None:
         """What is lowered is not the call's own program but a transform's of it."""
@@ -326,6 +386,8 @@ class Recorder:
         fields["listing"] = program.listing
         if found.arrays:
             fields["arrays"] = [self.misses.number_of(array) for array in found.arrays]
+        if found.held:
+            fields["held"] = [self.misses.number_of(value) for value in found.held]
         held = self._thread.held
         if held is not None and held[0] == number:
             held[1].update(fields)
@@ -351,7 +413,7 @@ class Recorder:
         """`Traced.lower` returned: its `compile` belongs to the same miss."""
         self._write_held()
         number, self._thread.lowered = self._thread.lowered, None
-        lowering = getattr(lowered, "_lowering", None)
+        lowering = at.LOWERING_OF.of(lowered)
         if number is not None and self._by_lowering.get(lowering) is None:
             self._by_lowering.put(lowering, number)
 
@@ -359,10 +421,21 @@ class Recorder:
         """A failure of ours was kept away from the program."""
         self.journal.lose(reason)
 
+    def lost(self, loss: names.Loss) -> None:
+        """This JAX turned out not to show something."""
+        if names.lose(loss):
+            self.journal.lose(loss.name)
+
+    def blind(self) -> list[str]:
+        """Why misses may go unseen on this JAX and this Python."""
+        return [*interpreter.losses(), *names.losses_told()]
+
     def began(self, writer: Writer) -> None:
-        """Say in a recording what this JAX does not show."""
-        for name in MISSING:
-            writer.loss(f"this JAX has no {name}")
+        """Say in a recording what this JAX and this Python do not show."""
+        for loss in interpreter.losses():
+            writer.loss(loss)
+        for name, number in names.losses_told().items():
+            writer.loss(name, number)
 
     def site_of(self, function: Any) -> str:
         """The definition site of a function, jitted or not."""
@@ -387,12 +460,18 @@ class Recorder:
 
     def flush(self) -> None:
         """Write what is held back, and wait for programs that are still being walked."""
+        self._watch_compiled()
         self._write_held()
         self._background.flush()
 
 
 def _is_lowering(running: list[Running], number: int | None) -> bool:
     return any(each.number == number and each.stage is Stage.LOWER for each in running)
+
+
+def _is_lowered_at(stage: Stage) -> bool:
+    """Whether what a call's program is shows at this stage: at its lowering, if that is told."""
+    return stage is Stage.LOWER or not names.shows(losses.LOWERINGS)
 
 
 def _unguarded(task: Task) -> None:

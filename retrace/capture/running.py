@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections import Counter
+from types import FrameType
 from typing import Any, TypeAlias
 
 from retrace.jax_internals.disk_cache import Lookup
@@ -28,6 +29,46 @@ class Running:
         self.lookup = Lookup() if stage is Stage.COMPILE else None
 
 
+class Progress:
+    """How far the calls of one thread got, to notice stages that JAX does not tell."""
+
+    def __init__(self) -> None:
+        self._traced: set[int] = set()
+        """Traced, and not lowered yet."""
+        self._lowered: int | None = None
+        """Lowered, and not compiled yet."""
+        self._compiles = False
+        """Whether any compilation was told."""
+
+    def traced(self, number: int) -> None:
+        """A call was traced: to be compiled, it is lowered first."""
+        if len(self._traced) > _MOST_TRACED:
+            self._traced.clear()
+        self._traced.add(number)
+
+    def lowered(self, number: int) -> None:
+        """What was traced was lowered; it is compiled next."""
+        if number in self._traced:
+            self._traced.discard(number)
+            self._lowered = number
+
+    def compiles(self, number: int) -> bool:
+        """A call is compiled; True where it must have been lowered, and that was not told."""
+        self._compiles, self._lowered = True, None
+        found = number in self._traced
+        self._traced.discard(number)
+        return found
+
+    def left_uncompiled(self) -> bool:
+        """Whether a call was lowered and then no compilation was told, of this or any call."""
+        found = self._lowered is not None and not self._compiles
+        self._lowered = None
+        return found
+
+
+_MOST_TRACED = 1000
+
+
 class Underway(threading.local):
     """What is under way in the thread that asks."""
 
@@ -36,6 +77,13 @@ class Underway(threading.local):
         self.lookup: Lookup | None = None
         """The look-up of a compilation whose beginning this JAX does not tell."""
         self.lowered: int | None = None
+        self.progress = Progress()
+        self.nameless: tuple[int, str, Stage] | None = None
+        """The last miss of which JAX showed a name alone, and its last stage."""
+        self.ended: tuple[Stage, str] | None = None
+        """The stage that ended last, and its name, where none has begun since."""
+        self.ended_of: tuple[Stage, int] | None = None
+        """The stage that ended last, and its miss."""
         self.held: Held = None
         """What is known of the miss under way and not written yet."""
         self.forward: dict[str, int] = {}
@@ -62,6 +110,32 @@ class Underway(threading.local):
         if inner and "inner" in fields:
             known["inner"] += inner
         return None
+
+
+def raised(frame: FrameType, running: Running | None) -> str | None:
+    """The type of the exception that ends the stage whose end JAX tells in `frame`, if one does.
+
+    Args:
+        frame: that of JAX's function which tells it.
+        running: the stage; None where its beginning was not told.
+    """
+    error = sys.exc_info()[1]
+    if error is None or (running is not None and error is running.handled):
+        return None
+    if running is None and not _passes(error, frame):
+        return None
+    return type(error).__name__
+
+
+def _passes(error: BaseException, frame: FrameType) -> bool:
+    # An exception that the program handles meanwhile was raised outside of these frames.
+    within = [frame, frame.f_back, frame.f_back and frame.f_back.f_back]
+    passed = error.__traceback__
+    while passed is not None:
+        if any(passed.tb_frame is one for one in within):
+            return True
+        passed = passed.tb_next
+    return False
 
 
 def _stages(fields: dict[str, Any]) -> dict[str, float]:

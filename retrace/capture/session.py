@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import atexit
 import os
-import platform
-import socket
 import sys
 import threading
-import time
 import weakref
 from collections.abc import Callable
 from importlib.metadata import version
@@ -17,12 +14,13 @@ from typing import Any
 
 import jax
 
-from retrace.capture import arrival, place
+from retrace.capture import interpreter, lock, place, process
 from retrace.capture.journal import Event
 from retrace.capture.public import PublicEvents
 from retrace.errors import RetraceError
+from retrace.jax_internals.names_frames import JITTED_INFO
 from retrace.model import Function, Run
-from retrace.store.place import new_run_id
+from retrace.store.attempts import Attempt, attempt_of
 from retrace.store.programs import SUFFIX
 from retrace.store.sinks import File, Memory
 from retrace.store.writer import Writer
@@ -34,6 +32,8 @@ class Session:
     def __init__(self) -> None:
         self.recorder, self._hooks = _observers()
         self._lock = threading.RLock()
+        self._beginning = lock.make()
+        """Held while the recording of `retrace.jit` begins: several threads may miss at once."""
         self.own_directory: Path | None = None
         """Where the misses of functions made with `retrace.jit` are kept."""
         self._own_writer: Writer | None = None
@@ -57,6 +57,20 @@ class Session:
         self.recorder.journal.told = told
         self._hooks.refuse(refusal)
 
+    def doubts(self, since: int = 0) -> list[str]:
+        """Why misses may have gone unseen; empty where a silence means that there were none.
+
+        Args:
+            since: how many losses there were when it began to matter (`losses`).
+        """
+        losses = self.recorder.journal.losses[since:]
+        return [*self.recorder.blind(), *self._hooks.cut(), *losses]
+
+    @property
+    def losses(self) -> int:
+        """How many losses there were up to now."""
+        return len(self.recorder.journal.losses)
+
     def attach(self, writer: Writer) -> None:
         """Give every miss from now on to `writer`, however its function was jitted."""
         with self._lock:
@@ -67,6 +81,7 @@ class Session:
     def detach(self, writer: Writer) -> None:
         """Give nothing more to `writer`."""
         with self._lock:
+            self._hooks.guarded(self._tell_cuts, writer)
             self._hooks.guarded(self.recorder.flush)
             # Where that failed, lines may still wait; where not, there is nothing to do.
             self._hooks.guarded(self.recorder.flush)
@@ -79,12 +94,16 @@ class Session:
                 self._hooks.remove()
                 self._hooks.guarded(self.recorder.ended)
 
+    def _tell_cuts(self, writer: Writer) -> None:
+        for reason in self._hooks.cut():
+            writer.loss(reason)
+
     def own(self, jitted: Any, place: Callable[[], Path]) -> None:
         """Record the misses of one jitted function, even where nothing else is.
 
         The first of them begins a recording in the directory that `place` gives.
         """
-        info = getattr(jitted, "_jit_info", None)
+        info = JITTED_INFO.of(jitted)
         key = id(info)
         with self._lock:
             self._listen()
@@ -102,12 +121,14 @@ class Session:
         # `retrace run` and `install` record it already, and say where.
         if _files or id(info) not in self._own_info:
             return ()
-        if self._own_writer is None:
-            assert self._own_place is not None
-            self.own_directory = self._own_place()
-            self._own_writer = _file_writer(self.own_directory)
-            self.recorder.journal.owned = (self._own_writer,)
-        return (self._own_writer,)
+        with self._beginning:
+            if self._own_writer is None:
+                assert self._own_place is not None
+                self.own_directory = self._own_place()
+                self._own_writer = _file_writer(self.own_directory)
+                self.recorder.began(self._own_writer)
+                self.recorder.journal.owned = (self._own_writer,)
+            return (self._own_writer,)
 
     def end_own(self) -> None:
         """Say that the recording of `retrace.jit` is complete."""
@@ -125,6 +146,8 @@ class Session:
         for directory, writer in list(_files.items()):
             writer.close()
             _files[directory] = successors[writer] = _file_writer(directory)
+            if self._hooks.installed:
+                self._hooks.guarded(self.recorder.began, successors[writer])
         if self._own_writer is not None and self.own_directory is not None:
             self._own_writer.close()
             self._own_writer = _file_writer(self.own_directory)
@@ -154,7 +177,10 @@ def _count() -> None:
 
 
 def _observers() -> tuple[Any, Any]:
-    """Who observes, and the hooks that tell it; on an unknown JAX one that is both."""
+    """Who observes, and the hooks that tell it; on an unknown JAX or Python one that is both."""
+    if interpreter.lacks(interpreter.PUBLIC):
+        public = PublicEvents(interpreter.PUBLIC)
+        return public, public
     try:
         from retrace.capture.recorder import Recorder
         from retrace.jax_internals.hooks import Hooks
@@ -176,6 +202,7 @@ def _is_of_jax(error: ImportError | AttributeError) -> bool:
 
 
 _session: Session | None = None
+_making = lock.make()
 _files: dict[Path, Writer] = {}
 
 
@@ -183,38 +210,22 @@ def session() -> Session:
     """The session of this process, made when it is first needed."""
     global _session
     if _session is None:
-        _session = Session()
+        with _making:
+            if _session is None:
+                _session = Session()
     return _session
 
 
-def describe_run() -> Run:
-    """This process, for the header of its recording. Touches no device."""
-    forked = os.getpid() != arrival.PROCESS
-    return Run(
-        id=new_run_id(),
-        host=socket.gethostname(),
-        pid=os.getpid(),
-        process_index=None,
-        started=time.time(),
-        argv=list(sys.argv),
-        python=platform.python_version(),
-        jax=jax.__version__,
-        jaxlib=version("jaxlib"),
-        started_by=None if forked else os.getppid(),
-        forked_by=os.getppid() if forked else None,
-    )
+def describe_run(directory: Path | None = None) -> Run:
+    """This process, for the header of its recording into a directory. Touches no device."""
+    attempt = Attempt() if directory is None else attempt_of(directory)
+    return process.describe(jax.__version__, version("jaxlib"), attempt)
 
 
 def _file_writer(directory: Path) -> Writer:
-    run = describe_run()
+    run = describe_run(directory)
     programs = File(directory / f"{run.id}{SUFFIX}")
-    redaction = None
-    if os.environ.get("RETRACE_REDACT", "0") not in ("", "0"):
-        from retrace.store.redaction import Redaction
-        from retrace.store.roots import roots_of
-
-        redaction = Redaction(roots_of(run.argv))
-    return Writer(File(directory / f"{run.id}.jsonl"), run, programs, redaction)
+    return Writer(File(directory / f"{run.id}.jsonl"), run, programs, process.redaction(run))
 
 
 def start(directory: Path) -> None:
@@ -247,7 +258,8 @@ def _after_fork() -> None:
         _session.forked()
 
 
-os.register_at_fork(after_in_child=_after_fork)
+if hasattr(os, "register_at_fork"):  # not on Windows, where nothing forks
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def begin_file(directory: Path) -> Writer:

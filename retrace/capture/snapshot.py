@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from retrace.capture.classes import CLASSES
 from retrace.capture.objects import (
     array_type,
     attributes_of,
@@ -27,7 +28,7 @@ from retrace.capture.objects import (
     tuple_fields,
     type_name,
 )
-from retrace.model import JSON, Value
+from retrace.model import JSON, Class, Value
 
 _MOST_TEXT = 200
 _MOST_DATA = 2000
@@ -37,6 +38,8 @@ _DEEPEST = 5
 _DEEPEST_CONTENT = 12
 """An optimizer of optax is functions over tuples of functions."""
 _MOST_SORTED = 200
+_MOST_CLASSES = 8
+_CONTAINERS = frozenset((tuple, list, dict, set, frozenset))
 
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _PRINTS_ITSELF = frozenset(
@@ -56,6 +59,7 @@ _JAX_PRINTS_ITSELF = frozenset(
         "ShapeDtypeStruct",
         "ShapedArray",
         "SingleDeviceSharding",
+        "_DimExpr",
     )
 )
 _SCALARS = (int, float, complex, str, bytes)
@@ -94,7 +98,8 @@ def snapshot(
     except _Cut:
         data = None
         exact = text.whole
-    return Value(type_name(type(value)), printed, token(value), exact, data)
+    again = tuple(content.classes)
+    return Value(type_name(type(value)), printed, token(value), exact, data, again)
 
 
 class _Text:
@@ -199,6 +204,8 @@ class _Content:
     def __init__(self, most: int) -> None:
         self.whole = True
         """Whether the content tells all of the value."""
+        self.classes: dict[Class, None] = {}
+        """Those that were defined again."""
         self._room = most
 
     def _take(self, size: int) -> None:
@@ -224,6 +231,8 @@ class _Content:
         if kind is str:
             self._take(len(value))
             return value
+        if kind not in _CONTAINERS:
+            self._meet(value if derives(kind, type) else kind)
         if derives(kind, np.ndarray):
             self.whole = False
             return {"array": array_type(value), "content": content_hash(value)}
@@ -251,6 +260,11 @@ class _Content:
             return f"{named[:-1]} ...>"  # holds more than was taken
         self._room += room - min(room, _MOST_HELD)
         return found
+
+    def _meet(self, kind: type) -> None:
+        known = CLASSES.of(kind)
+        if known is not None and known.number > 1 and len(self.classes) < _MOST_CLASSES:
+            self.classes[known] = None
 
     def _mapping(self, entries: Iterable[tuple[object, object]], depth: int) -> dict[str, JSON]:
         found: dict[str, JSON] = {}

@@ -11,14 +11,16 @@ from typing import Any
 import jax
 import numpy as np
 
+from retrace.capture.classes import CLASSES
 from retrace.capture.graphs import Graphs
 from retrace.capture.objects import attributes_of
 from retrace.capture.snapshot import snapshot
 from retrace.capture.tokens import Tokens
+from retrace.jax_internals import losses, names
+from retrace.jax_internals.names_values import BY_POSITION, FLATTEN, LABELS, REGISTRY
 from retrace.jax_internals.shardings import leaf
 from retrace.model import Leaf, Node, Value
 
-_registry = jax.tree_util.default_registry
 _LEAVES = (jax.Array, np.ndarray, np.generic, bool, int, float, complex)
 
 
@@ -46,7 +48,9 @@ class Tree:
                 self.add(path + label, child)
         elif value is None:
             self.nodes.append(Node(path, "None", ()))
-        elif isinstance(value, _LEAVES) or (row := _registry.flatten_one_level(value)) is None:
+        elif not names.shows(losses.TREES):
+            self.leaves.append(leaf(value, path))
+        elif isinstance(value, _LEAVES) or (row := FLATTEN.of(REGISTRY.get())(value)) is None:
             self._add_leaf(path, value)
         elif (split := self._graphs.split(path, value)) is not None:
             self.nodes += split[0]
@@ -76,7 +80,9 @@ class Tree:
         named = aux is type(value) and isinstance(value, tuple) and hasattr(aux, "_fields")
         labels = _fields(value) if named else _labels(value, children)
         metadata = [] if named else self._metadata(value, aux, labels)
-        self.nodes.append(Node(path, type(value).__name__, labels, tuple(metadata)))
+        kind = type(value)
+        made = CLASSES.of(kind)
+        self.nodes.append(Node(path, kind.__name__, labels, tuple(metadata), made))
         for label, child in zip(labels, children, strict=True):
             self.add(path + label, child)
 
@@ -120,7 +126,7 @@ def _fields(value: Any) -> tuple[str, ...]:
 
 
 def _labels(value: Any, children: list[Any]) -> tuple[str, ...]:
-    with_keys = getattr(_registry, "flatten_one_level_with_keys", None)
+    with_keys = LABELS.of(REGISTRY.get())
     row = with_keys(value) if with_keys is not None else None
     if row is not None:
         keys = [key for key, _ in row[0]]
@@ -137,7 +143,7 @@ def _labels(value: Any, children: list[Any]) -> tuple[str, ...]:
 
 
 def _is_position(key: object) -> bool:
-    return key is None or type(key).__name__ == "FlattenedIndexKey"
+    return key is None or type(key).__name__ == BY_POSITION.name
 
 
 def attributes(value: Any) -> dict[str, Any]:

@@ -2,36 +2,33 @@
 
 A forked child records by itself. One that is started anew knows of the recording by its
 environment alone, and acts on it where it imports retrace, or, with `--children`, at once.
+
+This is loaded before a program begins, so it imports nothing that an interpreter has not
+loaded by itself.
 """
 
 from __future__ import annotations
 
-import functools
 import os
-import re
-import shutil
-import socket
-import subprocess
 import sys
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
-from typing import Any
+import time
 
 from retrace.failure import contain
-from retrace.model import Run
-from retrace.store.files import opened
 
-try:
-    import _posixsubprocess
-except ImportError:  # where there is no such thing, nothing is counted
-    _posixsubprocess = None
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from pathlib import Path
+    from types import ModuleType
+    from typing import Any
 
-STARTER = Path(__file__).parent / "starter"
-"""What the interpreter of a child finds first with `--children`."""
+    from retrace.model import Run
+
+STARTER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "starter")
+"""What an interpreter finds first that runs a program under recording."""
 
 _caller = sys._getframe  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
-_PYTHON = re.compile(r"(python|pypy)[\d.]*[a-z]?(\.exe)?")
+_PYTHON = r"(python|pypy)[\d.]*[a-z]?(\.exe)?"
 _DEAF = frozenset("IES")
 """Options with which an interpreter looks at no environment, or runs no code of ours."""
 
@@ -39,20 +36,20 @@ _DEAF = frozenset("IES")
 class Children:
     """Tells what this process starts, from here to its end, where to record; and counts it."""
 
-    def __init__(self, directory: Path, began: float, *, all_of_them: bool) -> None:
+    def __init__(self, directory: str, attempt: int, *, all_of_them: bool) -> None:
         """Begin to watch.
 
         Args:
             directory: of the recording; an absolute path.
-            began: when this process began to record, in seconds since 1970.
+            attempt: that its processes belong to, and those that they start.
             all_of_them: whether children record that do not import retrace.
         """
-        self._all = all_of_them
+        self.all_of_them = all_of_them
         self._process = os.getpid()
-        self._began = began
-        self._started: Counter[tuple[str, bool]] = Counter()
-        self._failures: Counter[str] = Counter()
-        told = {"RETRACE": "1", "RETRACE_DIR": str(directory)}
+        self._began = time.time()
+        self._started: dict[tuple[str, bool], int] = {}
+        self._failures: dict[str, int] = {}
+        told = {"RETRACE": "1", "RETRACE_DIR": directory, "RETRACE_ATTEMPT": str(attempt)}
         if all_of_them:
             path = os.environ.get("PYTHONPATH")
             told["PYTHONPATH"] = f"{STARTER}{os.pathsep}{path}" if path else str(STARTER)
@@ -62,13 +59,19 @@ class Children:
             for name, value in told.items():
                 os.putenv(name, value)
         # They are left there: this process ends with what it watches.
-        for owner, name in ((_posixsubprocess, "fork_exec"), (subprocess, "_fork_exec")):
-            self._watch(owner, name, self._count_executed)
         for name in ("posix_spawn", "posix_spawnp"):
             self._watch(os, name, self._count)
 
+    def executes(self, module: ModuleType) -> None:
+        """Count what is started through `_posixsubprocess`, which was just imported."""
+        self._watch(module, "fork_exec", self._count_executed)
+        if (known := sys.modules.get("subprocess")) is not None:
+            self._watch(known, "_fork_exec", self._count_executed)
+
     def own(self, recorded: Iterable[tuple[Path, Run]]) -> list[Path]:
         """The files of this process, and of those that it started and they started, of many."""
+        import socket
+
         host = socket.gethostname()
         left = [
             (path, run)
@@ -102,7 +105,7 @@ class Children:
 
     def _not_recording(self, runs: Iterable[Run]) -> str | None:
         started = [(_is_python(name), deaf, n) for (name, deaf), n in self._started.items()]
-        if self._all:
+        if self.all_of_them:
             number = sum(n for python, deaf, n in started if python and deaf)
             why = "could not be told to record: by their options, or an environment of their own"
             return f"{_processes(number)} that it started {why}" if number else None
@@ -124,20 +127,26 @@ class Children:
         if start is None:
             return
 
-        @functools.wraps(start)
+        if hasattr(start, "__wrapped__"):
+            return
+
         def starting(*args: Any, **options: Any) -> Any:
             if os.getpid() == self._process:
                 # What fails here would keep the program from starting it.
                 contain(self._fail, count, *args)
             return start(*args, **options)
 
+        for attribute in ("__module__", "__name__", "__qualname__", "__doc__"):
+            if (value := getattr(start, attribute, None)) is not None:
+                setattr(starting, attribute, value)
+        vars(starting)["__wrapped__"] = start
         setattr(owner, name, starting)
 
     def _fail(self, error: Exception) -> None:
-        self._failures[type(error).__name__] += 1
+        _increase(self._failures, type(error).__name__)
 
     def _count(self, executable: Any, line: Sequence[Any], environment: Any, *_: Any) -> None:
-        self._started[os.fsdecode(executable), _is_deaf(line, environment)] += 1
+        _increase(self._started, (os.fsdecode(executable), _is_deaf(line, environment)))
 
     def _count_executed(
         self, line: Sequence[Any], executables: Sequence[Any], *others: Any
@@ -165,7 +174,11 @@ class Children:
     def _count_forked(self, *_: Any) -> None:
         flags = sys.flags
         deaf = flags.isolated or flags.ignore_environment or flags.no_site
-        self._started[sys.executable, bool(deaf)] += 1
+        _increase(self._started, (sys.executable, bool(deaf)))
+
+
+def _increase(counter: dict[Any, int], key: object) -> None:
+    counter[key] = counter.get(key, 0) + 1
 
 
 def _processes(number: int) -> str:
@@ -179,21 +192,27 @@ def _is_deaf(line: Sequence[Any], environment: Any) -> bool:
     for argument in map(os.fsdecode, () if isinstance(line, str | bytes) else line[1:]):
         if not argument.startswith("-") or argument.startswith("--"):
             break
-        options = re.split("[cmWX]", argument[1:])
-        if _DEAF & {*options[0]}:
+        ends = [at for at, letter in enumerate(argument) if letter in "cmWX"]
+        if _DEAF & {*(argument[1 : ends[0]] if ends else argument)}:
             return True
-        if len(options) > 1 and not argument[1:].startswith(("W", "X")):
+        if ends and not argument.startswith(("-W", "-X")):
             break
     return False
 
 
 def _is_python(executable: str) -> bool:
     """Whether it is an interpreter of Python, or a script for one."""
+    import re
+    import shutil
+    from pathlib import Path
+
+    from retrace.store.files import opened
+
     found = shutil.which(executable)
     if found is None:
         return False
     if any(
-        _PYTHON.fullmatch(os.path.basename(path)) for path in (found, os.path.realpath(found))
+        re.fullmatch(_PYTHON, os.path.basename(path)) for path in (found, os.path.realpath(found))
     ):
         return True
     try:

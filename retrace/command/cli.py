@@ -5,10 +5,8 @@ from __future__ import annotations
 import gc
 import os
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from textwrap import fill
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, NoReturn
 
 import typer
@@ -16,11 +14,12 @@ import typer.core
 
 from retrace.command import clean, commands, console
 from retrace.command.selection import Told, at_last, found_miss, nearest, one_of, read_at_last
+from retrace.doctor.command import doctor
 from retrace.errors import RetraceError, UsageError
 from retrace.guards import check
 
 if TYPE_CHECKING:
-    from retrace.command.children import Children
+    from retrace.command.anew import Program
 
 DONE = commands.DONE
 FOUND = 1
@@ -64,7 +63,7 @@ def own_options_ended(args: Sequence[str]) -> list[str]:
         if module and set(before) <= set("qf"):
             position += 1 if rest else 2
             return [*args[:position], "--", *args[position:]]
-        position += 2 if option in ("--out", "-o") else 1
+        position += 2 if option in ("--out", "-o", "--job") else 1
     return list(args)
 
 
@@ -118,11 +117,9 @@ def run(
             help="Where to record; a new one under .retrace/ otherwise.",
         ),
     ] = None,
-    force: Annotated[
-        bool, typer.Option("--force", "-f", help="Replace the recording that DIR holds.")
-    ] = False,
+    force: Annotated[bool, typer.Option("--force", "-f", help="Replace what DIR holds.")] = False,
     append: Annotated[
-        bool, typer.Option("--append", help="Add to the recording that DIR holds.")
+        bool, typer.Option("--append", help="Join the newest attempt that DIR holds.")
     ] = False,
     redact: Annotated[
         bool,
@@ -131,6 +128,14 @@ def run(
     children: Annotated[
         bool, typer.Option("--children", help="Record the Python processes that it starts, too.")
     ] = False,
+    job: Annotated[
+        str | None,
+        typer.Option(
+            "--job",
+            metavar="NAME",
+            help="The job it is part of; else the scheduler tells.",
+        ),
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No summary at the end.")] = False,
 ) -> Callable[[], int]:
     """Run a program unchanged, record every miss, and close with a short summary.
@@ -147,7 +152,7 @@ def run(
     if redact:
         # By the environment, so that it holds for what the program starts as well.
         os.environ["RETRACE_REDACT"] = "1"
-    kept = _Kept(out, force=force, append=append, children=children)
+    kept = _Kept(out, force=force, append=append, children=children, job=job)
     return lambda: _launch(arguments, module, kept, quiet=quiet)
 
 
@@ -172,6 +177,9 @@ def report(
         str, typer.Option("--sort", metavar="|".join(SORTS), help="What comes first.")
     ] = "seconds",
     keys: Annotated[bool, typer.Option("--keys", help="Write out the cache keys.")] = False,
+    every: Annotated[
+        bool, typer.Option("--all", help="Every attempt in DIR, not the newest alone.")
+    ] = False,
     redact: Annotated[
         bool,
         typer.Option("--redact", help="Tell no values, no source, no paths outside."),
@@ -195,7 +203,10 @@ def report(
     for option, code in (("--cause", cause), *(("--fail-on", code) for code in fail_on or ())):
         if code is not None:
             one_of(option, code, codes)
-    told = at_last(Told(directories or [], function, cause, redact=redact))
+    told = at_last(Told(directories or [], function, cause, redact=redact, every=every))
+    if earlier := told.earlier:
+        were = "attempt lies" if earlier == 1 else "attempts lie"
+        console.say(f"{earlier:,} earlier {were} there too: --all explains every one")
     text = _report(told, format, sort, keys, output)
     console.write(text, output, commands=format == "github", force=force)
     causes = told.tally.causes.items()
@@ -248,6 +259,7 @@ def show(
 
 app.command()(commands.programs)
 app.command()(commands.diff)
+app.command()(doctor)
 app.command()(clean.clean)
 
 
@@ -278,80 +290,64 @@ class _Kept(NamedTuple):
     force: bool
     append: bool
     children: bool
+    job: str | None
 
 
-def _launch(program: list[str], module: str | None, kept: _Kept, *, quiet: bool) -> int:
-    from retrace.command import launch
-    from retrace.command.children import Children
+def _launch(arguments: list[str], module: str | None, kept: _Kept, *, quiet: bool) -> int:
+    from retrace.command import anew
 
     gc.enable()
-    out, force, append, _ = kept
-    if out is None and (named := os.environ.get("RETRACE_DIR")):
-        out, append = Path(named), not force
-    off = os.environ.get("RETRACE") == "0"
-    directory = Path()
-    children: Children | None = None
+    program = anew.Program(arguments, module)
+    options = anew.options()
+    anew.find(program)
+    if options is None:
+        return _launch_here(program, kept, quiet=quiet)
+    told: dict[str, str] = {}
+    if (directory := _directory(kept)) is not None:
+        new = kept.out is None
+        told = anew.told(directory, new=new, children=kept.children, quiet=quiet)
+    return anew.start(options, program, told)
+
+
+def _launch_here(program: Program, kept: _Kept, *, quiet: bool) -> int:
+    """Run a program in this process, below frames of ours, where it cannot have its own."""
+    from retrace.apart import Apart
+    from retrace.command import launch, within
+    from retrace.store.attempts import attempt_of
+
+    arguments, module = program
+    apart = Apart(sys.path[1:])
 
     def before() -> None:
-        nonlocal directory, children
-        if off:
-            return
-        from retrace.store.place import create
-
-        directory, began = create(out, force=force, append=append), time.time()
-        from retrace.capture.arrival import start
-
-        start(directory)
-        children = Children(directory, began, all_of_them=kept.children)
-
-    def after(_: int) -> None:
-        if children is None:
-            return
-        from retrace.capture.arrival import stop
-
-        stop()
-        if out is None and not (kept.children or children.unrecorded([])):
-            from retrace.store.place import discard
-
-            discard(directory)
-        if not quiet:
-            _summarise(directory, children, newest=out is None)
+        if (directory := _directory(kept)) is not None:
+            new = kept.out is None
+            within.record(
+                str(directory),
+                attempt_of(directory),
+                apart,
+                new=new,
+                all_of_them=kept.children,
+                quiet=quiet,
+            )
+        apart.give_way(sys.path[0])
 
     if module is not None:
-        return launch.run_module(module, program, before, after)
-    return launch.run_script(program[0], program[1:], before, after)
+        return launch.run_module(module, arguments, before)
+    if arguments[0] == "-":
+        return launch.run_input(arguments[1:], before)
+    return launch.run_script(arguments[0], arguments[1:], before)
 
 
-def _summarise(directory: Path, children: Children, *, newest: bool) -> None:
-    from retrace.present.terminal import summary
-    from retrace.present.words import inert
-    from retrace.store.reader import headers
+def _directory(kept: _Kept) -> Path | None:
+    """Where to record, made; None where nothing is to be recorded."""
+    if os.environ.get("RETRACE") == "0":
+        return None
+    from retrace.store.place import create
 
-    # Of a folder that many hosts record into, no more than the first lines are read.
-    recorded = list(headers(directory))
-    own = children.own(recorded)
-    if not own:
-        console.say("the program never imported jax: there was nothing to record")
-        if unrecorded := children.unrecorded(run for _, run in recorded):
-            console.say(unrecorded)
-        return
-    try:
-        told = Told(sorted(own))
-    except RetraceError as error:
-        console.say(str(error))
-        return
-    shown, here = str(directory), console.here()
-    if here and shown.startswith(here + os.sep):
-        shown = shown[len(here) + 1 :]
-    width, paint = console.terminal(sys.stderr)
-    try:
-        text = summary(told.view, shown, told.tally, newest=newest, width=width, paint=paint)
-        if unrecorded := children.unrecorded(run for _, run in recorded):
-            text += fill(unrecorded, width, subsequent_indent="  ") + "\n"
-        sys.stderr.write("\n" + inert(text))
-        sys.stderr.flush()
-    except (OSError, AttributeError, ValueError):
-        pass  # the program closed stderr, or its reader has gone
+    out = kept.out
+    if out is None and (named := os.environ.get("RETRACE_DIR")):
+        out = Path(named)
+    return create(out, force=kept.force, append=kept.append, job=kept.job)
 
 
 def _complaint(error: Any) -> str:
@@ -360,7 +356,8 @@ def _complaint(error: Any) -> str:
     said = error.format_message().strip().rstrip(".").replace("\n", " ")
     if said.startswith("No such command") and "ean" not in said:
         named = said.split("'")[1:2] or [""]
-        said += nearest(named[0], ("run", "report", "check", "show", "programs", "diff", "clean"))
+        known = ("run", "report", "check", "show", "programs", "diff", "doctor", "clean")
+        said += nearest(named[0], known)
     said = f"{said[:1].lower()}{said[1:]}"
     return f"{said}{'' if said.endswith('?') else ';'} see `{path} --help`"
 

@@ -1,4 +1,7 @@
-"""Runs an unchanged program in this process, as `python SCRIPT` or `python -m MODULE` would."""
+"""Runs an unchanged program in this process, as `python SCRIPT` or `python -m MODULE` would.
+
+Where it cannot have an interpreter of its own (`anew`): our frames are then below its own.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,13 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable, Sequence
-from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader, SourcelessFileLoader
+from importlib.machinery import (
+    BuiltinImporter,
+    ModuleSpec,
+    PathFinder,
+    SourceFileLoader,
+    SourcelessFileLoader,
+)
 from types import CodeType, ModuleType
 
 from retrace.errors import UsageError
@@ -25,7 +34,6 @@ def run_script(
     path: str,
     arguments: Sequence[str],
     before: Callable[[], None],
-    after: Callable[[int], None],
 ) -> int:
     """Run a script, or a directory or zip file that holds a `__main__.py`.
 
@@ -33,8 +41,6 @@ def run_script(
         path: the script, as it was given; it becomes `sys.argv[0]`.
         arguments: the rest of `sys.argv`.
         before: called when the program was found and is about to start.
-        after: called with the exit status at the exit of the process, after the
-            program's own threads and `atexit` handlers; not in a forked child.
 
     Returns:
         The exit status, for `sys.exit` at once: the program has printed what it
@@ -54,18 +60,17 @@ def run_script(
             raise UsageError(
                 f"{path} is a directory or archive without a __main__.py: name a script"
             )
-        return _launch(lambda: _code_of(spec), before, after)
+        return _launch(lambda: _code_of(spec), before)
     if not os.access(path, os.R_OK):
         raise UsageError(f"cannot read {path}: permission denied")
     _first_on_path(os.path.dirname(os.path.realpath(path)))
-    return _launch(lambda: _code_in(place), before, after)
+    return _launch(lambda: _code_in(place), before)
 
 
 def run_module(
     name: str,
     arguments: Sequence[str],
     before: Callable[[], None],
-    after: Callable[[int], None],
 ) -> int:
     """Run a module, or the `__main__` of a package, by its name; else as `run_script`."""
     _first_on_path(os.getcwd())
@@ -82,31 +87,39 @@ def run_module(
         sys.argv[0] = str(module.__file__)
         return code, module
 
-    return _launch(load, before, after)
+    return _launch(load, before)
+
+
+def run_input(arguments: Sequence[str], before: Callable[[], None]) -> int:
+    """Run what standard input holds, as `python -` does; else as `run_script`."""
+    sys.argv[:] = ["-", *arguments]
+    _first_on_path("")
+
+    def load() -> tuple[CodeType, ModuleType]:
+        code = compile(sys.stdin.buffer.read(), "<stdin>", "exec")
+        module = _main(BuiltinImporter, None, None)
+        del module.__file__, module.__cached__
+        return code, module
+
+    return _launch(load, before)
 
 
 def _launch(
     load: Callable[[], tuple[CodeType, ModuleType]],
     before: Callable[[], None],
-    after: Callable[[int], None],
 ) -> int:
     status = 0
     process = os.getpid()
-
-    def close() -> None:
-        if os.getpid() == process:
-            after(status)
 
     def die() -> None:
         if os.getpid() == process and status == INTERRUPTED and interrupted:
             _die_of_interrupt()
 
     interrupted = False
-    # The first registered is called last: the program's own handlers run while
-    # recording is on, `after` follows, and only then may a signal end the process.
+    # The first registered is called last: the program's own handlers run while recording is
+    # on, what `before` registers follows, and only then may a signal end the process.
     atexit.register(die)
     before()
-    atexit.register(close)
     if sys.excepthook.__module__.partition(".")[0] == "typer":
         sys.excepthook = sys.__excepthook__
     try:
@@ -114,8 +127,7 @@ def _launch(
         sys.modules["__main__"] = module
         exec(code, module.__dict__)  # noqa: S102 - the user's program is what we are here for
     except UsageError:
-        atexit.unregister(close)
-        raise
+        raise  # what could not be known before its packages were imported
     except SystemExit as error:
         status = _exit_status(error)
     except BaseException as error:  # noqa: BLE001 - the interpreter's own last resort

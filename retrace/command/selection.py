@@ -100,6 +100,7 @@ class Told:
         cause: str | None = None,
         *,
         redact: bool = False,
+        every: bool = False,
     ) -> None:
         from retrace.model import Recording
         from retrace.present.tally import Tally
@@ -107,6 +108,7 @@ class Told:
         from retrace.store.place import newest
 
         self._paths = directories or [newest()]
+        self._attempt = 0 if every else None
         self._function, self._cause = function, cause
         self._redaction: Redaction | None = None
         if redact:
@@ -114,7 +116,7 @@ class Told:
             from retrace.store.roots import project_folders
 
             self._redaction = Redaction(project_folders(console.here()))
-        self.is_large = _size(self._paths) > _MOST_HELD
+        self.is_large = _size(self._paths, self._attempt) > _MOST_HELD
         self.view = View(Recording([], []), [], console.here())
         self.tally = Tally()
         self.verdicts: list[Verdict] = []
@@ -132,6 +134,17 @@ class Told:
         if function is not None and not matched:
             raise _unknown(function, self.view)
 
+    @property
+    def earlier(self) -> int:
+        """How many attempts were left out, since a later one is there."""
+        from retrace.store.reader import attempts_in
+
+        return sum(attempts_in(path) - 1 for path in self._paths) if self._attempt is None else 0
+
+    @property
+    def _size(self) -> int:
+        return _size(self._paths, self._attempt) if self.is_large else 0
+
     def again(self) -> Iterator[list[Verdict]]:
         """The chosen misses, a process at a time; those of large recordings are read again."""
         if not self.is_large:
@@ -148,8 +161,8 @@ class Told:
         from retrace.store.reader import read_each
 
         known = {run.id for run in self.view.recording.runs}
-        with console.progress("reading", _size(self._paths) if self.is_large else 0) as progress:
-            for part in read_each(self._paths, progress):
+        with console.progress("reading", self._size) as progress:
+            for part in read_each(self._paths, progress, self._attempt):
                 if self._redaction is not None:
                     part = self._redaction.recording(part)
                 recording = self.view.recording
@@ -177,13 +190,13 @@ def found_miss(view: View, text: str) -> Verdict:
     raise UsageError(f"no miss {text!r} in this recording{guess}")
 
 
-def _size(paths: Iterable[Path]) -> int:
+def _size(paths: Iterable[Path], attempt: int | None) -> int:
     """Bytes of the files of recordings, without their programs."""
     from retrace.store.reader import files_of
 
     size = 0
     for path in paths:
-        for file in files_of(path):
+        for file in files_of(path, attempt):
             with suppress(OSError):  # gone meanwhile, which the reading tells
                 size += file.stat().st_size
     return size

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import cast
 
-from retrace.compare.equality import same_content
+from retrace.compare.equality import remade, same_content
 from retrace.compare.values import Difference, differences
-from retrace.model import JSON, Leaf, Node, Value, is_cut
+from retrace.model import JSON, Class, Dim, Leaf, Node, Value, is_cut
 
 UNEQUAL = "unequal by `==`"
 EQUAL_FIELDS = f"equal field by field, {UNEQUAL}"
@@ -28,12 +28,25 @@ def array(leaf: Leaf) -> str:
     return f"{'weak ' if leaf.weak_type else ''}{leaf.dtype}[{axes}]"
 
 
-def shape(old: tuple[int, ...], new: tuple[int, ...]) -> str:
+def shape(old: tuple[Dim, ...], new: tuple[Dim, ...]) -> str:
     """Which axes changed, or the rank where that changed."""
     if len(old) != len(new):
         return f"rank {len(old)} -> {len(new)}"
     pairs = enumerate(zip(old, new, strict=True))
-    return ", ".join(f"axis {axis}: {a} -> {b}" for axis, (a, b) in pairs if a != b)
+    return ", ".join([f"axis {axis}: {_resized(a, b)}" for axis, (a, b) in pairs if a != b])
+
+
+def same_but_scope(old: Dim, new: Dim) -> bool:
+    """Whether two symbolic sizes read alike, and JAX tells them apart by their scopes."""
+    if isinstance(old, int) or isinstance(new, int) or old == new:
+        return False
+    return old.partition("@")[0] == new.partition("@")[0]
+
+
+def _resized(old: Dim, new: Dim) -> str:
+    if same_but_scope(old, new):
+        return f"another symbolic `{str(new).partition('@')[0]}`, of a scope of its own"
+    return " -> ".join([str(size).partition("@")[0] for size in (old, new)])
 
 
 def placed(old: Leaf, new: Leaf) -> str:
@@ -65,6 +78,24 @@ def value(old: Value | None, new: Value | None, absent: str = "absent") -> str:
     if old is None or new is None:
         sides = (absent if side is None else short(side.text) for side in (old, new))
         return " -> ".join(sides)
+    if (known := remade(old, new)) is not None:
+        said = another_class(known)
+        return said if same_content(old, new) else f"{_value(old, new)}, of {said}"
+    return _value(old, new)
+
+
+def another_class(known: Class) -> str:
+    """Which class is another one than before, though it has the name of that."""
+    said = f"another class `{known.name.rpartition('.')[2]}`"
+    if known.number == 1:
+        return f"{said}, that of before"
+    # Of a class in a function, the name says where; of others, a line is easier to find.
+    line = "" if known.line is None else f":{known.line}"
+    place = "" if known.file is None else f" at {known.file.rpartition('/')[2]}{line}"
+    return f"{said}, defined again{place}"
+
+
+def _value(old: Value, new: Value) -> str:
     type_ = type_name(new.type)
     if old.text == new.text and _is_untold_array(new):
         return f"another {new.text} array; its content was not looked at"
@@ -165,7 +196,15 @@ def subtree(part: Node | Leaf | None) -> str:
 
 def structure(old: Node | Leaf | None, new: Node | Leaf | None) -> str:
     """How the topmost differing node differs."""
-    if isinstance(old, Node) and isinstance(new, Node) and old.type == new.type:
+    if isinstance(old, Node) and isinstance(new, Node) and old.made != new.made:
+        if (known := new.made) is not None and old.made is not None:
+            if known.name != old.made.name:
+                return f"{type_name(old.made.name)} -> {type_name(known.name)}"
+            said = another_class(known)
+            if old.children == new.children:
+                return said
+            return f"{said}, of {len(new.children)} in place of {len(old.children)}"
+    elif isinstance(old, Node) and isinstance(new, Node) and old.type == new.type:
         if sorted(old.children) == sorted(new.children):
             return "the same children in another order"
         if all(label.startswith("['") for label in (*old.children, *new.children)):

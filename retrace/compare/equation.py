@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from retrace.model import Dim
+from retrace.store.sizes import SIZE, sizes_of
+
 _SIZES = re.compile(r"\[([^\]]*)\]")
-_SIZE = re.compile("[0-9]{1,18}")
 _NUMBER = re.compile(r"(?<![\w.])-?\d+(?![\w.])|#[0-9a-f]{12}")
 """Or what stands for one in a recording that was redacted."""
 _CONTENT = re.compile(r"(\w+\[[\d,]*\])=\(([^()]*)\)")
@@ -26,7 +28,7 @@ _VALUES = frozenset(
 class Relation(NamedTuple):
     """What differs between two equations of one form."""
 
-    dims: tuple[tuple[int, int], ...] = ()
+    dims: tuple[tuple[Dim, Dim], ...] = ()
     """Sizes of axes, from what to what."""
     numbers: tuple[tuple[str, str], ...] = ()
     """Parameters that must follow a size, or else make it another equation."""
@@ -75,7 +77,7 @@ def inner(text: str) -> list[str]:
 
 class _Found:
     def __init__(self) -> None:
-        self.dims: list[tuple[int, int]] = []
+        self.dims: list[tuple[Dim, Dim]] = []
         self.numbers: list[tuple[str, str]] = []
         self.constants: list[tuple[str, str]] = []
         self.inner: list[tuple[str, str]] = []
@@ -103,10 +105,10 @@ def _types(old: str, new: str, found: _Found) -> bool:
     for before, after in zip(*sizes, strict=True):
         if before == after:
             continue
-        x, y = before.split(","), after.split(",")
-        if len(x) != len(y) or not all(map(_SIZE.fullmatch, (*x, *y))):
+        x, y = sizes_of(before), sizes_of(after)
+        if len(x) != len(y):
             return False
-        found.dims += [(int(p), int(q)) for p, q in zip(x, y, strict=True) if p != q]
+        found.dims += [_without_axis(p, q) for p, q in zip(x, y, strict=True) if p != q]
         changed = True
     # Of an array of another size, the content is another one as well.
     if old_value != new_value and not changed:
@@ -146,11 +148,11 @@ def _parameter(equation: str, old: str, new: str, found: _Found) -> bool:
     if a == b:
         return True
     if _NUMBER.sub("#", a) != _NUMBER.sub("#", b):
-        return False
+        return _are_resized(a, b, found)
     pairs = zip(_NUMBER.findall(a), _NUMBER.findall(b), strict=True)
     if (equation, name) == ("scan", "length"):
         # Redacted, or in a recording that is none.
-        known = _SIZE.fullmatch(a) and _SIZE.fullmatch(b)
+        known = SIZE.fullmatch(a) and SIZE.fullmatch(b)
         found.trips.append((int(a), int(b)) if known else None)
         return True
     kept = found.constants if (equation, name) in _VALUES else found.numbers
@@ -158,7 +160,26 @@ def _parameter(equation: str, old: str, new: str, found: _Found) -> bool:
     return True
 
 
-def follows(old: str, new: str, dims: set[tuple[int, int]]) -> bool:
+def _without_axis(old: Dim, new: Dim) -> tuple[Dim, Dim]:
+    """`8@data` and `4@data`, sizes that are sharded over one axis of a mesh, as 8 and 4."""
+    a, _, over = str(old).partition("@")
+    b, _, other = str(new).partition("@")
+    if over and over == other and SIZE.fullmatch(a) and SIZE.fullmatch(b):
+        return int(a), int(b)
+    return old, new
+
+
+def _are_resized(old: str, new: str, found: _Found) -> bool:
+    """Whether two tuples differ in sizes alone, of which one is symbolic."""
+    if not (old[:1] == new[:1] == "(" and old[-1:] == new[-1:] == ")"):
+        return False
+    a, b = sizes_of(old[1:-1]), sizes_of(new[1:-1])
+    return len(a) == len(b) and all(
+        x == y or (x, y) in found.dims for x, y in zip(a, b, strict=True)
+    )
+
+
+def follows(old: str, new: str, dims: set[tuple[Dim, Dim]]) -> bool:
     """Whether a constant changed as the size of an axis did: with it, or by as much.
 
     `jnp.array(x.shape)` is an array of such numbers.
@@ -170,12 +191,16 @@ def follows(old: str, new: str, dims: set[tuple[int, int]]) -> bool:
     return _follows(old, new, dims)
 
 
-def _follows(old: str, new: str, dims: set[tuple[int, int]]) -> bool:
+def _follows(old: str, new: str, dims: set[tuple[Dim, Dim]]) -> bool:
     try:
         a, b = float(old), float(new)
     except ValueError:
         return False
-    return any(_close(a * m, b * n) or _close(a * n, b * m) or b - a == m - n for n, m in dims)
+    return any(
+        _close(a * m, b * n) or _close(a * n, b * m) or b - a == m - n
+        for n, m in dims
+        if isinstance(n, int) and isinstance(m, int)
+    )
 
 
 def _close(a: float, b: float) -> bool:

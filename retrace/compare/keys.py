@@ -14,7 +14,7 @@ from typing import Any, TypeAlias, cast
 from retrace.compare import detail
 from retrace.compare.equality import PLACEMENT, described, identity, placement, same_content
 from retrace.compare.tree import Arguments, field_path, walk
-from retrace.model import JSON, Change, Component, Function, Leaf, Miss, Node, Passing, Value
+from retrace.model import JSON, Change, Component, Dim, Function, Leaf, Miss, Node, Passing, Value
 
 Named: TypeAlias = tuple[tuple[str, Value], ...]
 
@@ -157,7 +157,7 @@ _new_change: Callable[[Iterable[object]], Change] = partial(cast(Any, tuple).__n
 
 
 @lru_cache(maxsize=4096)  # the leaves of a batch change together
-def _shape_sides(old: tuple[int, ...], new: tuple[int, ...]) -> tuple[str, JSON, JSON]:
+def _shape_sides(old: tuple[Dim, ...], new: tuple[Dim, ...]) -> tuple[str, JSON, JSON]:
     return detail.shape(old, new), list(old), list(new)
 
 
@@ -260,6 +260,7 @@ def _same_nodes(old: tuple[Node, ...], new: tuple[Node, ...]) -> bool:
         a.path == b.path
         and a.type == b.type
         and a.children == b.children
+        and a.made == b.made
         and len(a.meta) == len(b.meta)
         and all(
             m == n and identity(v) == identity(w)

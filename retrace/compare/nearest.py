@@ -29,7 +29,8 @@ from retrace.model import (
     Value,
 )
 
-Skeleton: TypeAlias = tuple[tuple[tuple[str, str, tuple[str, ...]], ...], tuple[str, ...]]
+Form: TypeAlias = tuple[str, str, tuple[str, ...], str, int]
+Skeleton: TypeAlias = tuple[tuple[Form, ...], tuple[str, ...]]
 
 TRACED = frozenset(
     {
@@ -122,8 +123,7 @@ class Index:
         paths = tuple([leaf.path for leaf in key.leaves])
         same = self._known_paths.get((id(key.tree), paths))
         if same is None:
-            nodes = tuple(sorted((node.path, node.type, node.children) for node in key.tree))
-            skeleton = nodes, tuple(sorted(paths))
+            skeleton = tuple(sorted(map(_form, key.tree))), tuple(sorted(paths))
             same = self._skeletons.setdefault(skeleton, len(self._skeletons))
             self._known_paths[id(key.tree), paths] = same
         self._known[id(key.tree), id(key.leaves)] = same, key
@@ -301,6 +301,12 @@ class _Group:
             first.config,
         ):
             yield from _different(self._names, dict(_named_places(key)))
+
+
+def _form(node: Node) -> Form:
+    """What a node is besides its static fields."""
+    name, number = ("", 0) if node.made is None else node.made[:2]
+    return node.path, node.type, node.children, name, number
 
 
 def _holds(function: Function) -> int:

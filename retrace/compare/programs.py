@@ -26,7 +26,8 @@ from retrace.compare.equation import (
 from retrace.compare.lines import LineChange, Listings, line_changes, place
 from retrace.compare.repeats import Repeat
 from retrace.compare.rounds import Rounds
-from retrace.model import Frame, Listing
+from retrace.model import Dim, Frame, Listing
+from retrace.store.sizes import sizes_of
 
 Kind: TypeAlias = Literal["identical", "shapes-only", "constants-only", "repeated", "different"]
 
@@ -39,8 +40,8 @@ _CHANGED_BLOCK = 64
 class Size(NamedTuple):
     """The size of an axis, from what to what."""
 
-    old: int
-    new: int
+    old: Dim
+    new: Dim
     equations: int
     """So many equations follow it."""
     inputs: tuple[tuple[int, int], ...]
@@ -131,11 +132,11 @@ class _Pairs:
         self._depth = 0
         self._known: dict[tuple[str, str], bool] = {}
         self._relations: dict[tuple[str, str], Relation | None] = {}
-        self._dims: set[tuple[int, int]] = set()
+        self._dims: set[tuple[Dim, Dim]] = set()
         self._numbers: set[tuple[str, str]] = set()
-        self._followers: Counter[tuple[int, int]] = Counter()
+        self._followers: Counter[tuple[Dim, Dim]] = Counter()
         self._constants: dict[tuple[str, str, Frame | None], int] = {}
-        self._inputs: list[tuple[tuple[int, int], int, int]] = []
+        self._inputs: list[tuple[tuple[Dim, Dim], int, int]] = []
         self._repeats: dict[Repeated, None] = {}
         self._alignments: dict[tuple[str, str], Alignment] = {}
 
@@ -278,11 +279,11 @@ class _Pairs:
 
     def _note_input(self, index: int, old: str, new: str) -> None:
         before, after = (
-            text[text.find("[") + 1 : text.find("]")].split(",") for text in (old, new)
+            sizes_of(text[text.find("[") + 1 : text.find("]")]) for text in (old, new)
         )
         for axis, (a, b) in enumerate(zip(before, after, strict=True)):
             if a != b:
-                self._inputs.append(((int(a), int(b)), index, axis))
+                self._inputs.append(((a, b), index, axis))
 
     def kind(self) -> Kind | None:
         """What kind of difference this is; None where it is more than one of them."""
@@ -316,7 +317,16 @@ class _Pairs:
             )
             for pair in self._dims
         ]
-        return tuple(sorted(found, key=lambda size: (-size.equations, size.old, size.new)))
+        return tuple(
+            sorted(
+                found,
+                key=lambda size: (-size.equations, *_ordered(size.old), *_ordered(size.new)),
+            )
+        )
+
+
+def _ordered(size: Dim) -> tuple[int, str]:
+    return (size, "") if isinstance(size, int) else (-1, size)
 
 
 _NOWHERE = Frame("", 0, "", 0, True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, cast
 
+from retrace.compare.equality import class_of, value_of
 from retrace.compare.tree import Arguments, field_path
 from retrace.model import Change, Component, Key, Leaf, Miss, Node, Passing, Program, Value
 
@@ -67,9 +68,9 @@ def _is_value(side: Any) -> bool:
 
 
 def _value(content: Any) -> Value:
-    return Value(
-        content["type"], content["text"], content["token"], content["exact"], content.get("data")
-    )
+    found = value_of(content)
+    assert found is not None
+    return found
 
 
 def _put(values: dict[str, Value], name: str, new: Any) -> None:
@@ -115,7 +116,8 @@ class _Arguments(Arguments):
             self.leaves[path] = Leaf(path=path, **content | {"shape": tuple(content["shape"])})
             return
         meta = tuple((name, _value(value)) for name, value in content.get("meta", {}).items())
-        node = Node(path, content["type"], tuple(content["children"]), meta)
+        made = class_of(content["class"]) if "class" in content else None
+        node = Node(path, content["type"], tuple(content["children"]), meta, made)
         self.nodes[path] = node
         for label, child in content["children"].items():
             self._insert(path + label, child)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
-from retrace.compare.equality import described, identity, placement
+from retrace.compare.equality import class_content, described, identity, placement
 from retrace.model import JSON, Key, Leaf, Node, Value
 
 Part: TypeAlias = Node | Leaf | None
@@ -55,6 +55,8 @@ class Arguments:
         children = {label: self._content(path + label, above) for label in node.children}
         meta = {name: described(value) for name, value in node.meta}
         content: dict[str, JSON] = {"type": node.type, "children": children}
+        if node.made is not None:
+            content["class"] = class_content(node.made)
         return content | {"meta": meta} if meta else content
 
 
@@ -110,8 +112,8 @@ def meta_differences(old: Node, new: Node) -> Iterable[FieldDifference]:
 
 
 def same_skeleton(old: Node, new: Node) -> bool:
-    """Whether two nodes are of one type with the same children, static fields aside."""
-    return old.type == new.type and old.children == new.children
+    """Whether two nodes are of one class with the same children, static fields aside."""
+    return old.type == new.type and old.children == new.children and old.made == new.made
 
 
 def walk(old: Arguments, new: Arguments) -> Differences:

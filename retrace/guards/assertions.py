@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
-from retrace.errors import ExceededError, RetraceWarning, UsageError
+from retrace.errors import ExceededError, RetraceError, RetraceWarning, UsageError
 from retrace.inside.decorated import Decorated, decorate
 from retrace.inside.explained import explained
 from retrace.inside.live import is_off
@@ -92,6 +92,8 @@ class Assertion(Guard):
     ) -> None:
         super().__init__()
         self._said = said
+        self._losses: list[int] = []
+        """How many losses there were when each window began."""
         self._budget: Budget | None = None
         if not is_off():
             self._budget = make_budget(said, functions, most, allow, warmup)
@@ -100,7 +102,7 @@ class Assertion(Guard):
 
     def _again(self) -> Self:
         copy = super()._again()
-        vars(copy)["_numbers"] = []
+        vars(copy).update(_numbers=[], _losses=[])
         return copy
 
     def pause(self) -> None:
@@ -127,18 +129,29 @@ class Assertion(Guard):
         assert self._budget is not None
         return _failure(watch, numbers, self._budget, self._said) if numbers else None
 
+    def _begin(self) -> None:
+        from retrace.guards.trust import losses
+
+        super()._begin()
+        self._losses.append(losses())
+
     def _end(self, window: tuple[Watch, int], error: BaseException | None) -> None:
         __tracebackhide__ = True
+        from retrace.guards.trust import doubt
+
         watch, start = window
         numbers = [*self._numbers, *watch.numbers(start)]
         budget = self._budget
         assert budget is not None
-        failure: ExceededError | None = None
+        failure: RetraceError | None = None
+        since = self._losses.pop()
         try:
             if error is None:
                 failure = self._judge(watch, numbers)
             if error is None and failure is None:
-                _warn_of(unmatched(watch, budget.functions), self._said)
+                failure = doubt(self._said, since)
+            if error is None and failure is None:
+                warn_of(f"{self._said}: {t}" for t in unmatched(watch, budget.functions))
         finally:
             super()._end(window, error)
         if failure is not None:
@@ -229,9 +242,10 @@ def unmatched(watch: Watch, functions: tuple[Selector, ...]) -> list[str]:
     return said
 
 
-def _warn_of(texts: list[str], said: str) -> None:
+def warn_of(texts: Iterable[str]) -> None:
+    """Warn at the line of the user's that a guard stands on."""
     for text in texts:
-        warnings.warn_explicit(f"{said}: {text}", RetraceWarning, *_caller(), registry={})
+        warnings.warn_explicit(text, RetraceWarning, *_caller(), registry={})
 
 
 _known: set[Selector] = set()

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Self
 
 from retrace.errors import MissError, RetraceWarning
-from retrace.guards.assertions import Functions, Guard, make_budget
+from retrace.guards.assertions import Functions, Guard, make_budget, warn_of
 from retrace.inside.decorated import Decorated
 from retrace.inside.explained import explained
 from retrace.inside.live import is_off
@@ -66,6 +66,7 @@ class freeze(Guard):  # noqa: N801 - it is used like a function
         self._counted: deque[int] = deque(maxlen=64)
         self._lock = threading.Lock()
         self._standing = False
+        self._losses = 0
         if not is_off():
             from retrace.guards.budget import Named
 
@@ -76,9 +77,17 @@ class freeze(Guard):  # noqa: N801 - it is used like a function
 
     def end(self) -> None:
         """Let misses pass again."""
+        try:
+            if self._windows:
+                self.must_tell()
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Let misses pass again, and do not ask whether one went unseen."""
         self._standing = False
         while self._windows:
-            self._end(self._windows[-1], None)
+            self._windows.pop()[0].close(self)
 
     def __enter__(self) -> Self:
         if self._standing:
@@ -87,7 +96,7 @@ class freeze(Guard):  # noqa: N801 - it is used like a function
         return super().__enter__()
 
     def __call__(self, function: Decorated) -> Decorated:
-        self.end()
+        self.close()
         return super().__call__(function)
 
     def _again(self) -> Self:
@@ -96,14 +105,36 @@ class freeze(Guard):  # noqa: N801 - it is used like a function
         return copy
 
     def _begin(self) -> None:
+        from retrace.guards.trust import losses
         from retrace.guards.watch import watch
 
         here = watch()
         self._windows.append((here, here.open(self)))
+        self._losses = losses()
+        try:
+            self.must_tell()
+        except BaseException:
+            here.close(self)
+            self._windows.pop()
+            raise
 
     def _end(self, window: tuple[Watch, int], error: BaseException | None) -> None:
-        self._windows.remove(window)
-        window[0].close(self)
+        try:
+            if error is None:
+                self.must_tell()
+        finally:
+            self._windows.remove(window)
+            window[0].close(self)
+
+    def must_tell(self) -> None:
+        """Raise, or warn, where a miss could pass unseen."""
+        from retrace.guards.trust import doubt
+
+        if (found := doubt("freeze", self._losses)) is None:
+            return
+        if not self._warn:
+            raise found
+        warn_of([str(found)])
 
     def begun(self, number: int, functions: tuple[Function, ...]) -> BaseException | None:
         """A miss began: the error to raise at the call."""

@@ -86,15 +86,22 @@ class policy(Guard):  # noqa: N801 - it is used like a function
 
     def end(self) -> None:
         """Let the policy before this one hold again."""
+        self._finish(None)
+
+    def _finish(self, error: BaseException | None) -> None:
         global _holding
         self._standing = False
         if self._undo:
             before = self._undo.pop()
             if _holding is self:
-                self.suspend()
                 _holding = before
-                if before is not None:
-                    before.begin_effect()
+                try:
+                    if error is None and isinstance(self._effect, freeze):
+                        self._effect.must_tell()
+                finally:
+                    self.suspend()
+                    if before is not None:
+                        before.begin_effect()
 
     def __enter__(self) -> Self:
         if not self._standing and not is_off():
@@ -108,7 +115,7 @@ class policy(Guard):  # noqa: N801 - it is used like a function
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self.end()
+        self._finish(error)
 
     def __call__(self, function: Decorated) -> Decorated:
         self.end()
@@ -150,7 +157,11 @@ class policy(Guard):  # noqa: N801 - it is used like a function
         if _holding is not None:
             _holding.suspend()
         _holding = self
-        self.begin_effect()
+        try:
+            self.begin_effect()
+        except RetraceError as error:
+            self._finish(error)
+            raise
 
     def begin_effect(self) -> None:
         """Hold from here on."""
@@ -166,7 +177,7 @@ class policy(Guard):  # noqa: N801 - it is used like a function
     def suspend(self) -> None:
         """Hold no longer, while another policy does."""
         if self._effect is not None:
-            self._effect.end()
+            self._effect.close()
             self._effect = None
         if self._mode == "record":
             uninstall()
@@ -180,6 +191,7 @@ class _Warner:
 
     def __init__(self, budget: Budget, dear: float, every: bool) -> None:
         from retrace.guards.budget import Named
+        from retrace.guards.trust import doubt, losses
         from retrace.guards.watch import watch
 
         self._budget = budget
@@ -197,8 +209,10 @@ class _Warner:
         """Misses of the functions that are meant, until they are over."""
         self._watch: Watch = watch()
         self._watch.open(self)
+        if (found := doubt("policy", losses())) is not None:
+            _say(f"retrace: {found}")
 
-    def end(self) -> None:
+    def close(self) -> None:
         """Warn no more."""
         self._watch.close(self)
 
@@ -225,11 +239,7 @@ class _Warner:
         self._begun.pop(number, None)
         found = self._watch.judged(number)
         if found is not None and (text := self._text(found)):
-            try:
-                sys.stderr.write(f"{text}\n")
-                sys.stderr.flush()
-            except (OSError, ValueError, AttributeError):
-                pass  # closed, or None: there is nobody to tell
+            _say(text)
         return None
 
     def _text(self, found: Judged) -> str:
@@ -265,6 +275,14 @@ class _Warner:
             return False
         self._recent.append(now)
         return True
+
+
+def _say(text: str) -> None:
+    try:
+        sys.stderr.write(f"{text}\n")
+        sys.stderr.flush()
+    except (OSError, ValueError, AttributeError):
+        pass  # closed, or None: there is nobody to tell
 
 
 def start_from_environment() -> None:

@@ -11,7 +11,7 @@ import threading
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from retrace.guards.history import History
 from retrace.guards.others import Others
@@ -252,13 +252,19 @@ def _number(name: str) -> int:
 
 _watch: Watch | None = None
 _pid = 0
+_locks: dict[int, Any] = {}
+"""By process: only one thread makes the watch."""
 
 
 def watch() -> Watch:
     """The watch of this process; a forked child has one of its own."""
     global _watch, _pid
     if _watch is None or _pid != os.getpid():
-        _watch, _pid = Watch(), os.getpid()
+        from retrace.capture import lock
+
+        with _locks.setdefault(os.getpid(), lock.make()):
+            if _watch is None or _pid != os.getpid():
+                _watch, _pid = Watch(), os.getpid()
     return _watch
 
 

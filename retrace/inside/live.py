@@ -59,7 +59,7 @@ class recording:  # noqa: N801 - it is used like a function
         dir: where to write the recording; without it, it is kept in memory alone.
 
     Raises:
-        UsageError: `dir` holds a recording already, or this object is on already.
+        UsageError: `dir` cannot be written, or this object is on already.
 
     Example:
         >>> import jax, retrace
@@ -151,7 +151,8 @@ class recording:  # noqa: N801 - it is used like a function
         if self._lines is not None:
             return read_lines(list(self._lines.lines))
         assert self._directory is not None
-        return read([self._directory])
+        assert self._writer is not None
+        return read([self._directory], self._writer.run.attempt)
 
 
 def install(dir: str | os.PathLike[str] | None = None) -> None:
@@ -165,7 +166,7 @@ def install(dir: str | os.PathLike[str] | None = None) -> None:
             under `.retrace/`.
 
     Raises:
-        UsageError: `dir` holds a recording already, or cannot be written.
+        UsageError: `dir` cannot be written.
 
     Example:
         >>> import retrace
@@ -217,7 +218,7 @@ def _place(dir: str | os.PathLike[str] | None = None) -> Path:
 
     named = dir if dir is not None else os.environ.get("RETRACE_DIR")
     if named is not None:
-        return create(Path(named), append=dir is None)
+        return create(Path(named))
     directory = create()
     atexit.register(discard, directory, os.getpid())
     return directory

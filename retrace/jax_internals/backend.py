@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import jax
-from jax._src import xla_bridge
+
+from retrace.jax_internals.names_values import BACKEND_RUNS
 
 
 class Backend(NamedTuple):
@@ -13,10 +14,12 @@ class Backend(NamedTuple):
 
     platform: str
     process_index: int
+    process_count: int
 
 
 def running() -> Backend | None:
     """The backend that runs, or None before the program has started one."""
-    if not xla_bridge.backends_are_initialized():
+    runs = BACKEND_RUNS.get()
+    if runs is None or not runs():
         return None
-    return Backend(jax.default_backend(), jax.process_index())
+    return Backend(jax.default_backend(), jax.process_index(), jax.process_count())

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from jax._src import pjit
+from retrace.jax_internals.names_hooks import TRACE_BEFORE
 
-KEYWORD_STATICS_KEEP_THEIR_TYPE = not hasattr(pjit, "_create_pjit_jaxpr")
+KEYWORD_STATICS_KEEP_THEIR_TYPE = not TRACE_BEFORE.there()
 """Are `f(x, s=1)` and `f(x, s=1.0)` two entries, for a static `s`?
 
     0.6 to 0.8: one, compared by `==` alone (`argnames_partial_except`, jax/_src/api_util.py)

@@ -15,9 +15,12 @@ from types import CodeType, FrameType, FunctionType
 from typing import Any, NamedTuple
 
 import jax
-from jax._src import api, core, pjit, stages
 
+from retrace.jax_internals import names_frames as at
+from retrace.jax_internals.names_hooks import LOWER
+from retrace.jax_internals.names_values import CLEAN, CONTEXT, SOURCE_OF_PROGRAM, STAGING
 from retrace.jax_internals.pmap import prepared
+from retrace.jax_internals.row import code_of
 from retrace.jax_internals.traces import Trace, TraceProxy
 
 _FOLDER = os.path.dirname(jax.__file__) + os.sep
@@ -67,69 +70,47 @@ class Site(NamedTuple):
     """Whether the call's own trace is over, and its program under way."""
 
 
-def _nested(function: Callable[..., Any], name: str) -> CodeType | None:
-    for constant in getattr(function, "__code__", _nothing.__code__).co_consts:
-        if isinstance(constant, CodeType) and constant.co_name == name:
-            return constant
-    return None
-
-
-def _nothing() -> None: ...
-
-
-def _code(function: Any) -> CodeType | None:
-    while hasattr(function, "__wrapped__"):
-        function = function.__wrapped__
-    return getattr(function, "__code__", None)
-
-
 _SERVING = frozenset((Role.CALL, Role.AHEAD, Role.PROGRAM, Role.LOWERED, Role.TRACED))
 _ROLES: dict[int, Role] = {}
 _CODES: list[CodeType] = []
 """Keeps the codes alive whose ids stand in `_ROLES`."""
 
 
-def _learn() -> list[str]:
-    missing: list[str] = []
-
-    def know(role: Role, name: str, code: CodeType | None, *, needed: bool = True) -> None:
+def _learn() -> None:
+    codes = [
+        (Role.CALL, at.CALL.get()),
+        (Role.CALL, at.PMAP_CALL.get()),
+        (Role.AHEAD, at.AHEAD_TRACE.get()),
+        (Role.AHEAD, at.AHEAD_LOWER.get()),
+        (Role.AHEAD, at.AHEAD_SHAPE.get()),
+        (Role.PROGRAM, at.DERIVED.get()),
+        (Role.LOWERED, at.LOWERED.get()),
+        (Role.TRACED, code_of(LOWER.get())),
+        (Role.BOUNDARY, TraceProxy.__call__.__code__),
+        (Role.BINDING, at.BINDING.get()),
+        (Role.LOWERING, at.LOWERING.get()),
+    ]
+    for role, code in codes:
         if code is not None:
             _ROLES[id(code)] = role
             _CODES.append(code)
-        elif needed:
-            missing.append(name)
-
-    know(Role.CALL, "cache_miss", _nested(pjit._cpp_pjit, "cache_miss"))
-    # pmap has a path of its own until 0.8.
-    if pmap := getattr(api, "_cpp_pmap", None):
-        know(Role.CALL, "pmap", _nested(pmap, "cache_miss"), needed=False)
-    for name in ("jit_trace", "jit_lower", "jit_eval_shape"):
-        know(Role.AHEAD, name, _code(getattr(pjit, name, None)))
-    know(
-        Role.PROGRAM,
-        "call_impl_cache_miss",
-        _nested(pjit._pjit_call_impl, "call_impl_cache_miss"),
-    )
-    know(Role.LOWERED, "Lowered.compile", _code(stages.Lowered.compile))
-    know(Role.TRACED, "Traced.lower", _code(stages.Traced.lower))
-    know(Role.BOUNDARY, "trace", TraceProxy.__call__.__code__)
-    know(Role.BINDING, "Primitive.bind", _code(core.Primitive.bind))
-    know(Role.LOWERING, "_pjit_lower", _code(getattr(pjit, "_resolve_and_lower", None)))
-    return missing
 
 
-MISSING = _learn()
-"""The frames that this JAX does not have: what they would tell is a loss."""
+_learn()
 
 
-_DERIVED = (
-    ("transpose", "backward"),
-    ("backward", "backward"),
-    ("linearize", "forward"),
-    ("partial_eval", "forward"),
-    ("jvp", "jvp"),
-    ("batch", "batched"),
-)
+_HOW = {
+    at.TRANSPOSE_BEFORE: "backward",
+    at.TRANSPOSE: "backward",
+    at.BACKWARD: "backward",
+    at.BACKWARD_FANCY: "backward",
+    at.LINEARIZE_BEFORE: "forward",
+    at.LINEARIZE: "forward",
+    at.PARTIAL_EVAL: "forward",
+    at.JVP: "jvp",
+    at.BATCH: "batched",
+}
+_DERIVED = {id(code): how for row, how in _HOW.items() if (code := row.get()) is not None}
 
 
 def find(frame: FrameType | None) -> Site:
@@ -147,7 +128,7 @@ def find(frame: FrameType | None) -> Site:
                 if not code.co_filename.startswith(_FOLDER):
                     break
                 if derived is None:
-                    derived = _derivation(code.co_name)
+                    derived = _DERIVED.get(id(code))
         elif role is Role.CALL or role is Role.AHEAD:
             return Site(_call(frame, role), derived, program, lowered, jaxpr, traced)
         elif role is Role.BOUNDARY:
@@ -155,7 +136,7 @@ def find(frame: FrameType | None) -> Site:
         elif role is Role.BINDING:
             traced = True
         elif role is Role.LOWERING:
-            jaxpr = frame.f_locals.get("jaxpr")
+            jaxpr = at.LOWERING_JAXPR.among(frame.f_locals)
         elif role is Role.PROGRAM:
             program = program or frame
         elif role is Role.LOWERED:
@@ -200,7 +181,7 @@ def derived_from(trace: Trace) -> str | None:
         return None
     own = f" at {code.co_filename}:{code.co_firstlineno}"
     for given in trace.given or ():
-        source = getattr(given, "func_src_info", None)
+        source = SOURCE_OF_PROGRAM.of(given)
         if isinstance(source, str) and not source.endswith(own):
             return source
     return None
@@ -221,27 +202,19 @@ def is_served(frame: FrameType | None) -> bool:
     return False
 
 
-def _derivation(name: str) -> str | None:
-    if name.startswith("_pjit") or "backward" in name:
-        for part, derived in _DERIVED:
-            if part in name:
-                return derived
-    return None
-
-
 def _call(frame: FrameType, role: Role) -> Call:
     local = frame.f_locals
     if role is Role.CALL:
-        info = local.get("jit_info")
-        function = local.get("fun")
-        if function is None and (prepare := local.get("prepare_pmap_fn")) is not None:
-            function, info = prepared(prepare)
+        info = at.CALL_INFO.among(local)
+        function = at.CALL_FUN.among(local)
+        if function is None and (prepare := at.PMAP_PREPARE.among(local)) is not None:
+            function, info = prepared(prepare, at.PMAP_AXIS_NAME.among(local))
         return Call(
             frame,
             function,
             info,
-            local.get("args", ()),
-            local.get("kwargs", {}),
+            at.CALL_ARGS.among(local, ()),
+            at.CALL_KWARGS.among(local, {}),
             False,
             local.get(_MARK),
         )
@@ -254,13 +227,13 @@ def _call(frame: FrameType, role: Role) -> Call:
             frame, local = outer, outer.f_locals
             break
         outer = outer.f_back
-    jitted = local.get("jit_func", local.get("self"))
+    jitted = at.AHEAD_JITTED.among(local)
     return Call(
         frame,
-        getattr(jitted, "_fun", None),
-        getattr(jitted, "_jit_info", None),
-        local.get("args", ()),
-        local.get("kwargs", {}),
+        at.JITTED_FUN.of(jitted),
+        at.JITTED_INFO.of(jitted),
+        at.AHEAD_ARGS.among(local, ()),
+        at.AHEAD_KWARGS.among(local, {}),
         True,
         local.get(_MARK),
     )
@@ -289,14 +262,16 @@ def inner_of(frame: FrameType) -> int:
 
 def is_clean() -> bool:
     """Whether no trace or transformation of JAX is under way in this thread."""
-    return bool(core.trace_state_clean())
+    clean = CLEAN.get()
+    return clean is None or bool(clean())
 
 
 def is_staging() -> bool:
     """Whether what runs now is being traced into a program, rather than executed."""
-    trace: Any = core.trace_ctx.trace
+    trace: Any = getattr(CONTEXT.get(), "trace", None)
+    staging = STAGING.get()
     while trace is not None:
-        if type(trace).__name__ == "DynamicJaxprTrace":
+        if type(trace) is staging:
             return True
         trace = getattr(trace, "parent_trace", None)
     return False
@@ -304,22 +279,17 @@ def is_staging() -> bool:
 
 def is_parallel(frame: FrameType) -> bool:
     """Whether `pmap` traces here, in a function of its own until jax 0.7."""
+    traced = at.PMAP_TRACE.get()
     current: FrameType | None = frame
     for _ in range(6):
         if current is None:
             return False
-        if current.f_code.co_name == "stage_parallel_callable":
+        if current.f_code is traced:
             return True
         current = current.f_back
     return False
 
 
-_CALLBACKS = (
-    os.path.join(os.path.dirname(jax.__file__), "_src", "callback.py"),
-    os.path.join(os.path.dirname(jax.__file__), "_src", "debugging.py"),
-)
-
-
-def is_host_callback(code: CodeType) -> bool:
-    """Whether this frame runs the user's Python for a program that calls back into it."""
-    return code.co_filename in _CALLBACKS
+def bare(name: str) -> str:
+    """The name of a function as it is given to `jit`, from that of a stage: `jit(f)`, `jit_f`."""
+    return name.removeprefix("jit(").removesuffix(")").removeprefix("jit_")

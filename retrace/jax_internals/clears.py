@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from jax._src import util
+from retrace.jax_internals import losses, names
+from retrace.jax_internals.names_hooks import CLEARED
 
 
 class Clears:
@@ -12,19 +13,25 @@ class Clears:
 
     def __init__(self) -> None:
         self._epoch = 0
-
-        # Every cache made with this decorator is emptied by `jax.clear_caches()`.
-        @util.cache(max_size=1, trace_context_in_key=False)
-        def entry(key: int) -> list[int]:
-            return [key]
-
-        self._entry: Any = entry
-        self._last = entry(0)
+        self._entry: Any = _entry
+        if (cached := CLEARED.get()) is not None:
+            try:
+                # Every cache made with this decorator is emptied by `jax.clear_caches()`.
+                self._entry = cached(max_size=1, trace_context_in_key=False)(_entry)
+            except TypeError:
+                names.lose(losses.CLEARS)
+        self._last = self._entry(0)
 
     def epoch(self) -> int:
         """The number of clears that were noticed up to now."""
+        if self._entry is _entry:
+            return 0
         entry = self._entry(0)
         if entry is not self._last:
             self._last = entry
             self._epoch += 1
         return self._epoch
+
+
+def _entry(key: int) -> list[int]:
+    return [key]

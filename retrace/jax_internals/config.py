@@ -9,34 +9,31 @@ from operator import is_
 from typing import Any
 
 import jax
-from jax._src import config, core, layout, mesh
 
+from retrace.jax_internals import losses, names
+from retrace.jax_internals.names_values import (
+    AXIS_ENVIRONMENT,
+    AXIS_SIZES,
+    CONTEXT_NAMES,
+    HELD,
+    HOLDER,
+    HOLDER_MODULES,
+    JIT_KEY_ONLY,
+    MESHES,
+    METADATA,
+    METADATA_VALUE,
+    OTHER_AXES,
+    PUBLIC_NAMES,
+    SET,
+    STATES,
+    SWAP,
+    TRACE_CONTEXT,
+)
 from retrace.jax_internals.shardings import mesh_text
 from retrace.model import JSON, Value
 
-_MESHES = ("mesh_context_manager", "device_context", "abstract_mesh_context_manager")
-"""`with mesh:`, and what `jax.set_mesh` sets; one thing to the user."""
-
-_JIT_KEY_ONLY = (
-    "device_context",
-    "jax_optimization_level",
-    "jax_memory_fitting_level",
-    "jax_safer_randint",
-    "jax_pallas_auto_assign_collective_ids",
-    "jax_pallas_auto_assign_collective_ids_limit",
-)
-"""In the key of the C++ path alone. JAX tells nobody which these are; read from its source."""
-
-_PUBLIC = {
-    "axis_env_state": "axis_env",
-    "compute_on_context_manager": "compute_on",
-    "pallas_tpu_interpret_mode_context_manager": "pallas_tpu_interpret_mode",
-    "xla_metadata_context_manager": "xla_metadata",
-}
 _PLAIN = frozenset((bool, int, float, str, type(None)))
 
-# Its annotations differ between versions, and are partial.
-_config: Any = config
 _Device: Any = jax.Device  # pyright: ignore[reportUnknownMemberType]
 
 Context = tuple[tuple[str, Value], ...]
@@ -56,25 +53,27 @@ def context(
             value is compared by nothing.
     """
     global _last
+    if not names.shows(losses.CONFIG):
+        return ()
     values = _values()
-    last, found, losses = _last
+    last, found, uncompared = _last
     # Nothing has changed since the last miss, as a rule: every value is the same object.
     if len(last) == len(values) and all(map(is_, last, values)):
-        for reason in losses:
+        for reason in uncompared:
             lost(reason)
         return found
-    names = _names(len(values))
+    known = _names(len(values))
     row = tuple(
         [value if type(value) in _PLAIN else _special(value, snapshot) for value in values]
     )
     try:
-        found, losses = _encoded(names, row, tuple(map(type, row)))
+        found, uncompared = _encoded(known, row, tuple(map(type, row)))
     except TypeError:
         # The content of a user's value may be unhashable.
-        found, losses = _encoded.__wrapped__(names, row, ())
+        found, uncompared = _encoded.__wrapped__(known, row, ())
     if all(map(_is_inert, values)):
-        _last = (values, found, losses)
-    for reason in losses:
+        _last = (values, found, uncompared)
+    for reason in uncompared:
         lost(reason)
     return found
 
@@ -87,24 +86,24 @@ def _is_inert(value: Any) -> bool:
         return not value
     if isinstance(value, jax.sharding.Mesh | jax.sharding.AbstractMesh):
         return not value.axis_names
-    return type(value).__name__ == "AxisEnv"
+    return type(value).__name__ == AXIS_ENVIRONMENT.name
 
 
 def _values() -> tuple[Any, ...]:
-    traced: tuple[Any, ...] = _config.trace_context()
-    return (*traced, *[holder.value for holder in _jit_key_only()])
+    traced: tuple[Any, ...] = TRACE_CONTEXT.get()()
+    return (*traced, *[HELD.of(holder) for holder in _jit_key_only()])
 
 
 @lru_cache(maxsize=1)
 def _holders() -> dict[str, Any]:
     """JAX's configuration objects, by their public or else their module's name."""
     # Before jax 0.8 the objects know no name; the public ones are registered under theirs.
-    public: dict[str, Any] = dict(getattr(_config, "config_states", {}))
+    public: dict[str, Any] = dict(STATES.get())
     names = {id(holder): name for name, holder in public.items()}
     found: dict[str, Any] = {}
-    for module in (config, core, mesh, layout):
+    for module in filter(None, (row.get() for row in HOLDER_MODULES.values())):
         for name, holder in vars(module).items():
-            if isinstance(holder, _config.config_ext.Config):
+            if isinstance(holder, HOLDER.get()):
                 name = names.get(id(holder)) or getattr(holder, "name", name)
                 found.setdefault(name, holder)
     return found
@@ -113,7 +112,7 @@ def _holders() -> dict[str, Any]:
 @lru_cache(maxsize=1)
 def _jit_key_only() -> tuple[Any, ...]:
     holders = _holders()
-    return tuple(holders[name] for name in _JIT_KEY_ONLY if name in holders)
+    return tuple(holders[name] for name in JIT_KEY_ONLY if name in holders)
 
 
 @lru_cache(maxsize=4)
@@ -123,16 +122,16 @@ def _names(count: int) -> tuple[str | None, ...]:
     `jax.make_user_context` makes the context longer, and the names are asked again.
     """
     holders = _holders()
-    only = [name for name in _JIT_KEY_ONLY if name in holders]
-    names: tuple[str | None, ...]
+    only = [name for name in JIT_KEY_ONLY if name in holders]
+    found: tuple[str | None, ...]
     try:
-        names = tuple(_config.trace_context_names())
-    except (AttributeError, NotImplementedError):
-        names = _probed_names(count - len(only))
+        found = tuple(CONTEXT_NAMES.get()())
+    except (TypeError, NotImplementedError):
+        found = _probed_names(count - len(only))
     if hasattr(jax, "make_user_context"):
         # Nothing but these can have come in since JAX was imported.
-        names = tuple(["user_context" if name is None else name for name in names])
-    return _told_apart((*names, *only))
+        found = tuple(["user_context" if name is None else name for name in found])
+    return _told_apart((*found, *only))
 
 
 def _told_apart(names: tuple[str | None, ...]) -> tuple[str | None, ...]:
@@ -153,11 +152,11 @@ def _probed_names(count: int) -> tuple[str | None, ...]:
     found: list[str | None] = [None] * count
     mark = object()
     for name, holder in _holders().items():
-        before = holder.swap_local(mark)
+        before = SWAP.of(holder)(mark)
         try:
-            marked: tuple[Any, ...] = _config.trace_context()
+            marked: tuple[Any, ...] = TRACE_CONTEXT.get()()
         finally:
-            holder.set_local(before)
+            SET.of(holder)(before)
         for index, value in enumerate(marked):
             if value is mark:
                 found[index] = name
@@ -171,23 +170,23 @@ def _encoded(
 ) -> tuple[Context, tuple[str, ...]]:
     found: dict[str, Value] = {}
     meshes: dict[str, str] = {}
-    losses: list[str] = []
+    unnamed: list[str] = []
     for name, value in zip(names, row, strict=True):
         if name is None:
-            losses.append("a config value without a name")
-        elif name in _MESHES:
+            unnamed.append("a config value without a name")
+        elif name in MESHES:
             meshes[name] = value.text if isinstance(value, Value) else ""
         else:
             encoded = value if isinstance(value, Value) else _plain(value)
             if encoded.token is None:
-                losses.append(f"the value of {name} cannot be compared")
-            found[_PUBLIC.get(name, name.removeprefix("_"))] = encoded
+                unnamed.append(f"the value of {name} cannot be compared")
+            found[PUBLIC_NAMES.get(name, name.removeprefix("_"))] = encoded
     found["mesh"] = _mesh(meshes)
-    return tuple(sorted(found.items())), tuple(losses)
+    return tuple(sorted(found.items())), tuple(unnamed)
 
 
 def _mesh(texts: dict[str, str]) -> Value:
-    entered, set_, abstract = (texts.get(name, "") for name in _MESHES)
+    entered, set_, abstract = (texts.get(name, "") for name in MESHES)
     # Where a concrete mesh is set, the abstract one only repeats it.
     parts = [
         f"with {entered}" if entered else "",
@@ -222,10 +221,10 @@ def _item(value: Any, snapshot: Callable[[object], Value] | None) -> Value:
         text = mesh_text(value) if value.axis_names else ""
     elif isinstance(value, _Device):
         text = f"{value.platform}:{value.id}"
-    elif kind == "AxisEnv":
+    elif kind == AXIS_ENVIRONMENT.name:
         text = ", ".join(_axis_env(value))
-    elif kind == "XlaMetadata":
-        text = repr(sorted(getattr(value, "val", {}).items(), key=str))
+    elif kind == METADATA.name:
+        text = repr(sorted(METADATA_VALUE.of(value, {}).items(), key=str))
     elif isinstance(value, frozenset):
         text = repr(sorted(map(str, value)))
     elif type(value) in _PLAIN or isinstance(value, tuple):
@@ -238,7 +237,7 @@ def _item(value: Any, snapshot: Callable[[object], Value] | None) -> Value:
 
 
 def _axis_env(env: Any) -> Iterator[str]:
-    yield from (f"{name}:{size}" for name, size in env.axis_sizes.items())
-    for label in ("spmd_axis_names", "explicit_mesh_axis_names"):
-        if names := getattr(env, label, None):
-            yield f"{label}={sorted(map(str, names))}"
+    yield from (f"{name}:{size}" for name, size in AXIS_SIZES.of(env).items())
+    for label, axes in OTHER_AXES.items():
+        if given := axes.of(env):
+            yield f"{label}={sorted(map(str, given))}"

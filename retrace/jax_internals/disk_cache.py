@@ -21,19 +21,29 @@ from types import FrameType
 from typing import Any
 
 import jax
-from jax._src import compilation_cache, compiler, distributed, lru_cache
 
+from retrace.jax_internals import losses, names
+from retrace.jax_internals import names_frames as at
+from retrace.jax_internals.names_hooks import FOUND, LOOKED_UP, WRITTEN
+from retrace.jax_internals.names_values import (
+    BASE_CACHE,
+    CACHE,
+    EVICTION,
+    FOLDER,
+    GLOBAL_STATE,
+    IS_ENABLED,
+    MOST_BYTES,
+    PROCESS,
+    SUFFIX,
+    WRITE,
+)
+from retrace.jax_internals.row import code_of
 from retrace.model import PersistentCache
 
-_EVENTS = "/jax/compilation_cache/"
 _DEEPEST = 8
 _DIGITS = 16
 _SLACK = 0.05
 """Seconds that the stage may take longer than what JAX holds against its limit."""
-_WRITES = "put_executable_and_time"
-_BYTES_TO_WRITE = "entry_size"
-"""Where JAX says that it will write an entry, and a local of it: how long the entry is."""
-_suffix: str | None = getattr(lru_cache, "_CACHE_SUFFIX", None)
 
 
 class Lookup:
@@ -57,20 +67,22 @@ class Lookup:
 
     def event(self, name: str, frame: FrameType) -> None:
         """Take in one of JAX's events; of the frame, a few locals of its callers are read."""
-        match name.removeprefix(_EVENTS):
-            case "compile_requests_use_cache":
-                self._looked_up = True
-                self._read(frame)
-            case "cache_hits":
-                self._found = True
-            case "cache_misses":
-                self._written = True
-                self._least = self._size_to_be(frame)
-            case _:
-                pass
+        if name == LOOKED_UP.name:
+            self._looked_up = True
+            self._read(frame)
+        elif name == FOUND.name:
+            self._found = True
+        elif name == WRITTEN.name:
+            self._written = True
+            self._least = self._size_to_be(frame)
 
-    def outcome(self, compile_seconds: float) -> PersistentCache:
-        """What became of it, once the compilation took `compile_seconds`."""
+    def outcome(self, compile_seconds: float) -> PersistentCache | None:
+        """What became of it, once the compilation took `compile_seconds`.
+
+        None where this JAX does not show enough of it.
+        """
+        if not names.shows(losses.DISK):
+            return None
         return self._outcome(compile_seconds)._replace(ingredients=tuple(self._parts))
 
     def _outcome(self, compile_seconds: float) -> PersistentCache:
@@ -78,9 +90,9 @@ class Lookup:
             return PersistentCache("off")
         if self._found:
             return PersistentCache("hit", self._key)
-        cache: Any = compilation_cache._cache  # pyright: ignore[reportPrivateUsage]
+        cache: Any = CACHE.value()
         if cache is None:
-            if compilation_cache.is_persistent_cache_enabled():
+            if IS_ENABLED.get()():
                 # There is a directory, but it could not be made or opened.
                 return PersistentCache("not-stored", self._key, "write-failed")
             return PersistentCache("off")
@@ -95,34 +107,35 @@ class Lookup:
 
     def _read(self, frame: FrameType) -> None:
         caller: FrameType | None = frame
+        looks_up = at.DISK.get()
         for _ in range(_DEEPEST):
             if caller is None:
                 return
-            if caller.f_code.co_name == "compile_or_get_cached":
-                key = caller.f_locals.get("cache_key")
+            if caller.f_code is looks_up:
+                key = at.DISK_KEY.among(caller.f_locals)
                 self._key = key if isinstance(key, str) else None
-                self._callbacks = bool(caller.f_locals.get("host_callbacks"))
+                self._callbacks = bool(at.DISK_CALLBACKS.among(caller.f_locals))
                 return
             caller = caller.f_back
 
     def _size_to_be(self, frame: FrameType) -> int:
         caller: FrameType | None = frame
+        writes = at.WRITES.get()
         for _ in range(_DEEPEST):
             if caller is None:
                 break
-            if caller.f_code.co_name == _WRITES:
-                cache: Any = compilation_cache._cache  # pyright: ignore[reportPrivateUsage]
+            if caller.f_code is writes:
+                cache: Any = CACHE.value()
                 path = _path(cache, self._key)
                 if path is not None and _size(path) >= 0:
                     return 0  # another process was quicker, and JAX lets its file be
-                size = caller.f_locals.get(_BYTES_TO_WRITE)
+                size = at.BYTES_TO_WRITE.among(caller.f_locals)
                 return size if isinstance(size, int) else 0
             caller = caller.f_back
         return 0
 
     def _why(self, seconds: float) -> str:
-        state: Any = distributed.global_state
-        if state.process_id != 0:
+        if PROCESS.of(GLOBAL_STATE.get()) != 0:
             return "other"  # only the first process writes
         if self._callbacks and _refuses_callbacks():
             return "host-callback"
@@ -142,17 +155,17 @@ def _option(name: str) -> float:
 
 
 def _refuses_callbacks() -> bool:
-    write: Any = compiler._cache_write  # pyright: ignore[reportPrivateUsage]
-    return "host_callbacks" in write.__code__.co_varnames
+    write = code_of(WRITE.get())
+    return write is not None and at.DISK_CALLBACKS.name in write.co_varnames
 
 
 def _path(cache: Any, key: str | None) -> str | None:
     """The file of an entry; None where it takes a network to look at it."""
-    folder = str(getattr(cache, "_path", "://"))
+    folder = str(FOLDER.of(cache, "://"))
     # Other caches than JAX's own may be registered, and know other names.
-    if key is None or "://" in folder or _suffix is None:
+    if key is None or "://" in folder:
         return None
-    return os.path.join(folder, key + _suffix)
+    return os.path.join(folder, key + SUFFIX.get())
 
 
 def _size(path: str) -> int:
@@ -165,6 +178,6 @@ def _size(path: str) -> int:
 
 def _why_missing(cache: Any, size: int) -> str:
     # A cache of bounded size refuses an entry larger than itself, without an error.
-    inner = getattr(cache, "_base_cache", cache)
-    most = getattr(inner, "max_size", -1) if getattr(inner, "eviction_enabled", False) else -1
+    inner = BASE_CACHE.of(cache, cache)
+    most = MOST_BYTES.of(inner, -1) if EVICTION.of(inner, False) else -1
     return "other" if most >= 0 and (not size or size > most) else "write-failed"

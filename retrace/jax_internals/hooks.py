@@ -18,34 +18,43 @@ from types import FrameType
 from typing import Any, Protocol
 
 import jax
-from jax._src import cache_key, config, pjit, source_info_util, stages, traceback_util, util
-from jax._src import monitoring as private_monitoring
 
 from retrace.errors import RetraceError
 from retrace.failure import contain, send, unheard
+from retrace.jax_internals import losses, names
+from retrace.jax_internals import names_hooks as at
+from retrace.jax_internals.row import Loss, Row, resolve
 from retrace.jax_internals.traces import Trace, TraceProxy
+from retrace.jax_internals.wiring import Wiring
 from retrace.model import Stage
 
 _STAGES = {
-    "/jax/core/compile/jaxpr_trace_duration": Stage.TRACE,
-    "/jax/core/compile/jaxpr_to_mlir_module_duration": Stage.LOWER,
-    "/jax/core/compile/backend_compile_duration": Stage.COMPILE,
+    at.TRACE_EVENT.name: Stage.TRACE,
+    at.LOWER_EVENT.name: Stage.LOWER,
+    at.COMPILE_EVENT.name: Stage.COMPILE,
 }
-_CACHE_EVENTS = "/jax/compilation_cache/"
-_REAL_TRACE = ("trace_to_jaxpr", "create_pjit_jaxpr")
+_CACHE_EVENTS = (at.LOOKED_UP.name, at.FOUND.name, at.WRITTEN.name)
+_REAL_TRACE = (at.REAL_TRACE.name, at.REAL_TRACE_BEFORE.name)
 
 _OURS = os.path.join(os.path.dirname(os.path.dirname(__file__)), "")
+
+
+def _hidden_already(file: str) -> None:
+    """Nothing can be hidden on this JAX."""
+
 
 # A frame of ours between JAX's would otherwise be taken for the user's line; those
 # around a program that `retrace run` launched would stand in the places that JAX
 # writes into programs, and in cache keys where these count.
-source_info_util.register_exclusion(_OURS)
-traceback_util.register_exclusion(__file__)
+_hide: Callable[[str], None] = at.HIDE_IN_PROGRAMS.get() or _hidden_already
+_hide(_OURS)
+if (_hide_in_tracebacks := at.HIDE_IN_TRACEBACKS.get()) is not None:
+    _hide_in_tracebacks(__file__)
 _launcher: FrameType | None = sys._getframe()
 while _launcher is not None and _launcher.f_code.co_filename != f"{_OURS}command/launch.py":
     _launcher = _launcher.f_back
 while _launcher is not None:
-    source_info_util.register_exclusion(_launcher.f_code.co_filename)
+    _hide(_launcher.f_code.co_filename)
     _launcher = _launcher.f_back
 
 
@@ -64,6 +73,7 @@ class Observer(Protocol):
     def evicted(self, function: object) -> None: ...
     def lowered(self, lowered: object) -> None: ...
     def failed(self, reason: str) -> None: ...
+    def lost(self, loss: Loss) -> None: ...
 
 
 class _Thread(threading.local):
@@ -79,11 +89,17 @@ class Hooks:
     def __init__(self, observer: Observer) -> None:
         self._observer = observer
         self._thread = _Thread()
+        self.wiring = Wiring()
+        """What was put into JAX, to see whether JAX still calls it."""
         self._reported: set[str] = set()
         self._undo: list[Callable[[], None]] = []
         self._installation: object = None
         """What was put into JAX with another one than this is left there by those who wrapped
         it meanwhile, and silent."""
+        self._stuck: set[Row] = set()
+        """Where a listener stands that cannot be taken out again."""
+        self._heard = False
+        """Whether JAX has told of a real trace: then it tells of each."""
         self._refusal: Callable[[], BaseException | None] = _none
         self._undo_refusal: Callable[[], None] = _none
 
@@ -94,34 +110,58 @@ class Hooks:
 
     def install(self) -> None:
         """Begin to listen."""
+        names.check()
         self._installation = object()
         self._listen()
-        self._install_trace_proxy()
-        self._replace(pjit, "_cpp_pjit", self._observe_jit)
-        self._replace(stages.Traced, "lower", self._observe_lower)
-        self._replace(config.Config, "update", self._observe_update)
-        if hasattr(cache_key, "_log_cache_key_hash"):
-            self._replace(cache_key, "_log_cache_key_hash", self._observe_cache_key)
+        if names.shows(losses.TRACES):
+            self._install_trace_proxy()
+        self._replace(at.MAKE_JIT, self._observe_jit)
+        self._replace(at.LOWER, self._observe_lower)
+        self._replace(at.UPDATE, self._observe_update)
+        self._replace(at.LOG_CACHE_KEY, self._observe_cache_key)
 
     def _listen(self) -> None:
-        jax.monitoring.register_event_listener(self._on_event)
-        jax.monitoring.register_event_duration_secs_listener(self._on_duration)
-        self._undo += [
-            lambda: _discard(private_monitoring, "event_listener", self._on_event),
-            lambda: _discard(private_monitoring, "event_duration_listener", self._on_duration),
-        ]
+        public = jax.monitoring
+        self._register(public.register_event_listener, at.EVENT_LISTENERS, self._on_event)
+        self._register(
+            public.register_event_duration_secs_listener,
+            at.DURATION_LISTENERS,
+            self._on_duration,
+        )
+        self.wiring.listens(at.DURATION_LISTENERS, self._on_duration)
         # jax 0.6.0 has no scalar events: stages are then known when they end.
-        if register := getattr(jax.monitoring, "register_scalar_listener", None):
-            register(self._on_scalar)
-            self._undo.append(
-                lambda: _discard(private_monitoring, "scalar_listener", self._on_scalar)
-            )
+        if register := getattr(public, "register_scalar_listener", None):
+            self._register(register, at.SCALAR_LISTENERS, self._on_scalar)
+            self.wiring.listens(at.SCALAR_LISTENERS, self._on_scalar)
+
+    def _register(
+        self, register: Callable[[Any], object], row: Row, listener: Callable[..., None]
+    ) -> None:
+        # Where the list of listeners is not known, one that was put there stays, and is silent.
+        if row in self._stuck:
+            return
+        register(listener)
+        if row.look() is None:
+            self._stuck.add(row)
+
+        def undo() -> None:
+            # Others may have cleared all listeners meanwhile; unregistering then asserts.
+            listeners = row.look()
+            if listeners is not None and listener in listeners:
+                listeners.remove(listener)
+
+        self._undo.append(undo)
+
+    def cut(self) -> list[str]:
+        """Why JAX no longer calls these hooks, although nobody here removed them."""
+        return self.wiring.cut() if self.installed else []
 
     def remove(self) -> None:
         """Leave JAX as it was; others' listeners stay."""
         for undo in reversed(self._undo):
             undo()
         self._undo.clear()
+        self.wiring.clear()
         self._installation = None
 
     def is_current(self, installation: object) -> bool:
@@ -139,8 +179,8 @@ class Hooks:
         self._refusal = refusal or _none
         if refusal is None:
             return
-        module: Any = pjit
-        original = getattr(module, "_pjit_call_impl_python", None)
+        module, name = resolve(at.CALL.where), at.CALL.name
+        original = at.CALL.look()
         if original is None:
             return
 
@@ -156,10 +196,10 @@ class Hooks:
             return result
 
         def undo() -> None:
-            if module._pjit_call_impl_python is serve:
-                module._pjit_call_impl_python = original
+            if getattr(module, name) is serve:
+                setattr(module, name, original)
 
-        module._pjit_call_impl_python = serve
+        setattr(module, name, serve)
         self._undo_refusal = undo
 
     def guarded(self, call: Callable[..., None], *args: Any) -> None:
@@ -189,7 +229,7 @@ class Hooks:
             send("a failure while recording, reported once; the program goes on", error)
 
     def _on_scalar(self, event: str, value: float, **metadata: Any) -> None:
-        if (stage := _STAGES.get(event)) is not None:
+        if (stage := _STAGES.get(event)) is not None and self.installed:
             name = str(metadata.get("fun_name", ""))
             frame = sys._getframe(1)
             self.guarded(self._observer.stage_started, stage, name, frame)
@@ -203,48 +243,54 @@ class Hooks:
                     self.guarded(self._observer.stage_ended, stage, name, 0.0, frame)
 
     def _on_duration(self, event: str, duration_secs: float, **metadata: Any) -> None:
-        if (stage := _STAGES.get(event)) is not None:
+        if (stage := _STAGES.get(event)) is not None and self.installed:
             name = str(metadata.get("fun_name", ""))
+            if stage is Stage.TRACE and at.TRACE_BEFORE.expected:
+                self.guarded(self._trace_told)
             self.guarded(self._observer.stage_ended, stage, name, duration_secs, sys._getframe(1))
             # jax 0.6.0 tells no beginnings.
             if not self._thread.calls and (refused := self._refused()) is not None:
                 raise refused
 
     def _on_event(self, event: str, **metadata: Any) -> None:
-        if event.startswith(_CACHE_EVENTS):
+        if event in _CACHE_EVENTS and self.installed:
             self.guarded(self._observer.cache_event, event, sys._getframe(1))
 
     def _install_trace_proxy(self) -> None:
-        from jax._src.interpreters import partial_eval
-
-        for module, name in ((partial_eval, "trace_to_jaxpr"), (pjit, "_create_pjit_jaxpr")):
-            cached = getattr(module, name, None)
-            # In 0.6 to 0.8 `trace_to_jaxpr` is another function, and not cached.
-            if cached is not None and (
-                hasattr(cached, "evict_weakref") or hasattr(cached, "evict_function")
-            ):
-                self._replace(module, name, self._observe_traces)
-        earlier, installation = util.test_event_listener, self._installation
+        # In 0.6 to 0.8 `trace_to_jaxpr` is another function, and not cached.
+        for row in (at.TRACE, at.TRACE_BEFORE):
+            if row.expected and row.look() is not None:
+                self._replace(row, self._observe_traces)
+                self.wiring.stands(row)
+        slots, slot = resolve(at.TEST_SLOT.where), at.TEST_SLOT.name
+        earlier, installation = getattr(slots, slot), self._installation
 
         def on_test_event(name: str, *args: Any) -> None:
             if name in _REAL_TRACE and self.is_current(installation):
-                self.guarded(self._on_real_trace)
+                self.guarded(self._on_real_trace, id(sys._getframe(2)))
                 if (refused := self._refused()) is not None:
                     raise refused
+            if contain(self._fail, self.wiring.is_probe, name, installation):
+                return
             if earlier is not None:
                 earlier(name, *args)
 
-        util.test_event_listener = on_test_event
+        setattr(slots, slot, on_test_event)
+        self.wiring.hears(on_test_event, installation)
 
         def undo() -> None:
-            if util.test_event_listener is on_test_event:
-                util.test_event_listener = earlier
+            if getattr(slots, slot) is on_test_event:
+                setattr(slots, slot, earlier)
 
         self._undo.append(undo)
 
-    def _replace(self, owner: Any, name: str, wrap: Callable[[Any], Any]) -> None:
-        original = getattr(owner, name)
+    def _replace(self, row: Row, wrap: Callable[[Any], Any]) -> None:
+        owner, name = resolve(row.where), row.name
+        if (original := row.look()) is None:
+            return
         ours = wrap(original)
+        # What is looked for in its code is found all the same.
+        ours.__wrapped__ = original
         setattr(owner, name, ours)
 
         def undo() -> None:
@@ -253,15 +299,20 @@ class Hooks:
 
         self._undo.append(undo)
 
-    def _on_real_trace(self) -> None:
+    def _on_real_trace(self, frame: int) -> None:
         traces = self._thread.traces
+        if traces and traces[-1].frame == frame:
+            return  # told twice
         if not traces or traces[-1].started is not None:
             # A trace that did not come through the cache: part of what runs around it.
             self._observer.inner_trace(sys._getframe(1))
             return
         trace = traces[-1]
+        trace.frame = frame
         trace.started = perf_counter()
-        if self._on_duration not in private_monitoring.get_event_duration_listeners():
+        self._heard = True
+        listeners = at.DURATION_LISTENERS.look()
+        if listeners is not None and self._on_duration not in listeners:
             # The program cleared all listeners, ours among them.
             self._observer.failed("the program cleared jax.monitoring's listeners")
             self._listen()
@@ -269,17 +320,24 @@ class Hooks:
         trace.caller = None
         trace.started = perf_counter()
 
+    def _trace_told(self) -> None:
+        # Until 0.8 the event comes from within a trace that really runs.
+        if not self._heard and (traces := self._thread.traces) and not traces[-1].frame:
+            self._observer.lost(losses.TRACES)
+
     def _observe_traces(self, cached: Any) -> TraceProxy:
         return TraceProxy(cached, self, self._installation)
 
-    def enter_trace(self, given: tuple[Any, ...], caller: FrameType) -> Trace | None:
-        return contain(self._fail, self._enter, given, caller)
+    def enter_trace(self, given: tuple[Any, ...], caller: FrameType, cached: Any) -> Trace | None:
+        return contain(self._fail, self._enter, given, caller, cached)
 
     def exit_trace(self, trace: Trace) -> None:
         self.guarded(self._exit, trace)
 
-    def _enter(self, given: tuple[Any, ...], caller: FrameType) -> Trace:
+    def _enter(self, given: tuple[Any, ...], caller: FrameType, cached: Any) -> Trace:
         trace = Trace(_unwrapped(given[0] if given else None), caller, given)
+        if not self._heard:
+            trace.cached, trace.misses = cached, _misses(cached)
         self._thread.traces.append(trace)
         return trace
 
@@ -289,6 +347,9 @@ class Hooks:
             pass
         if trace.started is not None:
             self.guarded(self._observer.trace_ended, trace, perf_counter() - trace.started)
+        elif not self._heard and trace.raised is None and trace.misses < _misses(trace.cached):
+            self._observer.lost(losses.TRACES)
+        trace.cached = None
         trace.result = trace.raised = trace.caller = trace.function = trace.given = None
 
     def evicted(self, function: object) -> None:
@@ -344,17 +405,15 @@ def _none() -> None:
     return None
 
 
+def _misses(cached: Any) -> int:
+    """How often JAX's cache of traces had no entry, where it counts that."""
+    told = getattr(cached, "cache_info", None)
+    return getattr(told(), "misses", 0) if told is not None else 0
+
+
 def _raise(error: BaseException) -> None:
     raise error
 
 
 def _unwrapped(function: Any) -> Any:
     return function.f if type(function).__name__ == "WrappedFun" else function
-
-
-def _discard(monitoring: Any, kind: str, callback: object) -> None:
-    # Others may have cleared all listeners meanwhile; unregistering then asserts.
-    for name in (f"_{kind}s", f"_{kind.replace('duration', 'duration_secs')}s"):
-        listeners = getattr(monitoring, name, None)
-        if listeners is not None and callback in listeners:
-            listeners.remove(callback)

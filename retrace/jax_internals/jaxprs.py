@@ -23,13 +23,25 @@ from typing import Any, NamedTuple, cast
 
 import jax
 import numpy as np
-from jax._src import core
 
+from retrace.jax_internals.dims import symbolic, written
+from retrace.jax_internals.names_values import (
+    ABSTRACT,
+    CLOSED,
+    HOST_ARRAYS,
+    INNER,
+    JAXPR,
+    LITERAL,
+    TYPE_TEXT,
+    WEAK_TYPE,
+)
+from retrace.jax_internals.rules import Rules
 from retrace.jax_internals.shardings import describe, dtype_name, mesh_text
 from retrace.model import Frame, Listing, Program, Stack
 
 _MOST_CONTENT = 64 * 1024
 _DEEPEST = 20
+_MOST_BYTES = 64
 
 
 class Transcript(NamedTuple):
@@ -40,6 +52,8 @@ class Transcript(NamedTuple):
     """Of the program and of those inside it, the inner ones first."""
     arrays: tuple[Any, ...]
     """The arrays on devices that it captured, in order; their content was not looked at."""
+    held: tuple[Any, ...] = ()
+    """What its custom rules hold of which no more than the type could be told."""
 
 
 def fingerprint(jaxpr: Any) -> Program:
@@ -58,6 +72,7 @@ def transcribe(
     jaxpr: Any,
     is_library: Callable[[str], bool | None] | None = None,
     shown: Callable[[str], str] = str,
+    plain: Callable[[Any], str | None] = lambda _: None,
 ) -> Transcript:
     """A jaxpr and its sub-programs as plain data, in one walk.
 
@@ -66,11 +81,19 @@ def transcribe(
         is_library: for a file, whether it is a library's; None leaves its frames out.
             Without it, no source lines are taken.
         shown: the name of a file for people.
+        plain: the content of a value that a custom rule holds; None where it cannot be told.
     """
-    walk = _Walk(is_library, shown)
+    walk = _Walk(is_library, shown, plain)
     top = walk.program(jaxpr)
     program = Program(top.hash, top.size, top.id)
-    return Transcript(program, tuple(walk.listings.values()), tuple(walk.arrays))
+    return Transcript(
+        program, tuple(walk.listings.values()), tuple(walk.arrays), tuple(walk.held)
+    )
+
+
+def is_jaxpr(value: Any) -> bool:
+    """Whether it is a jaxpr, open or closed."""
+    return isinstance(getattr(value, "jaxpr", value), JAXPR.get())
 
 
 def has_at_most(jaxpr: Any, equations: int) -> bool:
@@ -80,7 +103,7 @@ def has_at_most(jaxpr: Any, equations: int) -> bool:
         inner = waiting.pop()
         equations -= len(inner.eqns)
         if equations >= 0:
-            waiting += core.subjaxprs(inner)
+            waiting += INNER.get()(inner)
     return equations >= 0
 
 
@@ -93,10 +116,16 @@ class _Walk:
     """One walk over a program; what was seen on it goes by `id`."""
 
     def __init__(
-        self, is_library: Callable[[str], bool | None] | None, shown: Callable[[str], str]
+        self,
+        is_library: Callable[[str], bool | None] | None,
+        shown: Callable[[str], str],
+        plain: Callable[[Any], str | None],
     ) -> None:
         self.listings: dict[str, Listing] = {}
         self.arrays: list[Any] = []
+        self.held: list[Any] = []
+        self._rules = Rules(self._constant, plain, self.held.append)
+        self._in_rule = False
         self._is_library = is_library
         self._shown = shown
         self._programs: dict[int, Listing] = {}
@@ -114,8 +143,9 @@ class _Walk:
         if listing is None:
             outer, self._inner = self._inner, {}
             size, self._size = self._size, 0
+            in_rule = self._in_rule
             listing = self._listing(jaxpr)
-            self._inner, self._size = outer, size
+            self._inner, self._size, self._in_rule = outer, size, in_rule
             self._alive.append(jaxpr)
             self._programs[id(jaxpr)] = listing
             self.listings[listing.id] = listing
@@ -137,7 +167,7 @@ class _Walk:
         wires: list[int] = []
         places: list[int] = []
         stacks: dict[Any, int] = {}
-        literal = core.Literal
+        literal = LITERAL.get()
         located = self._is_library is not None
         for equation in inner.eqns:
             arguments: list[str] = []
@@ -153,7 +183,9 @@ class _Walk:
                 made += 1
                 aval = variable.aval
                 results.append(types.get(id(aval)) or self._type(aval))
+            self._in_rule = equation.primitive.name.startswith("custom_")
             parameters = self._parameters(equation.params) if equation.params else ""
+            self._in_rule = False
             taken = " ".join(arguments)
             made_of = f"{equation.primitive.name}\t{taken}\t{' '.join(results)}"
             equations.append(made_of + parameters)
@@ -222,8 +254,8 @@ class _Walk:
     def _type(self, aval: Any) -> str:
         text = self._types.get(id(aval))
         if text is None:
-            weak = "~" if getattr(aval, "weak_type", False) else ""
-            text = weak + aval.str_short(short_dtypes=True).replace(" ", "")
+            weak = "~" if WEAK_TYPE.of(aval, False) else ""
+            text = weak + TYPE_TEXT.of(aval)(short_dtypes=True).replace(" ", "")
             self._types[id(aval)] = text
             self._alive.append(aval)
         return text
@@ -275,7 +307,7 @@ class _Walk:
         return self._object(value, kind, depth)
 
     def _object(self, value: Any, kind: type, depth: int) -> str:
-        if isinstance(value, core.AbstractValue):
+        if isinstance(value, ABSTRACT.get() or ()):
             return self._type(value)
         if isinstance(value, np.dtype):
             return dtype_name(value)
@@ -297,6 +329,10 @@ class _Walk:
             return f"{kind.__name__}({','.join(texts)})"
         if kind.__module__ == "jax._src.flattree":
             return repr(value)  # which of its arguments a scan carries; since jax 0.12
+        if symbolic(value) is not None:
+            return written(value)
+        if self._in_rule and (kind is FunctionType or kind.__name__ in _CALLS):
+            return self._rules.text(value)
         # Functions and objects of the user's: their content is not the program's.
         name = getattr(value, "__name__", "") if isinstance(value, _NAMED) else ""
         return f"<{kind.__name__} {name}>"
@@ -313,19 +349,37 @@ class _Walk:
         )
 
 
-_JAXPRS: tuple[Any, ...] = (core.Jaxpr, getattr(core, "ClosedJaxpr", core.Jaxpr))
+_JAXPRS: tuple[Any, ...] = tuple([kind for row in (JAXPR, CLOSED) if (kind := row.get())])
 """Open and closed ones; since jax 0.12 they are one class."""
-_NAMED = (type, FunctionType, BuiltinFunctionType, MethodType)
-_HOST_ARRAYS = frozenset(("LiteralArray", "TypedNdArray"))
-_SCALARS: tuple[Any, ...] = (bool, int, float, complex)
-_WRITERS: dict[type, Callable[[Any], str]] = dict.fromkeys(
-    (bool, int, float, complex, str, bytes, type(None)), repr
+_CALLS = frozenset(
+    ("WrappedFun", "partial", "method", "custom_jvp", "custom_vjp", "PjitFunction")
 )
+_NAMED = (type, FunctionType, BuiltinFunctionType, MethodType)
+_SCALARS: tuple[Any, ...] = (bool, int, float, complex)
+
+
+def _binary(value: bytes) -> str:
+    # The module of an exported function, the payload of a kernel: megabytes.
+    if len(value) <= _MOST_BYTES:
+        return repr(value)
+    return f"bytes[{len(value)}]={hashlib.blake2b(value, digest_size=8).hexdigest()}"
+
+
+def _integer(value: int) -> str:
+    # Decimal digits of a huge int take quadratic time, and Python refuses them.
+    return repr(value) if value.bit_length() < 600 else hex(value)
+
+
+_WRITERS: dict[type, Callable[[Any], str]] = {
+    **dict.fromkeys((bool, float, complex, str, type(None)), repr),
+    int: _integer,
+    bytes: _binary,
+}
 
 
 def _is_on_host(value: Any) -> bool:
     """A numpy array or scalar, or since jax 0.7 JAX's own wrapper around one."""
-    return isinstance(value, np.ndarray | np.generic) or type(value).__name__ in _HOST_ARRAYS
+    return isinstance(value, np.ndarray | np.generic) or type(value).__name__ in HOST_ARRAYS
 
 
 def _array(value: np.ndarray[Any, Any]) -> str:

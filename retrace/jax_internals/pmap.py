@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 
 import jax
 
+from retrace.jax_internals import names_frames as at
+
 _FILES = tuple(
     os.path.join(os.path.dirname(jax.__file__), "_src", name) for name in ("pmap.py", "api.py")
 )
@@ -22,6 +24,8 @@ class Options(NamedTuple):
     donate_argnums: tuple[int, ...]
     backend: str | None
     static_argnames: tuple[str, ...] = ()
+    axis_name: str = "unnamed"
+    """Never at a default: what `pmap` made of a function is not what `jit` makes of it."""
 
 
 class Pmapped(NamedTuple):
@@ -37,24 +41,52 @@ class Pmapped(NamedTuple):
 
 def pmapped(frame: FrameType | None) -> Pmapped | None:
     """The call of `pmap` that made the jitted one of `frame`."""
+    wrapped = at.PMAP.get()
     for _ in range(_NEAR):
         frame = frame.f_back if frame is not None else None
         if frame is None:
             return None
-        code = frame.f_code
-        if code.co_qualname == "pmap.<locals>.wrapped" and code.co_filename in _FILES:
+        if frame.f_code is wrapped:
             return _read(frame.f_locals)
     return None
 
 
-def prepared(prepare: Any) -> tuple[Any, Options]:
+def is_mapped(frame: FrameType | None) -> bool:
+    """Whether a call came through `pmap`, by the names of files and functions alone."""
+    for _ in range(_NEAR):
+        if frame is None:
+            return False
+        if "pmap" in frame.f_code.co_qualname or frame.f_code.co_filename.endswith("pmap.py"):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def mapped(function: Any) -> Any:
+    """The function that `pmap` was given, of the one that it jits instead; None of any other.
+
+    Since jax 0.9 that one flattens the arguments and holds the user's as a `WrappedFun`.
+    """
+    if type(function) is not FunctionType:
+        return None
+    function = function.__dict__.get("__wrapped__", function)
+    code = getattr(function, "__code__", None)
+    if code is None or code.co_name != "_fun" or code.co_filename not in _FILES:
+        return None
+    for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
+        if name == "fun":
+            return getattr(cell.cell_contents, "f", None)
+    return None
+
+
+def prepared(prepare: Any, axis_name: object) -> tuple[Any, Options]:
     """The function and the options of `pmap` until 0.8, off what it prepares a call with."""
     function, _, _, static, donated, _, backend, _ = prepare.args
-    return function, Options(static, donated, backend)
+    return function, Options(static, donated, backend, axis_name=_axis(axis_name))
 
 
 def _read(local: Any) -> Pmapped | None:
-    infer: Any = local.get("infer_params")
+    infer: Any = at.PMAP_INFER.among(local)
     if type(infer) is not FunctionType:
         return None
     held = {
@@ -62,12 +94,27 @@ def _read(local: Any) -> Pmapped | None:
         for name, cell in zip(infer.__code__.co_freevars, infer.__closure__ or (), strict=True)
     }
     function = held.get("f") or getattr(held.get("wrapped_fun"), "f", None)
-    static = held.get("static_broadcasted_tuple")
+    static = at.PMAP_STATIC.among(held)
     if function is None or not isinstance(static, tuple):
         return None
-    info = Options(static, held.get("donate_tuple") or (), held.get("backend"))
-    defaults = (("in_axes", 0), ("axis_size", None), ("devices", None))
-    axes = [(name, held.get(name)) for name, default in defaults if held.get(name) != default]
-    if isinstance(axis_name := held.get("axis_name"), str) and not axis_name.startswith("<axis"):
-        axes.append(("axis_name", axis_name))
-    return Pmapped(function, local.get("args", ()), local.get("kwargs", {}), info, tuple(axes))
+    axis_name = _axis(at.PMAP_AXIS_NAME.among(held))
+    donated = at.PMAP_DONATED.among(held) or ()
+    info = Options(static, donated, at.PMAP_BACKEND.among(held), axis_name=axis_name)
+    defaults = ((at.PMAP_IN_AXES, 0), (at.PMAP_AXIS_SIZE, None), (at.PMAP_DEVICES, None))
+    axes = [
+        (row.name, given) for row, default in defaults if (given := row.among(held)) != default
+    ]
+    return Pmapped(
+        function,
+        at.PMAP_ARGS.among(local, ()),
+        at.PMAP_KWARGS.among(local, {}),
+        info,
+        tuple(axes),
+    )
+
+
+def _axis(name: object) -> str:
+    """An axis by the user's name for it; JAX has others for those that have none."""
+    if isinstance(name, str) and not name.startswith(("<axis", "_internal_pmap")):
+        return name
+    return "unnamed"

@@ -7,8 +7,22 @@ from collections import OrderedDict
 from typing import Any
 
 import jax
-from jax._src import core
 
+from retrace.jax_internals import losses, names
+from retrace.jax_internals.dims import dims
+from retrace.jax_internals.dims import forget as forget_scopes
+from retrace.jax_internals.names_values import (
+    ABSTRACT,
+    ABSTRACTIFY,
+    ASSIGNED,
+    COMMITTED,
+    EXPLICIT,
+    LOGICAL,
+    MANUAL,
+    REFERRED,
+    TRACER,
+    WEAK_TYPE,
+)
 from retrace.model import Leaf
 
 _MOST_KEPT = 64
@@ -27,19 +41,22 @@ def leaf(value: Any, path: str) -> Leaf:
         value: what `jit` was given, or a tracer.
         path: where it stands among the arguments.
     """
-    if isinstance(value, core.Tracer):
+    if not names.shows(losses.ARGUMENTS):
+        return Leaf(path, (), type(value).__name__, False, None, False, None)
+    if isinstance(value, TRACER.get()):
         return _abstract(value.aval, path, traced=True)
     if isinstance(value, jax.Array):
         aval: Any = value.aval
         name = dtype_name(aval.dtype)
-        if not getattr(value, "_committed", False):
-            return Leaf(path, aval.shape, name, aval.weak_type, None, False, None)
+        shape, weak = dims(aval.shape), WEAK_TYPE.of(aval)
+        if not names.shows(losses.PLACEMENT) or not COMMITTED.of(value, False):
+            return Leaf(path, shape, name, weak, None, False, None)
         text, memory = _describe(value.sharding)
-        return Leaf(path, aval.shape, name, aval.weak_type, text, True, memory, _layout(value))
+        return Leaf(path, shape, name, weak, text, True, memory, _layout(value))
     if isinstance(value, jax.ShapeDtypeStruct):
         return _abstract(value, path, traced=False)
     try:
-        aval: Any = core.shaped_abstractify(value)  # pyright: ignore[reportUnknownMemberType]
+        aval: Any = ABSTRACTIFY.get()(value)
         return _abstract(aval, path, traced=False)
     except (TypeError, ValueError, OverflowError):
         # JAX refuses it too; what it looked like is still worth a record.
@@ -75,20 +92,25 @@ def dtype_name(dtype: Any) -> str:
 def forget() -> None:
     """Let go of the shardings that were described."""
     _described.clear()
+    forget_scopes()
 
 
 def _abstract(aval: Any, path: str, *, traced: bool) -> Leaf:
     dtype: Any = getattr(aval, "dtype", None)
     name = type(aval).__name__ if dtype is None else dtype_name(dtype)
-    if (inner := getattr(aval, "inner_aval", None)) is not None:
+    if (inner := REFERRED.of(aval)) is not None:
         name = f"Ref[{name}]"
         aval = inner
-    shape = tuple(getattr(aval, "shape", ()))
-    weak = bool(getattr(aval, "weak_type", False))
+    shape = dims(getattr(aval, "shape", ()))
+    weak = bool(WEAK_TYPE.of(aval, False))
     sharding: Any = getattr(aval, "sharding", None)
-    if sharding is None or (traced and not _explicit(sharding)):
+    if (
+        not names.shows(losses.PLACEMENT)
+        or sharding is None
+        or (traced and not _explicit(sharding))
+    ):
         return Leaf(path, shape, name, weak, None, False, None)
-    if isinstance(aval, core.AbstractValue):
+    if isinstance(aval, ABSTRACT.get()):
         # The sharding in a type: without a placement, unless its mesh has explicit axes.
         if not _explicit(sharding):
             return Leaf(path, shape, name, weak, None, False, None)
@@ -99,7 +121,7 @@ def _abstract(aval: Any, path: str, *, traced: bool) -> Leaf:
 
 def _explicit(sharding: Any) -> bool:
     mesh = getattr(sharding, "mesh", None)
-    return mesh is not None and bool(getattr(mesh, "_any_axis_explicit", False))
+    return mesh is not None and bool(EXPLICIT.of(mesh, False))
 
 
 def _describe(sharding: Any) -> tuple[str, str | None]:
@@ -122,10 +144,10 @@ def _text(sharding: Any, memory: str | None) -> str:
     if kind == "NamedSharding":
         spec = repr(sharding.spec).replace("PartitionSpec(", "P(", 1).replace(",)", ")")
         parts = [mesh_text(mesh), spec]
-        manual: Any = getattr(sharding, "_manual_axes", None)
+        manual: Any = MANUAL.of(sharding)
         if manual:
             parts.append(f"manual={sorted(map(str, manual))}")
-        if (logical := getattr(sharding, "_logical_device_ids", None)) is not None:
+        if (logical := LOGICAL.of(sharding)) is not None:
             parts.append(f"logical_device_ids={logical}")
         devices: list[Any] = [] if _is_abstract(mesh) else [mesh.devices.flat[0]]
     elif kind == "SingleDeviceSharding":
@@ -133,7 +155,7 @@ def _text(sharding: Any, memory: str | None) -> str:
         parts = [_device(devices[0])]
         kind = "SingleDevice"
     else:
-        devices = list(getattr(sharding, "_device_assignment", ()))
+        devices = list(ASSIGNED.of(sharding, ()))
         parts = [_ADDRESS.sub("", repr(sharding)), ",".join(map(_device, devices))]
     if memory is not None and (not devices or memory != _default_memory(devices[0])):
         parts.append(f"memory={memory}")

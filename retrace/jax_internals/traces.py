@@ -6,12 +6,13 @@ import sys
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from jax._src import traceback_util
+from retrace.jax_internals.names_hooks import HIDE_IN_TRACEBACKS
 
 if TYPE_CHECKING:
     from retrace.jax_internals.hooks import Hooks
 
-traceback_util.register_exclusion(__file__)
+if (_hide := HIDE_IN_TRACEBACKS.get()) is not None:
+    _hide(__file__)
 
 
 class Trace:
@@ -20,9 +21,12 @@ class Trace:
     __slots__ = (
         "ahead",
         "body",
+        "cached",
         "caller",
+        "frame",
         "function",
         "given",
+        "misses",
         "number",
         "raised",
         "result",
@@ -34,6 +38,11 @@ class Trace:
         self.given: tuple[Any, ...] | None = given
         self.caller: FrameType | None = caller
         self.started: float | None = None
+        self.frame = 0
+        """The id of JAX's frame that traces, while it lives."""
+        self.cached: Any = None
+        self.misses = 0
+        """Of the cache, where it was not heard yet that it runs a trace."""
         self.number: int | None = None
         """What the observer makes of it; None where it is no miss of its own."""
         self.ahead = False
@@ -55,7 +64,9 @@ class TraceProxy:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not self._hooks.is_current(self._installation):
             return self.__wrapped__(*args, **kwargs)
-        trace = self._hooks.enter_trace((*args, *kwargs.values()), sys._getframe(1))
+        trace = self._hooks.enter_trace(
+            (*args, *kwargs.values()), sys._getframe(1), self.__wrapped__
+        )
         if trace is None:
             return self.__wrapped__(*args, **kwargs)
         try:

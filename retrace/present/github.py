@@ -9,6 +9,7 @@ from retrace.present.group import Group
 from retrace.present.message import heading
 from retrace.present.sentences import explanation
 from retrace.present.tally import Tally, worth_telling
+from retrace.present.terminal import lost
 from retrace.present.view import View
 from retrace.present.words import clean, count, seconds
 
@@ -26,8 +27,9 @@ def report(view: View, tally: Tally | None = None) -> str:
     tally = tally or Tally.of(view)
     loud, small = worth_telling(tally, tally.groups())
     found = [*loud, *small]
-    out = [_annotation(view, group) for group in found[:_MOST]]
-    if rest := found[_MOST:]:
+    out = [f"::warning title=retrace::{_data(said)}" for said in lost(view)]
+    out += [_annotation(view, group) for group in found[: _MOST - len(out)]]
+    if rest := found[_MOST - bool(view.losses()) :]:
         spent = seconds(sum(group.seconds for group in rest))
         said = f"and {count(len(rest), 'more cause')}, {spent}: `retrace report` lists them"
         out.append(f"::notice title=retrace::{_data(said)}")

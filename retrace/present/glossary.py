@@ -40,7 +40,7 @@ CAUSES = {
     Cause.JAXPR_CHANGED: "The same call gave another program: the function reads hidden state.",
     Cause.EAGER_OP: "An operation ran outside all jitted functions and was compiled by itself.",
     Cause.CONTROL_FLOW_RECREATED: "An eager loop or branch was given a body that was made again.",
-    Cause.UNKNOWN: "None of these: a bug in retrace.",
+    Cause.UNKNOWN: "None of these: a bug in retrace, or this JAX does not show what would tell.",
 }
 """As in `docs/causes`."""
 

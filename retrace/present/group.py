@@ -166,6 +166,8 @@ class Sums:
         """Take in a miss that is nested in, or derived from, one of them."""
         miss = verdict.miss
         self.folded += 1
+        if miss.raised is not None and not self.raised:  # the program caught it there
+            self.raised[clean(miss.raised)] += 1
         if miss.derived is None:
             self.nested.add(miss.function.site)
         else:

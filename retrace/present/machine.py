@@ -215,6 +215,9 @@ def _run(run: Run) -> Object:
         "jax": run.jax,
         "jaxlib": run.jaxlib,
         "backend": run.backend,
+        "job": run.job,
+        "attempt": run.attempt,
+        "process_count": run.process_count,
         "complete": run.complete,
         "losses": run.losses,
     }

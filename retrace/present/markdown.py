@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from retrace.causes import Cause
 from retrace.model import Stage
 from retrace.present.group import Group
-from retrace.present.message import eager_row, heading, lines, origin, where
+from retrace.present.message import eager_row, heading, lines, origin, raised, where
 from retrace.present.sentences import explanation
 from retrace.present.tally import Sort, Tally, Totals, worth_telling
 from retrace.present.terminal import lost, unfinished
@@ -52,6 +52,8 @@ def report(
     tally = tally or Tally.of(view)
     groups = tally.groups(sort)
     out = ["# retrace report", "", *_opening(view, tally.totals)]
+    if said := [*unfinished(view), *lost(view)]:
+        out += ["", "## What is missing", "", *(f"- {escaped(text)}" for text in said)]
     loud = [group for group in groups if not group.is_quiet]
     if loud:
         out += ["", "| seconds | misses | function | place | cause | avoidable |"]
@@ -59,9 +61,11 @@ def report(
         out += [_row(view, group) for group in loud]
     for group in worth_telling(tally, groups)[0]:
         out += ["", *_section(view, group, keys)]
-    out += _quiet([group for group in groups if group.is_quiet], view)
-    if said := [*unfinished(view), *lost(view)]:
-        out += ["", "## What is missing", "", *(f"- {escaped(text)}" for text in said)]
+    quiet = [group for group in groups if group.is_quiet]
+    out += _quiet(quiet, view)
+    if found := raised(view, [*worth_telling(tally, groups)[1], *quiet]):
+        out += ["", "## Raised while JAX traced or compiled", ""]
+        out += [f"- {escaped(one)}" for one in found]
     return "\n".join(out) + "\n"
 
 

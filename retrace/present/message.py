@@ -83,7 +83,7 @@ def heading(view: View, group: Group, same: str = ", same cause", room: int | No
         same: what is said behind how often it happened.
         room: columns, for which a long name is cut; None where it is not.
     """
-    who = name(group.shown.miss.function)
+    who = " ".join((name(group.shown.miss.function), *view.around(group.shown.miss.function)))
     if group.cause is Cause.CONTROL_FLOW_RECREATED:
         who += f" of an eager {operation(group.shown.miss)}"
     said = _heading(view, group, who, same)
@@ -132,8 +132,8 @@ def lines(view: View, group: Group) -> Iterator[Line]:
         yield Line("made of", (_operations(group),))
     if inner := _inner(group):
         yield Line("inner", (inner,))
-    if raised := _raised(group):
-        yield Line("raised", (raised,))
+    if said_raised := what_raised(group):
+        yield Line("raised", (said_raised,))
     yield Line("cost", (_cost(group),))
     if group.cause is not Cause.EAGER_OP and (program := _program(view, verdict)):
         yield Line("program", (program, *evidence(view, verdict)))
@@ -293,7 +293,19 @@ def _inner(group: Group) -> str:
     return f"and {listed(said)}" if said else ""
 
 
-def _raised(group: Group) -> str:
+def raised(view: View, groups: Sequence[Group]) -> list[str]:
+    """`bad (train.py:3) raised RuntimeError (4 times)`, of groups that have no message."""
+    said: list[str] = []
+    for group in groups:
+        if what := what_raised(group):
+            function = group.shown.miss.function
+            at = ", ".join((where(view, group), *view.around(function)))
+            said.append(f"{name(function)} ({at}) raised {what}")
+    return said
+
+
+def what_raised(group: Group) -> str:
+    """`RuntimeError (4 times)`; empty where nothing did."""
     raised = group.sums.raised
     return listed(
         [f"{what} ({times(number)})" if number > 1 else what for what, number in raised.items()]
@@ -369,7 +381,8 @@ def firsts(view: View, groups: Sequence[Group]) -> list[str]:
     said: list[str] = []
     for group in groups:
         who = name(group.shown.miss.function)
-        at = f" ({where(view, group)})" if named[who] > 1 else ""
+        around = view.around(group.shown.miss.function)
+        at = f" ({', '.join((where(view, group), *around))})" if named[who] > 1 else ""
         said.append(f"{who}{at} {seconds(group.seconds)}")
     return said
 

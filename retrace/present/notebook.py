@@ -12,7 +12,7 @@ from retrace.model import Stage, Verdict
 from retrace.present import terminal
 from retrace.present.group import Group
 from retrace.present.markup import rows, text
-from retrace.present.message import Message, eager_row, firsts, told
+from retrace.present.message import Message, eager_row, firsts, raised, told
 from retrace.present.tally import Tally, Totals, worth_telling
 from retrace.present.view import View
 from retrace.present.words import count, listed, name, seconds
@@ -67,11 +67,13 @@ class Report:
         groups = tally.groups()
         loud, small = worth_telling(tally, groups)
         out = [_opening(tally.totals, self._program)]
+        out += [f"<p>{text(said)}</p>" for said in terminal.lost(view)]
         out += _messages([told(view, group) for group in loud])
         out += _small(small)
         out += _eager(view, [group for group in groups if group.is_quiet])
         out += _first(view, [group for group in groups if group.is_quiet])
-        out += [f"<p>{text(said)}</p>" for said in terminal.lost(view)]
+        quiet = [group for group in groups if group.is_quiet]
+        out += [f"<p>{text(said)}</p>" for said in raised(view, [*small, *quiet])]
         return _framed(out)
 
 

@@ -19,7 +19,7 @@ from retrace.model import Stage, Verdict
 from retrace.present import difference, glossary, machine
 from retrace.present.group import Group
 from retrace.present.markup import prose, rows, text
-from retrace.present.message import eager_row, lines, origin, told, where
+from retrace.present.message import eager_row, lines, origin, told, what_raised, where
 from retrace.present.sentences import explanation
 from retrace.present.tally import OfCause, OfFunction, Sort, Tally, worth_telling
 from retrace.present.terminal import lost, unfinished
@@ -88,8 +88,7 @@ def report(
     yield from _head(view, tally, [(anchor, title) for anchor, title, _ in sections])
     for anchor, title, parts in sections:
         yield f'<section id="{anchor}"><h2>{title}</h2>\n'
-        yield from (f"{part}\n" for part in parts)
-        yield "</section>\n"
+        yield from (*(f"{part}\n" for part in parts), "</section>\n")
     yield from _tail(view, tally, misses)
 
 
@@ -110,6 +109,7 @@ def _head(view: View, tally: Tally, sections: Sequence[tuple[str, str]]) -> Iter
     yield '<a class="skip" href="#told">to what is told</a>\n<header>\n'
     yield f"<h1>{_title(tally, what)}</h1>\n"
     yield f'<p class="quiet">{text(_made(view))}</p>\n'
+    yield from (f'<p class="lost">{text(said)}</p>' for said in lost(view))
     yield from _totals(tally)
     yield "</header>\n<nav aria-label='Sections'>"
     yield " ".join(f'<a href="#{anchor}">{title}</a>' for anchor, title in sections)
@@ -133,7 +133,11 @@ def _title(tally: Tally, what: str) -> str:
 
 def _made(view: View) -> str:
     runs = view.recording.runs
-    made = {f"jax {run.jax}" + (f" on {run.backend}" if run.backend else "") for run in runs}
+    made = {
+        f"jax {run.jax}" + (f" on {run.backend}" if run.backend else "")
+        for run in runs
+        if run.jax  # else it was never imported
+    }
     said = [clean(each) for each in sorted(made)]
     if runs:
         said.append(datetime.fromtimestamp(runs[0].started, UTC).strftime("%Y-%m-%d %H:%M UTC"))
@@ -314,11 +318,17 @@ def _first(view: View, groups: Sequence[Group]) -> Iterator[str]:
         (
             seconds(group.seconds),
             f"{name(group.shown.miss.function)}, {where(view, group)}",
-            f"with {count(group.sums.folded, 'trace')} inside" if group.sums.folded else "",
+            ", ".join(_beside(group)),
         )
         for group in groups
     ]
     yield from _table(("seconds", "function", ""), made)
+
+
+def _beside(group: Group) -> Iterator[str]:
+    if inner := group.sums.folded:
+        yield f"with {count(inner, 'trace')} inside"
+    yield from [f"raised {said}"] if (said := what_raised(group)) else ()
 
 
 def _table(titles: Sequence[str], cells: Sequence[Sequence[str]]) -> Iterator[str]:
@@ -355,7 +365,7 @@ def _processes(view: View) -> Iterator[str]:
         for run in view.recording.runs
     ]
     yield from _table(("process", "pid", "program", "made with"), made)
-    for said in (*unfinished(view), *lost(view)):
+    for said in unfinished(view):
         yield f'<p class="lost">{text(said)}</p>'
 
 

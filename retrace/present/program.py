@@ -7,7 +7,7 @@ from typing import cast
 
 from retrace.compare.lines import LineChange
 from retrace.compare.programs import Constant, Difference, Repeated, Size
-from retrace.model import Component, Frame, Verdict
+from retrace.model import Component, Dim, Frame, Verdict
 from retrace.present.view import View
 from retrace.present.words import clean, count, cut_apart, listed, place, times
 from retrace.reason.program import Comparison
@@ -69,14 +69,18 @@ def _size(verdict: Verdict, size: Size) -> str:
         for change in verdict.changes
         if change.component is Component.SHAPE
         for axis, pair in enumerate(
-            zip(cast(list[int], change.old), cast(list[int], change.new), strict=False)
+            zip(cast(list[Dim], change.old), cast(list[Dim], change.new), strict=False)
         )
         if pair == (size.old, size.new)
     ]
     what = listed(axes, 2) if axes else "an axis"
     if not size.equations:
         said = "its arguments alone follow"
-    return f"{said} {what} ({size.old:,} -> {size.new:,})"
+    return f"{said} {what} ({_told(size.old)} -> {_told(size.new)})"
+
+
+def _told(size: Dim) -> str:
+    return f"{size:,}" if isinstance(size, int) else clean(size, 32)
 
 
 def _constants(view: View, constants: Sequence[Constant], most: int) -> Iterator[str]:

@@ -33,7 +33,7 @@ def pattern(name: str) -> str:
 def explanation(view: View, verdict: Verdict) -> str:
     """Why a miss happened: one or two sentences, never empty."""
     miss, nearest = verdict.miss, verdict.nearest
-    who = f"`{name(miss.function)}`"
+    who = " ".join((f"`{name(miss.function)}`", *view.around(miss.function, "`")))
     if miss.derived is not None:
         who = f"the {clean(miss.derived)} program of {who}"
     before = "an earlier call" if nearest is None else view.earlier(nearest, miss)
@@ -42,7 +42,7 @@ def explanation(view: View, verdict: Verdict) -> str:
     else:
         said = _sentence(view, verdict, who, before)
     if miss.raised is not None:
-        said += f" It raised {clean(miss.raised)}, so JAX kept nothing of it."
+        said += f" It raised {clean(miss.raised)} and left no entry in JAX's cache."
     if miss.in_flight is not None:
         said += f" The recording ends while it was in its {miss.in_flight.value} stage."
     return said[0].upper() + said[1:]
@@ -54,6 +54,15 @@ def _followed(view: View, verdict: Verdict, who: str) -> str:
     again = f"{who} was {did(miss)}"
     other = view.by_id.get(verdict.follows or "")
     label = "the call" if other is None else view.earlier(other.miss, miss)
+    if miss.derived is None and miss.parent == verdict.follows:
+        made = "the function that was made of it; both are one first trace"
+        return f"{who} was {did(miss, '')} inside {label}, {made}."
+    if other is not None and other.miss.raised is not None:
+        return f"{again} because {label}, the same call, raised and left no entry in JAX's cache."
+    if miss.derived is None and verdict.detail is None:
+        what = "lowering" if other is not None and Stage.LOWER in other.miss.stages else "trace"
+        went_on = did(miss, "").removesuffix(" without a trace")
+        return f"{who} was {went_on} from the {what} of {label}: both are one program."
     if miss.derived is None:
         return f"{again} because {label}, the same call in another thread, was still under way."
     return f"{again} because {label}, the call that it belongs to, missed, for that cause."
@@ -182,6 +191,10 @@ def _sentence(  # noqa: C901, PLR0912 - one case for each cause, and nothing els
                 "and JAX knows the body of an eager loop or branch by its object. The work of "
                 f"{before} was done once more."
             )
+        case Cause.UNKNOWN if miss.unseen:
+            why = clean(verdict.detail, 160) if verdict.detail else "JAX does not show it"
+            seen = f" Of what it shows, against {before}: {_changed(verdict)}." if changes else ""
+            return f"{again}; why cannot be told, because {why}.{seen}"
         case Cause.UNKNOWN:
             return (
                 f"{again}, and retrace cannot tell why: function, arguments, static values, "

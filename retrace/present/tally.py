@@ -120,7 +120,7 @@ class Tally:
         if (row := self.functions.get(function.site)) is None:
             row = self.functions[function.site] = OfFunction(function)
         row.misses += 1
-        row.first_traces += verdict.cause is Cause.FIRST_TRACE
+        row.first_traces += verdict.cause is Cause.FIRST_TRACE and not verdict.repeat
         row.seconds += spent
         row.causes[verdict.cause.value] += 1
 

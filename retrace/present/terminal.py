@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 
 from retrace.causes import Cause
 from retrace.model import Stage
 from retrace.present.group import Group
 from retrace.present.layout import INDENT, Paint, key, parts, plain, wrapped
-from retrace.present.message import eager_row, firsts, heading, origin, told, where
+from retrace.present.message import eager_row, firsts, heading, origin, raised, told, where
 from retrace.present.tally import Sort, Tally, worth_telling
 from retrace.present.view import View
 from retrace.present.words import cells, clean, count, cut, listed, name, padded, seconds
 
 _LONGEST_LIST = 8
+_MOST_LOSSES = 8
 _DEAREST = 3
 """So many causes are named in the summary of a run."""
 
@@ -42,6 +43,7 @@ def report(
     """
     tally = tally or Tally.of(view)
     out = list(_opening(view, tally, width, paint, program=program))
+    out += _lacking(view, width, paint)
     groups = tally.groups(sort)
     loud, small = worth_telling(tally, groups)
     for group in loud:
@@ -57,6 +59,8 @@ def report(
     out += _first(
         [g for g in groups if g.is_quiet and g.cause is Cause.FIRST_TRACE], view, width, paint
     )
+    quiet = [g for g in groups if g.is_quiet]
+    out += _raised(view, [*small, *quiet], width, paint)
     out += _closing(view, width, paint, runs=program is not None)
     return "\n".join(out) + "\n"
 
@@ -75,11 +79,11 @@ def _opening(
     if not total.misses:
         none = program is not None or not view.missed
         what = "no misses" if none else "no such misses"
-        because = (
-            ": JAX served every call from its caches, or ran none"
-            if none and not view.losses()
-            else ""
-        )
+        because = ""
+        if view.recording.runs and not any(r.jax or r.losses for r in view.recording.runs):
+            because = ": the program never imported jax"
+        elif none and not view.losses():
+            because = ": JAX served every call from its caches, or ran none"
         yield from wrapped(f"retrace: {what} in {program or origin(view)}{because}", width, 9)
         return
     misses = count(total.misses, "miss", "misses")
@@ -103,6 +107,7 @@ def _opening(
     made = {
         f"jax {clean(r.jax)}" + (f" on {clean(r.backend)}" if r.backend else "")
         for r in view.recording.runs
+        if r.jax
     }
     when = datetime.fromtimestamp(run.started, UTC).strftime("%Y-%m-%d %H:%M UTC")
     number = len(view.recording.runs)
@@ -174,10 +179,33 @@ def _first(groups: list[Group], view: View, width: int, paint: Paint) -> Iterato
         yield paint(text, "dim")
 
 
+def _raised(view: View, groups: list[Group], width: int, paint: Paint) -> Iterator[str]:
+    found = raised(view, groups)
+    if not found:
+        return
+    yield ""
+    number = count(len(found), "function")
+    for text in wrapped(f"{number} raised while JAX traced or compiled", width, 2):
+        yield paint(text, "bold")
+    for one in found[:_LONGEST_LIST]:
+        yield from wrapped(f"  {one}", width, 4)
+    if len(found) > _LONGEST_LIST:
+        yield f"  and {count(len(found) - _LONGEST_LIST, 'more function')}"
+
+
 def _closing(view: View, width: int, paint: Paint, *, runs: bool = False) -> Iterator[str]:
-    said = [*(() if runs else unfinished(view)), *lost(view)]
+    said = [] if runs else list(unfinished(view))
     if said:
         yield ""
+    yield from _warned(said, width, paint)
+
+
+def _lacking(view: View, width: int, paint: Paint) -> Iterator[str]:
+    """What was lost stands above all else: the rest is to be read with that in mind."""
+    yield from _warned(lost(view), width, paint)
+
+
+def _warned(said: Iterable[str], width: int, paint: Paint) -> Iterator[str]:
     for text in said:
         for number, part in enumerate(wrapped(text, width, 2)):
             yield paint(part, "warm") if number == 0 else part
@@ -199,7 +227,7 @@ def lost(view: View) -> Iterator[str]:
     losses = view.losses()
     if losses:
         named = [f"{clean(reason)} ({number:,})" for reason, number in losses.most_common()]
-        yield f"not recorded or not readable: {listed(named, 4)}"
+        yield f"not recorded or not readable: {listed(named, _MOST_LOSSES)}"
 
 
 def summary(
@@ -223,6 +251,7 @@ def summary(
     """
     tally = tally or Tally.of(view)
     out = list(_opening(view, tally, width, paint, brief=True))
+    out += _lacking(view, width, paint)
     if not tally.totals.misses:
         return "\n".join([*out, *_closing(view, width, paint)]) + "\n"
     worth = [g for g in worth_telling(tally, tally.groups())[0] if g.avoidable != "no"]

@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 
-from retrace.model import Miss, Recording, Run, Verdict
+from retrace.model import Function, Miss, Recording, Run, Verdict
 from retrace.present import words
 
 
@@ -110,9 +110,21 @@ class View:
         said: list[str] = []
         if len({site for _, site in alike}) > 1:
             said.append(self.place(miss))
+            said += self.around(miss.function)
         if len({run for run, _ in alike}) > 1:
             said += self.process(miss.run)
         return f"{label} ({', '.join(said)})"
+
+    def around(self, function: Function, mark: str = "") -> tuple[str, ...]:
+        """`around actor`, where one decorator made several functions of the same name."""
+        if function.wrappers and function.site.startswith(f"{function.wrappers[0]} of "):
+            return (f"by {mark}{words.clean(function.wrappers[0])}{mark}",)
+        written = _written(function.site)
+        sites = {site for _, site in self._named.get(words.name(function), ())}
+        if not function.around or sum(_written(site) == written for site in sites) < 2:
+            return ()
+        held = [f"{mark}{words.clean(one, 48)}{mark}" for one in function.around]
+        return (f"around {words.listed(held, 2)}",)
 
     def earlier(self, nearest: Miss, miss: Miss) -> str:
         """The label of the nearest, short where the place is that of the miss beside it."""
@@ -200,6 +212,11 @@ class View:
         for run in self.recording.runs:
             lost.update(run.losses)
         return lost
+
+
+def _written(site: str) -> str:
+    """The part of a definition site that is the place of the function's own code."""
+    return site.partition(" around ")[0]
 
 
 def _processes(runs: list[Run], missed: Container[str]) -> dict[str, tuple[str, ...]]:

@@ -40,6 +40,8 @@ class _Row(NamedTuple):
 class _State:
     def __init__(self) -> None:
         self.rows: list[_Row] = []
+        self.doubts: dict[str, None] = {}
+        """Why misses may have gone unseen."""
         self.directory: Path | None = None
 
 
@@ -212,6 +214,7 @@ def pytest_runtest_makereport(
         report.sections.append(("retrace", text))
     if watched is not None and call.when == "teardown" and _lists(item.config):
         report.__dict__["retrace_rows"] = watched.rows()
+        report.__dict__["retrace_doubt"] = watched.doubt()
     return report
 
 
@@ -222,6 +225,8 @@ def pytest_report_teststatus(report: pytest.TestReport, config: pytest.Config) -
         return
     rows: list[tuple[float, str]] = report.__dict__.pop("retrace_rows", [])
     state = config.stash[_STATE]
+    if (doubt := report.__dict__.pop("retrace_doubt", None)) is not None:
+        state.doubts[doubt] = None
     state.rows += [_Row(seconds, text, report.nodeid) for seconds, text in rows]
 
 
@@ -235,7 +240,9 @@ def pytest_terminal_summary(
     top: Any = config.getoption("--retrace-top")
     shown = rows[: 10 if top is None else max(0, top)]
     terminalreporter.section("retrace: slowest misses")
-    if not rows:
+    for doubt in config.stash[_STATE].doubts:
+        terminalreporter.write_line(doubt, red=True)
+    if not rows and not config.stash[_STATE].doubts:
         terminalreporter.write_line("no misses: nothing was traced or compiled")
     for row in shown:
         terminalreporter.write_line(f"{row.seconds:8.2f} s  {row.text}  {row.test}")

@@ -11,6 +11,7 @@ from retrace.errors import UsageError
 from retrace.guards import budget
 from retrace.guards.assertions import in_order, make_budget, unmatched
 from retrace.guards.jitted import make_cold
+from retrace.guards.trust import doubt, losses
 from retrace.guards.watch import of_numbers, watch
 from retrace.model import Miss, Verdict
 from retrace.present.guard import explanation
@@ -46,7 +47,7 @@ class Watched:
 
     def __init__(self) -> None:
         self._watch = watch()
-        self._start = self._called = 0
+        self._start = self._called = self._losses = 0
         self._budgets: list[budget.Budget] = []
         self._nonsense: UsageError | None = None
         self._warm: set[budget.Selector] = set()
@@ -54,6 +55,7 @@ class Watched:
 
     def __enter__(self) -> Self:
         self._start = self._called = self._watch.open()
+        self._losses = losses()
         return self
 
     def __exit__(
@@ -105,17 +107,29 @@ class Watched:
         unknown = unknown or [
             _told_warm(one) for one in self._warm if not _is_missed(one, misses)
         ]
-        if unknown or not numbers or not self._budgets:
+        if unknown:
             return Found(unknown, "")
+        if not numbers or not self._budgets:
+            return Found(self._doubts(), "")
         # By itself: whether the tests before it missed the same must make no difference.
         view = self._watch.alone(numbers)
         verdicts = of_numbers(view.verdicts, self._watch.numbers(self._called))
         found = [e for one in self._budgets for e in budget.excesses(view, verdicts, one)]
         if not found:
-            return Found([], "")
+            return Found(self._doubts(), "")
         heads = [excess.text for excess in found]
         counted = in_order(view, (v for excess in found for v in excess.verdicts))
         return Found(heads, explanation(view, heads, counted))
+
+    def _doubts(self) -> list[str]:
+        """Why a marked test cannot pass although nothing was too much."""
+        found = doubt(_SAID, self._losses) if self._budgets else None
+        return [] if found is None else [str(found)]
+
+    def doubt(self) -> str | None:
+        """Why misses of this test may have gone unseen; None where they would have been seen."""
+        found = doubt("retrace", self._losses)
+        return None if found is None else str(found)
 
     def missed(self) -> tuple[View, list[Verdict]] | None:
         """All that is known, and what the test missed with its fixtures; None for nothing."""

@@ -7,10 +7,12 @@ from typing import Any, Literal, TypeAlias, cast
 
 from retrace.causes import Cause
 from retrace.compare.detail import EQUAL_FIELDS
+from retrace.compare.equality import remade, same_content, value_of
 from retrace.compare.keys import NOT_IN_KEY
 from retrace.compare.outputs import unused_inputs
-from retrace.model import Change, Component, Kind, Leaf, Miss, is_cut
+from retrace.model import Change, Component, Dim, Kind, Leaf, Miss, is_cut
 from retrace.reason import rules, values
+from retrace.reason.evidence import grown
 from retrace.reason.program import Comparison
 from retrace.reason.weak import keeps_types
 
@@ -206,16 +208,16 @@ def partial_batch(miss: Miss, nearest: Miss | None, changes: tuple[Change, ...])
     ]
     if len(set(lines)) > 1:
         return False
-    size: tuple[int, int] | None = None
+    size: tuple[Dim, Dim] | None = None
     for change in changes:
         if change.component is not Component.SHAPE:
             if change.component in NOT_IN_KEY:
                 continue
             return False
-        old, new = cast(list[int], change.old), cast(list[int], change.new)
-        if not old or len(old) != len(new) or not 0 < new[0] < old[0] or old[1:] != new[1:]:
+        old, new = cast(list[Dim], change.old), cast(list[Dim], change.new)
+        if not old or len(old) != len(new) or new[0] == 0 or old[1:] != new[1:]:
             return False
-        if size not in (None, (old[0], new[0])):
+        if (grown(old[0], new[0]) or 0) >= 0 or size not in (None, (old[0], new[0])):
             return False
         size = old[0], new[0]
     return size is not None
@@ -223,9 +225,29 @@ def partial_batch(miss: Miss, nearest: Miss | None, changes: tuple[Change, ...])
 
 def looks_equal(change: Change) -> bool:
     """Whether the two sides have one content, and only their own `==` tells them apart."""
+    if is_remade(change):
+        return False
     return EQUAL_FIELDS in change.detail or (
         not change.exact and _content(change.old) == _content(change.new) is not None
     )
+
+
+def is_remade(change: Change) -> str | None:
+    """The class that was defined again, where nothing else tells the two sides apart."""
+    sides = [cast(dict[str, Any], s) for s in (change.old, change.new) if isinstance(s, dict)]
+    if len(sides) < 2:
+        return None
+    old, new = sides
+    if "text" not in new:
+        a, b = old.get("class"), new.get("class")
+        if a is None or b is None or a["name"] != b["name"] or a == b:
+            return None
+        return str(b["name"]) if list(old["children"]) == list(new["children"]) else None
+    a, b = value_of(old), value_of(new)
+    if a is None or b is None or not same_content(a, b):
+        return None
+    known = remade(a, b)
+    return known and known.name
 
 
 def _content(side: object) -> object:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 from retrace.model import Change, Component, Fix
-from retrace.reason.evidence import Evidence
+from retrace.reason.evidence import Evidence, grown, resized
 
 _SHAPES = frozenset(
     ("shape", "new_sizes", "padding_config", "slice_sizes", "start_indices", "limit_indices")
@@ -76,11 +74,8 @@ def grows(change: Change) -> bool:
     """Whether one axis of an array became longer, and nothing else of its shape changed."""
     if change.component is not Component.SHAPE:
         return False
-    old, new = cast(list[int], change.old), cast(list[int], change.new)
-    if len(old) != len(new):
-        return False
-    differing = [(a, b) for a, b in zip(old, new, strict=True) if a != b]
-    return len(differing) == 1 and differing[0][0] < differing[0][1]
+    differing = resized(change)
+    return differing is not None and len(differing) == 1 and (grown(*differing[0]) or 0) > 0
 
 
 def _is_shape(change: Change) -> bool:

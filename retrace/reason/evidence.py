@@ -7,7 +7,7 @@ from itertools import pairwise
 from pathlib import PurePath
 from typing import Any, NamedTuple, cast
 
-from retrace.model import Change, Component, Miss
+from retrace.model import Change, Component, Dim, Miss
 from retrace.reason.program import Comparison
 
 
@@ -39,6 +39,19 @@ def listed(names: list[str | None] | list[str]) -> str:
 def part(side: object, name: str) -> object:
     """The type, text or data of a side of a change; None where it has none."""
     return cast(dict[str, Any], side).get(name) if isinstance(side, dict) else None
+
+
+def resized(change: Change) -> list[tuple[Dim, Dim]] | None:
+    """The axes of an array that changed, from what to what; None where it has more or fewer."""
+    old, new = cast(list[Dim], change.old), cast(list[Dim], change.new)
+    if len(old) != len(new):
+        return None
+    return [(a, b) for a, b in zip(old, new, strict=True) if a != b]
+
+
+def grown(old: Dim, new: Dim) -> int | None:
+    """By how much a size became greater; None where one is symbolic."""
+    return new - old if isinstance(old, int) and isinstance(new, int) else None
 
 
 _FUNCTIONS = ("function", "method", "partial", "PjitFunction", "custom_vjp", "custom_jvp")

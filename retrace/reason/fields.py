@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import Any, cast
+from typing import cast
 
+from retrace.compare.equality import value_of
 from retrace.compare.values import differences, places
 from retrace.model import JSON, Change, Value
 
@@ -27,7 +28,7 @@ def field_changes(change: Change) -> tuple[Change, ...]:
         `cfg.optim.lr`, `cfg['steps']`; none where the value has no fields, where fields
         came or went, or where more may differ than was recorded.
     """
-    old, new = _value(change.old), _value(change.new)
+    old, new = value_of(change.old), value_of(change.new)
     if old is None or new is None or not (_is_told(old) and _is_told(new)):
         return ()
     found = differences(old, new)
@@ -48,7 +49,7 @@ def field_changes(change: Change) -> tuple[Change, ...]:
 
 def held_functions(change: Change) -> list[str | None]:
     """The paths of the functions that a value holds, each equal to itself alone."""
-    new = _value(change.new)
+    new = value_of(change.new)
     found = () if new is None else places(new, lambda text: text.startswith(_FUNCTION))
     return [f"{change.path or ''}{path}" for path in found if path]
 
@@ -64,19 +65,6 @@ def _is_untold(data: JSON) -> bool:
     if isinstance(data, list):
         return any(map(_is_untold, cast(list[JSON], data)))
     return isinstance(data, str) and _UNTOLD.search(data) is not None
-
-
-def _value(side: JSON) -> Value | None:
-    if not isinstance(side, dict) or "text" not in side:
-        return None
-    fields = cast(dict[str, Any], side)
-    return Value(
-        str(fields["type"]),
-        str(fields["text"]),
-        fields.get("token"),
-        bool(fields.get("exact")),
-        fields.get("data"),
-    )
 
 
 def _side(content: JSON) -> JSON:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from retrace.causes import Cause
-from retrace.compare.detail import type_name
+from retrace.compare.detail import same_but_scope, type_name
 from retrace.model import Change, Component, Fix, Kind, Miss, Stage
 from retrace.reason import rules
 from retrace.reason.avoidable import (
@@ -25,6 +25,7 @@ from retrace.reason.avoidable import (
 from retrace.reason.eager import eager
 from retrace.reason.evidence import (
     Evidence,
+    grown,
     innermost,
     is_another_function,
     is_arrays,
@@ -33,6 +34,7 @@ from retrace.reason.evidence import (
     package_of,
     part,
     paths,
+    resized,
 )
 from retrace.reason.fields import field_changes
 from retrace.reason.program import Comparison
@@ -239,7 +241,7 @@ def _signature(evidence: Evidence) -> Fix:
     return Fix("one-call-style", f"pass {names} the same way at every call.")
 
 
-def _shape(evidence: Evidence) -> Fix:
+def _shape(evidence: Evidence) -> Fix | None:
     changes = evidence.changes
     shape, dtype = Component.SHAPE, Component.DTYPE
     own: list[Any] = [change for change in changes if change.component is shape]
@@ -247,6 +249,15 @@ def _shape(evidence: Evidence) -> Fix:
     if [change for change in changes if change.component is dtype and "key<" in change.detail]:
         text = f"make {name} in one way at every call, best by `jax.random.key`."
         return Fix("one-key-type", text)
+    if sizes := [pair for change in own for pair in resized(change) or ()]:
+        if any(same_but_scope(*pair) for pair in sizes):
+            text = (
+                f"make the symbolic dimensions of {name} once, and give the same ones each time: "
+                "JAX takes those of another scope for other sizes."
+            )
+            return Fix("one-scope", text)
+        if any(grown(*pair) is None for pair in sizes):
+            return None  # a symbolic size and a number: nobody can pad one to the other
     unread = unused(evidence.miss, evidence.program)
     if own and all(change.path in unread for change in own):
         them = "it" if len(own) == 1 else "them"

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias, cast
 
 from retrace.causes import Cause
-from retrace.model import Component, Verdict
+from retrace.model import Component, Dim, Verdict
 from retrace.reason import rules
 from retrace.reason.avoidable import looks_equal
+from retrace.reason.evidence import grown
 from retrace.reason.history import is_partial_batch
 
 Verdicts: TypeAlias = list[Verdict]
@@ -122,8 +123,8 @@ def _grew_by_one(verdict: Verdict) -> bool:
     """Whether an axis of this miss is one longer than that of the nearest key."""
     for change in verdict.changes if _counts(verdict) else ():
         if change.component is Component.SHAPE:
-            old, new = cast(list[int], change.old), cast(list[int], change.new)
-            if any(b - a == 1 for a, b in zip(old, new, strict=False)):
+            old, new = cast(list[Dim], change.old), cast(list[Dim], change.new)
+            if any(grown(a, b) == 1 for a, b in zip(old, new, strict=False)):
                 return True
     return False
 

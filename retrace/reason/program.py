@@ -42,7 +42,7 @@ class Comparison:
         old, new = (miss.program for miss in self._misses)
         if old is None or new is None or old.hash != new.hash:
             return False
-        if self.captures_others:
+        if self.captures_others or self.holds_others:
             return False
         # What a callback into Python holds is in no program.
         return not (self._holds_other_values and self.calls_back)
@@ -54,6 +54,14 @@ class Comparison:
         if self._known is not None or old is None or new is None:
             return False
         return old.arrays != new.arrays or None in new.arrays
+
+    @property
+    def holds_others(self) -> bool:
+        """Whether custom rules hold other objects, or some that cannot be known again."""
+        old, new = (miss.program for miss in self._misses)
+        if self._known is not None or old is None or new is None:
+            return False
+        return old.held != new.held or None in new.held
 
     @property
     def _holds_other_values(self) -> bool:
@@ -97,7 +105,7 @@ class Comparison:
         if old is None or new is None:
             return None
         if old.hash == new.hash:
-            if self.calls_back:
+            if self.calls_back or self.holds_others:
                 return None
             # Captured arrays were not fetched: made again, or other ones?
             return "constants-only" if self._holds_other_values else None

@@ -119,7 +119,7 @@ def cause_of_function(old: Function, new: Function) -> Cause:
 
 def wrapped_again(old: Function, new: Function) -> bool:
     """Whether the user's function is the same object, and what is made around it is not."""
-    return new.base != 0 and old.base == new.base
+    return new.base != 0 and (old.base or old.object) == new.base
 
 
 def detail_of_function(old: Function, new: Function) -> str | None:

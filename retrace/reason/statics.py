@@ -6,7 +6,7 @@ import re
 
 from retrace.compare.detail import type_name
 from retrace.model import Change, Component, Fix
-from retrace.reason.avoidable import looks_equal
+from retrace.reason.avoidable import is_remade, looks_equal
 from retrace.reason.evidence import (
     Evidence,
     is_another_function,
@@ -28,6 +28,8 @@ _BY_IDENTITY = re.compile(r".*#\d+")
 def static_argument(evidence: Evidence) -> Fix:
     """What to do where a static argument has another value."""
     own = [change for change in evidence.changes if change.component is Component.STATIC]
+    if (once := _define_once(own)) is not None:
+        return once
     if (unused := _unused(evidence, own, "the static arguments")) is not None:
         return unused
     advised = _static_argument(evidence, own)
@@ -134,9 +136,23 @@ def _unused(evidence: Evidence, own: list[Change], where: str) -> Fix | None:
     return Fix("leave-out", f"{text}.")
 
 
+def _define_once(own: list[Change]) -> Fix | None:
+    """What to do where nothing changed but the class of a value or a node."""
+    names = [type_name(name).rpartition(".")[2] for name in map(is_remade, own) if name]
+    if not own or len(names) < len(own):
+        return None
+    text = (
+        f"define {listed(list(dict.fromkeys(names)))} once, in a place that does not run again "
+        "(a module, a cell of its own): to JAX each definition is another class."
+    )
+    return Fix("define-once", text)
+
+
 def tree_structure(evidence: Evidence) -> Fix:
     """What to do where the arguments are built otherwise, or hold other static data."""
     own = [change for change in evidence.changes if change.component is Component.TREE]
+    if (once := _define_once(own)) is not None:
+        return once
     first = own[0]
     name = listed([first.path])
     if part(first.new, "text") is None:

@@ -22,7 +22,7 @@ from retrace.model import (
     Stage,
     Verdict,
 )
-from retrace.reason import rules
+from retrace.reason import rules, unseen
 from retrace.reason.avoidable import avoidable
 from retrace.reason.evidence import Evidence
 from retrace.reason.fixes import fix
@@ -30,6 +30,7 @@ from retrace.reason.history import revise
 from retrace.reason.patterns import recognise
 from retrace.reason.program import Comparison
 from retrace.reason.state import pass_state, suspects, telling
+from retrace.reason.unfinished import Unfinished
 from retrace.reason.values import advice
 
 Site: TypeAlias = tuple[str, str | None, tuple[str, ...]]
@@ -65,6 +66,7 @@ class _History:
     """Of the misses that raised, by id."""
     programs: set[str] = field(default_factory=set[str])
     bodies: dict[str, Function] = field(default_factory=dict[str, Function])
+    unfinished: Unfinished = field(default_factory=Unfinished)
     begun: bool = False
 
 
@@ -82,6 +84,7 @@ class _Told(NamedTuple):
     cause: Cause
     avoidable: Literal["yes", "no", "maybe"]
     fix: Fix | None
+    site: str = ""
     traces: int = 0
     """How many traces of JAX's own there had been until then."""
 
@@ -129,30 +132,37 @@ class Judge:
         history.begun = True
         if miss.raised is None:
             history.keys.add(miss)
+            history.unfinished.add(miss)
             if miss.program is not None:
                 history.programs.add(miss.program.hash)
         elif miss.id not in history.verdicts and not verdict.repeat:
             history.raised.add(miss)
             history.verdicts[miss.id] = verdict
         self._traces += miss.inner
-        self._told[miss.id] = _Told(verdict.cause, verdict.avoidable, verdict.fix, self._traces)
+        self._told[miss.id] = _Told(
+            verdict.cause, verdict.avoidable, verdict.fix, miss.function.site, self._traces
+        )
 
     def _call(self, miss: Miss, history: _History) -> Verdict:
+        if (first := history.unfinished.before(miss)) is not None:
+            told = self._told[first.id]
+            conclusion = _Conclusion(told.cause, repeat=True, follows=first.id)
+            return _verdict(miss, first, (), conclusion, self._listings, told)
         # Without a trace, JAX knew the traced part of the key: only an earlier call
         # that was lowered can tell why this one was lowered or compiled.
         near = history.keys.nearest(miss, lowered=not _traced(miss) and was_lowered(miss))
         if not _same_entry(near, miss) and (first := _exact(history.raised, miss)) is not None:
-            return replace(history.verdicts[first.id], miss=miss, repeat=True)
+            before = history.verdicts[first.id]
+            follows = first.id if before.nearest is None else None
+            return replace(before, miss=miss, repeat=True, follows=follows)
+        if near is None and unseen.hides_first(miss):
+            return self._unknown(miss, None, ())
         if near is None:
-            return _verdict(
-                miss,
-                None,
-                (),
-                _Conclusion(Cause.FIRST_TRACE, repeat=history.begun),
-                self._listings,
-            )
+            return _verdict(miss, None, (), self._first(miss, history), self._listings)
         passed = rules.passed_otherwise(near.miss, miss)
         found = rules.by_precedence(compare(near.miss, miss), passed)
+        if unseen.hides_changes(miss, near.miss):
+            return self._unknown(miss, near.miss, found)
         if (cause := rules.cause_of(found[:1], passed)) is not Cause.UNKNOWN:
             conclusion = _Conclusion(cause)
         elif near.miss.function.object != miss.function.object:
@@ -160,6 +170,8 @@ class Judge:
             conclusion = _Conclusion(
                 rules.cause_of_function(a, b), rules.detail_of_function(a, b)
             )
+        elif unseen.hides_state(miss, near.miss):
+            return self._unknown(miss, near.miss, found)
         else:
             conclusion = self._same_again(miss, near.miss, history)
         if conclusion.cause is Cause.FIRST_TRACE:
@@ -167,6 +179,30 @@ class Judge:
         changed = conclusion.changes or found
         told = None if conclusion.follows is None else self._told[conclusion.follows]
         return _verdict(miss, near.miss, changed, conclusion, self._listings, told)
+
+    def _unknown(self, miss: Miss, nearest: Miss | None, found: tuple[Change, ...]) -> Verdict:
+        """A miss of which this JAX did not show what would tell its cause."""
+        conclusion = _Conclusion(Cause.UNKNOWN, unseen.told(miss, nearest))
+        told = _Told(Cause.UNKNOWN, "maybe", None)
+        return _verdict(miss, nearest, found, conclusion, self._listings, told)
+
+    def _first(self, miss: Miss, history: _History) -> _Conclusion:
+        """Of a function with no earlier key: its first trace, or part of what was told as one."""
+        around = self._told.get(miss.parent or "")
+        inside = around is not None and (around.site, around.cause) == (
+            miss.function.site,
+            Cause.FIRST_TRACE,
+        )
+        if inside and miss.derived is None:
+            # Of `jit(jit(f))` the inner function is traced inside the outer one, which is it.
+            return _Conclusion(Cause.FIRST_TRACE, repeat=True, follows=miss.parent)
+        site, derived, transforms = _site(miss)
+        plain = self._histories.get((site, derived, ()))
+        if plain is not None and plain.begun and set(transforms) == {"jit"}:
+            said = "a jitted function was jitted again"
+            return _Conclusion(Cause.FIRST_TRACE, said, repeat=True)
+        said = "every earlier call raised" if history.begun and not history.keys else None
+        return _Conclusion(Cause.FIRST_TRACE, said, repeat=history.begun)
 
     def _same_again(self, miss: Miss, near: Miss, history: _History) -> _Conclusion:
         """Why an equal key of the same function object was not served."""
@@ -210,11 +246,15 @@ class Judge:
 
     def _operation(self, miss: Miss, history: _History) -> Verdict:
         near = history.keys.nearest(miss)
+        if unseen.hides_first(miss):
+            return self._unknown(miss, None if near is None else near.miss, ())
         found: tuple[Change, ...] = ()
         cause = Cause.EAGER_OP
         if near is not None:
             found = rules.by_precedence(rules.in_key(compare(near.miss, miss)))
             bodies = tuple(_recreated_bodies(miss, history))
+            if bodies and not found and unseen.hides_changes(miss, near.miss):
+                return self._unknown(miss, near.miss, bodies)
             if bodies and not found:
                 cause = Cause.CONTROL_FLOW_RECREATED
             found += bodies
@@ -289,7 +329,12 @@ def _comparison(
 ) -> Comparison | None:
     if nearest is None:
         return None
-    if not _traced(miss) and miss.derived is None and miss.function.kind is not Kind.OP:
+    if (
+        not _traced(miss)
+        and not unseen.hides_first(miss)
+        and miss.derived is None
+        and miss.function.kind is not Kind.OP
+    ):
         retraced = any(change.component in TRACED for change in found)
         return None if retraced else Comparison(nearest, miss, found, listings, "identical")
     if miss.program is None or nearest.program is None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from retrace.model import Listing, Stack
+from retrace.store.sizes import sizes_of
 
 _PIECES = re.compile(
     r"""(?P<text>b?'(?:[^'\\]|\\.)*'|b?"(?:[^"\\]|\\.)*")"""
@@ -20,6 +21,7 @@ _VALUES = frozenset(
 """Parameters that stand for a number which an argument could bring as well."""
 _MOST_AXES = 8
 _SHAPES = re.compile(r"\[([0-9]{1,18}(?:,[0-9]{1,18}){0,5})\]")
+_SYMBOLIC = re.compile(r"\[([^\][]*[A-Za-z_][^\][]*)\]")
 _MOST_SHAPES = 1000
 _AXES = tuple(map(str, range(_MOST_AXES)))
 
@@ -58,7 +60,10 @@ class Equations:
             one if one == "$" or not one else self.literal(one, where)
             for one in arguments.split(" ")
         ]
-        told = [self._parameter(name, one, where) for one in parameters]
+        pieces = _PIECES
+        if symbols := _symbols(results):
+            pieces = re.compile(f"(?P<symbol>{symbols})|{_PIECES.pattern}")
+        told = [self._parameter(name, one, where, pieces) for one in parameters]
         return "\t".join((name, " ".join(taken), results, *told))
 
     def literal(self, text: str, where: str = "") -> str:
@@ -77,7 +82,9 @@ class Equations:
                 value = f"#{self._hash(6, where, value)}"
         return value + colon + type_
 
-    def _parameter(self, equation: str, text: str, where: str) -> str:
+    def _parameter(
+        self, equation: str, text: str, where: str, pieces: re.Pattern[str] = _PIECES
+    ) -> str:
         name, _, value = text.partition("=")
         most = 0 if f"{equation} {name}" in _VALUES else _MOST_AXES
 
@@ -85,13 +92,28 @@ class Equations:
             if (hash_ := found["hash"]) is not None:
                 return f"@{self._program_hash(hash_)}"
             piece = found[0]
+            if found.groupdict().get("symbol"):
+                return piece
             number = found["number"]
             if number is not None and (number in self._sizes or number in _AXES[:most]):
                 return piece
             mark = "~" if number is None else "#"
             return f"{mark}{self._hash(6, where, piece)}"
 
-        return f"{name}={_PIECES.sub(shown, value)}"
+        return f"{name}={pieces.sub(shown, value)}"
+
+
+def _symbols(types: str) -> str:
+    """A pattern for the symbolic sizes in the types of an equation's results, as `2*n+1`."""
+    found = {
+        size
+        for shape in _SYMBOLIC.findall(types)
+        for size in sizes_of(shape)
+        if type(size) is str
+    }
+    longest = sorted(found, key=len, reverse=True)
+    either = "|".join(map(re.escape, longest))
+    return rf"(?<![\w.])(?:{either})(?![\w.(])" if either else ""
 
 
 def _function_of(stack: Stack) -> str:

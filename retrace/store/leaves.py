@@ -16,7 +16,7 @@ Columns: TypeAlias = tuple[Sequence[Any], Sequence[Sequence[Any]]]
 """The paths of leaves, and the rest of them without their shapes."""
 
 _SHAPES = {list}
-_SIZES = {int}
+_SIZES = {int, str}
 _LEAF_TYPES: tuple[set[type], ...] = (
     {str},
     _SHAPES,
@@ -46,8 +46,10 @@ def _in_shapes(path: Sequence[Any], others: Iterable[Sequence[Any]], shapes: Any
     if not _SHAPES.issuperset(map(type, shapes)):
         raise TypeError("not a shape")
     sizes = list(chain.from_iterable(shapes))
-    if not _SIZES.issuperset(map(type, sizes)):
+    if not _SIZES.issuperset(kinds := set(map(type, sizes))):
         raise TypeError("not a size")
+    if str in kinds:  # symbolic
+        sizes = [size for size in sizes if type(size) is int]
     if sizes and not -(1 << 63) <= min(sizes) <= max(sizes) < 1 << 63:
         raise ValueError("a size out of range")
     return tuple(map(_new_leaf, zip(path, map(tuple, shapes), *others, strict=True)))

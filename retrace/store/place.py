@@ -12,6 +12,7 @@ from pathlib import Path
 
 from retrace.errors import UnreadableError, UsageError
 from retrace.store import files
+from retrace.store.attempts import clear, join, known_job
 
 ROOT = Path(".retrace")
 """Where recordings go that were given no directory."""
@@ -40,37 +41,43 @@ def new_run_id() -> str:
     return text
 
 
-def create(out: Path | None = None, *, force: bool = False, append: bool = False) -> Path:
-    """Make the directory of a new recording.
+def create(
+    out: Path | None = None,
+    *,
+    force: bool = False,
+    append: bool = False,
+    job: str | None = None,
+) -> Path:
+    """Make the directory of a recording, and join or begin an attempt in it.
 
     Args:
-        out: the directory; None for a new one under `.retrace/`, named by time (UTC).
+        out: the directory; None for one under `.retrace/`: of the job where it is known, else
+            a new one, named by time (UTC).
         force: empty `out` of the recording that it holds; other files stay.
-        append: let `out` keep the recording that it holds.
+        append: join the newest attempt in `out` in any case.
+        job: the name of the job; otherwise what the scheduler tells.
 
     Returns:
         Its absolute path: the program may change its working directory.
 
     Raises:
-        UsageError: `out` holds a recording, or cannot be written to.
+        UsageError: `out` cannot be written to.
     """
     directory = ROOT if out is None else out
+    told = known_job(job)
     try:
         if out is None:
-            return _new_directory(ROOT.absolute())
+            _root(ROOT.absolute())
+            out = _of_job(told.name) if told.name else _new_directory(ROOT.absolute())
         _make(out)
-        held = list(recording_files(out))
-        if held and not (force or append):
-            raise UsageError(
-                f"{out} already holds a recording: "
-                "name another directory, or pass --force (replace) or --append"
-            )
         if force:
-            for file in held:
-                file.unlink()
+            for file in recording_files(out):
+                file.unlink(missing_ok=True)
                 file.with_suffix(".programs").unlink(missing_ok=True)
+            clear(out)
         if not os.access(out, os.W_OK | os.X_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        join(out.absolute(), told, append=append)
         return out.absolute()
     except FileExistsError:
         raise UsageError(f"{directory} is a file: name a directory with --out DIR") from None
@@ -109,6 +116,9 @@ def discard(directory: Path, process: int | None = None) -> None:
         process: that made it; a child that it forked leaves it alone.
     """
     if process in (None, os.getpid()):
+        if any(directory.glob("[!.]*")):
+            return
+        clear(directory)
         with suppress(OSError):
             directory.rmdir()
 
@@ -177,12 +187,20 @@ def recording_files(directory: Path) -> Iterator[Path]:
             continue
 
 
-def _new_directory(root: Path) -> Path:
+def _root(root: Path) -> None:
     if not root.is_dir():
         _make(root)
         _write_new(root / ".gitignore", "*\n")
     elif files.is_shared(root.parent):
         _make(root)  # which says whose it is
+
+
+def _of_job(name: str) -> Path:
+    """The directory that all processes of a job find."""
+    return ROOT.absolute() / (re.sub(r"[^\w.-]+", "-", name).strip(".-")[:100] or "job")
+
+
+def _new_directory(root: Path) -> Path:
     name = datetime.now(UTC).strftime(_TIME)
     number = 1
     while True:

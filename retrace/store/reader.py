@@ -33,6 +33,7 @@ _NONSENSE = (TypeError, ValueError, LookupError, AttributeError, OverflowError)
 """What decoding raises on a line that is JSON and not ours."""
 
 _UNREADABLE = "unreadable line"
+_LONGEST_HEADER = 1 << 20
 _decode = json.JSONDecoder().decode
 _STEP = 1 << 18
 """So many bytes are told of at once."""
@@ -40,11 +41,12 @@ _MOST_FOREIGN = 1 << 28
 """After so many bytes without a line of ours a file is no recording."""
 
 
-def read(paths: Sequence[Path]) -> Recording:
+def read(paths: Sequence[Path], attempt: int | None = None) -> Recording:
     """Read several recordings as one.
 
     Args:
         paths: directories, or single files, of recordings; one given twice is read once.
+        attempt: of each directory; the newest otherwise, 0 for every one.
 
     Returns:
         All runs, in the order of the paths and of the names of their files, each
@@ -54,20 +56,23 @@ def read(paths: Sequence[Path]) -> Recording:
         UnreadableError: a path holds no recording, cannot be opened, or was
             written by a newer retrace.
     """
-    parts = list(read_each(paths))
+    parts = list(read_each(paths, attempt=attempt))
     runs = [run for part in parts for run in part.runs]
     misses = [miss for part in parts for miss in part.misses]
     return Recording(runs, misses, parts[0].listings if parts else {})
 
 
 def read_each(
-    paths: Sequence[Path], progress: Callable[[int], object] | None = None
+    paths: Sequence[Path],
+    progress: Callable[[int], object] | None = None,
+    attempt: int | None = None,
 ) -> Iterator[Recording]:
     """Read several recordings, one process at a time.
 
     Args:
         paths: as for `read`.
         progress: told how many more bytes were read.
+        attempt: as for `read`.
 
     Yields:
         The recording of each process; all share their programs.
@@ -80,7 +85,7 @@ def read_each(
     runs: dict[str, Run] = {}
     for path in paths:
         found = False
-        for file in files_of(path):
+        for file in files_of(path, attempt):
             known = file.resolve() in seen
             seen.add(file.resolve())
             reader = None if known else _read_file(file, progress)
@@ -314,12 +319,24 @@ def _lines(
         progress(read)
 
 
-def files_of(path: Path) -> list[Path]:
-    """The files of a recording that a path names; raises UnreadableError where it is none."""
+def files_of(path: Path, attempt: int | None = 0) -> list[Path]:
+    """The files of a recording that a path names; raises UnreadableError where it is none.
+
+    Args:
+        path: a directory, or a file, which is what it is.
+        attempt: of the directory; 0 for all, None for the newest.
+    """
     try:
         if path.is_dir():
-            own = sorted(file for file in path.glob("*.jsonl") if file.is_file())
-            return own or [file for inner in inside(path) for file in files_of(inner)]
+            found = sorted(file for file in path.glob("*.jsonl") if file.is_file())
+            if not found:
+                return [file for inner in inside(path) for file in files_of(inner, attempt)]
+            if attempt == 0:
+                return found
+            numbers = {file: _attempt(file) for file in found}
+            last = attempt or max(filter(None, numbers.values()), default=None)
+            # What does not tell is damaged: to leave it out would hide that.
+            return [file for file in found if numbers[file] in (last, None)]
         what = files.kind(path.stat().st_mode)
     except OSError as error:
         raise UnreadableError(
@@ -328,6 +345,23 @@ def files_of(path: Path) -> list[Path]:
     if what is not None:
         raise UnreadableError(f"{path} is {what}: name the directory of a recording")
     return [path]
+
+
+def attempts_in(path: Path) -> int:
+    """How many attempts the files of a directory tell of, one at the least."""
+    found = {_attempt(file) for file in files_of(path)} if path.is_dir() else set[int | None]()
+    return max(1, len(found - {None}))
+
+
+def _attempt(file: Path) -> int | None:
+    """The attempt that the header of a file names; None where it cannot be read."""
+    try:
+        with file.open("rb") as opened:
+            text = opened.readline(_LONGEST_HEADER).decode()
+        check_items(text)
+        return decode_run(json.loads(text)["run"]).attempt
+    except (OSError, RecursionError, *_NONSENSE):
+        return None
 
 
 def _none_in(path: Path) -> str:

@@ -22,6 +22,7 @@ from pathlib import Path
 
 from retrace.model import (
     CallSite,
+    Class,
     Frame,
     Function,
     Key,
@@ -41,8 +42,11 @@ _PACKAGES = re.compile(r".*[/\\]((?:site|dist)-packages[/\\].*)", re.DOTALL)
 _STANDARD = re.compile(r".*[/\\]lib[/\\]python\d\.\d+[/\\](.*)", re.DOTALL)
 _NO_FILE = re.compile(r"<(?:[a-z]+|ipython-input-\d+-[0-9a-f]+|cell)>")
 _CALLED_AT = re.compile(r"(.*) at (.+):(\d+)", re.DOTALL)
+_PLACED = re.compile(r"(?<![^\[ ])([^;\[\]]+?):(\d+) ")
+"""A function's place, among several in brackets and behind semicolons."""
+_LONGEST_SITE = 4000
 _THREAD = re.compile(
-    r"MainThread|Thread-\d+(?: \([\w<>]+\))?|ThreadPoolExecutor-\d+_\d+|asyncio_\d+|retrace"
+    r"MainThread|Thread-\d+(?: \([\w<>]+\))?|ThreadPoolExecutor-\d+_\d+|asyncio_\d+|Dummy"
 )
 """Names that Python gives, one of them with that of the function that the thread runs."""
 
@@ -154,8 +158,15 @@ class Redaction:
         at = ""
         if called := _CALLED_AT.fullmatch(site):
             site, at = called[1], f" at {self.path(called[2])}:{called[3]}"
+        site, mark, around = site.partition(" around ")
         if file is not None:
             site = site.replace(file, self.path(file))
+        if mark:
+            # Of the functions that it closes over, each at its own path.
+            parts = self._hash(8, "site", around)
+            if len(around) < _LONGEST_SITE:
+                parts = _PLACED.sub(lambda found: f"{self.path(found[1])}:{found[2]} ", around)
+            site = f"{site}{mark}{parts}"
         if re.search(r"(?:^|\s)(?:[/\\]|[A-Za-z]:\\)", site):
             site = self._hash(8, "site", site)
         return site + at
@@ -168,9 +179,10 @@ class Redaction:
                     meta=tuple(
                         (name, self._value(site, f"{node.path}.{name}", value))
                         for name, value in node.meta
-                    )
+                    ),
+                    made=node.made and self._class(node.made),
                 )
-                if node.meta
+                if node.meta or node.made
                 else node
                 for node in key.tree
             ),
@@ -263,7 +275,14 @@ class Redaction:
             cut = is_cut(value.data, text, exact=value.exact)
             content = value.token if cut else repr(value.data)
             text = f"<redacted {self._hash(4, 'text', site, name, text, str(content))}>"
-        return Value(value.type, text, self._token(site, name, value.token), value.exact)
+        token = self._token(site, name, value.token)
+        return Value(value.type, text, token, value.exact, None, self._classes(value))
+
+    def _classes(self, value: Value) -> tuple[Class, ...]:
+        return tuple(map(self._class, value.classes))
+
+    def _class(self, known: Class) -> Class:
+        return known._replace(file=known.file and self.path(known.file))
 
     def _values(
         self, site: str, values: tuple[tuple[str, Value], ...]

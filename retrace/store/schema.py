@@ -11,7 +11,8 @@
     {"end": true}                                the process closed its recording
 
 `"program": [HASH, EQUATIONS]` of an amendment may have `"listing"`, the id of its text
-(`store/programs.py`), and `"arrays"`, the numbers of the device arrays that it captured.
+(`store/programs.py`), `"arrays"`, the numbers of the device arrays that it captured, and
+`"held"`, those of what its custom rules hold.
 
 Both lines of a miss may have `"compiled_with"`: options that `Lowered.compile` was given.
 
@@ -26,6 +27,7 @@ from typing import Any, Literal, TypeAlias, cast
 from retrace.model import (
     JSON,
     CallSite,
+    Class,
     Function,
     Key,
     Kind,
@@ -79,7 +81,8 @@ def encode_function(function: Function) -> dict[str, JSON]:
     }
     if function.code is not None:
         fields["code"] = function.code
-    for name in ("closure", "defaults", "bound", "wrappers", "reads", "base", "decorators"):
+    named = ("closure", "defaults", "bound", "wrappers", "reads", "base", "decorators", "around")
+    for name in named:
         if value := getattr(function, name):
             fields[name] = value
     if receiver is not None:
@@ -110,6 +113,9 @@ def encode_run(run: Run) -> dict[str, JSON]:
         "jaxlib": run.jaxlib,
         "backend": run.backend,
         "started_by": run.started_by,
+        "job": run.job,
+        "attempt": run.attempt,
+        "process_count": run.process_count,
         "forked_by": run.forked_by,
     }
 
@@ -119,9 +125,16 @@ _DEEPEST = 64
 
 
 def _value(row: Any) -> Value:
-    type_, text, token, exact, data = row
+    type_, text, token, exact, data, *later = row
     _check_depth(data, _DEEPEST)
-    return Value(_text(type_), _text(text), _text_or_none(token), bool(exact), data)
+    classes = tuple(map(_class, later[0])) if later else ()
+    return Value(_text(type_), _text(text), _text_or_none(token), bool(exact), data, classes)
+
+
+def _class(row: Any) -> Class:
+    name, number, file, line = row
+    where = None if line is None else _number(line)
+    return Class(_text(name), _number(number), _text_or_none(file), where)
 
 
 def _check_depth(data: Any, levels: int) -> None:
@@ -138,8 +151,9 @@ def _values(rows: Any) -> tuple[tuple[str, Value], ...]:
 
 
 def _node(row: Any) -> Node:
-    path, type_, children, meta = row
-    return Node(_text(path), _text(type_), tuple(map(_text, children)), _values(meta))
+    path, type_, children, meta, *later = row
+    made = _class(later[0]) if later and later[0] is not None else None
+    return Node(_text(path), _text(type_), tuple(map(_text, children)), _values(meta), made)
 
 
 def _text(value: Any) -> str:
@@ -158,6 +172,10 @@ def _number(value: Any) -> int:
     if not -(1 << 63) <= value < 1 << 63:
         raise ValueError("a number out of range")
     return value
+
+
+def _numbers(row: Any) -> tuple[int | None, ...]:
+    return tuple(None if number is None else _number(number) for number in row)
 
 
 def _seconds(value: Any) -> float:
@@ -204,6 +222,7 @@ def decode_function(fields: Any) -> Function:
         reads=_values(fields.get("reads", ())),
         base=_number(fields.get("base", 0)),
         decorators=tuple(map(_text, fields.get("decorators", ()))),
+        around=tuple(map(_text, fields.get("around", ()))),
     )
 
 
@@ -237,6 +256,7 @@ def decode_part(kind: str, value: Any) -> Any:
 def decode_run(fields: Any) -> Run:
     """The run of a header."""
     index, starter = fields["process_index"], fields.get("started_by")
+    processes = fields.get("process_count")
     parent = fields.get("forked_by")
     return Run(
         id=_text(fields["id"]),
@@ -250,6 +270,9 @@ def decode_run(fields: Any) -> Run:
         jaxlib=_text(fields["jaxlib"]),
         backend=_text_or_none(fields["backend"]),
         started_by=None if starter is None else _number(starter),
+        job=_text_or_none(fields.get("job")),
+        attempt=_number(fields.get("attempt", 1)),
+        process_count=None if processes is None else _number(processes),
         forked_by=None if parent is None else _number(parent),
     )
 
@@ -260,6 +283,8 @@ def amend_run(run: Run, fields: Any) -> None:
         run.backend = _text(backend)
     if (index := fields.get("process_index")) is not None:
         run.process_index = _number(index)
+    if (processes := fields.get("process_count")) is not None:
+        run.process_count = _number(processes)
 
 
 Parts: TypeAlias = Mapping[tuple[str, int], Any]
@@ -310,6 +335,7 @@ def decode_miss(
         settings=tuple(
             [(name, decode_call_site(row)) for name, row in line.get("settings", {}).items()]
         ),
+        unseen=tuple([_text(part) for part in line.get("unseen", ())]),
         epoch=_number(line.get("epoch", 0)),
         function_epoch=_number(line.get("function_epoch", 0)),
         in_flight=Stage(stage) if (stage := line.get("stage")) else None,
@@ -369,10 +395,11 @@ def amend(miss: Miss, line: Mapping[str, Any], parts: Parts) -> None:
         )
     if (program := line.get("program")) is not None:
         hash_, equations = program
-        listing, arrays = line.get("listing"), line.get("arrays", ())
+        listing = line.get("listing")
         miss.program = Program(
             _text(hash_),
             _number(equations),
             _text_or_none(listing),
-            tuple(None if array is None else _number(array) for array in arrays),
+            _numbers(line.get("arrays", ())),
+            _numbers(line.get("held", ())),
         )

@@ -33,12 +33,22 @@ _KNOWN_PARTS = 1 << 16
 """So many digests are kept (about 10 MB); after that, parts are written again."""
 
 
+def _untold(value: object) -> str:
+    # What should have been made plain data: its type alone is told, and that is counted.
+    name = type(value).__name__
+    _untold_types.append(name)
+    return f"<{name}>"
+
+
+_untold_types: list[str] = []
+
+
 def _encoder() -> Callable[[object], str]:
     # `JSONEncoder.encode` makes a new one of these for each line: half of its time.
     make: Any = getattr(encoder, "c_make_encoder", None)
     if make is None:
-        return encoder.JSONEncoder(separators=(",", ":")).encode
-    default = encoder.JSONEncoder().default
+        return encoder.JSONEncoder(separators=(",", ":"), default=_untold).encode
+    default = _untold
     text = encoder.encode_basestring_ascii
     pieces: Callable[[object, int], tuple[str, ...]] = make(
         None, default, text, None, ":", ",", False, False, True
@@ -152,6 +162,8 @@ class Writer:
         lines.append(_encode(line))
         if self._put("\n".join(lines)):
             self._know(new)
+        while _untold_types:
+            self.loss(f"a {_untold_types.pop()} of which only the type could be written")
 
     def _held(
         self, kind: str, value: JSON, lines: list[str], new: list[tuple[bytes, int]]

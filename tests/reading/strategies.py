@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 
 from retrace.causes import Cause
 from retrace.model import (
+    Class,
     Component,
+    Dim,
     Function,
     Key,
     Kind,
@@ -30,7 +32,7 @@ settings.load_profile("reading")
 ALL = (Stage.TRACE, Stage.LOWER, Stage.COMPILE)
 
 
-def leaf(path: str = "x", *shape: int, dtype: str = "float32", weak: bool = False) -> Leaf:
+def leaf(path: str = "x", *shape: Dim, dtype: str = "float32", weak: bool = False) -> Leaf:
     return Leaf(path, shape, dtype, weak, None, False, None)
 
 
@@ -66,6 +68,7 @@ class NodeSpec(NamedTuple):
     type: str
     children: dict[str, Spec]
     meta: dict[str, Value]
+    made: Class | None = None
 
 
 DTYPES = ("float32", "int32", "uint8")
@@ -74,7 +77,7 @@ DEVICES = (None, "cpu:0", "NamedSharding(data)")
 leaves = st.builds(
     Leaf,
     path=st.just(""),
-    shape=st.lists(st.integers(1, 3), max_size=2).map(tuple),
+    shape=st.lists(st.sampled_from((1, 2, 3, "n", "n@2", "2*n+1")), max_size=2).map(tuple),
     dtype=st.sampled_from(DTYPES),
     weak_type=st.booleans(),
     sharding=st.sampled_from(DEVICES),
@@ -90,7 +93,10 @@ values = st.builds(
     token=st.sampled_from((None, "a", "b", "c")),
     exact=st.booleans(),
     data=st.sampled_from((None, {"lr": 1})),
+    classes=st.sampled_from(((), (), (Class("m.Config", 2, "t.py", 3),))),
 )
+
+classes = st.sampled_from((None, Class("m.State", 1), Class("m.State", 2, "t.py", 3)))
 
 
 def _nodes(children: st.SearchStrategy[Spec]) -> st.SearchStrategy[Spec]:
@@ -100,12 +106,14 @@ def _nodes(children: st.SearchStrategy[Spec]) -> st.SearchStrategy[Spec]:
         type=st.just("dict"),
         children=st.dictionaries(labels, children, max_size=3),
         meta=st.just(dict[str, Value]()),
+        made=st.none(),
     )
     states = st.builds(
         NodeSpec,
         type=st.sampled_from(("TrainState", "Module")),
         children=st.fixed_dictionaries({".step": children}, optional={".params": children}),
         meta=st.dictionaries(st.sampled_from(("tx", "apply_fn", "")), values, max_size=2),
+        made=classes,
     )
     return dicts | states | st.just(NodeSpec("NoneType", {}, {}))
 
@@ -120,7 +128,8 @@ def flatten(path: str, spec: Spec, leaves: list[Leaf], nodes: list[Node]) -> Non
     if isinstance(spec, Leaf):
         leaves.append(spec._replace(path=path))
         return
-    nodes.append(Node(path, spec.type, tuple(spec.children), tuple(spec.meta.items())))
+    meta = tuple(spec.meta.items())
+    nodes.append(Node(path, spec.type, tuple(spec.children), meta, spec.made))
     for label, child in spec.children.items():
         flatten(path + label, child, leaves, nodes)
 
@@ -207,6 +216,8 @@ def planted(draw: st.DrawFn) -> Planted:
     edits = ["static", "options", "config", "signature", "added"]
     if key.leaves:
         edits += ["shape", "dtype", "weak_type", "sharding", "none"]
+    if key.tree:
+        edits.append("class")
     if fields := [(node, name) for node in key.tree for name, _ in node.meta]:
         edits.append("meta")
     edit = draw(st.sampled_from(edits))
@@ -226,6 +237,12 @@ def planted(draw: st.DrawFn) -> Planted:
     if edit == "added":
         new = key._replace(leaves=(*key.leaves, leaf("k", 2)))
         return Planted(key, new, Component.TREE, "k", Cause.TREE_STRUCTURE_CHANGED)
+    if edit == "class":
+        node = draw(st.sampled_from(key.tree))
+        edited = node._replace(made=Class("m.State", 3, "t.py", 9))
+        nodes = tuple(edited if n is node else n for n in key.tree)
+        cause = Cause.TREE_STRUCTURE_CHANGED
+        return Planted(key, key._replace(tree=nodes), Component.TREE, node.path, cause)
     if edit == "meta":
         node, name = draw(st.sampled_from(fields))
         meta = {**dict(node.meta), name: value("3", "never drawn")}

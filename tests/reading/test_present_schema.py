@@ -60,6 +60,7 @@ KEY = record(
         bound=VALUES,
         wrappers=rows(TEXT),
         decorators=rows(TEXT),
+        around=rows(TEXT),
         reads=VALUES,
     ),
     leaves=rows(

@@ -177,7 +177,9 @@ def test_events_of_no_interest_are_passed_over() -> None:
     frame = inspect.currentframe()
     assert frame is not None
     lookup.event("/jax/compilation_cache/tasks_using_cache", frame)
-    assert lookup.outcome(1.0).outcome == "off"
+    outcome = lookup.outcome(1.0)
+    assert outcome is not None
+    assert outcome.outcome == "off"
 
 
 CACHED = """

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from retrace.errors import UnreadableError
 from retrace.model import (
     CallSite,
+    Class,
     Function,
     Key,
     Kind,
@@ -41,12 +42,17 @@ plain = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(text, inner, max_size=3),
     max_leaves=6,
 )
-values = st.builds(Value, text, text, short, st.booleans(), plain)
+classes = st.builds(
+    Class, text, st.integers(1, 9), st.none() | text, st.none() | st.integers(0, 999)
+)
+values = st.builds(
+    Value, text, text, short, st.booleans(), plain, st.lists(classes, max_size=1).map(tuple)
+)
 named = st.lists(st.tuples(text, values), max_size=2).map(tuple)
 leaves = st.builds(
     Leaf,
     text,
-    st.lists(whole, max_size=3).map(tuple),
+    st.lists(whole | st.just("2*n+1"), max_size=3).map(tuple),
     text,
     st.booleans(),
     short,
@@ -54,7 +60,9 @@ leaves = st.builds(
     short,
     short,
 )
-nodes = st.builds(Node, text, text, st.lists(text, max_size=3).map(tuple), named)
+nodes = st.builds(
+    Node, text, text, st.lists(text, max_size=3).map(tuple), named, st.none() | classes
+)
 functions = st.builds(
     Function,
     name=text,
@@ -72,6 +80,7 @@ functions = st.builds(
     bound=named,
     wrappers=st.lists(text, max_size=2).map(tuple),
     decorators=st.lists(text, max_size=2).map(tuple),
+    around=st.lists(text, max_size=2).map(tuple),
     base=whole,
     receiver=st.none() | st.builds(Receiver, text, st.none() | whole, short, st.none() | values),
     source=short,

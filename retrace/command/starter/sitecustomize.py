@@ -1,30 +1,56 @@
-"""Run by the interpreter of a child of `retrace run --children`, before anything of the child's.
+"""Run first by the interpreter of a program under `retrace run`, and of the children of one.
 
-Its folder stands first in PYTHONPATH. It leaves no trace there, and then runs what it hides.
+Its folder stands first in PYTHONPATH. It leaves no trace there, nor among the modules, and
+then runs what it hides.
 """
 
-# ruff: noqa: INP001 - a folder for the path of modules
+# ruff: noqa: INP001, ANN001, ANN002, ANN202 - in no package; annotations would load more
+# pyright: basic, reportArgumentType=false, reportOptionalMemberAccess=false
 
 import os
 import sys
-from importlib import import_module
-from importlib.machinery import PathFinder
-from importlib.util import module_from_spec
+from _frozen_importlib import module_from_spec
+from _frozen_importlib_external import PathFinder, spec_from_file_location
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
-_ROOT = os.path.dirname(os.path.dirname(os.path.dirname(_HERE)))
+_PACKAGE = os.path.dirname(os.path.dirname(_HERE))
+
+
+def _load(name, *parts):
+    """A module of ours, out of its package: that would load much more."""
+    spec = spec_from_file_location(name, os.path.join(_PACKAGE, *parts))
+    module = sys.modules[name] = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _begin(told):
+    before = set(sys.modules)
+    try:
+        apart = _load("retrace.apart", "apart.py").Apart(sys.path)
+        _load("retrace.failure", "failure.py")
+        _load("retrace.command.children", "command", "children.py")
+        within = _load("retrace.command.within", "command", "within.py")
+    finally:
+        mine = {name: sys.modules.pop(name) for name in [*sys.modules] if name not in before}
+    for module in mine.values():
+        apart.keep(module)
+    if told is not None:
+        within.begin(told, apart)
+    elif os.environ.get("RETRACE") == "1":
+        within.begin_child(apart)
+
 
 sys.path[:] = [path for path in sys.path if path != _HERE]
-sys.path.append(_ROOT)  # an interpreter of another environment may not have retrace
+sys.path_importer_cache.pop(_HERE, None)
 try:
-    import_module("retrace")  # which records: the environment says so
-except Exception as error:  # noqa: BLE001 - the child goes on as it would without us
-    sys.stderr.write(f"retrace: a child process is not recorded: {error}\n")
-sys.path.reverse()
-sys.path.remove(_ROOT)
-sys.path.reverse()
+    _begin(os.environ.pop("RETRACE_LAUNCH", None))
+except Exception as error:  # noqa: BLE001 - the program goes on as it would without us
+    sys.stderr.write(f"retrace: this process is not recorded: {error}\n")
 
 _hidden = PathFinder.find_spec("sitecustomize", sys.path)
-if _hidden is not None and _hidden.loader is not None:
-    sys.modules[__name__] = _module = module_from_spec(_hidden)
-    _hidden.loader.exec_module(_module)
+if _hidden is None or _hidden.loader is None:
+    # As Python says where there is none; `site` asks for just this.
+    raise ImportError("No module named 'sitecustomize'", name="sitecustomize")
+sys.modules[__name__] = _module = module_from_spec(_hidden)
+_hidden.loader.exec_module(_module)

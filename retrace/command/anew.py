@@ -1,0 +1,184 @@
+"""Runs an unchanged program in an interpreter of its own, which takes the place of this one.
+
+So nothing of ours is below the program: its frames, its recursion limit, `__main__`, standard
+input and signals are those of `python SCRIPT`, because that is what runs. What records is set up
+by `starter/`, before the program begins. The process stays the same, and so does its number.
+"""
+
+from __future__ import annotations
+
+import os
+import pkgutil
+import sys
+from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
+from typing import NamedTuple, NoReturn
+
+from retrace.command import within
+from retrace.command.children import STARTER
+from retrace.errors import UsageError
+from retrace.store.attempts import attempt_of
+
+
+class Program(NamedTuple):
+    """What is to be run."""
+
+    arguments: list[str]
+    """The script, `-`, and what it is given; of a module only that."""
+    module: str | None
+    """What stood behind `-m`."""
+
+    @property
+    def line(self) -> list[str]:
+        """The arguments of the interpreter that runs it."""
+        if self.module is not None:
+            return ["-m", self.module, *self.arguments]
+        script, *rest = self.arguments
+        if script.startswith("-") and script != "-":
+            script = os.path.join(os.curdir, script)
+        return [script, *rest]
+
+
+def options() -> list[str] | None:
+    """The options of this interpreter, for one that takes its place; None where none can.
+
+    Windows cannot replace a process; an interpreter that looks at no environment, or runs no
+    `site`, would not record; and where a debugger runs us, it is to see the program.
+    """
+    flags = sys.flags
+    if os.name != "posix" or not sys.executable or getattr(sys, "frozen", False):
+        return None
+    if flags.isolated or flags.ignore_environment or flags.no_site:
+        return None
+    found, rest = _divided(sys.orig_argv[1:])
+    module = len(rest) > 1 and rest[0] == "-m" and rest[1] in ("retrace", "retrace.__main__")
+    script = rest and os.path.basename(rest[0]).partition(".")[0] == "retrace"
+    return found if module or script else None
+
+
+def start(options: list[str], program: Program, told: dict[str, str]) -> NoReturn:
+    """Run a program in place of this one.
+
+    Args:
+        options: of the interpreter.
+        program: was found.
+        told: variables of the environment for `starter/`; without any it does not record.
+    """
+    environment = dict(os.environ)
+    if told:
+        path = environment.get("PYTHONPATH")
+        environment["PYTHONPATH"] = STARTER + (os.pathsep + path if path else "")
+        environment |= told
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:  # pyright: ignore[reportUnnecessaryComparison]
+            stream.flush()
+    line = [sys.executable, *options, *program.line]
+    os.execve(sys.executable, line, environment)  # noqa: S606 - the user's program
+
+
+def told(directory: Path, *, new: bool, children: bool, quiet: bool) -> dict[str, str]:
+    """What `start` tells the interpreter of the program."""
+    path = os.environ.get("PYTHONPATH")
+    attempt = attempt_of(directory)
+    text = within.settings(
+        str(directory), attempt, new=new, children=children, quiet=quiet, path=path
+    )
+    return {within.VARIABLE: text}
+
+
+def find(program: Program) -> None:
+    """Raises UsageError where there is no such program; imports nothing of it."""
+    if program.module is not None:
+        _find_module(program.module)
+    elif program.arguments[0] != "-":
+        _find_script(program.arguments[0])
+
+
+def _find_script(path: str) -> None:
+    if not os.path.exists(path):
+        raise UsageError(f"no such script: {path}")
+    place = os.path.join(os.getcwd(), path)
+    if pkgutil.get_importer(place) is not None:
+        if PathFinder.find_spec("__main__", [place]) is None:
+            raise UsageError(
+                f"{path} is a directory or archive without a __main__.py: name a script"
+            )
+    elif not os.access(path, os.R_OK):
+        raise UsageError(f"cannot read {path}: permission denied")
+
+
+def _find_module(name: str) -> None:
+    if not sys.flags.safe_path:
+        sys.path[0] = os.getcwd()
+    top, *rest = name.split(".")
+    spec = _spec(top, None) if top else None
+    if spec is None:
+        raise UsageError(
+            f"no module named {name}: nothing to run in {os.getcwd()} or on sys.path"
+        )
+    found = top
+    for part in rest:
+        places = spec.submodule_search_locations
+        if places is None or _moves(spec):
+            return  # the interpreter will tell
+        found = f"{found}.{part}"
+        spec = _spec(found, list(places))
+        if spec is None and part == "__main__":
+            raise UsageError(_without_main(name.rpartition(".")[0]))
+        if spec is None:
+            raise UsageError(f"no module named {name}")
+    if (places := spec.submodule_search_locations) is not None and not _moves(spec):
+        if _spec(f"{name}.__main__", list(places)) is None:
+            raise UsageError(_without_main(name))
+    elif (places is None and not hasattr(spec.loader, "get_code")) or spec.origin == "built-in":
+        raise UsageError(f"{name} cannot be run: it is not written in Python")
+
+
+def _without_main(package: str) -> str:
+    return f"{package} is a package without a __main__.py: name a module in it"
+
+
+def _spec(name: str, path: list[str] | None) -> ModuleSpec | None:
+    for finder in list(sys.meta_path):
+        find = getattr(finder, "find_spec", None)
+        if find is not None and (spec := find(name, path, None)) is not None:
+            return spec
+    return None
+
+
+def _moves(spec: ModuleSpec) -> bool:
+    """Whether a package may look for its modules elsewhere once it is imported."""
+    try:
+        with open(spec.origin or "", "rb") as file:
+            return b"__path__" in file.read()
+    except (OSError, ValueError):
+        return False
+
+
+def _divided(line: list[str]) -> tuple[list[str], list[str]]:
+    """The options of an interpreter, and what it was told to run."""
+    found: list[str] = []
+    at = 0
+    while at < len(line) and line[at].startswith("-") and line[at] != "-":
+        option = line[at]
+        at += 1
+        if option.startswith("--"):
+            found.append(option)
+            if option == "--check-hash-based-pycs" and at < len(line):
+                found.append(line[at])
+                at += 1
+            continue
+        ends = [position for position, letter in enumerate(option) if letter in "cmWX"]
+        if not ends:
+            found.append(option)
+        elif option[ends[0]] in "WX":
+            found.append(option)
+            if ends[0] == len(option) - 1 and at < len(line):
+                found.append(line[at])
+                at += 1
+        else:
+            before, letter, after = option[: ends[0]], option[ends[0]], option[ends[0] + 1 :]
+            if before != "-":
+                found.append(before)
+            return found, [f"-{letter}", *([after] if after else []), *line[at:]]
+    return found, line[at:]

@@ -1,0 +1,73 @@
+"""Functions that JAX has made of a trace: a pullback, a linearized or transposed function.
+
+They hold a program and no function of the user's. The program knows which one it was
+traced from, and that is the function that the user means by them.
+"""
+
+from __future__ import annotations
+
+import functools
+from types import FunctionType
+from typing import Any, NamedTuple, cast
+
+import jax
+
+from retrace.jax_internals.names_values import CLOSED, JAXPR
+
+_JAXPRS: tuple[Any, ...] = tuple([kind for row in (JAXPR, CLOSED) if (kind := row.get())])
+_DEEPEST = 5
+_MOST = 32
+_MAKERS = (("vjp", "vjp"), ("lineariz", "linearize"), ("transpose", "linear_transpose"))
+"""What stands in the name of JAX's function, and the public name of what made it."""
+
+
+class Made(NamedTuple):
+    """What JAX has made of a trace."""
+
+    by: str
+    """The public name of the transform."""
+    source: str | None
+    """What it was traced from: "step at train.py:41"; None where JAX did not keep it."""
+
+
+def made(thing: Any) -> Made | None:
+    """What a function of JAX's was made of; None of all others."""
+    # Of JAX's own partials and closures many hold programs; these two classes are what it
+    # hands to the user.
+    if type(thing) is jax.tree_util.Partial:
+        function: Any = thing
+        for _ in range(_DEEPEST):
+            function = getattr(function, "func", function)  # JAX has one around its own as well
+        maker = getattr(function, "__qualname__", "")
+        if not getattr(function, "__module__", "").startswith("jax."):
+            return None
+    elif type(thing).__module__ == "jax._src.api" and type(thing).__name__ == "VJP":
+        maker = "vjp"
+    else:
+        return None
+    for part, name in _MAKERS:
+        if part in maker:
+            return Made(name, _source(thing, _DEEPEST))
+    return None
+
+
+def _source(thing: Any, depth: int) -> str | None:
+    if isinstance(thing, _JAXPRS):
+        info = getattr(getattr(thing, "jaxpr", thing), "debug_info", None)
+        source = getattr(info, "func_src_info", None)
+        return source if isinstance(source, str) else None
+    if not depth:
+        return None
+    inside: tuple[Any, ...] = ()
+    if isinstance(thing, functools.partial):
+        inside = (getattr(thing.func, "fun", thing.func), *thing.args)
+    elif type(thing) is tuple:
+        inside = cast(tuple[Any, ...], thing)
+    elif isinstance(thing, FunctionType):
+        inside = tuple(cell.cell_contents for cell in thing.__closure__ or ())
+    elif type(thing).__name__ == "VJP":
+        inside = (thing.fun,)
+    for one in inside[:_MOST]:
+        if (found := _source(one, depth - 1)) is not None:
+            return found
+    return None

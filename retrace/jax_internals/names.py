@@ -1,0 +1,92 @@
+"""Everything private to JAX that retrace relies on, in one table.
+
+Each row is one name: a module's attribute, a class's, a function whose frame is looked for on
+the stack, a local variable in it, an event. The rows stand in the modules `names_...`, by what
+they are used for, and the code gets what they name through them. A JAX that lacks one is told
+as a loss, and what needs it is switched off; the rest goes on.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from types import ModuleType
+from typing import cast
+
+from retrace.jax_internals import losses, names_frames, names_hooks, names_values
+from retrace.jax_internals.row import Loss, Row, forget
+
+__all__ = ["TABLE", "Loss", "Row", "absent", "check", "lose", "shows", "unseen"]
+
+
+def _rows(module: ModuleType) -> Iterator[Row]:
+    for value in vars(module).values():
+        if isinstance(value, Row):
+            yield value
+        elif isinstance(value, dict):
+            held = cast(dict[object, object], value).values()
+            yield from (one for one in held if isinstance(one, Row))
+
+
+TABLE: tuple[Row, ...] = (
+    *_rows(names_hooks),
+    *_rows(names_frames),
+    *_rows(names_values),
+)
+
+
+def absent() -> tuple[Row, ...]:
+    """The rows that this JAX should have, going by its version, and lacks."""
+    return tuple([row for row in TABLE if row.expected and not row.there()])
+
+
+def check() -> None:
+    """Look again at what this JAX lacks: done each time that recording is switched on."""
+    global _gone
+    forget()
+    _gone = _found_gone | {row.loss for row in absent() if row.loss is not None}
+
+
+def shows(loss: Loss) -> bool:
+    """Whether this JAX has every name that is needed for something, as far as is known."""
+    return loss not in _gone
+
+
+def lose(loss: Loss) -> bool:
+    """Something turned out to be missing only while it ran; False where that was known."""
+    global _gone
+    if loss in _gone:
+        return False
+    _found_gone.add(loss)
+    _gone = _gone | {loss}
+    return True
+
+
+def losses_told() -> Counter[str]:
+    """What a recording that begins now lacks, each as often as names are missing."""
+    told = Counter(row.loss for row in absent() if row.loss is not None)
+    told.update(_found_gone - told.keys())
+    return Counter({loss.name: number for loss, number in told.items()})
+
+
+def unseen() -> tuple[str, ...]:
+    """The parts of every miss that this JAX does not show."""
+    return tuple([loss.unseen for loss in _EVERYWHERE if loss in _gone and loss.unseen])
+
+
+_EVERYWHERE = (
+    losses.CALLS,
+    losses.TRACES,
+    losses.OPTIONS,
+    losses.ARGUMENTS,
+    losses.TREES,
+    losses.PLACEMENT,
+    losses.CONFIG,
+    losses.CLEARS,
+    losses.PROGRAMS,
+    losses.COMPILATIONS,
+)
+"""What every miss lacks then; of the other losses only some."""
+
+_found_gone: set[Loss] = set()
+_gone: set[Loss] = set()

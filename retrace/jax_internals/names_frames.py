@@ -1,0 +1,93 @@
+"""JAX's frames, and the local variables in them that tell what a call was given."""
+
+from __future__ import annotations
+
+from retrace.jax_internals import losses
+from retrace.jax_internals.row import field, frame, local, text
+
+_PJIT = "jax._src.pjit"
+_STAGES = "jax._src.stages"
+_PMAP = "jax._src.pmap"
+
+CALL = frame(f"{_PJIT}._cpp_pjit", losses.CALLS, inner="cache_miss")
+CALL_FUN = local(CALL, "fun", losses.CALLS)
+CALL_ARGS = local(CALL, "args", losses.CALLS)
+CALL_KWARGS = local(CALL, "kwargs", losses.CALLS)
+CALL_INFO = local(CALL, "jit_info", losses.OPTIONS)
+
+JITTED_FUN = text(f"{_PJIT}._cpp_pjit", "_fun", losses.AHEAD)
+JITTED_INFO = text(f"{_PJIT}._cpp_pjit", "_jit_info", losses.OPTIONS)
+AHEAD_TRACE = frame(f"{_PJIT}.jit_trace", losses.AHEAD)
+AHEAD_LOWER = frame(f"{_PJIT}.jit_lower", losses.AHEAD)
+AHEAD_SHAPE = frame(f"{_PJIT}.jit_eval_shape", losses.AHEAD)
+AHEAD_JITTED = local(AHEAD_TRACE, "jit_func", losses.AHEAD)
+AHEAD_ARGS = local(AHEAD_TRACE, "args", losses.AHEAD)
+AHEAD_KWARGS = local(AHEAD_TRACE, "kwargs", losses.AHEAD)
+LOWERED = frame(f"{_STAGES}.Lowered.compile", losses.AHEAD)
+LOWERED_SELF = local(LOWERED, "self", losses.AHEAD)
+LOWERED_OPTIONS = local(
+    LOWERED,
+    "compiler_options",
+    losses.OPTIONS,
+    said="Options that Lowered.compile() was given are not recorded.",
+)
+LOWERING_OF = field(f"{_STAGES}.Lowered", "_lowering", losses.AHEAD)
+
+DERIVED = frame(f"{_PJIT}._pjit_call_impl", losses.DERIVED, inner="call_impl_cache_miss")
+DERIVED_JAXPR = local(DERIVED, "jaxpr", losses.DERIVED)
+DERIVED_ARGS = local(DERIVED, "args", losses.DERIVED)
+BINDING = frame("jax._src.core.Primitive.bind", losses.DERIVED)
+LOWERING = frame(f"{_PJIT}._resolve_and_lower", losses.PROGRAMS)
+LOWERING_JAXPR = local(LOWERING, "jaxpr", losses.PROGRAMS)
+
+_BACKWARD = "It is told as a backward program, whatever it is derived by."
+TRANSPOSE_BEFORE = frame(f"{_PJIT}._pjit_transpose", losses.DERIVED, until="0.8")
+TRANSPOSE = frame(f"{_PJIT}._pjit_transpose_fancy", losses.DERIVED, since="0.7")
+BACKWARD = frame("jax._src.interpreters.ad.backward_pass", losses.DERIVED)
+LINEARIZE = frame(f"{_PJIT}._pjit_linearize", losses.DERIVED, since="0.7", said=_BACKWARD)
+PARTIAL_EVAL = frame(f"{_PJIT}._pjit_partial_eval", losses.DERIVED, said=_BACKWARD)
+JVP = frame(f"{_PJIT}._pjit_jvp", losses.DERIVED, said=_BACKWARD)
+BATCH = frame(f"{_PJIT}._pjit_batcher", losses.DERIVED, said=_BACKWARD)
+LINEARIZE_BEFORE = frame(
+    f"{_PJIT}._pjit_linearization", losses.DERIVED, until="0.7", said=_BACKWARD
+)
+BACKWARD_FANCY = frame("jax._src.interpreters.ad.backward_pass3", losses.DERIVED, since="0.8")
+
+DISK = frame("jax._src.compiler.compile_or_get_cached", losses.DISK)
+WRITES = frame("jax._src.compilation_cache.put_executable_and_time", losses.DISK)
+BYTES_TO_WRITE = local(
+    WRITES, "entry_size", None, said="Whether an entry was too large is not told."
+)
+DISK_KEY = local(DISK, "cache_key", losses.DISK)
+DISK_CALLBACKS = local(DISK, "host_callbacks", losses.DISK)
+
+API_BOUNDARY = frame(
+    "jax._src.traceback_util.api_boundary",
+    losses.OPERATIONS,
+    inner="reraise_with_filtered_traceback",
+)
+BOUNDARY_FUN = local(API_BOUNDARY, "fun", losses.FUNCTIONS)
+PRIMITIVE = text(
+    "jax._src.dispatch.xla_primitive_callable", "_apply_primitive", losses.OPERATIONS
+)
+PRIMITIVE_RUNS = frame(
+    "jax._src.dispatch.xla_primitive_callable", losses.OPERATIONS, inner="prim_fun"
+)
+PRIMITIVE_PARAMS = local(PRIMITIVE_RUNS, "params", losses.OPERATIONS)
+
+# `pmap` has a path of its own until 0.7, and flattens its arguments for `jit` from 0.8 on.
+PMAP_CALL = frame("jax._src.api._cpp_pmap", losses.PMAP, inner="cache_miss", until="0.8")
+PMAP_PREPARE = local(PMAP_CALL, "prepare_pmap_fn", losses.PMAP)
+PMAP_TRACE = frame("jax._src.interpreters.pxla.stage_parallel_callable", losses.PMAP, until="0.8")
+PMAP = frame("jax._src.pmap.pmap", losses.PMAP, inner="wrapped", since="0.9")
+PMAP_INFER = local(PMAP, "infer_params", losses.PMAP)
+PMAP_ARGS = local(PMAP, "args", losses.PMAP)
+PMAP_KWARGS = local(PMAP, "kwargs", losses.PMAP)
+_INFER = frame("jax._src.pmap.pmap", losses.PMAP, inner="infer_params", since="0.9")
+PMAP_STATIC = local(_INFER, "static_broadcasted_tuple", losses.PMAP)
+PMAP_DONATED = local(_INFER, "donate_tuple", losses.PMAP)
+PMAP_BACKEND = local(_INFER, "backend", losses.PMAP)
+PMAP_IN_AXES = local(_INFER, "in_axes", losses.PMAP)
+PMAP_AXIS_SIZE = local(_INFER, "axis_size", losses.PMAP)
+PMAP_DEVICES = local(_INFER, "devices", losses.PMAP)
+PMAP_AXIS_NAME = local(_INFER, "axis_name", losses.PMAP)

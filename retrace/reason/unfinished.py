@@ -1,0 +1,65 @@
+"""Calls that go on with what an earlier miss had begun, and was not asked to finish.
+
+`jax.eval_shape(f)`, `f.trace(...)` and a trace inside another function leave a trace, which
+the first call lowers and compiles; `f.lower(...)` leaves a lowering, which it compiles. Both
+misses are one program, made in two steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from retrace.compare.equality import identity
+from retrace.compare.nearest import was_lowered
+from retrace.model import Key, Miss, Passing, Stage, Value
+
+
+class Unfinished:
+    """The programs of one site that were traced, and not compiled yet."""
+
+    def __init__(self) -> None:
+        self._by_object: dict[int, dict[Hashable, Miss]] = {}
+
+    def before(self, miss: Miss) -> Miss | None:
+        """The miss that traced, or lowered, the program that this one goes on with."""
+        known = self._by_object.get(miss.function.object)
+        if not known or not _is_own(miss) or Stage.TRACE in (*miss.stages, miss.in_flight):
+            return None
+        first = known.get(_traced(miss.key))
+        if first is None or (
+            was_lowered(first) and Stage.LOWER in (*miss.stages, miss.in_flight)
+        ):
+            return None  # JAX lowers again what it has lowered for another placement alone
+        return first
+
+    def add(self, miss: Miss) -> None:
+        """Take in a miss that did not raise."""
+        known = self._by_object.get(miss.function.object)
+        if not _is_own(miss):
+            return
+        if Stage.COMPILE in (*miss.stages, miss.in_flight):
+            if known:
+                known.pop(_traced(miss.key), None)
+        else:
+            self._by_object.setdefault(miss.function.object, {})[_traced(miss.key)] = miss
+
+
+def _is_own(miss: Miss) -> bool:
+    """Whether the program is the function's own, and the function is known."""
+    return miss.derived is None and miss.function.object != 0
+
+
+def _traced(key: Key) -> Hashable:
+    """The part of a key by which JAX finds a trace: all but the placement and the options."""
+    return (
+        frozenset([leaf[:4] for leaf in key.leaves]),
+        frozenset(
+            [(node.path, node.type, node.children, _values(node.meta)) for node in key.tree]
+        ),
+        _values(key.static),
+        frozenset([pair for pair in key.signature if pair[1] != Passing.OMITTED]),
+    )
+
+
+def _values(named: tuple[tuple[str, Value], ...]) -> Hashable:
+    return frozenset([(name, identity(value)) for name, value in named])

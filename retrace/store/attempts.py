@@ -1,0 +1,232 @@
+"""Which processes belong together: a directory holds attempts, each of them one run of a job.
+
+An attempt is a small file whose lines name its processes. It appears with its first line in it
+and only grows, so that processes that start at once need no lock to agree.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+_NAME = re.compile(r"\.attempt-(\d{1,9})")
+_TOGETHER = 60.0
+"""Seconds within which processes of several hosts are taken to start together, where no
+scheduler tells: whether a process of another host lives cannot be seen."""
+_MOST = 1 << 20
+"""Bytes of such a file that are read."""
+
+
+class Job(NamedTuple):
+    """What the scheduler tells of this process."""
+
+    name: str | None = None
+    rank: int | None = None
+    """Which of the job's processes this is."""
+    processes: int | None = None
+    """How many processes the job has."""
+
+
+class Attempt(NamedTuple):
+    """What a process belongs to."""
+
+    number: int = 1
+    job: str | None = None
+    processes: int | None = None
+
+
+_joined: dict[str, Attempt] = {}
+
+
+def attempt_of(directory: Path) -> Attempt:
+    """The attempt that this process joined in a directory."""
+    return _joined.get(str(directory), Attempt())
+
+
+def assign(directory: Path, attempt: Attempt) -> None:
+    """Let this process belong to an attempt that was joined for it."""
+    _joined[str(directory)] = attempt
+
+
+def known_job(named: str | None = None, variables: Mapping[str, str] = os.environ) -> Job:
+    """The job of this process: as it was named, or else as the scheduler tells."""
+    found = _of_scheduler(variables)
+    return found._replace(name=named) if named else found
+
+
+def _of_scheduler(variables: Mapping[str, str]) -> Job:
+    def number(name: str) -> int | None:
+        text = variables.get(name, "")
+        return int(text) if text.isdecimal() and len(text) < 10 else None
+
+    # An allocation holds many programs, one after the other: only a step of it is a job.
+    if (job := variables.get("SLURM_JOB_ID")) and number("SLURM_PROCID") is not None:
+        parts = [job, variables.get("SLURM_STEP_ID"), variables.get("SLURM_RESTART_COUNT")]
+        name = "slurm-" + ".".join(part for part in parts if part)
+        return Job(name, number("SLURM_PROCID"), number("SLURM_NTASKS"))
+    if (index := variables.get("JOB_COMPLETION_INDEX", "")).isdecimal():
+        host = variables.get("HOSTNAME") or socket.gethostname()
+        return Job(f"kubernetes-{host.removesuffix(f'-{index}')}", number("JOB_COMPLETION_INDEX"))
+    for name in ("JAX_COORDINATOR_ADDRESS", "COORDINATOR_ADDRESS"):
+        if address := variables.get(name):
+            return Job(f"at-{address}", number("JAX_PROCESS_ID"), number("JAX_NUM_PROCESSES"))
+    return Job()
+
+
+def join(
+    directory: Path,
+    job: Job,
+    *,
+    append: bool = False,
+    variables: Mapping[str, str] = os.environ,
+) -> Attempt:
+    """Join the newest attempt in a directory where this process belongs to it, else begin one.
+
+    Args:
+        directory: exists.
+        job: of this process.
+        append: join the newest in any case.
+        variables: the environment: what a recorded program starts belongs to its attempt.
+
+    Raises:
+        OSError: the directory cannot be written.
+    """
+    member = {
+        "job": job.name,
+        "rank": job.rank,
+        "host": socket.gethostname(),
+        "pid": os.getpid(),
+        "at": time.time(),
+    }
+    line = json.dumps(member).encode() + b"\n"
+    while True:
+        newest = _newest(directory)
+        told = variables.get("RETRACE_ATTEMPT", "")
+        if variables.get("RETRACE_DIR") == str(directory) and told.isdecimal() and newest:
+            newest, append = min(int(told), newest), True
+        members = _members(directory, newest)
+        if newest and (append or _belongs(member, members)):
+            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+            _write(os.open(_file(directory, newest), flags, 0o666), line)
+            number = newest
+        elif _begin(directory, newest + 1, line):
+            number = newest + 1
+        else:
+            continue  # another process was first: does this one belong to it?
+        attempt = Attempt(number, job.name, job.processes)
+        assign(directory, attempt)
+        return attempt
+
+
+def clear(directory: Path) -> None:
+    """Remove what says which attempts there were."""
+    for number in _numbers(directory):
+        with suppress(OSError):
+            _file(directory, number).unlink()
+
+
+def _newest(directory: Path) -> int:
+    """The number of the newest attempt; 0 where there is none."""
+    numbers = _numbers(directory)
+    # What was recorded before there were attempts is the first.
+    return max(numbers) if numbers else int(any(directory.glob("*.jsonl")))
+
+
+def _numbers(directory: Path) -> list[int]:
+    try:
+        names = os.listdir(directory)
+    except OSError:
+        return []
+    return [int(found[1]) for name in names if (found := _NAME.fullmatch(name))]
+
+
+def _file(directory: Path, number: int) -> Path:
+    return directory / f".attempt-{number}"
+
+
+def _members(directory: Path, number: int) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    try:
+        with _file(directory, number).open("rb") as file:
+            lines = file.read(_MOST).splitlines()
+    except OSError:
+        return []
+    for line in lines:
+        with suppress(ValueError, RecursionError):
+            if isinstance(member := json.loads(line), dict):
+                found.append(cast(dict[str, Any], member))
+    return found
+
+
+def _begin(directory: Path, number: int, line: bytes) -> bool:
+    """Make the file of an attempt with its first line; False where it is there already."""
+    own = directory / f".attempt-{number}.{os.getpid()}.{os.urandom(4).hex()}"
+    _write(os.open(own, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), line)
+    try:
+        os.link(own, _file(directory, number))
+    except FileExistsError:
+        return False
+    except (OSError, AttributeError, NotImplementedError):  # a disk without links
+        try:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+            _write(os.open(_file(directory, number), flags, 0o666), line)
+        except FileExistsError:
+            return False
+    finally:
+        own.unlink(missing_ok=True)
+    return True
+
+
+def _write(descriptor: int, line: bytes) -> None:
+    try:
+        os.write(descriptor, line)
+    finally:
+        os.close(descriptor)
+
+
+def _belongs(member: Mapping[str, Any], members: list[dict[str, Any]]) -> bool:
+    """Whether a process is one of those of an attempt."""
+    if any(_is_again(member, other) for other in members):
+        return False
+    if member["job"] is not None:
+        return any(other.get("job") == member["job"] for other in members)
+    return any(other.get("job") is None and _lives(member, other) for other in members)
+
+
+def _is_again(member: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether the same part of the job was begun before: this is another attempt at it."""
+    if member["rank"] is not None and member["job"] is not None:
+        return other.get("rank") == member["rank"] and other.get("job") == member["job"]
+    return (other.get("host"), other.get("pid")) == (member["host"], member["pid"])
+
+
+def _lives(member: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    pid, began = other.get("pid"), other.get("at")
+    if type(pid) is not int or pid <= 0 or not isinstance(began, int | float):
+        return False
+    if other.get("host") != member["host"]:
+        return abs(member["at"] - began) < _TOGETHER
+    if os.name != "posix":
+        return abs(member["at"] - began) < _TOGETHER
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        pass
+    with suppress(OSError, IndexError, ValueError):
+        status = (
+            Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()
+        )
+        up = float(Path("/proc/uptime").read_text("ascii").split()[0])
+        started = time.time() - up + int(status[19]) / os.sysconf("SC_CLK_TCK")
+        # Dead and not yet buried, or another that was given its number.
+        return status[0] not in ("Z", "X") and started < began + 5
+    return True

@@ -1,0 +1,172 @@
+"""What is put into a thread from outside while our code runs there is the program's."""
+
+# ruff: noqa: F841 - handlers that clear their frame
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from retrace import failure
+
+
+class Overdue(Exception):
+    pass
+
+
+class WithText(Exception):
+    def __init__(self) -> None:
+        super().__init__("timed out")
+
+
+# Code that counts as ours by its file, with a little of everything in it.
+OURS = """
+import json
+
+def work(times):
+    total, known = 0, {}
+    for number in range(times):
+        known[number % 7] = json.dumps([number])
+        os.stat(os.curdir)
+        try:
+            total += len(str(number))
+        finally:
+            total -= 1
+    return total
+"""
+names: dict[str, Any] = {"os": os}
+exec(compile(OURS, os.path.join(os.path.dirname(failure.__file__), "fake.py"), "exec"), names)
+work: Callable[[int], int] = names["work"]
+
+
+def interrupted(
+    expected: type[BaseException], put: Callable[[], None], times: int = 4000
+) -> bool:
+    """Whether what `put` puts in while our code runs comes out of it."""
+    swallowed: list[Exception] = []
+    put()
+    try:
+        failure.contain(swallowed.append, work, 4000)
+        time.sleep(1)
+    except expected as error:
+        trace, files = error.__traceback__, list[str]()
+        while trace is not None:
+            files.append(os.path.basename(trace.tb_frame.f_code.co_filename))
+            trace = trace.tb_next
+        assert "fake.py" in files
+        return True
+    assert swallowed
+    return False
+
+
+KINDS = [Overdue, WithText, TimeoutError, RuntimeError, OSError, KeyError, Exception]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_exception_put_in_by_another_thread_comes_out(kind: type[Exception]) -> None:
+    main = threading.get_ident()
+
+    def put() -> None:
+        def soon() -> None:
+            time.sleep(0.005)
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(
+                ctypes.c_ulong(main), ctypes.py_object(kind)
+            )
+
+        # Not by `Thread.start`, which waits, and would be where it lands.
+        __import__("_thread").start_new_thread(soon, ())
+
+    assert all(interrupted(kind, put) for _ in range(5))
+
+
+def clears(number: int, frame: FrameType | None) -> None:
+    del number, frame
+    raise Overdue("cleared")
+
+
+class Handler:
+    def __call__(self, number: Any, frame: Any) -> None:
+        number = frame = None
+        raise Overdue("called")
+
+    def method(self, number: Any, frame: Any) -> None:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        number = frame = None
+        raise Overdue("method")
+
+
+def bound(_: int, number: Any, frame: Any) -> None:
+    number = frame = None
+    raise Overdue("bound")
+
+
+HANDLERS = [clears, Handler(), Handler().method, functools.partial(bound, 1)]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals")
+@pytest.mark.parametrize("handler", HANDLERS)
+def test_what_a_signal_handler_raises_comes_out(handler: Any) -> None:
+    before = signal.getsignal(signal.SIGALRM)
+
+    def put() -> None:
+        signal.signal(signal.SIGALRM, handler)
+        signal.setitimer(signal.ITIMER_REAL, 0.005)
+
+    try:
+        assert all(interrupted(Overdue, put) for _ in range(5))
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_what_a_tracer_raises_comes_out() -> None:
+    def tracer(frame: Any, event: Any, value: Any) -> Any:
+        if event == "line" and frame.f_code.co_name == "work" and frame.f_lineno > 8:
+            frame = event = value = None
+            raise Overdue("traced")
+        return tracer
+
+    before = sys.gettrace()
+    try:
+        assert interrupted(Overdue, lambda: sys.settrace(tracer))
+    finally:
+        sys.settrace(before)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("1 / 0", "[][1]", "{}['a']", "int('x')", "open('/no/such')", "None.x", "undefined"),
+        *(
+            "raise ValueError",
+            "raise KeyError()",
+            "assert False",
+            "next(iter(()))",
+            "set().pop()",
+        ),
+        *("(lambda: 0)(1)", "import no_such", "b'\\xff'.decode()", "json.dumps(object())"),
+        *(
+            "f = lambda: f()\nf()",
+            "with open(os.devnull): raise OSError",
+            "a, b = [1]",
+        ),
+        *("import queue; queue.SimpleQueue().get_nowait()", "memoryview(b'').cast('i')[0]"),
+        "import numpy; numpy.zeros(3) + numpy.zeros(4)",
+    ],
+)
+def test_what_our_own_code_raises_is_contained(text: str) -> None:
+    file = os.path.join(os.path.dirname(failure.__file__), "fake.py")
+    code = compile(f"import json, os\n{text}", file, "exec")
+    told: list[Exception] = []
+    failure.contain(told.append, exec, code, {})
+    assert len(told) == 1

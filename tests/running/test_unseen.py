@@ -1,0 +1,215 @@
+"""A program under recording meets nothing of it: no thread, module, frame or name."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+NOTHING = "/"
+"""A working directory without modules."""
+
+
+def python(*arguments: str, cwd: str | Path = NOTHING, text: str = "") -> tuple[str, str]:
+    """What a program printed, on both streams; it ended well, and in time."""
+    environment = {name: value for name, value in os.environ.items() if "RETRACE" not in name}
+    environment |= {"JAX_PLATFORMS": "cpu", "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, *arguments],
+        cwd=cwd,
+        env=environment,
+        input=text,
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout, done.stderr
+
+
+THREADS = """
+import gc, sys, threading, time
+import numpy as np
+import retrace
+import jax
+
+class Ring:  # its finaliser runs wherever the collector does
+    def __init__(self):
+        self.itself = self
+    def __del__(self):
+        threading.current_thread()
+
+step = getattr(sys.modules[sys.argv[1]], "jit")(lambda x: x + 1)
+seen = set()
+for size in range(1, 30):
+    Ring()
+    step(np.ones(size))
+    if not size % 5:
+        gc.collect()
+    seen |= {thread.name for thread in threading.enumerate()}
+while threading.active_count() > 1:
+    time.sleep(0.01)
+for thread in threading.enumerate():
+    if thread is not threading.main_thread():
+        thread.join()
+time.sleep(0.5)
+print(seen, len(sys._current_frames()))
+"""
+
+
+@pytest.mark.parametrize("jit", ["jax", "retrace"])
+def test_a_program_that_waits_for_all_threads_ends(jit: str, tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(THREADS)
+    options = ["-m", "retrace", "run", "-q", "--out", "out"] if jit == "jax" else []
+    out, _ = python(*options, "program.py", jit, cwd=tmp_path)
+    assert out == "{'MainThread'} 1\n"
+    folder = tmp_path / ("out" if jit == "jax" else ".retrace")
+    assert list(folder.rglob("*.jsonl"))
+
+
+LOADED = """
+import sys
+import jax
+import retrace.command.cli, retrace.command.closing, retrace.present.page, retrace.inside.live
+import retrace.capture.session, retrace.reason.verdict, retrace.present.terminal
+print(*sys.modules)
+"""
+IMPORTS = """
+import importlib, sys
+for name in sys.argv[1:]:
+    try:
+        print(name, getattr(importlib.import_module(name), "OWN", False))
+    except Exception as error:
+        print(name, type(error))
+"""
+
+
+def test_every_module_of_the_programs_own_is_its_own(tmp_path: Path) -> None:
+    loaded, _ = python("-c", LOADED)
+    plain, _ = python("-c", "import sys; print(*sys.modules)")
+    tops = {name.partition(".")[0] for name in loaded.split()} - {*plain.split()}
+    tops = {name for name in tops if name.isidentifier() and name != "__main__"}
+    assert {"difflib", "typer", "retrace", "inspect", "subprocess"} <= tops
+    for name in tops:
+        (tmp_path / f"{name}.py").write_text("OWN = True\n")
+    program = tmp_path / "the_program.py"
+    program.write_text(IMPORTS)
+    expected, _ = python(str(program), *sorted(tops))
+    out = str(tmp_path / "out")
+    run = ("-m", "retrace", "run", "-q", "--out", out, str(program))
+    assert python(*run, *sorted(tops))[0] == expected
+    # In one process with us as well, as under a debugger.
+    here = "import runpy, sys; sys.path[0] = '/'; runpy.run_module('retrace', alter_sys=True)"
+    found, _ = python("-c", here, *run[2:], *sorted(tops))
+    assert [line for line in found.split("\n") if line.endswith("False")] == [
+        line for line in expected.split("\n") if line.endswith("False")
+    ]
+
+
+BESIDE = """
+import importlib, sys
+import jax
+import numpy as np
+step = jax.jit(lambda x: x + 1)
+for size in (1, 2, 3):
+    step(np.ones(size))
+for name in "csv calendar difflib retrace deepdiff gettext importlib.metadata".split():
+    try:
+        print(name, getattr(importlib.import_module(name), "OWN", False), sys.modules[name])
+    except Exception as error:
+        print(name, error)
+print(sys.meta_path, sorted(sys.modules), sys.path)
+"""
+
+
+def test_what_retrace_imports_later_is_not_the_programs_nor_given_to_it(tmp_path: Path) -> None:
+    for name in ("csv", "calendar", "difflib", "retrace", "deepdiff", "gettext"):
+        (tmp_path / f"{name}.py").write_text("OWN = True\nprint(__name__)\n")
+    program = tmp_path / "program.py"
+    program.write_text(BESIDE)
+    expected, _ = python(str(program))
+    out = tmp_path / "out"
+    found, told = python("-m", "retrace", "run", "--out", str(out), str(program))
+    assert found == expected
+    assert told.startswith("\nretrace: 3 misses")
+    assert list(out.glob("*.jsonl"))
+
+
+FRAMES = """
+import inspect, sys, threading, traceback, warnings
+
+warnings.warn("of the caller", stacklevel=2)
+warnings.warn("of here")
+
+def deeper(n):
+    try:
+        return deeper(n + 1)
+    except RecursionError:
+        return n
+
+def depth():
+    frame, number = sys._getframe(), 0
+    while frame is not None:
+        frame, number = frame.f_back, number + 1
+    return number
+
+print(deeper(0), depth(), len(inspect.stack()), len(traceback.extract_stack()))
+print(sys.argv, sys.orig_argv[1:], sys.path, sys.flags, sorted(globals()), sys.exit)
+print(sorted(sys.modules), sys.getrecursionlimit(), sys.excepthook is sys.__excepthook__)
+print(threading.enumerate())
+import jax
+print(depth())
+"""
+
+
+@pytest.mark.parametrize("command", ["program.py one", "-m program one", "- one"])
+def test_no_frame_of_ours_is_below_the_program(command: str, tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(FRAMES)
+    text = FRAMES if command.startswith("- ") else ""
+    out, err = python(*command.split(), cwd=tmp_path, text=text)
+    run = ("-m", "retrace", "run", "-q", "--out", "out", *command.split())
+    found, told = python(*run, cwd=tmp_path, text=text)
+
+    def plain(printed: str) -> str:
+        return re.sub(r"0x\w+|started \d+", "", printed)
+
+    assert plain(found) == plain(out)
+    assert told == err
+    assert "UserWarning: of the caller" in err
+
+
+ATTEMPT = "import sys, time, jax; jax.jit(lambda x: x)(1); time.sleep(float(sys.argv[1]))"
+
+
+def attempts(out: Path) -> list[tuple[int, str | None, int | None]]:
+    from retrace.store.reader import read
+
+    runs = read([out], 0).runs
+    return sorted((run.attempt, run.job, run.process_count) for run in runs)
+
+
+def test_what_a_directory_holds_stops_no_program(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(dedent(ATTEMPT))
+    out = tmp_path / "out"
+    run = ("-m", "retrace", "run", "-q", "--out", "out")
+    python(*run, "program.py", "0", cwd=tmp_path)
+    python(*run, "program.py", "0", cwd=tmp_path)
+    assert attempts(out) == [(1, None, 1), (2, None, 1)]
+    python(*run, "--append", "program.py", "0", cwd=tmp_path)
+    python(*run, "--job", "a", "program.py", "0", cwd=tmp_path)
+    python(*run, "--job", "a", "program.py", "0", cwd=tmp_path)
+    assert attempts(out)[2:] == [(2, None, 1), (3, "a", 1), (3, "a", 1)]
+    told, earlier = python("-m", "retrace", "report", "out", "--format", "json", cwd=tmp_path)
+    assert told.count('"attempt": 3') == 2
+    assert "2 earlier attempts" in earlier
+    every, _ = python("-m", "retrace", "report", "out", "--format=json", "--all", cwd=tmp_path)
+    assert every.count('"attempt":') == 5
+    python(*run, "--force", "program.py", "0", cwd=tmp_path)
+    assert attempts(out) == [(1, None, 1)]

@@ -1,0 +1,93 @@
+"""Processes that start at once agree, without a lock, which of them belong together."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from retrace.store.attempts import Attempt, Job, join, known_job
+
+JOIN = """
+import sys, time
+from pathlib import Path
+from retrace.store.attempts import Job, join
+print(join(Path(sys.argv[1]), Job(sys.argv[2] or None, int(sys.argv[3]), 8)).number, flush=True)
+sys.stdin.read()
+"""
+
+
+def joined_at_once(folder: Path, job: str, ranks: range) -> list[str]:
+    """The attempts of processes that all lived at the same time."""
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-c", JOIN, str(folder), job, str(rank)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for rank in ranks
+    ]
+    found: list[str] = []
+    for process in started:
+        assert process.stdout is not None
+        found.append(process.stdout.readline().strip())
+    for process in started:
+        process.communicate("")
+    return found
+
+
+@pytest.mark.parametrize("job", ["", "job"])
+def test_processes_that_start_together_are_one_attempt(job: str, tmp_path: Path) -> None:
+    assert joined_at_once(tmp_path, job, range(8)) == ["1"] * 8
+    assert joined_at_once(tmp_path, job, range(8)) == ["2"] * 8
+    assert sorted(os.listdir(tmp_path)) == [".attempt-1", ".attempt-2"]
+
+
+def test_a_late_process_of_a_job_joins_and_one_that_is_started_again_does_not(
+    tmp_path: Path,
+) -> None:
+    assert join(tmp_path, Job("a", 0, 3)) == Attempt(1, "a", 3)
+    assert join(tmp_path, Job("a", 2, 3)).number == 1
+    assert join(tmp_path, Job("a", 2, 3)).number == 2
+    assert join(tmp_path, Job("a", 0, 3)).number == 2
+    assert join(tmp_path, Job("b", 1, 3)).number == 3
+    assert join(tmp_path, Job("c"), append=True).number == 3
+
+
+def test_what_was_recorded_before_there_were_attempts_is_the_first(tmp_path: Path) -> None:
+    (tmp_path / "old.jsonl").write_text("{}")
+    assert join(tmp_path, Job()).number == 2
+
+
+def test_a_file_that_is_no_list_of_processes_is_no_attempt_of_this_one(tmp_path: Path) -> None:
+    (tmp_path / ".attempt-4").write_bytes(b'\xff\n[1]\n{"pid": "x", "job": {}}\n{"pid": -1')
+    assert join(tmp_path, Job()).number == 5
+
+
+def test_what_a_child_is_told_outlives_a_newer_attempt(tmp_path: Path) -> None:
+    for job in "abc":
+        join(tmp_path, Job(job))
+    told = {"RETRACE_DIR": str(tmp_path), "RETRACE_ATTEMPT": "2"}
+    assert join(tmp_path, Job(), variables=told).number == 2
+
+
+@pytest.mark.parametrize(
+    ("variables", "job"),
+    [
+        ({}, Job()),
+        ({"SLURM_JOB_ID": "7"}, Job()),
+        (
+            {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_PROCID": "3", "SLURM_NTASKS": "8"},
+            Job("slurm-7.0", 3, 8),
+        ),
+        ({"JOB_COMPLETION_INDEX": "2", "HOSTNAME": "train-2"}, Job("kubernetes-train", 2)),
+        ({"JAX_COORDINATOR_ADDRESS": "h:1", "JAX_PROCESS_ID": "x"}, Job("at-h:1")),
+    ],
+)
+def test_schedulers_tell(variables: dict[str, str], job: Job) -> None:
+    assert known_job(variables=variables) == job
+    assert known_job("mine", variables) == job._replace(name="mine")
