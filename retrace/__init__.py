@@ -3,6 +3,7 @@
     jit                 `jax.jit`, with the misses of its functions recorded
     recording           record everything inside a `with` block or a decorated function
     install, uninstall  record everything in this process
+    counts              how often JAX traced, lowered and compiled, for metrics
     misses, explain     what was recorded up to now, as data and in words
     assert_max_traces, assert_no_retrace, freeze, policy    keep it from coming back
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from retrace.guards.assertions import assert_no_retrace as assert_no_retrace
     from retrace.guards.freeze import freeze as freeze
     from retrace.guards.policy import policy as policy
+    from retrace.inside.counts import counts as counts
     from retrace.inside.live import explain as explain
     from retrace.inside.live import install as install
     from retrace.inside.live import jit as jit
@@ -41,6 +43,7 @@ _HOMES = {
     "RetraceWarning": "retrace.errors",
     "assert_max_traces": "retrace.guards.assertions",
     "assert_no_retrace": "retrace.guards.assertions",
+    "counts": "retrace.inside.counts",
     "explain": "retrace.inside.live",
     "freeze": "retrace.guards.freeze",
     "install": "retrace.inside.live",
@@ -60,6 +63,7 @@ __all__ = [
     "RetraceWarning",
     "assert_max_traces",
     "assert_no_retrace",
+    "counts",
     "explain",
     "freeze",
     "install",

@@ -88,7 +88,7 @@ class Apart:
                 continue
             self._kept[name] = module
             del sys.modules[name]
-            parent, _, last = name.rpartition(".")
+            parent, _dot, last = name.rpartition(".")
             if self._before.get(parent) is not None:
                 vars(self._before[parent]).pop(last, None)
         sys.modules.update(self._hidden)

@@ -34,5 +34,12 @@ class ExceededError(MissError, AssertionError):
     """More misses than an assertion allows, told at the end of its block."""
 
 
+class CannotTellError(RetraceError, AssertionError):
+    """A guard found nothing to object to, and cannot know whether there was anything.
+
+    Recording does not work on this JAX or Python, or only in part, or it was cut off.
+    """
+
+
 class RetraceWarning(UserWarning):
     """A miss that a guard only warns of, or a guard that guards nothing."""

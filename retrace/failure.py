@@ -200,5 +200,5 @@ def _is_given_frame(frame: FrameType) -> bool:
 def _is_outsider(value: Any) -> bool:
     """Whether only the interpreter calls a function with this: a frame, or code."""
     if type(value) is tuple:
-        return any(map(_is_outsider, value))
+        return any(map(_is_outsider, value))  # pyright: ignore[reportUnknownArgumentType]
     return type(value) in (_FRAME, _CODE)

@@ -3,6 +3,7 @@
     python tests/matrix.py             what CI runs
     python tests/matrix.py --all       the tests on every supported JAX
     python tests/matrix.py 0.8 0.12    the tests on these
+    python tests/matrix.py --next      the tests on the newest pre-release or nightly of JAX
     python tests/matrix.py --full      as CI, but what CI tries a sample of is tried whole
 
 Run it with the Python of an environment that has retrace[test,check]. Each JAX that this
@@ -13,6 +14,7 @@ Arguments after `--` go to pytest.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -52,6 +54,8 @@ MATRIX = (
     # Whatever is the newest today: what a user gets who installs JAX now.
     Job("newest", ((3, 13), (3, 12)), ("jax", "jaxlib")),
 )
+# What users will get next; nothing where the index has no pre-release newer than the release.
+NEXT = Job("next", ((3, 13), (3, 12)), ("jax", "jaxlib"))
 CHECKS = (
     ("-m", "ruff", "check"),
     ("-m", "ruff", "format", "--check"),
@@ -110,8 +114,25 @@ def environment(job: Job) -> str | None:
     python = str(home / "bin" / "python")
     say(f"jax {job.name}: an environment of {base}")
     made = home.exists() or passes(base, "-m", "venv", str(home))
-    install = ("-m", "pip", "install", "-q", "-e", ".[test]", *job.packages)
-    return python if made and passes(python, *install) else None
+    install = ("-m", "pip", "install", "-q")
+    if not (made and passes(python, *install, "-e", ".[test]", *job.packages)):
+        return None
+    if job is NEXT and not passes(python, *install, "--pre", "--upgrade", *job.packages):
+        return None
+    return python
+
+
+def is_next(release: str) -> bool:
+    """Whether a version is a pre-release or a nightly: `0.13.0rc1`, `0.13.0.dev20261122`."""
+    return re.search(r"\d(a|b|rc|\.dev)\d*", release) is not None
+
+
+def installed(python: str) -> str:
+    """The JAX of an environment."""
+    source = "from importlib.metadata import version; print(version('jax'))"
+    return subprocess.run(
+        [python, "-c", source], capture_output=True, text=True, check=True
+    ).stdout.strip()
 
 
 def tested(job: Job, made: Future[str | None], options: list[str]) -> str:
@@ -122,6 +143,8 @@ def tested(job: Job, made: Future[str | None], options: list[str]) -> str:
     python = made.result()
     if python is None:
         return "FAILED to install"
+    if job is NEXT and not is_next(release := installed(python)):
+        return f"NOT TESTED: the package index has no pre-release of jax newer than {release}"
     say(f"jax {job.name}: the tests")
     result = (
         "passed" if passes(python, "-m", "pytest", "-q", "-n", "auto", *options) else "FAILED"
@@ -151,14 +174,16 @@ def main() -> int:
         names.remove("--full")
         os.environ["RETRACE_TEST_ALL_NAMES"] = "1"
     known = [job.name for job in MATRIX]
-    if names == ["--all"]:
+    if names == ["--next"]:
+        chosen = [NEXT.name]
+    elif names == ["--all"]:
         chosen = known[:-1]
     elif unknown := [name for name in names if name not in known]:
         print(f"no such JAX here: {', '.join(unknown)}; there are {', '.join(known)}")
         return 2
     else:
         chosen = names or [known[0], known[-1]]
-    jobs = [job for job in MATRIX if job.name in chosen]
+    jobs = [job for job in (*MATRIX, NEXT) if job.name in chosen]
     # Installing waits for the network: the next environment is made while something is tested.
     with ThreadPoolExecutor(max_workers=1) as making:
         made = [making.submit(environment, job) for job in jobs]

@@ -23,6 +23,7 @@ PROCESS = os.getpid()
 """Which loaded this; a child that it forks has another number, also before jax is there."""
 _waiting: list[Path] = []
 _calls: list[Callable[[], None]] = []
+_failed = False
 
 
 def start(directory: Path) -> bool:
@@ -83,6 +84,11 @@ def stop(directory: Path | None = None) -> None:
         stop_recording(directory)
 
 
+def has_failed() -> bool:
+    """Whether the program tried to import jax, in vain."""
+    return _failed
+
+
 class _Watcher(MetaPathFinder):
     """Waits for the import of jax among the finders of this process."""
 
@@ -119,6 +125,8 @@ class _Loader(Loader):
         try:
             self._loader.exec_module(module)
         except BaseException:
+            global _failed
+            _failed = True
             sys.meta_path.insert(0, _watcher)
             raise
         _arrived()

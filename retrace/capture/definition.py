@@ -75,10 +75,11 @@ class Definitions:
         """The site, which stays the same where an edit of the file moved the function."""
         site = _site(code)
         known = self._sites.setdefault((code.co_filename, code.co_qualname), {})
-        if version is not None and known and version not in known.values():
+        if version is not None and known and version not in list(known.values()):
             linecache.checkcache(code.co_filename)
-            if site not in known and len(known) == 1 and code.co_name != "<lambda>":
-                site = next(iter(known))
+            sites = list(known)
+            if site not in sites and len(sites) == 1 and code.co_name != "<lambda>":
+                site = sites[0]
         known[site] = version
         return site
 
@@ -98,7 +99,8 @@ def _site(code: CodeType) -> str:
     if code.co_name == "<lambda>":
         # Several lambdas may share a line and a qualified name.
         columns = [start for _, _, start, _ in code.co_positions() if start]
-        site = f"{site}:{min(columns, default=0)}"
+        # Under `-X no_debug_ranges` Python knows no columns.
+        site = f"{site}:{min(columns) if columns else _digest(code)[:8]}"
     return site
 
 

@@ -7,7 +7,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from retrace.capture.background import Task
 from retrace.jax_internals.backend import running
@@ -18,6 +18,10 @@ from retrace.store.writer import Writer
 if TYPE_CHECKING:
     from retrace.store.redaction import Redaction
 
+Event: TypeAlias = Literal["begun", "known", "compiled"]
+"""A miss began; the operation that it is of became known; it ran its last stage."""
+
+_MOST_LOSSES = 10_000
 _MOST_OPEN = 100_000
 """So many misses can be amended; older ones have long been complete."""
 
@@ -34,8 +38,10 @@ class Journal:
         """Who gets the misses of functions with these options too (`retrace.jit`)."""
         self.owned: tuple[Writer, ...] = ()
         """Those of them that have begun."""
-        self.told: Callable[[int, bool], None] | None = None
-        """Told at once, on the stack of the call, that a miss began or (True) was compiled."""
+        self.told: Callable[[int, Event, tuple[Function, ...]], None] | None = None
+        """Told at once, on the stack of the call, what became of a miss."""
+        self.losses: list[str] = []
+        """What could not be recorded, in order; bounded."""
         self._writers: dict[int, tuple[Writer, ...]] = {}
         self._told_all: tuple[Writer, ...] = ()
         self._told_backend: weakref.WeakSet[Writer] = weakref.WeakSet()
@@ -62,12 +68,13 @@ class Journal:
         """A miss began."""
         if len(self._writers) >= _MOST_OPEN:
             for old in list(self._writers)[: _MOST_OPEN // 2]:
-                del self._writers[old]
+                self._writers.pop(old, None)  # another thread may be at it, too
+        bodies = tuple(bodies)
         self._writers[number] = writers
         line = {**fields, "at": time.time(), "thread": _thread_name()}
         if self.told is not None and self.writers:
-            self.told(number, False)
-        self._write(partial(_begin, number, function, key, site, line, writers, tuple(bodies)))
+            self.told(number, "begun", (function, *bodies))
+        self._write(partial(_begin, number, function, key, site, line, writers, bodies))
 
     def again(
         self, number: int, before: int, site: CallSite | None, fields: dict[str, JSON]
@@ -82,19 +89,21 @@ class Journal:
             "thread": _thread_name(),
         }
         if self.told is not None and self.writers:
-            self.told(number, False)
+            self.told(number, "begun", ())
         self._write(partial(_again, number, site, line, writers))
 
     def amend(self, number: int, fields: dict[str, JSON]) -> None:
         """Something became known of a miss; parts are given by their content."""
         writers = self._writers.get(number, ())
         if self.told is not None and Stage.COMPILE in _stages(fields):
-            self.told(number, True)
+            self.told(number, "compiled", ())
         if writers:
             self._write(partial(_amend, number, fields, writers))
 
     def replace(self, number: int, function: Function, key: Key, fields: dict[str, JSON]) -> None:
         """An operation that began with its body is known now."""
+        if self.told is not None and self.writers:
+            self.told(number, "known", (function,))
         if writers := self._writers.get(number, ()):
             self._write(partial(_replace, number, function, key, fields, writers))
 
@@ -120,6 +129,8 @@ class Journal:
 
     def lose(self, reason: str) -> None:
         """Something could not be recorded."""
+        if len(self.losses) < _MOST_LOSSES:
+            self.losses.append(reason)
         for writer in self._all():
             self._write(partial(writer.loss, reason))
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable, Sequence
-from itertools import count
 from types import FrameType
 from typing import Any, cast
 
 import jax
 
+from retrace.capture import lock
 from retrace.capture.function import Functions, is_internal
 from retrace.capture.journal import Journal
 from retrace.capture.key import Keys, parameter_names
+from retrace.capture.lock import Count
 from retrace.capture.operation import (
     body_functions,
     has_body,
@@ -54,7 +55,8 @@ class Misses:
         self._keys = Keys(self._tokens, journal.lose)
         self._clears = Clears()
         self._settings = Settings()
-        self._numbers = count()
+        self._lock = lock.make()
+        self._numbers = Count()
         self._seen: set[int] = set()
         self._sources: dict[str, Function] = {}
         self._epochs: dict[int, int] = {}
@@ -93,7 +95,7 @@ class Misses:
             key = _without_axis(key)
         if function.kind is Kind.OP:  # of a `pmap`
             function = _operation(function, site)
-        number = next(self._numbers)
+        number = self._numbers()
         mark(call.frame, number)
         if call.ahead:
             fields["ahead"] = True
@@ -121,7 +123,7 @@ class Misses:
         key = key._replace(static=(*key.static, *static))
         interface = interface_frame(call.frame) if has_body(given) else None
         if interface is None:
-            number = next(self._numbers)
+            number = self._numbers()
             mark(call.frame, number)
             self._begin(
                 number, _operation(function, site), key, site, fields, writers, call.frame
@@ -137,7 +139,7 @@ class Misses:
             mark(interface, None)
             self._journal.replace(number, function, key, fields)
             return number
-        number = next(self._numbers)
+        number = self._numbers()
         mark(call.frame, number)
         self._begin(number, function, key, site, fields, writers, call.frame, bodies)
         return number
@@ -160,7 +162,7 @@ class Misses:
         bodies = [self._functions.describe(body) for body in given or (traced,)]
         name = interface.f_code.co_qualname.split(".")[0]
         function = _operation(self._functions.describe(None, name), site, bodies)
-        number = next(self._numbers)
+        number = self._numbers()
         mark(interface, number)
         key = Key(config=self._keys.config())
         self._begin(number, function, key, site, fields, writers, interface, bodies)
@@ -174,7 +176,7 @@ class Misses:
         if not writers or caller is None:
             return None
         function = self._functions.describe(traced, traced=True)
-        number = next(self._numbers)
+        number = self._numbers()
         key = Key(config=self._keys.config())
         self._begin(number, function, key, call_site(caller), fields, writers, caller)
         return number
@@ -203,7 +205,7 @@ class Misses:
         if function.kind is Kind.OP:
             function = _operation(function, place)
         key = Key(leaves=program_leaves(site), config=self._keys.config())
-        number = next(self._numbers)
+        number = self._numbers()
         mark(site.program, number)
         self._begin(number, function, key, place, fields, writers, site.program)
         return number
@@ -224,9 +226,9 @@ class Misses:
         fields: dict[str, JSON],
     ) -> int | None:
         """A further compilation of what another miss has lowered."""
-        number = next(self._numbers)
+        number = self._numbers()
         mark(frame, number)
-        fields |= {"ahead": True, "epoch": self._clears.epoch()}
+        fields |= {"ahead": True, "epoch": self._epoch()}
         if unseen := names.unseen():
             fields["unseen"] = unseen
         if options:
@@ -240,7 +242,7 @@ class Misses:
             return None
         self._journal.lose("a stage without its call")
         fields["unseen"] = ("calls",)
-        number = next(self._numbers)
+        number = self._numbers()
         function = self._functions.from_source(None, bare(name) or "<unknown>")
         key = Key(config=self._keys.config())
         self._begin(number, function, key, call_site(frame), fields, self._journal.writers, frame)
@@ -272,12 +274,16 @@ class Misses:
             fields["settings"] = settings
         if "new" not in fields:
             fields["new"] = self._is_new(function.object)
-        fields["epoch"] = self._clears.epoch()
+        fields["epoch"] = self._epoch()
         if epoch := self._epochs.get(function.object):
             fields["function_epoch"] = epoch
         if bodies:
             fields["new_bodies"] = [self._is_new(body.object) for body in bodies]
         self._journal.begin(number, function, key, site, fields, writers, bodies)
+
+    def _epoch(self) -> int:
+        with self._lock:  # two threads that notice one clear would count two
+            return self._clears.epoch()
 
     def _unseen(
         self, function: Function, frame: FrameType, fields: dict[str, JSON]
@@ -301,10 +307,11 @@ class Misses:
         return tuple(dict.fromkeys(found))
 
     def _is_new(self, number: int) -> bool:
-        if number in self._seen:
-            return False
-        self._seen.add(number)
-        return True
+        with self._lock:
+            if number in self._seen:
+                return False
+            self._seen.add(number)
+            return True
 
     def jitted(self, function: Any, frame: FrameType) -> None:
         """`jit` was called: its line tells closures of a library's apart."""
@@ -317,7 +324,8 @@ class Misses:
     def evicted(self, function: Any) -> None:
         """`f.clear_cache()` dropped the entries of one function."""
         if (number := self._tokens.number(function)) is not None:
-            self._epochs[number] = self._epochs.get(number, 0) + 1
+            with self._lock:
+                self._epochs[number] = self._epochs.get(number, 0) + 1
 
     def number_of(self, value: object) -> int | None:
         """The number of an object in this process; None where it takes no weak reference."""
@@ -325,7 +333,11 @@ class Misses:
 
     def site_of(self, function: Any) -> str:
         """The definition site of a function, jitted or not."""
-        return self._functions.describe(at.JITTED_FUN.of(function, function)).site
+        return self.describe(function).site
+
+    def describe(self, function: Any) -> Function:
+        """A function, jitted or not, as its misses would name it."""
+        return self._functions.describe(at.JITTED_FUN.of(function, function))
 
 
 def _operation(

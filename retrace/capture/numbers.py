@@ -5,6 +5,8 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
+from retrace.capture import lock
+
 
 class _Reference(weakref.ref[Any]):
     # A closure for each would be four times as large.
@@ -19,15 +21,27 @@ class Numbers:
 
     def __init__(self) -> None:
         self._entries: dict[int, _Reference] = {}
+        self._lock = lock.make()
 
-    def put(self, thing: Any, number: int) -> None:
-        """The object belongs to this miss; of what takes no weak reference nothing is kept."""
+    def __len__(self) -> int:
+        """How many objects it knows; the dead are none of them."""
+        return len(self._entries)
+
+    def put(self, thing: Any, number: int) -> bool:
+        """The object belongs to this miss; of what takes no weak reference nothing is kept.
+
+        Returns:
+            Whether it belonged to none before: of several threads one is told so.
+        """
         try:
             reference = _Reference(thing, self._forget)
         except TypeError:
-            return
+            return True
         reference.key, reference.number = id(thing), number
-        self._entries[reference.key] = reference
+        with self._lock:
+            is_first = self.get(thing) is None
+            self._entries[reference.key] = reference
+        return is_first
 
     def get(self, thing: Any) -> int | None:
         """The number of its miss."""
@@ -36,5 +50,6 @@ class Numbers:
 
     def _forget(self, reference: Any) -> None:
         # The address may belong to another object by now.
-        if self._entries.get(reference.key) is reference:
-            del self._entries[reference.key]
+        with self._lock:
+            if self._entries.get(reference.key) is reference:
+                del self._entries[reference.key]

@@ -10,13 +10,13 @@ import inspect
 import sys
 import threading
 from collections.abc import Callable
-from itertools import count
 from types import FrameType
 from typing import Any
 
 import jax
 
 from retrace.capture.journal import Journal
+from retrace.capture.lock import Count
 from retrace.capture.place import call_site
 from retrace.failure import contain, unheard
 from retrace.jax_internals import names_hooks as at
@@ -39,10 +39,11 @@ class _Thread(threading.local):
 class PublicEvents:
     """Listens to `jax.monitoring`; stands in for the recorder and its hooks."""
 
-    def __init__(self, reason: Exception) -> None:
+    def __init__(self, reason: Exception | str) -> None:
+        """`reason` is what JAX lacks, or the loss of a Python that lacks more."""
         self.journal = Journal()
-        self._reason = f"{LOSS}: {reason}"
-        self._numbers = count()
+        self._reason = reason if isinstance(reason, str) else f"{LOSS}: {reason}"
+        self._numbers = Count()
         self._thread = _Thread()
         self._listening = False
         self._failed = False
@@ -67,6 +68,14 @@ class PublicEvents:
     def refuse(self, refusal: Callable[[], BaseException | None] | None) -> None:
         """Nothing: what is public shows a stage only when it is over."""
 
+    def blind(self) -> list[str]:
+        """Why misses may go unseen."""
+        return [self._reason]
+
+    def cut(self) -> list[str]:
+        """Nothing was put into JAX that could have been taken out again."""
+        return []
+
     def began(self, writer: Writer) -> None:
         """Say in a recording what it lacks."""
         writer.loss(self._reason)
@@ -85,7 +94,7 @@ class PublicEvents:
         if last is not None and last[1] == name and order.index(stage) > order.index(last[2]):
             number = last[0]
         else:
-            number = next(self._numbers)
+            number = self._numbers()
             site = call_site(frame)
             where = "?" if site is None else f"{site.file}:{site.line}"
             function = Function(
@@ -110,6 +119,11 @@ class PublicEvents:
     def site_of(self, function: Any) -> str:
         """The site under which a function would be found: its name is all there is."""
         return f"{getattr(function, '__name__', '')} at ?"
+
+    def describe(self, function: Any) -> Function:
+        """A function as its misses would name it: by its name alone."""
+        name = str(getattr(function, "__name__", ""))
+        return Function(name, name, name, Kind.DEF, None, None, f"{name} at ?", object=0)
 
     def ended(self) -> None:
         """Nothing is kept."""

@@ -8,7 +8,6 @@ of the user's. What is read by a computed name, or in a library, is not seen.
 
 from __future__ import annotations
 
-import dis
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -18,6 +17,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from retrace.capture.bytecode import Chain, Item, chains_of
+from retrace.capture.interpreter import BYTECODE, lacks
 from retrace.capture.objects import (
     array_type,
     attributes_of,
@@ -45,23 +46,6 @@ _SCALARS = frozenset((bool, int, float, complex, str, bytes, type(None)))
 _MISSING = object()
 
 
-class _Item(NamedTuple):
-    """A step by index, where an attribute is a `str`."""
-
-    key: str | int
-
-
-class _Chain(NamedTuple):
-    """A name and what is taken of it: `config.rate`, `TABLE['rate']`."""
-
-    source: str
-    """`global`, `cell`, or `self`: the first parameter."""
-    name: str
-    steps: tuple[str | _Item, ...]
-    written: bool
-    """Whether the function writes it too, as one that counts its own traces does."""
-
-
 Read: TypeAlias = tuple[str, Value]
 
 
@@ -80,8 +64,9 @@ class Reads:
     def __init__(self, number: Callable[[object], int | None]) -> None:
         """`number` stands for an object's identity (`Tokens.number`)."""
         self._number = number
+        self._is_blind = lacks(BYTECODE)
         # By identity: equal code objects are found by a slow hash.
-        self._codes: dict[int, tuple[weakref.ref[CodeType], tuple[_Chain, ...]]] = {}
+        self._codes: dict[int, tuple[weakref.ref[CodeType], tuple[Chain, ...]]] = {}
 
     def of(self, function: FunctionType, *receivers: Any) -> tuple[Read, ...]:
         """What a function of the user's would read if it were traced now.
@@ -91,7 +76,7 @@ class Reads:
             receivers: the one that it is a method of, if it is one.
         """
         receiver = receivers[0] if receivers else _MISSING
-        if not self._reads_any(function, receiver):
+        if self._is_blind or not self._reads_any(function, receiver):
             return ()
         walk = _Walk(self._number, function)
         waiting = deque([_Visit(function, receiver, "self")])
@@ -107,13 +92,13 @@ class Reads:
     def _reads_any(self, function: FunctionType, receiver: Any) -> bool:
         """Whether it is worth a look; most functions name nothing but libraries."""
         code, names = function.__code__, function.__globals__
-        if id(code) in self._codes:
-            return bool(self._codes[id(code)][1])
+        if (known := self._codes.get(id(code))) is not None:
+            return bool(known[1])
         if owner(code.co_filename) is not Owner.USER:
             return False
         return receiver is not _MISSING or bool(code.co_freevars) or _names_any(code, names)
 
-    def _chains(self, code: CodeType) -> tuple[_Chain, ...]:
+    def _chains(self, code: CodeType) -> tuple[Chain, ...]:
         key = id(code)
         if (known := self._codes.get(key)) is not None:
             return known[1]
@@ -121,7 +106,7 @@ class Reads:
         if code.co_argcount:
             free[code.co_varnames[0]] = "self"
         written: set[str] = set()
-        found = dict.fromkeys(_chains(code, free, written, top=True))
+        found = dict.fromkeys(chains_of(code, free, written, top=True))
         chains = tuple(
             [
                 chain._replace(written=(chain.steps or (chain.name,))[-1] in written)
@@ -141,53 +126,6 @@ def _names_any(code: CodeType, names: dict[str, Any]) -> bool:
     return any(_names_any(inner, names) for inner in code.co_consts if type(inner) is CodeType)
 
 
-def _chains(
-    code: CodeType, free: dict[str, str], written: set[str], *, top: bool
-) -> Iterator[_Chain]:
-    """The chains of a code object and of those inside it.
-
-    Args:
-        code: where to look.
-        free: what the variables are that it has from outside, by name.
-        written: takes the names that are written to.
-        top: whether its own parameters are those of the function.
-    """
-    local = {} if top else dict.fromkeys(code.co_varnames, "")
-    known = free | local
-    source = name = ""
-    steps: list[str | _Item] = []
-    constant: Any = None
-    for instruction in dis.get_instructions(code):
-        kind, value = instruction.opname, instruction.argval
-        if source and constant is None and kind in ("LOAD_ATTR", "LOAD_METHOD"):
-            steps.append(value)
-            continue
-        if source and constant is None and kind == "LOAD_CONST" and type(value) in (str, int):
-            constant = value
-            continue
-        if source and constant is not None and kind == "BINARY_SUBSCR":
-            steps.append(_Item(constant))
-            constant = None
-            continue
-        if kind in ("COPY", "PUSH_NULL", "EXTENDED_ARG"):
-            continue
-        if source:
-            yield _Chain(source, name, tuple(steps), False)
-        source, steps, constant = "", [], None
-        if kind == "LOAD_GLOBAL":
-            source, name = "global", value
-        elif kind.startswith("LOAD_FAST") or kind == "LOAD_DEREF":
-            # Since Python 3.13 two are loaded at once; it is the second that is on top.
-            name = value[-1] if type(value) is tuple else value
-            source = known.get(name, "")
-        elif kind in ("STORE_GLOBAL", "STORE_ATTR"):
-            written.add(value)
-    for inner in code.co_consts:
-        if type(inner) is CodeType:
-            passed = {name: known.get(name, "") for name in inner.co_freevars}
-            yield from _chains(inner, passed, written, top=False)
-
-
 class _Walk:
     """Takes the values that one function and its helpers read."""
 
@@ -202,7 +140,7 @@ class _Walk:
     def told(self) -> tuple[Read, ...]:
         return tuple((self._found | self._last).items())[:_MOST_VALUES]
 
-    def visit(self, visit: _Visit, chains: tuple[_Chain, ...]) -> Iterator[_Visit]:
+    def visit(self, visit: _Visit, chains: tuple[Chain, ...]) -> Iterator[_Visit]:
         """Take what one function reads; the functions that it names."""
         function: FunctionType = visit.function
         cells: dict[str, Any] = {}
@@ -226,7 +164,7 @@ class _Walk:
             return name
         return f"{dict.get(function.__globals__, '__name__')}.{name}"
 
-    def _follow(self, value: Any, path: str, chain: _Chain) -> Iterator[_Visit]:
+    def _follow(self, value: Any, path: str, chain: Chain) -> Iterator[_Visit]:
         taken = 0
         for step in chain.steps:
             inner = _step(value, step)
@@ -237,7 +175,7 @@ class _Walk:
                 yield _Visit(inner, value, path)
                 return
             value = inner
-            path += f"[{step.key!r}]" if isinstance(step, _Item) else f".{step}"
+            path += f"[{step.key!r}]" if isinstance(step, Item) else f".{step}"
         kind = type(value)
         if kind in _SCALARS:
             if taken or chain.source != "cell":  # else it is among the cells of the function
@@ -312,10 +250,10 @@ def _is_namespace(value: Any) -> bool:
     return type(value) is ModuleType or derives(kind_of(value), type)
 
 
-def _step(value: Any, step: str | _Item) -> Any:
+def _step(value: Any, step: str | Item) -> Any:
     """One step further, without running code of the user's; `_MISSING` where that cannot be."""
     kind = kind_of(value)
-    if isinstance(step, _Item):
+    if isinstance(step, Item):
         if kind is dict:
             return value.get(step.key, _MISSING)
         if (kind is list or kind is tuple) and type(step.key) is int:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
+from retrace.capture import interpreter
 from retrace.capture.background import Background, Task
 from retrace.capture.function import is_internal
 from retrace.capture.journal import Journal
@@ -34,7 +35,7 @@ from retrace.jax_internals.calls import (
 from retrace.jax_internals.disk_cache import Lookup
 from retrace.jax_internals.jaxprs import Transcript
 from retrace.jax_internals.traces import Trace
-from retrace.model import JSON, Stage
+from retrace.model import JSON, Function, Stage
 from retrace.store.writer import Writer
 
 _ORDER = {stage: position for position, stage in enumerate(Stage)}
@@ -281,9 +282,8 @@ class Recorder:
         if number is None:
             return None
         options = self.misses.options_of(frame)
-        if self._compiled.get(lowering) is not None:
+        if not self._compiled.put(lowering, number):
             return self.misses.of_compile(frame, number, options, self._fields(stage))
-        self._compiled.put(lowering, number)
         mark(frame, number)
         if options:
             self._hold(number, {"compiled_with": options})
@@ -426,14 +426,24 @@ class Recorder:
         if names.lose(loss):
             self.journal.lose(loss.name)
 
+    def blind(self) -> list[str]:
+        """Why misses may go unseen on this JAX and this Python."""
+        return [*interpreter.losses(), *names.losses_told()]
+
     def began(self, writer: Writer) -> None:
-        """Say in a recording what this JAX does not show."""
+        """Say in a recording what this JAX and this Python do not show."""
+        for loss in interpreter.losses():
+            writer.loss(loss)
         for name, number in names.losses_told().items():
             writer.loss(name, number)
 
     def site_of(self, function: Any) -> str:
         """The definition site of a function, jitted or not."""
         return self.misses.site_of(function)
+
+    def describe(self, function: Any) -> Function:
+        """A function, jitted or not, as its misses would name it."""
+        return self.misses.describe(function)
 
     def ended(self) -> None:
         """Nobody listens any more: let go of what was kept to be quick."""

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import atexit
 import os
-import platform
-import socket
 import sys
 import threading
-import time
 import weakref
 from collections.abc import Callable
 from importlib.metadata import version
@@ -17,12 +14,13 @@ from typing import Any
 
 import jax
 
-from retrace.capture import arrival, place
+from retrace.capture import interpreter, lock, place, process
+from retrace.capture.journal import Event
 from retrace.capture.public import PublicEvents
+from retrace.errors import RetraceError
 from retrace.jax_internals.names_frames import JITTED_INFO
-from retrace.model import Run
+from retrace.model import Function, Run
 from retrace.store.attempts import Attempt, attempt_of
-from retrace.store.place import new_run_id
 from retrace.store.programs import SUFFIX
 from retrace.store.sinks import File, Memory
 from retrace.store.writer import Writer
@@ -34,6 +32,8 @@ class Session:
     def __init__(self) -> None:
         self.recorder, self._hooks = _observers()
         self._lock = threading.RLock()
+        self._beginning = lock.make()
+        """Held while the recording of `retrace.jit` begins: several threads may miss at once."""
         self.own_directory: Path | None = None
         """Where the misses of functions made with `retrace.jit` are kept."""
         self._own_writer: Writer | None = None
@@ -44,17 +44,32 @@ class Session:
 
     def refuse(
         self,
-        told: Callable[[int, bool], None] | None,
+        told: Callable[[int, Event, tuple[Function, ...]], None] | None,
         refusal: Callable[[], BaseException | None] | None,
     ) -> None:
         """Ask at each call that misses what to raise there; None for no more.
 
         Args:
-            told: called with the number of each miss that began or (True) was compiled.
+            told: called with the number of each miss, what became of it, and its function
+                with the bodies that this runs, where they are known.
             refusal: asked after that, in the thread and on the stack of the call.
         """
         self.recorder.journal.told = told
         self._hooks.refuse(refusal)
+
+    def doubts(self, since: int = 0) -> list[str]:
+        """Why misses may have gone unseen; empty where a silence means that there were none.
+
+        Args:
+            since: how many losses there were when it began to matter (`losses`).
+        """
+        losses = self.recorder.journal.losses[since:]
+        return [*self.recorder.blind(), *self._hooks.cut(), *losses]
+
+    @property
+    def losses(self) -> int:
+        """How many losses there were up to now."""
+        return len(self.recorder.journal.losses)
 
     def attach(self, writer: Writer) -> None:
         """Give every miss from now on to `writer`, however its function was jitted."""
@@ -66,6 +81,7 @@ class Session:
     def detach(self, writer: Writer) -> None:
         """Give nothing more to `writer`."""
         with self._lock:
+            self._hooks.guarded(self._tell_cuts, writer)
             self._hooks.guarded(self.recorder.flush)
             # Where that failed, lines may still wait; where not, there is nothing to do.
             self._hooks.guarded(self.recorder.flush)
@@ -77,6 +93,10 @@ class Session:
             if not self.recorder.journal.writers and not self._own_info:
                 self._hooks.remove()
                 self._hooks.guarded(self.recorder.ended)
+
+    def _tell_cuts(self, writer: Writer) -> None:
+        for reason in self._hooks.cut():
+            writer.loss(reason)
 
     def own(self, jitted: Any, place: Callable[[], Path]) -> None:
         """Record the misses of one jitted function, even where nothing else is.
@@ -101,13 +121,14 @@ class Session:
         # `retrace run` and `install` record it already, and say where.
         if _files or id(info) not in self._own_info:
             return ()
-        if self._own_writer is None:
-            assert self._own_place is not None
-            self.own_directory = self._own_place()
-            self._own_writer = _file_writer(self.own_directory)
-            self.recorder.began(self._own_writer)
-            self.recorder.journal.owned = (self._own_writer,)
-        return (self._own_writer,)
+        with self._beginning:
+            if self._own_writer is None:
+                assert self._own_place is not None
+                self.own_directory = self._own_place()
+                self._own_writer = _file_writer(self.own_directory)
+                self.recorder.began(self._own_writer)
+                self.recorder.journal.owned = (self._own_writer,)
+            return (self._own_writer,)
 
     def end_own(self) -> None:
         """Say that the recording of `retrace.jit` is complete."""
@@ -141,11 +162,25 @@ class Session:
 
     def _listen(self) -> None:
         if not self._hooks.installed:
+            _count()
             self._hooks.install()
 
 
+def _count() -> None:
+    """Begin what `retrace.counts` tells; where this JAX cannot, that says so when it is asked."""
+    try:
+        from retrace.jax_internals.counting import counting
+
+        counting.begin()
+    except (ImportError, AttributeError, RetraceError):
+        pass
+
+
 def _observers() -> tuple[Any, Any]:
-    """Who observes, and the hooks that tell it; on an unknown JAX one that is both."""
+    """Who observes, and the hooks that tell it; on an unknown JAX or Python one that is both."""
+    if interpreter.lacks(interpreter.PUBLIC):
+        public = PublicEvents(interpreter.PUBLIC)
+        return public, public
     try:
         from retrace.capture.recorder import Recorder
         from retrace.jax_internals.hooks import Hooks
@@ -167,6 +202,7 @@ def _is_of_jax(error: ImportError | AttributeError) -> bool:
 
 
 _session: Session | None = None
+_making = lock.make()
 _files: dict[Path, Writer] = {}
 
 
@@ -174,42 +210,22 @@ def session() -> Session:
     """The session of this process, made when it is first needed."""
     global _session
     if _session is None:
-        _session = Session()
+        with _making:
+            if _session is None:
+                _session = Session()
     return _session
 
 
 def describe_run(directory: Path | None = None) -> Run:
     """This process, for the header of its recording into a directory. Touches no device."""
     attempt = Attempt() if directory is None else attempt_of(directory)
-    forked = os.getpid() != arrival.PROCESS
-    return Run(
-        id=new_run_id(),
-        host=socket.gethostname(),
-        pid=os.getpid(),
-        process_index=None,
-        started=time.time(),
-        argv=list(sys.argv),
-        python=platform.python_version(),
-        jax=jax.__version__,
-        jaxlib=version("jaxlib"),
-        started_by=None if forked else os.getppid(),
-        forked_by=os.getppid() if forked else None,
-        job=attempt.job,
-        attempt=attempt.number,
-        process_count=attempt.processes,
-    )
+    return process.describe(jax.__version__, version("jaxlib"), attempt)
 
 
 def _file_writer(directory: Path) -> Writer:
     run = describe_run(directory)
     programs = File(directory / f"{run.id}{SUFFIX}")
-    redaction = None
-    if os.environ.get("RETRACE_REDACT", "0") not in ("", "0"):
-        from retrace.store.redaction import Redaction
-        from retrace.store.roots import roots_of
-
-        redaction = Redaction(roots_of(run.argv))
-    return Writer(File(directory / f"{run.id}.jsonl"), run, programs, redaction)
+    return Writer(File(directory / f"{run.id}.jsonl"), run, programs, process.redaction(run))
 
 
 def start(directory: Path) -> None:
@@ -242,7 +258,8 @@ def _after_fork() -> None:
         _session.forked()
 
 
-os.register_at_fork(after_in_child=_after_fork)
+if hasattr(os, "register_at_fork"):  # not on Windows, where nothing forks
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def begin_file(directory: Path) -> Writer:
@@ -259,6 +276,13 @@ def begin_memory() -> tuple[Writer, Memory]:
     session().windows[writer] = sink
     session().attach(writer)
     return writer, sink
+
+
+def begin_again(writer: Writer, sink: Memory | None) -> None:
+    """Go on with a window that was ended."""
+    if sink is not None:
+        session().windows[writer] = sink
+    session().attach(writer)
 
 
 def flush() -> None:
@@ -281,3 +305,8 @@ def directories() -> list[Path]:
 def site_of(function: Any) -> str:
     """The definition site of a function, jitted or not."""
     return session().recorder.site_of(function)
+
+
+def describe(function: Any) -> Function:
+    """A function, jitted or not, as its misses would name it."""
+    return session().recorder.describe(function)

@@ -39,8 +39,9 @@ class Settings:
     def __init__(self) -> None:
         self._updates: dict[str, CallSite] = {}
         self._files: dict[str, tuple[_With, ...]] = {}
-        self._options: dict[str, str] = {}
-        self._config: object = None
+        self._named: tuple[object, dict[str, str]] = (None, {})
+        """The options of the last key by the names under which they are set; replaced as a
+        whole, since another thread may have another key."""
 
     def updated(self, name: str, frame: FrameType) -> None:
         """`jax.config.update` set an option."""
@@ -56,32 +57,35 @@ class Settings:
             frame: of the call.
             config: the options of its key.
         """
-        if config is not self._config:
-            self._config = config
-            self._options = {name.removeprefix("jax_"): name for name, _ in config}
-            if _MESH in self._options:
-                self._options |= dict.fromkeys(_SETS_MESH, _MESH)
-        names = self._options.values()
-        found = {name: site for name, site in self._updates.items() if name in names}
+        last, options = self._named
+        if config is not last:
+            options = {name.removeprefix("jax_"): name for name, _ in config}
+            if _MESH in options:
+                options |= dict.fromkeys(_SETS_MESH, _MESH)
+            self._named = (config, options)
+        names = options.values()
+        found = {name: site for name, site in list(self._updates.items()) if name in names}
         around: dict[str, CallSite] = {}
         while frame is not None:
             code = frame.f_code
-            if code.co_exceptiontable and owner(code.co_filename) is Owner.USER:
-                for name, site in self._around(frame, code):
+            if getattr(code, "co_exceptiontable", b"") and owner(code.co_filename) is Owner.USER:
+                for name, site in self._around(frame, code, options):
                     around.setdefault(name, site)  # the innermost counts
             frame = frame.f_back
         return found | around
 
-    def _around(self, frame: FrameType, code: CodeType) -> Iterator[tuple[str, CallSite]]:
-        held = [name for name in code.co_names if name in self._options or _is_mesh(frame, name)]
+    def _around(
+        self, frame: FrameType, code: CodeType, options: dict[str, str]
+    ) -> Iterator[tuple[str, CallSite]]:
+        held = [name for name in code.co_names if name in options or _is_mesh(frame, name)]
         if not held:
             return
         function = 0 if code.co_name == "<module>" else code.co_firstlineno
         line = frame.f_lineno or 0
         for one in reversed(self._withs(code.co_filename)):
             if one.name in held and one.function == function and one.first <= line <= one.last:
-                if one.called and one.name in self._options:
-                    yield self._options[one.name], site_of_line(code, one.line)
+                if one.called and one.name in options:
+                    yield options[one.name], site_of_line(code, one.line)
                 elif not one.called and _is_mesh(frame, one.name):
                     yield _MESH, site_of_line(code, one.line)
 

@@ -22,12 +22,13 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import itertools
 import weakref
 from collections.abc import Callable
 from typing import Any
 
+from retrace.capture import lock
 from retrace.capture.canonical import CannotTellError, Content
+from retrace.capture.lock import Count
 from retrace.capture.objects import defined, kind_of, package, type_name
 from retrace.failure import asked
 
@@ -45,7 +46,8 @@ class Tokens:
     """The tokens of one recording, and the numbers of the objects it has met."""
 
     def __init__(self) -> None:
-        self._counter = itertools.count(1)
+        self._lock = lock.make()
+        self._counter = Count(1)
         self._numbers: dict[int, tuple[weakref.ref[Any], int]] = {}
         self._buckets: dict[Bucket, dict[int, tuple[weakref.ref[Any], str]]] = {}
         self._keywords: dict[str, str] = {}
@@ -100,13 +102,17 @@ class Tokens:
         key = id(value)
         if (known := self._numbers.get(key)) is not None and known[0]() is value:
             return known[1]
-        number = next(self._counter)
-        forget = functools.partial(_forget_number, self._numbers, key, self.forgotten)
-        try:
-            self._numbers[key] = (weakref.ref(value, forget), number)
-        except TypeError:
-            return None
-        return number
+        with self._lock:
+            # Another thread may have met it meanwhile.
+            if (known := self._numbers.get(key)) is not None and known[0]() is value:
+                return known[1]
+            number = self._counter()
+            forget = functools.partial(_forget_number, self._numbers, key, self.forgotten)
+            try:
+                self._numbers[key] = (weakref.ref(value, forget), number)
+            except TypeError:
+                return None
+            return number
 
     def seen(self, value: object) -> bool:
         """Whether the object has a number already."""
@@ -139,24 +145,36 @@ class Tokens:
         kind = kind_of(value)
         unhashable = defined(kind, "__hash__") is None
         place: Bucket = (self.number(kind), 0) if unhashable else (None, hash(value))
-        bucket = self._buckets.setdefault(place, {})
-        known = [
-            (token, entry)
-            for reference, token in list(bucket.values())
-            if (entry := reference()) is not None
-        ]
-        # An object found again under another hash was changed: JAX does not find it either.
-        for token, entry in known:
-            if entry is value:
-                return token
-        if len(known) > _MOST_CANDIDATES:
-            return None
-        number = next(self._counter)
-        token = next((token for token, entry in known if bool(value == entry)), f"={number}")
-        forget = functools.partial(_forget_equal, self._buckets, place, number)
-        bucket[number] = (weakref.ref(value, forget), token)
-        self._buckets[place] = bucket
-        return token
+        token: str | None = None
+        compared: set[int] = set()
+        while True:
+            # Nothing is held while `==` runs: it is the user's. What other threads have added
+            # meanwhile is compared in the next round.
+            with self._lock:
+                bucket = self._buckets.setdefault(place, {})
+                others = [one for one in list(bucket.items()) if one[0] not in compared]
+                if not others:
+                    number = self._counter()
+                    token = token or f"={number}"
+                    forget = functools.partial(
+                        _forget_equal, self._lock, self._buckets, place, number
+                    )
+                    bucket[number] = (weakref.ref(value, forget), token)
+                    return token
+            known = [
+                (other, entry)
+                for _, (reference, other) in others
+                if (entry := reference()) is not None
+            ]
+            # An object found again under another hash was changed: JAX does not find it either.
+            for other, entry in known:
+                if entry is value:
+                    return other
+            compared.update(number for number, _ in others)
+            if len(compared) > _MOST_CANDIDATES:
+                return None
+            if token is None:
+                token = next((other for other, entry in known if bool(value == entry)), None)
 
 
 class _Apart:
@@ -181,15 +199,17 @@ def _forget_number(
 
 
 def _forget_equal(
+    held: Any,
     buckets: dict[Bucket, dict[int, tuple[weakref.ref[Any], str]]],
     place: Bucket,
     number: int,
     _: weakref.ref[Any],
 ) -> None:
-    if (bucket := buckets.get(place)) is not None:
-        bucket.pop(number, None)
-        if not bucket:
-            buckets.pop(place, None)
+    with held:
+        if (bucket := buckets.get(place)) is not None:
+            bucket.pop(number, None)
+            if not bucket:
+                buckets.pop(place, None)
 
 
 def _bounded(token: str) -> str:

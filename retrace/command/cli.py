@@ -17,6 +17,7 @@ from retrace.command.complaint import usage
 from retrace.command.plan import plan
 from retrace.command.selection import Told, at_last, found_miss, one_of, read_at_last
 from retrace.command.steps import steps_of
+from retrace.doctor.command import doctor
 from retrace.errors import RetraceError, UsageError
 from retrace.guards import check
 
@@ -262,6 +263,7 @@ def show(
 app.command()(plan)
 app.command()(commands.programs)
 app.command()(commands.diff)
+app.command()(doctor)
 app.command()(clean.clean)
 
 

@@ -15,9 +15,12 @@ from retrace.errors import RetraceError
 
 if TYPE_CHECKING:
     from retrace.command.children import Children
+    from retrace.model import Run
 
 
-def close(directory: str, children: Children, *, new: bool, quiet: bool) -> None:
+def close(
+    directory: str, children: Children, *, new: bool, quiet: bool, failed: bool = False
+) -> None:
     """End the recording of this process, and tell what was recorded.
 
     Args:
@@ -26,33 +29,45 @@ def close(directory: str, children: Children, *, new: bool, quiet: bool) -> None
         new: whether the directory was made for this program alone: it is removed where
             nothing lies in it.
         quiet: whether nothing is said.
+        failed: whether the import of jax was tried, and raised.
     """
     if "jax" in sys.modules:
         from retrace.capture.arrival import stop
 
         stop()
     path = Path(directory)
-    if new and not (children.all_of_them or children.unrecorded([])):
-        from retrace.store.place import discard
-
-        discard(path)
-    if not quiet:
-        _summarise(path, children, newest=new)
-
-
-def _summarise(directory: Path, children: Children, *, newest: bool) -> None:
-    from retrace.present.terminal import summary
-    from retrace.present.words import inert
     from retrace.store.reader import headers
 
     # Of a folder that many hosts record into, no more than the first lines are read.
-    recorded = list(headers(directory))
+    recorded = list(headers(path))
     own = children.own(recorded)
     if not own:
-        console.say("the program never imported jax: there was nothing to record")
-        if unrecorded := children.unrecorded(run for _, run in recorded):
-            console.say(unrecorded)
+        from retrace.capture.process import write_without_jax
+
+        # So that `check` does not take an older recording for this program's.
+        write_without_jax(path, failed=failed)
+    if quiet:
         return
+    if own:
+        _summarise(path, children, recorded, own, newest=new)
+        return
+    what = "could not import jax" if failed else "never imported jax"
+    console.say(f"the program {what}: there was nothing to record")
+    if unrecorded := children.unrecorded(run for _, run in recorded):
+        console.say(unrecorded)
+
+
+def _summarise(
+    directory: Path,
+    children: Children,
+    recorded: list[tuple[Path, Run]],
+    own: list[Path],
+    *,
+    newest: bool,
+) -> None:
+    from retrace.present.terminal import summary
+    from retrace.present.words import inert
+
     try:
         told = Told(sorted(own))
     except RetraceError as error:

@@ -6,7 +6,7 @@ from typing import Any
 
 from retrace.command.selection import nearest
 
-_COMMANDS = ("run", "report", "plan", "check", "show", "programs", "diff", "clean")
+_COMMANDS = ("run", "report", "plan", "check", "show", "programs", "diff", "doctor", "clean")
 
 
 def usage(error: Any) -> str:

@@ -98,7 +98,8 @@ def run_input(arguments: Sequence[str], before: Callable[[], None]) -> int:
     def load() -> tuple[CodeType, ModuleType]:
         code = compile(sys.stdin.buffer.read(), "<stdin>", "exec")
         module = _main(BuiltinImporter, None, None)
-        del module.__file__, module.__cached__
+        for name in ("__file__", "__cached__"):
+            vars(module).pop(name, None)
         return code, module
 
     return _launch(load, before)

@@ -27,6 +27,8 @@ VARIABLE = "RETRACE_LAUNCH"
 """By which the launcher tells the interpreter that runs the program; gone before it begins."""
 
 _PROCESS = os.getpid()
+_failed: list[str] = []
+"""The modules that were waited for and could not be imported."""
 
 
 def settings(
@@ -96,7 +98,8 @@ def record(
         with apart:
             from retrace.command.closing import close as close_recording
 
-            close_recording(directory, children, new=new, quiet=quiet)
+            failed = "jax" in _failed
+            close_recording(directory, children, new=new, quiet=quiet, failed=failed)
 
     atexit.register(close)
     _Waiting({"jax": start, "_posixsubprocess": children.executes}, directory)
@@ -176,7 +179,11 @@ class _Loader:
         if module.__spec__ is not None:
             module.__spec__.loader = self._loader
         module.__loader__ = self._loader
-        self._loader.exec_module(module)
+        try:
+            self._loader.exec_module(module)
+        except BaseException:
+            _failed.append(module.__name__)
+            raise
         self._arrived(module.__name__, module)
 
     # Python leaves out of tracebacks what lies between an import and the code that it runs,

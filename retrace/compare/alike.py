@@ -10,10 +10,10 @@ from operator import itemgetter
 from typing import Any, NamedTuple, TypeAlias
 
 from retrace.compare.columns import Column
-from retrace.model import Component, Leaf
+from retrace.model import Component, Dim, Leaf
 
 Place: TypeAlias = tuple[Component, str]
-Shape: TypeAlias = tuple[int, ...]
+Shape: TypeAlias = tuple[Dim, ...]
 
 
 class _Bundle(NamedTuple):

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import functools
-import gc
 import inspect
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from types import FunctionType, TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar, cast
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
-from retrace.errors import ExceededError, RetraceWarning, UsageError
+from retrace.errors import ExceededError, RetraceError, RetraceWarning, UsageError
+from retrace.inside.decorated import Decorated, decorate
 from retrace.inside.explained import explained
 from retrace.inside.live import is_off
 
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from retrace.model import Verdict
     from retrace.present.view import View
 
-Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 Functions: TypeAlias = Callable[..., Any] | str | Iterable[Callable[..., Any] | str] | None
 
 
@@ -29,6 +27,7 @@ class Guard:
 
     def __init__(self) -> None:
         self._windows: list[tuple[Watch, int]] = []
+        self._is_paused = False
 
     def __enter__(self) -> Self:
         if not is_off():
@@ -46,20 +45,21 @@ class Guard:
             self._end(self._windows[-1], error)
 
     def __call__(self, function: Decorated) -> Decorated:
-        """Guard each call of a function, a coroutine function included."""
+        """Guard each call of a function: while its body runs, of whatever kind it is."""
+        return decorate(function, self._again)
 
-        async def awaited(*args: Any, **kwargs: Any) -> Any:
-            __tracebackhide__ = True
-            with self._again():
-                return await function(*args, **kwargs)
+    def pause(self) -> None:
+        """The body of a generator waits at a `yield`: what others miss meanwhile is not its."""
+        self._is_paused = True
 
-        def called(*args: Any, **kwargs: Any) -> Any:
-            __tracebackhide__ = True
-            with self._again():
-                return function(*args, **kwargs)
+    def resume(self) -> None:
+        """The body goes on."""
+        self._is_paused = False
 
-        guarded: Any = awaited if inspect.iscoroutinefunction(function) else called
-        return cast(Decorated, functools.wraps(function)(guarded))
+    def leave(self) -> None:
+        """The function has returned a body that may run later, or never."""
+        while self._windows:
+            self._end(self._windows[-1], None)
 
     def _again(self) -> Self:
         """A guard of the same kind, for one call."""
@@ -92,22 +92,66 @@ class Assertion(Guard):
     ) -> None:
         super().__init__()
         self._said = said
+        self._losses: list[int] = []
+        """How many losses there were when each window began."""
         self._budget: Budget | None = None
         if not is_off():
             self._budget = make_budget(said, functions, most, allow, warmup)
+        self._numbers: list[int] = []
+        """The misses of a generator's body up to its last `yield`."""
+
+    def _again(self) -> Self:
+        copy = super()._again()
+        vars(copy).update(_numbers=[], _losses=[])
+        return copy
+
+    def pause(self) -> None:
+        __tracebackhide__ = True
+        super().pause()
+        for watch, start in self._windows[-1:]:
+            self._numbers += watch.numbers(start)
+            # Said here, where it was done: the generator may go on for ever.
+            failure = self._judge(watch, self._numbers)
+            if failure is not None:
+                raise failure
+
+    def resume(self) -> None:
+        super().resume()
+        self._windows = [(watch, watch.position) for watch, _ in self._windows]
+
+    def leave(self) -> None:
+        __tracebackhide__ = True
+        numbers = [n for watch, start in self._windows[-1:] for n in watch.numbers(start)]
+        super().leave()
+        self._numbers += numbers
+
+    def _judge(self, watch: Watch, numbers: list[int]) -> ExceededError | None:
+        assert self._budget is not None
+        return _failure(watch, numbers, self._budget, self._said) if numbers else None
+
+    def _begin(self) -> None:
+        from retrace.guards.trust import losses
+
+        super()._begin()
+        self._losses.append(losses())
 
     def _end(self, window: tuple[Watch, int], error: BaseException | None) -> None:
         __tracebackhide__ = True
+        from retrace.guards.trust import doubt
+
         watch, start = window
-        numbers = watch.numbers(start)
+        numbers = [*self._numbers, *watch.numbers(start)]
         budget = self._budget
         assert budget is not None
-        failure: ExceededError | None = None
+        failure: RetraceError | None = None
+        since = self._losses.pop()
         try:
-            if error is None and numbers:
-                failure = _failure(watch, numbers, budget, self._said)
+            if error is None:
+                failure = self._judge(watch, numbers)
             if error is None and failure is None:
-                _warn_of(unmatched(watch, budget.functions), self._said)
+                failure = doubt(self._said, since)
+            if error is None and failure is None:
+                warn_of(f"{self._said}: {t}" for t in unmatched(watch, budget.functions))
         finally:
             super()._end(window, error)
         if failure is not None:
@@ -119,7 +163,9 @@ def _failure(watch: Watch, numbers: list[int], budget: Budget, said: str) -> Exc
     from retrace.guards.watch import of_numbers
     from retrace.present.guard import explanation
 
-    view = watch.view()
+    if all(budget.subject(miss) is None for miss in watch.misses_of(numbers)):
+        return None
+    view = watch.view(numbers)
     found = excesses(view, of_numbers(view.verdicts, numbers), budget)
     if not found:
         return None
@@ -164,53 +210,54 @@ def _site_of(function: object) -> str:
 
 
 def unmatched(watch: Watch, functions: tuple[Selector, ...]) -> list[str]:
-    """What to say of names under which nothing was ever traced and no function exists."""
-    asked = [one for one in functions if one.site is None and one.said not in _known]
+    """What to say of functions and names of which nothing was ever traced, nor could be.
+
+    Of a function that is jitted all calls may have hit. One that is not, and that no eager
+    loop was seen to run, is not guarded at all: a guard that passes for it says nothing.
+    """
+    asked = [one for one in functions if one not in _known]
     if not asked:
         return []
     from retrace.guards.budget import names, nearest
+    from retrace.guards.jitted import find
 
+    misses = watch.misses_of(watch.numbers(0))
+    traced = [one for miss in misses for one in (miss.function, *miss.bodies)]
+    _known.update(one for one in asked if any(map(one.matches, traced)))
+    asked = [one for one in asked if one not in _known]
+    _known.update(find(asked))
     said: list[str] = []
-    traced = [verdict.miss.function for verdict in watch.view().verdicts]
     for one in asked:
-        if any(map(one.matches, traced)) or _exists(one.said):
-            _known.add(one.said)
+        if one in _known:
             continue
-        guess = nearest(one.said, [name for function in traced for name in names(function)])
+        if one.site is None:
+            guess = nearest(one.said, [name for function in traced for name in names(function)])
+            who = f"nothing named {one.said!r} was"
+        else:
+            guess, who = "", f"the function {one.said!r} was not"
         said.append(
-            f"nothing named {one.said!r} was ever traced here, and no such function "
-            f"exists, so that nothing is guarded{guess}"
+            f"{who} ever traced here, and no jitted function of this name is alive, so that "
+            f"nothing is guarded{guess}"
         )
     return said
 
 
-def _warn_of(texts: list[str], said: str) -> None:
+def warn_of(texts: Iterable[str]) -> None:
+    """Warn at the line of the user's that a guard stands on."""
     for text in texts:
-        warnings.warn_explicit(f"{said}: {text}", RetraceWarning, *_caller(), registry={})
+        warnings.warn_explicit(text, RetraceWarning, *_caller(), registry={})
 
 
-_known: set[str] = set()
-"""Names under which something was found."""
+_known: set[Selector] = set()
+"""What was found once: a function that was traced or jitted."""
 
 
 def _caller() -> tuple[str, int]:
     """The line of the user's that a guard stands on."""
     frame = inspect.currentframe()
-    while frame is not None and frame.f_globals.get("__package__") == __package__:
+    while frame is not None and str(frame.f_globals.get("__package__")).startswith("retrace"):
         frame = frame.f_back
     return ("<unknown>", 0) if frame is None else (frame.f_code.co_filename, frame.f_lineno)
-
-
-def _exists(pattern: str) -> bool:
-    """Whether a function of this name lives; all of its calls may have hit."""
-    from fnmatch import fnmatchcase
-
-    return any(
-        fnmatchcase(name, pattern)
-        for one in gc.get_objects()
-        if type(one) is FunctionType
-        for name in (one.__name__, one.__qualname__, f"{one.__module__}.{one.__qualname__}")
-    )
 
 
 class assert_max_traces(Assertion):  # noqa: N801 - it is used like a function

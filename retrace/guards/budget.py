@@ -11,7 +11,7 @@ from typing import NamedTuple, cast
 
 from retrace.causes import Cause
 from retrace.errors import UsageError
-from retrace.model import Function, Kind, Stage, Verdict
+from retrace.model import Function, Kind, Miss, Stage, Verdict
 from retrace.present.view import View
 from retrace.present.words import count, listed, name, seconds
 
@@ -19,6 +19,7 @@ COUNTS = ("misses", "traces", "lowerings", "compiles", "seconds")
 """What can be limited beside the causes."""
 
 _STAGES = {"traces": Stage.TRACE, "lowerings": Stage.LOWER, "compiles": Stage.COMPILE}
+_MOST_NAMED = 10_000
 _SEPARATORS = re.compile(r"[/\\]+")
 
 
@@ -63,24 +64,59 @@ class Budget:
     warmup: int = 0
     """So many misses of each function do not count, the first ones."""
 
-    def matches(self, function: Function) -> bool:
-        """Whether the budget is this function's."""
-        return not self.functions or any(one.matches(function) for one in self.functions)
+    def matches(self, *functions: Function) -> bool:
+        """Whether the budget is that of one of these, the function of a miss and its bodies."""
+        return not self.functions or any(
+            one.matches(function) for one in self.functions for function in functions
+        )
+
+    def subject(self, miss: Miss) -> str | None:
+        """The definition site that a miss counts for; None where the budget is not for it.
+
+        An eager loop or branch counts for its body where that is named, whichever line runs it.
+        """
+        if not self.functions:
+            return miss.function.site
+        for function in (*miss.bodies, miss.function):
+            if self.matches(function):
+                return function.site
+        return None
 
     def counted(self, verdicts: Iterable[Verdict]) -> dict[str, list[Verdict]]:
         """The misses that count, by definition site."""
         found: dict[str, list[Verdict]] = {}
         spared: dict[str, int] = {}
         for verdict in verdicts:
-            function = verdict.miss.function
-            if not self.matches(function) or verdict.cause.value in self.allow:
+            subject = self.subject(verdict.miss)
+            if subject is None or verdict.cause.value in self.allow:
                 continue
             if not self.functions and _is_first_of_line(verdict):
                 continue
-            spared[function.site] = spared.get(function.site, 0) + 1
-            if spared[function.site] > self.warmup:
-                found.setdefault(function.site, []).append(verdict)
+            spared[subject] = spared.get(subject, 0) + 1
+            if spared[subject] > self.warmup:
+                found.setdefault(subject, []).append(verdict)
         return found
+
+
+class Named:
+    """Whether a budget is that of a miss, asked at each miss: patterns are tried once each."""
+
+    def __init__(self, budget: Budget) -> None:
+        self._budget = budget
+        self._known: dict[tuple[str, str, str], bool] = {}
+
+    def __call__(self, functions: Iterable[Function]) -> bool:
+        """Whether it is that of one of these."""
+        return not self._budget.functions or any(map(self._is_named, functions))
+
+    def _is_named(self, function: Function) -> bool:
+        key = (function.site, function.name, function.jax_name)
+        known = self._known.get(key)
+        if known is None:
+            if len(self._known) >= _MOST_NAMED:
+                self._known.clear()
+            known = self._known[key] = self._budget.matches(function)
+        return known
 
 
 class Excess(NamedTuple):

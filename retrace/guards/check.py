@@ -49,6 +49,7 @@ def check(
     from retrace.guards import baseline, project
     from retrace.guards.budget import nearest
     from retrace.guards.config import budgets
+    from retrace.guards.trust import doubt_of, never_imported_jax
 
     if format not in _FORMATS:
         guess = nearest(format, _FORMATS) or f", choose from {', '.join(_FORMATS)}"
@@ -61,11 +62,17 @@ def check(
     if not (limits or update or compared):
         raise UsageError(_nothing_to_hold_to(found))
     view = _read(directories or [])
+    if never_imported_jax(view.recording):
+        console.say("the program never imported jax: there is nothing to check")
+        return 0
+    doubt = doubt_of(view.recording, programs=update or compared)
+    if doubt is not None and update:
+        raise doubt
     for said in unmatched(view, limits):
         console.say(said)
     over = exceeded(view, limits)
     if update or compared:
-        _hold(view, found, kept or baseline.Baseline(), over, update=update)
+        _hold(view, found, kept or baseline.Baseline(), over, update=update, sure=doubt is None)
     if format == "github":
         from retrace.present.tally import Tally
 
@@ -82,7 +89,11 @@ def check(
         width, _ = console.terminal(sys.stdout)
         verdicts = [v for v in view.verdicts if v.miss.id in over.ids]
         console.write(f"{explanation(view, [*over.heads, *over.lines], verdicts, width)}\n", None)
-    if limits and not over.heads:
+    if doubt is not None:
+        if not over.heads:
+            raise doubt
+        console.say(str(doubt))
+    elif limits and not over.heads:
         number = len(limits)
         console.say(f"{number:,} budget{'s' if number > 1 else ''} held")
     return 1 if over.heads else 0
@@ -100,7 +111,9 @@ def _nothing_to_hold_to(found: Project) -> str:
     )
 
 
-def _hold(view: View, found: Project, kept: Baseline, over: Exceeded, *, update: bool) -> None:
+def _hold(
+    view: View, found: Project, kept: Baseline, over: Exceeded, *, update: bool, sure: bool
+) -> None:
     """Compare with the baseline, or renew it."""
     from retrace.guards.baseline import Names, difference, save
     from retrace.guards.drift import of_programs, told
@@ -118,7 +131,7 @@ def _hold(view: View, found: Project, kept: Baseline, over: Exceeded, *, update:
         over.heads.extend(drift.heads)
         over.lines.extend(drift.lines)
         over.ids.update(verdict.miss.id for verdict in drift.verdicts)
-        if not drift.heads:
+        if sure and not drift.heads:
             said = [*said, f"nothing is missed that {file.name} does not have"]
     for note in said:
         first, _, lines = note.partition("\n")

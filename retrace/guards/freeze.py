@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import threading
 import warnings
+from collections import deque
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Self
 
 from retrace.errors import MissError, RetraceWarning
-from retrace.guards.assertions import Decorated, Functions, Guard, make_budget
+from retrace.guards.assertions import Functions, Guard, make_budget, warn_of
+from retrace.inside.decorated import Decorated
 from retrace.inside.explained import explained
 from retrace.inside.live import is_off
 
 if TYPE_CHECKING:
     from retrace.guards.budget import Budget
-    from retrace.guards.watch import Watch
-    from retrace.model import Verdict
+    from retrace.guards.watch import Judged, Watch
+    from retrace.model import Function, Verdict
     from retrace.present.view import View
+
+_IN_FULL = 3
+"""So many warnings of one function and cause are whole messages; later ones are a line."""
 
 
 class freeze(Guard):  # noqa: N801 - it is used like a function
@@ -57,18 +62,32 @@ class freeze(Guard):  # noqa: N801 - it is used like a function
         self._warn = warn
         self._budget: Budget | None = None
         self._passed: dict[str, int] = {}
+        self._times: dict[tuple[str, str], int] = {}
+        self._counted: deque[int] = deque(maxlen=64)
         self._lock = threading.Lock()
         self._standing = False
+        self._losses = 0
         if not is_off():
+            from retrace.guards.budget import Named
+
             self._budget = make_budget("freeze", f, {"misses": 0}, allow, warmup)
+            self._named = Named(self._budget)
             self._begin()
             self._standing = True
 
     def end(self) -> None:
         """Let misses pass again."""
+        try:
+            if self._windows:
+                self.must_tell()
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Let misses pass again, and do not ask whether one went unseen."""
         self._standing = False
         while self._windows:
-            self._end(self._windows[-1], None)
+            self._windows.pop()[0].close(self)
 
     def __enter__(self) -> Self:
         if self._standing:
@@ -77,55 +96,101 @@ class freeze(Guard):  # noqa: N801 - it is used like a function
         return super().__enter__()
 
     def __call__(self, function: Decorated) -> Decorated:
-        self.end()
+        self.close()
         return super().__call__(function)
 
     def _again(self) -> Self:
         copy = super()._again()
-        vars(copy)["_passed"] = {}
+        vars(copy).update(_passed={}, _times={}, _counted=deque[int](maxlen=64))
         return copy
 
     def _begin(self) -> None:
+        from retrace.guards.trust import losses
         from retrace.guards.watch import watch
 
         here = watch()
         self._windows.append((here, here.open(self)))
+        self._losses = losses()
+        try:
+            self.must_tell()
+        except BaseException:
+            here.close(self)
+            self._windows.pop()
+            raise
 
     def _end(self, window: tuple[Watch, int], error: BaseException | None) -> None:
-        self._windows.remove(window)
-        window[0].close(self)
+        try:
+            if error is None:
+                self.must_tell()
+        finally:
+            self._windows.remove(window)
+            window[0].close(self)
 
-    def begun(self, number: int) -> BaseException | None:
+    def must_tell(self) -> None:
+        """Raise, or warn, where a miss could pass unseen."""
+        from retrace.guards.trust import doubt
+
+        if (found := doubt("freeze", self._losses)) is None:
+            return
+        if not self._warn:
+            raise found
+        warn_of([str(found)])
+
+    def begun(self, number: int, functions: tuple[Function, ...]) -> BaseException | None:
         """A miss began: the error to raise at the call."""
         from retrace.guards.watch import watch
 
         budget = self._budget
-        found = watch().judged(number)
-        if found is None or budget is None:
+        if budget is None or self._is_paused:
             return None
-        view, verdict = found
-        function = verdict.miss.function
-        if not budget.matches(function) or verdict.cause.value in budget.allow:
+        if functions and not self._named(functions):
+            return None
+        found = watch().judged(number)
+        if found is None:
+            return None
+        verdict = found.verdict
+        subject, cause = budget.subject(verdict.miss), verdict.cause.value
+        if subject is None or cause in budget.allow:
             return None
         with self._lock:
-            passed = self._passed[function.site] = self._passed.get(function.site, 0) + 1
-        if passed <= budget.warmup:
-            return None
-        return self._error(view, verdict)
+            if number in self._counted:
+                return None  # it was told under the name of its body already
+            self._counted.append(number)
+            passed = self._passed[subject] = self._passed.get(subject, 0) + 1
+            if passed <= budget.warmup:
+                return None
+            key = (subject, cause)
+            times = self._times[key] = self._times.get(key, 0) + 1
+        return self._warned(found, times) if self._warn else self._error(found)
 
     def compiled(self, number: int) -> BaseException | None:
         """Nothing: it was told when the miss began."""
         return None
 
-    def _error(self, view: View, verdict: Verdict) -> BaseException | None:
-        from retrace.present.guard import explanation
-        from retrace.present.words import name
+    def _error(self, found: Judged) -> BaseException:
+        view = found.view()
+        verdict = view.by_id[found.verdict.miss.id]
+        return MissError(self._text(view, verdict), explained(view, [verdict]))
 
-        head = f"{name(verdict.miss.function)} missed JAX's caches while frozen"
-        text = explanation(view, [f"{head} ({verdict.cause.value})"], [verdict], begun=True)
-        if not self._warn:
-            return MissError(text, explained(view, [verdict]))
-        return warned(text, verdict)
+    def _warned(self, found: Judged, times: int) -> BaseException | None:
+        if times <= _IN_FULL:
+            view = found.view()
+            return warned(self._text(view, view.by_id[found.verdict.miss.id]), found.verdict)
+        from retrace.present.guard import repeated
+
+        return warned(repeated(_head(found.verdict), found.verdict, times), found.verdict)
+
+    def _text(self, view: View, verdict: Verdict) -> str:
+        from retrace.present.guard import explanation
+
+        return explanation(view, [_head(verdict)], [verdict], begun=True)
+
+
+def _head(verdict: Verdict) -> str:
+    from retrace.present.words import name
+
+    who = name(verdict.miss.function)
+    return f"{who} missed JAX's caches while frozen ({verdict.cause.value})"
 
 
 def warned(text: str, verdict: Verdict) -> BaseException | None:

@@ -11,15 +11,15 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from retrace.errors import RetraceError, UsageError
-from retrace.guards.assertions import Decorated, Functions, Guard, make_budget
+from retrace.guards.assertions import Functions, Guard, make_budget
 from retrace.guards.freeze import freeze
+from retrace.inside.decorated import Decorated
 from retrace.inside.live import install, is_off, uninstall
 
 if TYPE_CHECKING:
     from retrace.guards.budget import Budget
-    from retrace.guards.watch import Watch
-    from retrace.model import Verdict
-    from retrace.present.view import View
+    from retrace.guards.watch import Judged, Watch
+    from retrace.model import Function
 
 MODES = ("record", "warn", "raise", "off")
 DEAR = 0.1
@@ -27,6 +27,7 @@ DEAR = 0.1
 
 _AGAIN = (10, 100, 1_000, 10_000)
 """At these repetitions of one function and cause a line says that it goes on."""
+_MOST_BEGUN = 10_000
 _MOST = 10
 """Messages a minute."""
 
@@ -85,15 +86,22 @@ class policy(Guard):  # noqa: N801 - it is used like a function
 
     def end(self) -> None:
         """Let the policy before this one hold again."""
+        self._finish(None)
+
+    def _finish(self, error: BaseException | None) -> None:
         global _holding
         self._standing = False
         if self._undo:
             before = self._undo.pop()
             if _holding is self:
-                self.suspend()
                 _holding = before
-                if before is not None:
-                    before.resume()
+                try:
+                    if error is None and isinstance(self._effect, freeze):
+                        self._effect.must_tell()
+                finally:
+                    self.suspend()
+                    if before is not None:
+                        before.begin_effect()
 
     def __enter__(self) -> Self:
         if not self._standing and not is_off():
@@ -107,11 +115,36 @@ class policy(Guard):  # noqa: N801 - it is used like a function
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self.end()
+        self._finish(error)
 
     def __call__(self, function: Decorated) -> Decorated:
         self.end()
         return super().__call__(function)
+
+    def pause(self) -> None:
+        global _holding
+        super().pause()
+        # What is recorded more does no harm, and a recording is not begun at each `yield`.
+        if _holding is self and self._mode != "record":
+            if self._effect is not None:
+                self._effect.pause()
+            _holding = self._undo[-1]
+            if _holding is not None:
+                _holding.begin_effect()
+
+    def resume(self) -> None:
+        global _holding
+        super().resume()
+        if _holding is not self and self._undo and self._mode != "record":
+            self._undo[-1] = _holding
+            if _holding is not None:
+                _holding.suspend()
+            _holding = self
+            if self._effect is not None:
+                self._effect.resume()
+
+    def leave(self) -> None:
+        self.end()
 
     def _again(self) -> Self:
         copy = super()._again()
@@ -124,9 +157,13 @@ class policy(Guard):  # noqa: N801 - it is used like a function
         if _holding is not None:
             _holding.suspend()
         _holding = self
-        self.resume()
+        try:
+            self.begin_effect()
+        except RetraceError as error:
+            self._finish(error)
+            raise
 
-    def resume(self) -> None:
+    def begin_effect(self) -> None:
         """Hold from here on."""
         f, allow, warmup = self._arguments
         if self._mode == "raise":
@@ -140,7 +177,7 @@ class policy(Guard):  # noqa: N801 - it is used like a function
     def suspend(self) -> None:
         """Hold no longer, while another policy does."""
         if self._effect is not None:
-            self._effect.end()
+            self._effect.close()
             self._effect = None
         if self._mode == "record":
             uninstall()
@@ -153,9 +190,12 @@ class _Warner:
     """Prints the message of each miss that is worth it, when it was compiled."""
 
     def __init__(self, budget: Budget, dear: float, every: bool) -> None:
+        from retrace.guards.budget import Named
+        from retrace.guards.trust import doubt, losses
         from retrace.guards.watch import watch
 
         self._budget = budget
+        self._named = Named(budget)
         self._dear = dear
         self._every = every
         self._lock = threading.Lock()
@@ -164,34 +204,51 @@ class _Warner:
         self._spent: dict[tuple[str, str], float] = {}
         self._told: set[tuple[str, str]] = set()
         self._recent: list[float] = []
+        self._is_paused = False
+        self._begun: dict[int, None] = {}
+        """Misses of the functions that are meant, until they are over."""
         self._watch: Watch = watch()
         self._watch.open(self)
+        if (found := doubt("policy", losses())) is not None:
+            _say(f"retrace: {found}")
 
-    def end(self) -> None:
+    def close(self) -> None:
         """Warn no more."""
         self._watch.close(self)
 
-    def begun(self, number: int) -> BaseException | None:
-        """Nothing: what it cost is not known yet."""
+    def pause(self) -> None:
+        """Warn of nothing for a while."""
+        self._is_paused = True
+
+    def resume(self) -> None:
+        """Warn again."""
+        self._is_paused = False
+
+    def begun(self, number: int, functions: tuple[Function, ...]) -> BaseException | None:
+        """What it cost is not known yet."""
+        if not self._is_paused and (not functions or self._named(functions)):
+            self._begun[number] = None
+            if len(self._begun) > _MOST_BEGUN:  # traces that nothing was compiled of
+                self._begun.pop(next(iter(self._begun)), None)
         return None
 
     def compiled(self, number: int) -> BaseException | None:
         """A miss is over: tell of it where that is worth it."""
+        if number not in self._begun:
+            return None
+        self._begun.pop(number, None)
         found = self._watch.judged(number)
-        if found is not None and (text := self._text(*found)):
-            try:
-                sys.stderr.write(f"{text}\n")
-                sys.stderr.flush()
-            except (OSError, ValueError, AttributeError):
-                pass  # closed, or None: there is nobody to tell
+        if found is not None and (text := self._text(found)):
+            _say(text)
         return None
 
-    def _text(self, view: View, verdict: Verdict) -> str:
+    def _text(self, found: Judged) -> str:
         from retrace.present.layout import message
         from retrace.present.words import name, ordinal
 
+        verdict = found.verdict
         function, cause = verdict.miss.function, verdict.cause.value
-        if not self._budget.matches(function) or cause in self._budget.allow:
+        if self._budget.subject(verdict.miss) is None or cause in self._budget.allow:
             return ""
         worth = ("yes", "maybe") if self._every else ("yes",)
         key = (function.site, cause)
@@ -208,7 +265,8 @@ class _Warner:
             if self._spent[key] < self._dear or not self._may_speak():
                 return ""
             self._told.add(key)
-        return message(view, verdict)
+        view = found.view()
+        return message(view, view.by_id[verdict.miss.id])
 
     def _may_speak(self) -> bool:
         now = time.monotonic()
@@ -217,6 +275,14 @@ class _Warner:
             return False
         self._recent.append(now)
         return True
+
+
+def _say(text: str) -> None:
+    try:
+        sys.stderr.write(f"{text}\n")
+        sys.stderr.flush()
+    except (OSError, ValueError, AttributeError):
+        pass  # closed, or None: there is nobody to tell
 
 
 def start_from_environment() -> None:

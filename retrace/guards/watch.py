@@ -7,26 +7,35 @@ of them is open, and kept, so that a later guard can name what an earlier one sa
 from __future__ import annotations
 
 import os
-import socket
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from retrace.inside.live import here, recorded_directories
-from retrace.model import Miss, Recording, Run, Verdict
+from retrace.guards.history import History
+from retrace.guards.others import Others
+from retrace.inside.live import here
+from retrace.model import Function, Miss, Recording, Verdict
 from retrace.present.view import View
+from retrace.reason.patterns import recognise
 from retrace.reason.verdict import judge
-from retrace.store.reader import Reader, read, read_lines
+from retrace.store.reader import Reader
 from retrace.store.writer import Writer
+
+if TYPE_CHECKING:
+    from retrace.capture.journal import Event
 
 
 class Listener(Protocol):
     """Who is told of misses at the call that makes them, in its thread."""
 
-    def begun(self, number: int) -> BaseException | None:
-        """A miss began: what to raise at the call, or None."""
+    def begun(self, number: int, functions: tuple[Function, ...]) -> BaseException | None:
+        """A miss began, or is known by another name: what to raise at the call, or None.
+
+        The functions are that of the miss and the bodies that it runs; none are given where
+        only the miss itself tells.
+        """
         ...
 
     def compiled(self, number: int) -> BaseException | None:
@@ -34,10 +43,16 @@ class Listener(Protocol):
         ...
 
 
+class _Happened(NamedTuple):
+    number: int
+    event: Event
+    functions: tuple[Function, ...]
+
+
 class _Thread(threading.local):
     def __init__(self) -> None:
-        self.events: list[tuple[int, bool]] = []
-        """What came to pass in this thread since JAX last asked: the number, whether compiled."""
+        self.events: list[_Happened] = []
+        """What came to pass in this thread since JAX last asked."""
 
 
 class _Feed:
@@ -58,6 +73,17 @@ class _Feed:
         """Nothing: the lines stay."""
 
 
+class Judged(NamedTuple):
+    """One miss with its verdict, and what is needed to put it into words."""
+
+    verdict: Verdict
+    watch: Watch
+
+    def view(self) -> View:
+        """The miss with those around it, and the patterns that it makes with earlier ones."""
+        return self.watch.view([self.verdict.miss.number])
+
+
 class Watch:
     """The recording in memory, who listens to it, and what it tells."""
 
@@ -67,25 +93,28 @@ class Watch:
         self._feed = _Feed()
         self._writer = Writer(self._feed, describe_run())
         self._reader = Reader()
+        self._read = 0
+        self._history = History()
+        self._others = Others()
         self._thread = _Thread()
         self._numbers: list[int] = []
         """The misses in the order in which they began."""
+        self._next = 0
+        """Above all their numbers."""
         self._lock = threading.RLock()
-        self._earlier: dict[int, Miss] = {}
-        self._sources: list[Callable[[], Recording]] = []
         self._open = 0
-        self._since = 0
-        """The position at which the outermost of those who watch began."""
+        self._heard_others = False
         self._listeners: tuple[Listener, ...] = ()
 
     def open(self, listener: Listener | None = None) -> int:
-        """Begin to watch; returns the position to ask `misses` from."""
+        """Begin to watch; returns the position to ask `numbers` from."""
         from retrace.capture.session import session
 
         with self._lock:
             if not self._open:
-                self._sources, self._earlier = list(self._others()), {}
-                self._since = len(self._numbers)
+                self._take_in()
+                self._heard_others = False
+                self._history.begin(self._next)
                 session().attach(self._writer)
                 session().refuse(self._told, self._refusal)
             self._open += 1
@@ -114,103 +143,128 @@ class Watch:
         """The numbers of the misses that began from a position on."""
         return self._numbers[start:]
 
-    def view(self) -> View:
-        """All that is known of this process, judged."""
-        recording = self._known()
+    def misses_of(self, numbers: Iterable[int]) -> list[Miss]:
+        """Some misses, as they are known now."""
+        self._listen()
+        return [miss for number in numbers if (miss := self._history.miss(number)) is not None]
+
+    def view(self, numbers: Iterable[int]) -> View:
+        """Some misses and those around them, judged by all that is known."""
+        self._listen()
+        with self._lock:
+            wanted: dict[int, Verdict] = {}
+            for number in numbers:
+                self._add(number, wanted)
+            verdicts = [wanted[number] for number in sorted(wanted)]
+            patterns = self._patterns(verdicts)
+            verdicts = [
+                replace(one, pattern=patterns[one.miss.id]) if one.miss.id in patterns else one
+                for one in verdicts
+            ]
+            run, _ = self._reader.since(self._read)
+            labels = {one.miss.id: self._history.label(one.miss) for one in verdicts}
+        view = View(Recording([run], [one.miss for one in verdicts]), verdicts, here())
+        view.count_as(labels)
+        return view
+
+    def alone(self, numbers: Iterable[int]) -> View:
+        """Some misses, judged as if there had been no others: what comes first is first."""
+        found = self.misses_of(numbers)
+        run, _ = self._reader.since(self._read)
+        recording = Recording([run], sorted(found, key=lambda miss: miss.number))
         return View(recording, judge(recording), here())
 
-    def judged(self, number: int) -> tuple[View, Verdict] | None:
-        """One miss, judged by the history of its function alone: quick, and less to show."""
-        recording = self._known()
-        miss = next((one for one in recording.misses if one.number == number), None)
-        if miss is None:
-            return None
-        kept = {miss.function.site}
-        ids = {miss.parent}
-        near = [m for m in recording.misses if m.function.site in kept or m.id in ids]
-        view = View(
-            Recording(recording.runs, near), judge(Recording(recording.runs, near)), here()
-        )
-        return view, view.by_id[miss.id]
+    def judged(self, number: int) -> Judged | None:
+        """One miss, judged by all that is known; what that costs is the same at each miss."""
+        self._listen()
+        with self._lock:
+            miss = self._history.miss(number)
+            return None if miss is None else Judged(self._history.verdict(miss), self)
 
-    def _known(self) -> Recording:
+    def _add(self, number: int, wanted: dict[int, Verdict], *, named: bool = False) -> None:
+        """A verdict with those of the misses around it, and those that are `named` in these."""
+        miss = self._history.miss(number)
+        if miss is None or number in wanted:
+            return
+        verdict = wanted[number] = self._history.verdict(miss)
+        if named:
+            return
+        for other in (verdict.follows, verdict.nearest and verdict.nearest.id):
+            if other is not None:
+                self._add(_number(other), wanted, named=True)
+        if miss.parent is not None:
+            self._add(_number(miss.parent), wanted)
+
+    def _patterns(self, verdicts: Sequence[Verdict]) -> dict[str, str]:
+        """What several misses of a site make together, seen from the last of each site."""
+        last = {one.miss.function.site: one for one in verdicts}
+        found: dict[str, str] = {}
+        for one in last.values():
+            found.update(recognise([*self._history.before(one.miss), one]))
+        return found
+
+    def _listen(self) -> None:
+        """Take in all that has happened."""
         from retrace.capture.session import flush
 
         flush()
         with self._lock:
-            while self._feed.lines:
-                for line in self._feed.lines.popleft().split("\n"):
-                    self._reader.add(line)
-            run, misses = self._reader.result()
-            sources, self._sources = self._sources, []
-            for source in sources:
-                for miss in source().misses:
-                    self._earlier.setdefault(miss.number, _of_run(miss, run))
-            # What was watched before and has ended counts where the very same function
-            # object comes again: a test's verdict must not depend on the tests before it.
-            now = set(self._numbers[self._since :])
-            objects = {miss.function.object for miss in misses if miss.number in now}
-            kept = {
-                m.number: m for m in misses if m.number in now or m.function.object in objects
-            }
-        both = {**self._earlier, **kept}
-        return Recording([run], [both[number] for number in sorted(both)])
+            self._take_in()
+            if not self._heard_others:
+                self._heard_others = True
+                run, _ = self._reader.since(self._read)
+                self._history.add_others(self._others.more(run.id))
 
-    def _others(self) -> Iterator[Callable[[], Recording]]:
-        """What others record of this process, to be read when it is needed."""
-        from retrace.capture.session import session
+    def _take_in(self) -> None:
+        while self._feed.lines:
+            for line in self._feed.lines.popleft().split("\n"):
+                self._reader.add(line)
+        _, new = self._reader.since(self._read)
+        self._read += len(new)
+        self._history.add(new)
 
-        for memory in session().windows.values():
-            yield lambda lines=memory.lines: read_lines(list(lines))
-        for directory in recorded_directories():
-            yield lambda directory=directory: _of_this_process(read([directory]))
-
-    def _told(self, number: int, is_compiled: bool) -> None:
-        if not is_compiled:
+    def _told(self, number: int, event: Event, functions: tuple[Function, ...]) -> None:
+        if event == "begun":
             self._numbers.append(number)
+            self._next = max(self._next, number + 1)
         if self._listeners:
-            self._thread.events.append((number, is_compiled))
+            self._thread.events.append(_Happened(number, event, functions))
 
     def _refusal(self) -> BaseException | None:
         events = self._thread.events
         if not events:
             return None
         told, events[:] = list(events), []
-        for number, is_compiled in told:
+        for number, event, functions in told:
             for listener in self._listeners:
-                error = listener.compiled(number) if is_compiled else listener.begun(number)
+                if event == "compiled":
+                    error = listener.compiled(number)
+                else:
+                    error = listener.begun(number, functions)
                 if error is not None:
                     return error
         return None
 
 
-def _of_run(miss: Miss, run: Run) -> Miss:
-    """The same miss as this recording would have written it: numbers are the process's."""
-    parent = None if miss.parent is None else f"{run.id}-{miss.parent.rpartition('-')[2]}"
-    return replace(miss, run=run.id, id=f"{run.id}-{miss.number}", parent=parent)
-
-
-def _of_this_process(recording: Recording) -> Recording:
-    here = {run.id for run in recording.runs if (run.pid, run.host) == _process()}
-    return Recording(
-        [run for run in recording.runs if run.id in here],
-        [miss for miss in recording.misses if miss.run in here],
-    )
-
-
-def _process() -> tuple[int, str]:
-    return os.getpid(), socket.gethostname()
+def _number(name: str) -> int:
+    return int(name.rpartition("-")[2])
 
 
 _watch: Watch | None = None
 _pid = 0
+_locks: dict[int, Any] = {}
+"""By process: only one thread makes the watch."""
 
 
 def watch() -> Watch:
     """The watch of this process; a forked child has one of its own."""
     global _watch, _pid
     if _watch is None or _pid != os.getpid():
-        _watch, _pid = Watch(), os.getpid()
+        from retrace.capture import lock
+
+        with _locks.setdefault(os.getpid(), lock.make()):
+            if _watch is None or _pid != os.getpid():
+                _watch, _pid = Watch(), os.getpid()
     return _watch
 
 

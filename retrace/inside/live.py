@@ -7,12 +7,12 @@ import functools
 import os
 import sys
 from collections.abc import Callable
-from contextlib import ContextDecorator
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from retrace.errors import UsageError
+from retrace.inside.decorated import Decorated, decorate
 from retrace.inside.explained import Misses, explained
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def here() -> str:
         return ""
 
 
-class recording(ContextDecorator):  # noqa: N801 - it is used like a function
+class recording:  # noqa: N801 - it is used like a function
     """Record everything that JAX traces, lowers and compiles inside a block.
 
     Process-wide: misses of all threads are seen. Windows nest. As a decorator,
@@ -75,6 +75,7 @@ class recording(ContextDecorator):  # noqa: N801 - it is used like a function
         self._writer: Writer | None = None
         self._lines: Memory | None = None
         self._is_on = False
+        self._has_left = False
 
     def __enter__(self) -> Self:
         if is_off():
@@ -82,9 +83,11 @@ class recording(ContextDecorator):  # noqa: N801 - it is used like a function
         if self._is_on:
             raise UsageError("this recording is on already: make another one for a nested block")
         self._is_on = True
-        from retrace.capture.session import begin_file, begin_memory
+        from retrace.capture.session import begin_again, begin_file, begin_memory
 
-        if self._directory is None:
+        if self._writer is not None and self._has_left:
+            begin_again(self._writer, self._lines)
+        elif self._directory is None:
             self._writer, self._lines = begin_memory()
         else:
             from retrace.store.place import create
@@ -98,15 +101,27 @@ class recording(ContextDecorator):  # noqa: N801 - it is used like a function
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._is_on = False
-        if self._writer is not None:
+        was_on, self._is_on = self._is_on, False
+        if self._writer is not None and was_on:
             from retrace.capture.session import session
 
             session().detach(self._writer)
 
-    def _recreate_cm(self) -> Self:
-        # Of `ContextDecorator`: a decorated function may call itself.
-        return type(self)(self._directory)
+    def __call__(self, function: Decorated) -> Decorated:
+        """Record each call of a function: while its body runs, of whatever kind it is."""
+        # A window for each: a decorated function may call itself.
+        return decorate(function, lambda: type(self)(self._directory))
+
+    def pause(self) -> None:
+        """The body of a generator waits at a `yield`; what is recorded more does no harm."""
+
+    def resume(self) -> None:
+        """The body goes on."""
+
+    def leave(self) -> None:
+        """The function has returned a body that may run later, or never."""
+        self.__exit__(None, None, None)
+        self._has_left = True
 
     @property
     def misses(self) -> Misses:

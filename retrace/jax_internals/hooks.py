@@ -25,6 +25,7 @@ from retrace.jax_internals import losses, names
 from retrace.jax_internals import names_hooks as at
 from retrace.jax_internals.row import Loss, Row, resolve
 from retrace.jax_internals.traces import Trace, TraceProxy
+from retrace.jax_internals.wiring import Wiring
 from retrace.model import Stage
 
 _STAGES = {
@@ -88,6 +89,8 @@ class Hooks:
     def __init__(self, observer: Observer) -> None:
         self._observer = observer
         self._thread = _Thread()
+        self.wiring = Wiring()
+        """What was put into JAX, to see whether JAX still calls it."""
         self._reported: set[str] = set()
         self._undo: list[Callable[[], None]] = []
         self._installation: object = None
@@ -125,9 +128,11 @@ class Hooks:
             at.DURATION_LISTENERS,
             self._on_duration,
         )
+        self.wiring.listens(at.DURATION_LISTENERS, self._on_duration)
         # jax 0.6.0 has no scalar events: stages are then known when they end.
         if register := getattr(public, "register_scalar_listener", None):
             self._register(register, at.SCALAR_LISTENERS, self._on_scalar)
+            self.wiring.listens(at.SCALAR_LISTENERS, self._on_scalar)
 
     def _register(
         self, register: Callable[[Any], object], row: Row, listener: Callable[..., None]
@@ -147,11 +152,16 @@ class Hooks:
 
         self._undo.append(undo)
 
+    def cut(self) -> list[str]:
+        """Why JAX no longer calls these hooks, although nobody here removed them."""
+        return self.wiring.cut() if self.installed else []
+
     def remove(self) -> None:
         """Leave JAX as it was; others' listeners stay."""
         for undo in reversed(self._undo):
             undo()
         self._undo.clear()
+        self.wiring.clear()
         self._installation = None
 
     def is_current(self, installation: object) -> bool:
@@ -249,8 +259,9 @@ class Hooks:
     def _install_trace_proxy(self) -> None:
         # In 0.6 to 0.8 `trace_to_jaxpr` is another function, and not cached.
         for row in (at.TRACE, at.TRACE_BEFORE):
-            if row.expected:
+            if row.expected and row.look() is not None:
                 self._replace(row, self._observe_traces)
+                self.wiring.stands(row)
         slots, slot = resolve(at.TEST_SLOT.where), at.TEST_SLOT.name
         earlier, installation = getattr(slots, slot), self._installation
 
@@ -259,10 +270,13 @@ class Hooks:
                 self.guarded(self._on_real_trace, id(sys._getframe(2)))
                 if (refused := self._refused()) is not None:
                     raise refused
+            if contain(self._fail, self.wiring.is_probe, name, installation):
+                return
             if earlier is not None:
                 earlier(name, *args)
 
         setattr(slots, slot, on_test_event)
+        self.wiring.hears(on_test_event, installation)
 
         def undo() -> None:
             if getattr(slots, slot) is on_test_event:

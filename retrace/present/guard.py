@@ -9,7 +9,7 @@ from retrace.model import Verdict
 from retrace.present.layout import group_message
 from retrace.present.tally import Tally
 from retrace.present.view import View
-from retrace.present.words import count
+from retrace.present.words import clean, count, ordinal, turned
 
 _KILLED = "killed in its"
 """What the message says of a stage that began and did not end."""
@@ -43,3 +43,11 @@ def explanation(
     if begun:
         texts = [text.replace(_KILLED, "stopped before its") for text in texts]
     return "\n\n".join(["\n".join(heads), *texts])
+
+
+def repeated(head: str, verdict: Verdict, times: int) -> str:
+    """One line for a miss whose cause was explained in full before."""
+    changes = [turned(change.detail, 80) for change in verdict.changes[:2] if change.detail]
+    paths = [clean(change.path or "", 40) for change in verdict.changes[:2] if change.detail]
+    said = ", ".join(f"{p} {c}".strip() for p, c in zip(paths, changes, strict=True))
+    return f"{head} for the {ordinal(times)} time{': ' if said else ''}{said}"

@@ -137,7 +137,11 @@ def _title(tally: Tally, what: str) -> str:
 
 def _made(view: View) -> str:
     runs = view.recording.runs
-    made = {f"jax {run.jax}" + (f" on {run.backend}" if run.backend else "") for run in runs}
+    made = {
+        f"jax {run.jax}" + (f" on {run.backend}" if run.backend else "")
+        for run in runs
+        if run.jax  # else it was never imported
+    }
     said = [clean(each) for each in sorted(made)]
     if runs:
         said.append(datetime.fromtimestamp(runs[0].started, UTC).strftime("%Y-%m-%d %H:%M UTC"))

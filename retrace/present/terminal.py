@@ -85,11 +85,11 @@ def _opening(
     if not total.misses:
         none = program is not None or not view.missed
         what = "no misses" if none else "no such misses"
-        because = (
-            ": JAX served every call from its caches, or ran none"
-            if none and not view.losses()
-            else ""
-        )
+        because = ""
+        if view.recording.runs and not any(r.jax or r.losses for r in view.recording.runs):
+            because = ": the program never imported jax"
+        elif none and not view.losses():
+            because = ": JAX served every call from its caches, or ran none"
         yield from wrapped(f"retrace: {what} in {program or origin(view)}{because}", width, 9)
         return
     misses = count(total.misses, "miss", "misses")
@@ -113,6 +113,7 @@ def _opening(
     made = {
         f"jax {clean(r.jax)}" + (f" on {clean(r.backend)}" if r.backend else "")
         for r in view.recording.runs
+        if r.jax
     }
     when = datetime.fromtimestamp(run.started, UTC).strftime("%Y-%m-%d %H:%M UTC")
     number = len(view.recording.runs)

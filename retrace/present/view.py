@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 
 from retrace.model import Function, Miss, Recording, Run, Verdict
 from retrace.present import words
@@ -81,6 +81,15 @@ class View:
                 kept[verdict.follows] = self.by_id[verdict.follows]
         self.verdicts, self.by_id, self.number = list(kept.values()), kept, numbers
         self.own = {name: self.own[name] for name in kept}
+
+    def count_as(self, numbers: Mapping[str, int]) -> None:
+        """Count misses as they stand among all of their function, where only some are here."""
+        for name, number in numbers.items():
+            miss = self.by_id[name].miss
+            self.number[name] = number
+            known = self._named[words.name(miss.function)]
+            origin = miss.run, miss.function.site
+            known[origin] = max(known[origin], number)
 
     @property
     def names(self) -> Iterable[str]:

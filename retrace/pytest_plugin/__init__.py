@@ -40,6 +40,8 @@ class _Row(NamedTuple):
 class _State:
     def __init__(self) -> None:
         self.rows: list[_Row] = []
+        self.doubts: dict[str, None] = {}
+        """Why misses may have gone unseen."""
         self.directory: Path | None = None
 
 
@@ -163,6 +165,14 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
             del item.stash[WATCHED]
 
 
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> Generator[None, object, object]:
+    """Make cold what the markers name, before the fixtures, and again where a test is rerun."""
+    if (watched := item.stash.get(WATCHED, None)) is not None:
+        watched.set_up([(mark.args, mark.kwargs) for mark in item.iter_markers("retrace")])
+    return (yield)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     """Hold the test to its markers."""
@@ -173,7 +183,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     from retrace.errors import UsageError
 
     try:
-        watched.begin([(mark.args, mark.kwargs) for mark in item.iter_markers("retrace")])
+        watched.begin()
     except UsageError as error:
         pytest.fail(f"@pytest.mark.retrace: {error}", pytrace=False)
     try:
@@ -204,6 +214,7 @@ def pytest_runtest_makereport(
         report.sections.append(("retrace", text))
     if watched is not None and call.when == "teardown" and _lists(item.config):
         report.__dict__["retrace_rows"] = watched.rows()
+        report.__dict__["retrace_doubt"] = watched.doubt()
     return report
 
 
@@ -214,6 +225,8 @@ def pytest_report_teststatus(report: pytest.TestReport, config: pytest.Config) -
         return
     rows: list[tuple[float, str]] = report.__dict__.pop("retrace_rows", [])
     state = config.stash[_STATE]
+    if (doubt := report.__dict__.pop("retrace_doubt", None)) is not None:
+        state.doubts[doubt] = None
     state.rows += [_Row(seconds, text, report.nodeid) for seconds, text in rows]
 
 
@@ -227,7 +240,9 @@ def pytest_terminal_summary(
     top: Any = config.getoption("--retrace-top")
     shown = rows[: 10 if top is None else max(0, top)]
     terminalreporter.section("retrace: slowest misses")
-    if not rows:
+    for doubt in config.stash[_STATE].doubts:
+        terminalreporter.write_line(doubt, red=True)
+    if not rows and not config.stash[_STATE].doubts:
         terminalreporter.write_line("no misses: nothing was traced or compiled")
     for row in shown:
         terminalreporter.write_line(f"{row.seconds:8.2f} s  {row.text}  {row.test}")

@@ -43,6 +43,8 @@ class HeldToBaseline:
         self._failed: set[str] = set()
         self._tested: list[suite.Tested] = []
         self._failure: list[str] = []
+        self._doubts: dict[str, None] = {}
+        """Why tests may have missed more than was seen."""
         self._notes: list[str] = []
 
     @pytest.hookimpl(optionalhook=True)
@@ -82,6 +84,7 @@ class HeldToBaseline:
             one = suite.tested(test, os.getpid(), watched.missed(), self._names, known)
             rows = [list(row) for row in one.rows]
             report.__dict__["retrace_missed"] = [one.test, one.process, rows, one.texts]
+            report.__dict__["retrace_unsure"] = watched.doubt()
         return report
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -90,6 +93,8 @@ class HeldToBaseline:
             return
         if report.failed or (report.skipped and not hasattr(report, "wasxfail")):
             self._failed.add(report.nodeid)
+        if (doubt := report.__dict__.pop("retrace_unsure", None)) is not None:
+            self._doubts[doubt] = None
         missed: Any = report.__dict__.pop("retrace_missed", None)
         if missed is not None:
             test, process, rows, texts = missed
@@ -109,10 +114,11 @@ class HeldToBaseline:
             if self._update:
                 self._notes.append(f"the run was broken off: {self._file.name} stays as it was")
             return
-        if self._update:
+        if self._update and not self._doubts:
             self._renew()
-        else:
+        elif not self._update:
             self._compare()
+        self._failure += self._doubts
         if self._failure and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 

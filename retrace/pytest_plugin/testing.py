@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeAlias
 
 from retrace.causes import Cause
 from retrace.errors import UsageError
 from retrace.guards import budget
 from retrace.guards.assertions import in_order, make_budget, unmatched
+from retrace.guards.jitted import make_cold
+from retrace.guards.trust import doubt, losses
 from retrace.guards.watch import of_numbers, watch
-from retrace.model import Verdict
+from retrace.model import Miss, Verdict
 from retrace.present.guard import explanation
 from retrace.present.message import where
 from retrace.present.tally import Tally
@@ -28,6 +30,9 @@ _LIMITS = {
 _KNOWN = (*_LIMITS, "allow", "functions", "warmup", "causes")
 
 
+Marks: TypeAlias = Sequence[tuple[Sequence[Any], Mapping[str, Any]]]
+
+
 class Found(NamedTuple):
     """What came of a test."""
 
@@ -42,11 +47,15 @@ class Watched:
 
     def __init__(self) -> None:
         self._watch = watch()
-        self._start = self._called = 0
+        self._start = self._called = self._losses = 0
         self._budgets: list[budget.Budget] = []
+        self._nonsense: UsageError | None = None
+        self._warm: set[budget.Selector] = set()
+        """What markers name and no jitted object was found of."""
 
     def __enter__(self) -> Self:
         self._start = self._called = self._watch.open()
+        self._losses = losses()
         return self
 
     def __exit__(
@@ -57,21 +66,35 @@ class Watched:
     ) -> None:
         self._watch.close()
 
-    def begin(self, marks: Sequence[tuple[Sequence[Any], Mapping[str, Any]]]) -> None:
-        """The test itself begins.
+    def set_up(self, marks: Marks) -> None:
+        """The test is about to be set up, perhaps once more: make cold what its markers name.
 
         Args:
             marks: arguments of its markers, the closest first; of several that name the
                 same functions the closest holds.
+        """
+        self._start = self._called = self._watch.position
+        self._budgets, self._nonsense = [], None
+        try:
+            budgets: dict[object, budget.Budget] = {}
+            for arguments, options in marks:
+                made = _budget(arguments, options)
+                budgets.setdefault(made.functions, made)
+        except UsageError as error:
+            self._nonsense = error
+            return
+        self._budgets = list(budgets.values())
+        named = {one for made in self._budgets for one in made.functions}
+        self._warm = named - make_cold(named)
+
+    def begin(self) -> None:
+        """The test itself begins.
 
         Raises:
             UsageError: a marker has an argument that is nonsense.
         """
-        budgets: dict[object, budget.Budget] = {}
-        for arguments, options in marks:
-            made = _budget(arguments, options)
-            budgets.setdefault(made.functions, made)
-        self._budgets = list(budgets.values())
+        if self._nonsense is not None:
+            raise self._nonsense
         self._called = self._watch.position
 
     def excesses(self) -> Found:
@@ -79,24 +102,41 @@ class Watched:
         unknown = [
             text for one in self._budgets for text in unmatched(self._watch, one.functions)
         ]
-        numbers = self._watch.numbers(self._called)
-        if unknown or not numbers:
+        numbers = self._watch.numbers(self._start)
+        misses = self._watch.misses_of(numbers)
+        unknown = unknown or [
+            _told_warm(one) for one in self._warm if not _is_missed(one, misses)
+        ]
+        if unknown:
             return Found(unknown, "")
-        view = self._watch.view()
-        verdicts = of_numbers(view.verdicts, numbers)
+        if not numbers or not self._budgets:
+            return Found(self._doubts(), "")
+        # By itself: whether the tests before it missed the same must make no difference.
+        view = self._watch.alone(numbers)
+        verdicts = of_numbers(view.verdicts, self._watch.numbers(self._called))
         found = [e for one in self._budgets for e in budget.excesses(view, verdicts, one)]
         if not found:
-            return Found([], "")
+            return Found(self._doubts(), "")
         heads = [excess.text for excess in found]
         counted = in_order(view, (v for excess in found for v in excess.verdicts))
         return Found(heads, explanation(view, heads, counted))
+
+    def _doubts(self) -> list[str]:
+        """Why a marked test cannot pass although nothing was too much."""
+        found = doubt(_SAID, self._losses) if self._budgets else None
+        return [] if found is None else [str(found)]
+
+    def doubt(self) -> str | None:
+        """Why misses of this test may have gone unseen; None where they would have been seen."""
+        found = doubt("retrace", self._losses)
+        return None if found is None else str(found)
 
     def missed(self) -> tuple[View, list[Verdict]] | None:
         """All that is known, and what the test missed with its fixtures; None for nothing."""
         numbers = self._watch.numbers(self._start)
         if not numbers:
             return None
-        view = self._watch.view()
+        view = self._watch.view(numbers)
         return view, of_numbers(view.verdicts, numbers)
 
     def rows(self) -> list[tuple[float, str]]:
@@ -114,6 +154,18 @@ class Watched:
             said = f"{who} ({where(view, group)}): {group.cause.value}{often}{worth}"
             rows.append((round(group.seconds, 4), said))
         return rows
+
+
+def _is_missed(one: budget.Selector, misses: Sequence[Miss]) -> bool:
+    return any(one.matches(f) for miss in misses for f in (miss.function, *miss.bodies))
+
+
+def _told_warm(one: budget.Selector) -> str:
+    return (
+        f"{one.said!r} could not be made cold: no jitted function of this name was found before "
+        "the test, and nothing of it was traced in the test, so that nothing was checked; name "
+        "the function that is given to jax.jit"
+    )
 
 
 def _budget(arguments: Sequence[Any], options: Mapping[str, Any]) -> budget.Budget:

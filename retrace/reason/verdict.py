@@ -109,13 +109,26 @@ class Judge:
         Returns:
             The verdict; never raises on a miss that could be recorded.
         """
+        verdict = self.look(miss)
+        self._keep(verdict)
+        return verdict
+
+    def look(self, miss: Miss) -> Verdict:
+        """The verdict on a miss that may still run; later ones are not compared with it."""
+        history = self._histories.get(site_of(miss)) or _History()
+        if miss.function.kind is Kind.OP:
+            return self._operation(miss, history)
+        return self._call(miss, history)
+
+    def _keep(self, verdict: Verdict) -> None:
+        miss = verdict.miss
         site = site_of(miss)
         if (history := self._histories.get(site)) is None:
             history = self._histories[site] = _History()
         if miss.function.kind is Kind.OP:
-            verdict = self._operation(miss, history)
-        else:
-            verdict = self._call(miss, history)
+            for body in miss.bodies:
+                history.bodies[body.site] = body
+            self._lines.add((miss.function.site, *_line(miss)))
         history.begun = True
         if miss.raised is None:
             history.keys.add(miss)
@@ -129,7 +142,6 @@ class Judge:
         self._told[miss.id] = _Told(
             verdict.cause, verdict.avoidable, verdict.fix, miss.function.site, self._traces
         )
-        return verdict
 
     def _call(self, miss: Miss, history: _History) -> Verdict:
         if (first := history.unfinished.before(miss)) is not None:
@@ -246,11 +258,7 @@ class Judge:
             if bodies and not found:
                 cause = Cause.CONTROL_FLOW_RECREATED
             found += bodies
-        for body in miss.bodies:
-            history.bodies[body.site] = body
-        line = (miss.function.site, *_line(miss))
-        first = line not in self._lines
-        self._lines.add(line)
+        first = (miss.function.site, *_line(miss)) not in self._lines
         nearest = None if near is None else near.miss
         return _verdict(
             miss, nearest, found, _Conclusion(cause), self._listings, first_of_line=first

@@ -141,6 +141,7 @@ class Reader:
         self._parts: dict[tuple[str, int], Any] = {}
         self._columns: dict[int, Columns] = {}
         self._misses: dict[int, Miss] = {}
+        self._begun: list[Miss] = []
         self._parents: dict[int, int] = {}
         self._lowered: dict[int, Key] = {}
         """Keys of lowerings, without the options that were added when they were compiled."""
@@ -178,6 +179,10 @@ class Reader:
                 self._misses[number].parent = None
                 self.lose("the enclosing miss is missing")
         return self._run, [self._misses[number] for number in sorted(self._misses)]
+
+    def since(self, position: int) -> tuple[Run, list[Miss]]:
+        """The run, and the misses from a position on, in the order of their lines."""
+        return self._run, self._begun[position:]
 
     def _take(self, line: dict[str, Any]) -> str | None:
         """Take in one line; the reason where it is a loss."""
@@ -233,6 +238,7 @@ class Reader:
         if miss.number < 0 or miss.number in self._misses:
             return _UNREADABLE
         self._misses[miss.number] = miss
+        self._begun.append(miss)
         if miss.parent is not None:
             self._parents[miss.number] = line["parent"]
         self._run.complete = False

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from retrace.store.files import NO_LINK, is_shared
 
-_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | NO_LINK | getattr(os, "O_CLOEXEC", 0)
+_BINARY = getattr(os, "O_BINARY", 0)  # Windows would write other ends of lines
+_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | NO_LINK | getattr(os, "O_CLOEXEC", 0) | _BINARY
 _CLOSED = -1
 
 

@@ -55,6 +55,8 @@ def _measurements(quick: bool) -> Iterator[Callable[[], Ratio | None]]:
 def _guards(quick: bool) -> Iterator[Callable[[], Ratio | None]]:
     for guarded in _GUARDED:
         yield lambda guarded=guarded: guarded(15 if quick else 101)
+    for named in (True, False):
+        yield lambda named=named: guards.growing(2_000 if quick else 10_000, named)
     yield lambda: guards.plugin(7 if quick else 41)
 
 

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import tempfile
+import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
 from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
+from time import thread_time
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 import retrace
+from retrace.guards.watch import watch
 from tests.benchmarks.commands import environment
 from tests.benchmarks.measure import Ratio, compare, processor_seconds, seconds
 
@@ -98,6 +101,46 @@ def by_equinox(pairs: int) -> Ratio | None:
     step: Any = eqx.filter_jit(eqx.debug.assert_max_traces(_step, max_traces=1))
     what = "`eqx.debug.assert_max_traces`, both under `eqx.filter_jit`"
     return _hits(what, step, nullcontext, pairs, jit=eqx.filter_jit)
+
+
+def growing(misses: int, named: bool) -> Ratio:
+    """What a guard that warns takes of one miss more, after many beside after few."""
+    few, many = _of_misses(None if named else "another", misses)
+    what = "that it names" if named else "that it does not name"
+    name = f"a guard that warns, a miss {what}: the {misses:,}th beside an early one"
+    ratio = many / few
+    return Ratio(name, few, many, ratio, (ratio, ratio), 1.5)
+
+
+def _of_misses(functions: str | None, misses: int) -> tuple[float, float]:
+    """Seconds inside the guard of a miss, of the first fifth and of the last."""
+    step: Any = jax.jit(lambda x: x * 2)
+    watched: Any = watch()
+    refusal = watched._refusal
+    spent = [0.0]
+
+    def timed() -> BaseException | None:
+        began = thread_time()
+        try:
+            return refusal()
+        finally:
+            spent[0] += thread_time() - began
+
+    watched._refusal = timed
+    part = misses // 5
+    marks: list[float] = []
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            with retrace.freeze(functions, warn=True):
+                for size in range(misses):
+                    if size % part == 0:
+                        marks.append(spent[0])
+                    step.trace(jax.ShapeDtypeStruct((size + 1,), "float32"))
+                marks.append(spent[0])
+    finally:
+        del watched._refusal
+    return (marks[1] - marks[0]) / part, (marks[-1] - marks[-2]) / part
 
 
 def plugin(pairs: int) -> Ratio | None:

@@ -166,3 +166,89 @@ def test_the_example_passes(tmp_path: Path) -> None:
     (tmp_path / "test_guarded.py").write_text(example.read_text())
     done = run(tmp_path, "--strict-markers")
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+MARKED = """
+def test_before_warms(ones_of=ones):
+    step(ones(2)), step(ones(3))
+
+@pytest.mark.retrace(max_traces=1, functions=["step"])
+def test_by_name():
+    step(ones(2)), step(ones(3))
+
+@pytest.mark.retrace(max_traces=1, functions=[step])
+def test_by_object():
+    step(ones(2)), step(ones(3))
+
+@pytest.mark.retrace(allow=["first-trace"], functions=["st*"])
+def test_first_traces_are_first():
+    step(ones(4))
+
+@pytest.mark.retrace(functions=["step"])
+def test_first_again():
+    step(ones(5))
+
+@pytest.fixture
+def warmed():
+    step(ones(6))
+
+@pytest.mark.retrace(max_traces=0, functions=["step"])
+def test_what_fixtures_trace_is_theirs(warmed):
+    step(ones(6))
+
+@pytest.mark.retrace
+def test_bare_one():
+    step(ones(7))
+
+@pytest.mark.retrace
+def test_bare_two():
+    step(ones(8))
+
+def never(x):
+    return x
+
+@pytest.mark.retrace(max_traces=1, functions=["never"])
+def test_never_jitted():
+    step(ones(2))
+
+def body(carry, x):
+    return carry + x, x
+
+@pytest.mark.retrace(max_traces=1, functions=[body])
+def test_body_of_a_loop():
+    for n in (2, 3):
+        jax.lax.scan(body, 0.0, ones(n))
+"""
+FAILING = {"by_name", "by_object", "never_jitted", "body_of_a_loop"}
+# As pytest-rerunfailures does: set-up, call and teardown once more within one protocol.
+RERUN = """
+import pytest
+from _pytest.runner import runtestprotocol
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item, nextitem):
+    item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+    for _ in range(2):
+        reports = runtestprotocol(item, nextitem=nextitem, log=False)
+        item._initrequest()
+    for report in reports:
+        item.ihook.pytest_runtest_logreport(report=report)
+    return True
+
+def pytest_collection_modifyitems(items):
+    ORDER
+"""
+
+
+@pytest.mark.parametrize("order", ["pass", "items.reverse()"])
+def test_marked_tests_begin_cold_in_each_rerun_and_order(order: str, tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").write_text(RERUN.replace("ORDER", order))
+    done = run(tmp_path, "-rA", source=MARKED)
+    said = done.stdout
+    failed = {
+        line.split("::test_", 1)[1].split(" ")[0]
+        for line in said.splitlines()
+        if "FAILED t" in line
+    }
+    assert failed == FAILING, said + done.stderr
+    assert "never" in said and "nothing is guarded" in said

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from retrace.command.cli import own_options_ended
+from retrace.store.reader import read
 from tests.reading.story import Story, hostile, killed, training, write
 
 COMMAND = [sys.executable, "-m", "retrace"]
@@ -379,7 +380,11 @@ def test_a_program_without_jax_is_told(tmp_path: Path) -> None:
     done = retrace("run", "plain.py", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (0, "1\n")
     assert done.stderr == "retrace: the program never imported jax: there was nothing to record\n"
-    assert not recordings(tmp_path)
+    # It is the newest recording all the same: `check` and `report` must not tell of an older one.
+    (recording,) = recordings(tmp_path)
+    (run,) = read([recording]).runs
+    assert (run.argv, run.jax, run.complete) == (["plain.py"], "", True)
+    assert "never imported jax" in retrace("report", cwd=tmp_path).stdout
 
 
 def recordings(folder: Path) -> list[Path]:

@@ -52,7 +52,7 @@ def held(misses: list[Miss]) -> None:
     assert len(roots) == TASKS * len(SIZES)
     assert all(set(miss.stages) == ALL and miss.raised is None for miss in roots.values())
     for miss in misses:
-        number, size = miss.key.leaves[0].shape
+        number, size = map(int, miss.key.leaves[0].shape)
         if miss.parent is None:
             assert miss.function.name == "outer"
             site = miss.call_site

@@ -58,3 +58,60 @@ def test_counts(name: str, tmp_path: Path) -> None:
     # A trace of JAX's own inside a miss is one of its `inner`.
     traced = sum(Stage.TRACE in miss.stages for miss in misses)
     assert traced <= counted["trace"] <= traced + sum(miss.inner for miss in misses) + len(misses)
+
+
+def test_counts_as_jax_does_in_many_threads(tmp_path: Path) -> None:
+    told = tmp_path / "told.json"
+    done = subprocess.run(
+        [
+            sys.executable,
+            str(PROGRAMS / "counting.py"),
+            str(tmp_path / "recording"),
+            str(told),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=200,
+        env={**os.environ, "JAX_PLATFORMS": "cpu"},
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    said = json.loads(told.read_text())
+    assert said["began"] == [0, 0, 0]
+    assert said["counted"] == said["own"] and min(said["own"]) > 50
+    began, counted, anew = said["since"]
+    assert began == counted < anew
+    before, after = said["hits"]
+    assert before == after
+    # What was taken out of JAX cannot have counted: that is told once, and counted anew.
+    assert said["told"] == "RetraceError" and said["anew"] == [0, 0, 0]
+
+
+_WITHOUT = """
+import sys
+import jax
+from jax._src import dispatch, util
+if sys.argv[1] == "slot":
+    del util.test_event_listener
+else:
+    dispatch.BACKEND_COMPILE_EVENT = "/jax/core/compile/another"
+import retrace
+try:
+    print(retrace.counts())
+except retrace.RetraceError as error:
+    print("cannot tell:", error)
+"""
+
+
+@pytest.mark.parametrize("missing", ["slot", "event"])
+def test_counts_are_refused_where_this_jax_does_not_tell(missing: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _WITHOUT, missing],
+        capture_output=True,
+        text=True,
+        timeout=200,
+        env={**os.environ, "JAX_PLATFORMS": "cpu"},
+        check=False,
+    )
+    said = "event of a trace" if missing == "slot" else "event of compilation"
+    assert done.returncode == 0 and said in done.stdout, done.stdout + done.stderr

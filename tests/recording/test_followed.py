@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
+import optax  # pyright: ignore[reportMissingTypeStubs]
 import pytest
 from jax.tree_util import Partial
 
@@ -188,10 +188,6 @@ def shape_of_a_lambda(followed: bool) -> Any:
 
 @pair("inject-hyperparams")
 def learning_rate_in_the_optimizer(followed: bool) -> Any:
-    class State(NamedTuple):
-        parameters: Any
-        optimizer: Any
-
     @functools.partial(
         jax.tree_util.register_dataclass, data_fields=["w", "s"], meta_fields=["tx"]
     )

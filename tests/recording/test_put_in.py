@@ -1,7 +1,5 @@
 """What is put into a thread from outside while our code runs there is the program's."""
 
-# ruff: noqa: F841 - handlers that clear their frame
-
 from __future__ import annotations
 
 import ctypes
@@ -96,17 +94,17 @@ def clears(number: int, frame: FrameType | None) -> None:
 
 class Handler:
     def __call__(self, number: Any, frame: Any) -> None:
-        number = frame = None
+        del number, frame
         raise Overdue("called")
 
     def method(self, number: Any, frame: Any) -> None:
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        number = frame = None
+        del number, frame
         raise Overdue("method")
 
 
 def bound(_: int, number: Any, frame: Any) -> None:
-    number = frame = None
+    del number, frame
     raise Overdue("bound")
 
 
@@ -132,7 +130,7 @@ def test_what_a_signal_handler_raises_comes_out(handler: Any) -> None:
 def test_what_a_tracer_raises_comes_out() -> None:
     def tracer(frame: Any, event: Any, value: Any) -> Any:
         if event == "line" and frame.f_code.co_name == "work" and frame.f_lineno > 8:
-            frame = event = value = None
+            del frame, event, value
             raise Overdue("traced")
         return tracer
 

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.extend.core import Primitive
 
 import retrace
 from retrace.causes import Cause
@@ -135,7 +136,7 @@ def test_a_function_stays_one_when_its_cells_change(judge_all: JudgeAll) -> None
 
         @jax.jit
         def countdown(x: Any, n: int = 2) -> Any:
-            return countdown.__wrapped__(later(x), n - 1) if n else x
+            return countdown.__wrapped__(later(x), n - 1) if n else x  # pyright: ignore[reportFunctionMemberAccess, reportAttributeAccessIssue]
 
         later = _twice(actor)
         countdown(X)
@@ -396,7 +397,7 @@ def test_what_raises_is_told_and_is_never_the_nearest(judge_all: JudgeAll) -> No
 
 
 def test_lowering_and_compilation_raise_too(judge_all: JudgeAll) -> None:
-    unknown = jax.extend.core.Primitive("unknown")
+    unknown = Primitive("unknown")
     unknown.def_abstract_eval(lambda x: x)
 
     @jax.jit

@@ -77,7 +77,9 @@ def recorded_in(tmp_path: Path) -> Recording:
 def shapes(recording: Recording) -> list[int]:
     """The first axis of the argument of each miss."""
     return [
-        miss.key.leaves[0].shape[0] for miss in recording.misses if miss.function.name == "step"
+        int(miss.key.leaves[0].shape[0])
+        for miss in recording.misses
+        if miss.function.name == "step"
     ]
 
 

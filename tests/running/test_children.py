@@ -95,7 +95,7 @@ NOTHING = "retrace: the program never imported jax: there was nothing to record"
 def test_children_are_as_without_and_counted(options: tuple[str, ...], tmp_path: Path) -> None:
     program = EVERY_WAY.replace("TARGET", "idle").replace("CODE", "IDLE")
     said, recording = run(tmp_path, program, *options)
-    assert recording is None
+    assert recording is not None and [one.jax for one in recording.runs] == [""]
     # Whether they use jax is not known without the option, and with it that these do not.
     counted = (
         f" retrace: {NUMBER} Python processes that it started were not recorded: "

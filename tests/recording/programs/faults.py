@@ -26,10 +26,23 @@ from retrace.store.reader import read_lines
 
 PACKAGE = Path(str(capture.__file__)).parent.parent
 ROOMS = ("capture/", "jax_internals/", "store/writer.py", "store/sinks.py")
-NOT_INSIDE = ("jax_internals/hooks.py", "jax_internals/traces.py", "capture/session.py")
+NOT_INSIDE = (
+    "jax_internals/hooks.py",
+    "jax_internals/traces.py",
+    "jax_internals/wiring.py",
+    "capture/session.py",
+)
 """The guard itself with what stands around it, and what users call by name."""
 GUARDED = frozenset(
-    ("Hooks._enter", "Hooks._exit", "Hooks._on_real_trace", "Trace.__init__", "_unwrapped")
+    (
+        "Hooks._enter",
+        "Hooks._exit",
+        "Hooks._on_real_trace",
+        "Trace.__init__",
+        "Wiring.cut",
+        "Wiring.is_probe",
+        "_unwrapped",
+    )
 )
 """What the guard stands around in these."""
 THE_GUARD = ("_guard", "_run", "_next")

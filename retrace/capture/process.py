@@ -1,0 +1,78 @@
+"""This process, as the first line of its recording describes it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import socket
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from retrace.capture import arrival
+from retrace.model import Run
+from retrace.store.attempts import Attempt, attempt_of
+from retrace.store.place import new_run_id
+from retrace.store.sinks import File
+from retrace.store.writer import Writer
+
+if TYPE_CHECKING:
+    from retrace.store.redaction import Redaction
+
+
+FAILED = "the import of jax failed"
+
+
+def describe(jax: str, jaxlib: str, attempt: Attempt) -> Run:
+    """The header of a recording of this process. Touches no device.
+
+    Args:
+        jax: the release of JAX; empty where it was never imported.
+        jaxlib: the same.
+        attempt: of the recording that it belongs to.
+    """
+    forked = os.getpid() != arrival.PROCESS
+    return Run(
+        id=new_run_id(),
+        host=socket.gethostname(),
+        pid=os.getpid(),
+        process_index=None,
+        started=time.time(),
+        argv=list(sys.argv),
+        python=platform.python_version(),
+        jax=jax,
+        jaxlib=jaxlib,
+        started_by=None if forked else os.getppid(),
+        forked_by=os.getppid() if forked else None,
+        job=attempt.job,
+        attempt=attempt.number,
+        process_count=attempt.processes,
+    )
+
+
+def redaction(run: Run) -> Redaction | None:
+    """What hides what may not be given away, where the environment asks for it."""
+    if os.environ.get("RETRACE_REDACT", "0") in ("", "0"):
+        return None
+    from retrace.store.redaction import Redaction
+    from retrace.store.roots import roots_of
+
+    return Redaction(roots_of(run.argv))
+
+
+def write_without_jax(directory: Path, *, failed: bool) -> None:
+    """Leave word that this process ran to its end, and that JAX was never there.
+
+    Args:
+        directory: of the recording.
+        failed: whether its import was tried.
+    """
+    run = describe("", "", attempt_of(directory))
+    writer = Writer(File(directory / f"{run.id}.jsonl"), run, None, redaction(run))
+    try:
+        if failed:
+            writer.loss(FAILED)
+        writer.end()
+    except OSError:
+        pass  # whoever reads finds no recording there, as if nothing had been asked for

@@ -1,0 +1,270 @@
+"""Silence that means nothing goes in: no guard takes it for an answer."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+from jax._src import monitoring, pjit, util
+from jax._src.interpreters import partial_eval
+
+import retrace
+from retrace.capture.session import session
+from retrace.errors import CannotTellError
+from retrace.guards.watch import watch
+from retrace.store.reader import read
+
+Spoil = Callable[[], None]
+
+
+@pytest.fixture
+def step() -> Any:
+    """A function that has no more to miss."""
+    step = jax.jit(lambda x: x * 2)
+    step(np.ones(3, np.float32))
+    return step
+
+
+@pytest.fixture
+def restored() -> Iterator[None]:
+    """What a test takes out of JAX is put back, and a loss is forgotten."""
+    lists = {name: list(held) for name, held in vars(monitoring).items() if type(held) is list}
+    yield
+    for name, held in lists.items():
+        setattr(monitoring, name, held)
+
+
+def clear_listeners() -> None:
+    # As anybody may: it is public.
+    jax.monitoring.clear_event_listeners()  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def take_the_slot() -> None:
+    util.test_event_listener = None
+
+
+def take_the_slot_and_listen() -> None:
+    util.test_event_listener = lambda *_: None
+
+
+def put_back_the_trace_function() -> None:
+    for module, name in ((partial_eval, "trace_to_jaxpr"), (pjit, "_create_pjit_jaxpr")):
+        held: Any = getattr(module, name, None)
+        if type(held).__name__ == "TraceProxy":
+            setattr(module, name, held.__wrapped__)
+
+
+def lose() -> None:
+    session().recorder.journal.lose("TypeError while recording")
+
+
+def guarded(guard: Any, *calls: Callable[[], object]) -> None:
+    with guard:
+        for call in calls:
+            call()
+
+
+CUTS: list[Spoil] = [
+    clear_listeners,
+    take_the_slot,
+    take_the_slot_and_listen,
+    put_back_the_trace_function,
+    lose,
+]
+
+
+@pytest.mark.usefixtures("restored")
+@pytest.mark.parametrize("spoil", CUTS)
+def test_a_guard_that_was_cut_off_does_not_pass(spoil: Spoil, step: Any) -> None:
+    guards: list[Callable[[], Any]] = [
+        retrace.assert_no_retrace,
+        lambda: retrace.assert_max_traces(step, 1),
+        lambda: retrace.assert_max_traces(step, causes={"shape-changed": 1}),
+        retrace.freeze,
+        lambda: retrace.policy("raise"),
+    ]
+    for make in guards:
+        with pytest.raises(CannotTellError, match="cannot tell on this JAX"):
+            guarded(make(), spoil, lambda: step(np.ones(3, np.float32)))
+        with make():  # the next one is set up anew
+            step(np.ones(3, np.float32))
+
+
+@pytest.mark.usefixtures("restored")
+def test_a_block_that_raises_keeps_its_error(step: Any) -> None:
+    for make in (retrace.assert_no_retrace, retrace.freeze, lambda: retrace.policy("raise")):
+        with pytest.raises(ZeroDivisionError):
+            guarded(make(), clear_listeners, lambda: 1 / 0)
+
+
+@pytest.mark.usefixtures("restored")
+def test_what_was_seen_all_the_same_counts(step: Any) -> None:
+    guard = retrace.assert_no_retrace(step)
+    with pytest.raises(retrace.RetraceError, match="missed"):
+        guarded(guard, lambda: step(np.ones(4, np.float32)), clear_listeners)
+
+
+@pytest.mark.usefixtures("restored")
+def test_one_that_warns_warns(step: Any) -> None:
+    with pytest.warns(retrace.RetraceWarning, match="cannot tell"), retrace.freeze(warn=True):
+        clear_listeners()
+
+
+@pytest.mark.usefixtures("restored")
+def test_a_recording_tells_that_it_was_cut_off(tmp_path: Path) -> None:
+    with retrace.recording(tmp_path / "recorded"):
+        clear_listeners()
+    (run,) = read([tmp_path / "recorded"]).runs
+    assert any("listeners were removed" in loss for loss in run.losses)
+
+
+def test_others_in_front_who_pass_on_what_they_hear_are_no_cut(step: Any) -> None:
+    heard: list[str] = []
+    with retrace.assert_no_retrace(step):
+        ours: Any = util.test_event_listener
+
+        def listens(name: str, *args: Any) -> None:
+            heard.append(name)
+            ours(name, *args)
+
+        util.test_event_listener = listens
+    util.test_event_listener = None
+    assert set(heard) == {"retrace_probe"}
+
+
+def test_a_guard_counts_nothing_in_jax(step: Any) -> None:
+    events: list[str] = []
+
+    def lasted(event: str, duration: float, **_: Any) -> None:
+        events.append(event)
+
+    def happened(event: str, **_: Any) -> None:
+        events.append(event)
+
+    register: Any = jax.monitoring.register_event_duration_secs_listener
+    register(lasted)
+    jax.monitoring.register_event_listener(happened)
+    before = watch().position
+    try:
+        with retrace.assert_no_retrace(), retrace.freeze():
+            step(np.ones(3, np.float32))
+    finally:
+        for held in vars(monitoring).values():
+            if type(held) is list:
+                held[:] = [one for one in held if one not in (lasted, happened)]
+    assert events == [] and watch().position == before
+
+
+def shell(folder: Path, source: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    (folder / "test_it.py").write_text(textwrap.dedent(source))
+    return subprocess.run(
+        [sys.executable, *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=folder,
+        env={
+            **os.environ,
+            "JAX_PLATFORMS": "cpu",
+            "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+        },
+    )
+
+
+SUITE = """
+import jax, pytest
+step = jax.jit(lambda x: x)
+
+@pytest.mark.retrace
+def test_marked():
+    jax.monitoring.clear_event_listeners()
+
+def test_not_marked():
+    pass
+"""
+
+
+@pytest.mark.parametrize("baseline", [False, True])
+def test_a_suite_that_was_cut_off_does_not_pass(tmp_path: Path, baseline: bool) -> None:
+    source = SUITE
+    if baseline:
+        (tmp_path / "retrace-baseline.toml").write_text(
+            'schema = "retrace-baseline/1"\n\n[tests."test_it.py::test_marked"]\n'
+        )
+        source = SUITE.replace("@pytest.mark.retrace", "")
+    options = ("-q", "-p", "no:cacheprovider", "-p", "no:jaxtyping", "--retrace")
+    done = shell(tmp_path, source, "-m", "pytest", *options)
+    assert done.returncode == 1, done.stdout
+    assert "cannot tell on this JAX" in done.stdout
+    assert "no misses: nothing was traced" not in done.stdout
+    assert ("1 failed, 1 passed" in done.stdout) is not baseline
+    if baseline:
+        done = shell(tmp_path, source, "-m", "pytest", *options, "--retrace-update")
+        assert done.returncode == 1 and "cannot tell on this JAX" in done.stdout
+
+
+BUDGET = '[tool.retrace.budgets."step"]\ntraces = 1\n'
+
+
+def check(folder: Path, *options: str) -> tuple[int, str]:
+    (folder / "pyproject.toml").write_text(BUDGET)
+    done = shell(folder, "", "-m", "retrace", "check", "recorded", *options)
+    assert "Traceback" not in done.stderr
+    return done.returncode, done.stderr + done.stdout
+
+
+def test_check_of_a_recording_in_which_nothing_was_seen(tmp_path: Path) -> None:
+    with retrace.recording(tmp_path / "recorded"):
+        pass
+    for options in ((), ("--format", "github"), ("--update",)):
+        code, said = check(tmp_path, *options)
+        assert code == 2 and "cannot tell" in said and "not one miss" in said, said
+        assert "held" not in said
+    assert not (tmp_path / "retrace-baseline.toml").exists()
+
+
+def test_check_of_a_recording_with_losses(tmp_path: Path) -> None:
+    @jax.jit
+    def step(x: Any) -> Any:
+        return x
+
+    with retrace.recording(tmp_path / "recorded"):
+        step(np.ones(3, np.float32))
+    (file,) = (tmp_path / "recorded").glob("*.jsonl")
+    whole = file.read_text()
+    assert check(tmp_path)[0] == 0
+    for loss, expected in (
+        ("this JAX does not show traces", 2),
+        ("TypeError while recording", 2),
+        ("this JAX does not show its on-disk cache", 0),
+        ("programs not written: no space left on device", 0),
+    ):
+        file.write_text(f'{whole}{{"loss":"{loss}"}}\n')
+        code, said = check(tmp_path)
+        assert code == expected and (loss in said) is (expected == 2), said
+    # An excess is one, whatever was lost beside it.
+    with retrace.recording(tmp_path / "second"):
+        step(np.ones(4, np.float32))
+        step(np.ones(5, np.float32))
+    (second,) = (tmp_path / "second").glob("*.jsonl")
+    second.rename(tmp_path / "recorded" / second.name)
+    file.write_text(f'{whole}{{"loss":"TypeError while recording"}}\n')
+    code, said = check(tmp_path)
+    assert code == 1 and "cannot tell" in said and "step was traced" in said
+
+
+def test_check_of_a_program_that_never_imported_jax(tmp_path: Path) -> None:
+    done = shell(tmp_path, "print(1)", "-m", "retrace", "run", "--out", "recorded", "test_it.py")
+    assert done.returncode == 0
+    code, said = check(tmp_path)
+    assert code == 0 and "never imported jax" in said and "held" not in said
+    code, said = check(tmp_path, "--update")
+    assert code == 0 and not (tmp_path / "retrace-baseline.toml").exists()
