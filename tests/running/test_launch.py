@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 from textwrap import dedent
 
@@ -187,8 +188,16 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def _take_interrupts() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+@pytest.fixture(autouse=True)
+def interruptible() -> Iterator[None]:
+    """A parent may ignore SIGINT, as a shell does for what it starts in the background.
+
+    Not by `preexec_fn`: it would fork this process, where JAX has threads.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def run(here: Path, *command: str) -> tuple[str, str, int]:
@@ -207,8 +216,6 @@ def run(here: Path, *command: str) -> tuple[str, str, int]:
         text=True,
         timeout=60,
         check=False,
-        # A parent may ignore it, as a shell does for what it starts in the background.
-        preexec_fn=_take_interrupts if os.name == "posix" else None,
     )
     return ADDRESS.sub("", done.stdout), ADDRESS.sub("", done.stderr), done.returncode
 
