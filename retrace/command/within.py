@@ -100,9 +100,27 @@ def record(
 
             failed = "jax" in _failed
             close_recording(directory, children, new=new, quiet=quiet, failed=failed)
+        if getattr(sys, "last_type", None) is KeyboardInterrupt:
+            _interrupt()
 
     atexit.register(close)
     _Waiting({"jax": start, "_posixsubprocess": children.executes}, directory)
+
+
+def _interrupt() -> None:
+    """Let the interpreter end as what interrupted the program asks for.
+
+    It kills itself by SIGINT then, which a shell waits for, and knows by a flag that each text
+    it evaluates clears: those of our named tuples as well.
+    """
+
+    def raised() -> None:
+        raise KeyboardInterrupt
+
+    try:
+        eval("raised()", {"raised": raised})  # noqa: S307 - as said, and nothing else sets it
+    except KeyboardInterrupt:
+        pass
 
 
 def begin_child(apart: Apart) -> None:
