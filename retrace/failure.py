@@ -37,6 +37,8 @@ _EMPTY = (StopIteration, StopAsyncIteration, MemoryError)
 """What the interpreter itself raises without a word."""
 
 _OF_LIBRARIES = frozenset(["builtins", "retrace", "jax", "jaxlib", "numpy"])
+_OF_CODE = frozenset(["dis", "inspect", "linecache", "opcode"])
+"""Modules of Python's that are given code and frames by whoever asks them."""
 _CALLING_NOTHING = frozenset(
     [
         *("RESUME", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT", "JUMP_FORWARD", "NOP"),
@@ -182,6 +184,8 @@ def _is_given_frame(frame: FrameType) -> bool:
     code = frame.f_code
     count = code.co_argcount + code.co_kwonlyargcount
     is_variadic = bool(code.co_flags & _VARIADIC)
+    if frame.f_globals.get("__name__") in _OF_CODE:
+        return False
     given: list[object] = [
         frame.f_locals.get(name) for name in code.co_varnames[: count + is_variadic]
     ]
@@ -194,6 +198,8 @@ def _is_given_frame(frame: FrameType) -> bool:
         and not code.co_name.startswith("__")
         and _is_of_program(str(frame.f_globals.get("__name__")))
     )
+    if type(given[0] if given else None) is _CODE and len(given) == 1:
+        return False  # `sys.monitoring` tells of a place in the code as well
     return is_cleared or any(map(_is_outsider, given))
 
 

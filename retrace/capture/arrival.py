@@ -53,6 +53,17 @@ def _records_into(directory: Path) -> bool:
     return records_into(directory)
 
 
+def records() -> bool:
+    """Whether everything of this process is recorded already, or will be once jax is there."""
+    if _waiting or any(getattr(finder, "records", None) for finder in sys.meta_path):
+        return True
+    if "retrace.capture.session" not in sys.modules:
+        return False
+    from retrace.capture.session import records_all
+
+    return records_all()
+
+
 def start_quietly(directory: str, attempt: Attempt) -> None:
     """As `start`, where jax is there; what is in the way is told, and the program goes on."""
     told = partial(send, "cannot record with this jax; the program goes on without")

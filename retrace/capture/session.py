@@ -296,6 +296,11 @@ def records_into(directory: Path) -> bool:
     return directory in _files
 
 
+def records_all() -> bool:
+    """Whether everything of this process is recorded somewhere."""
+    return bool(_files)
+
+
 def directories() -> list[Path]:
     """Where this process records everything, and what `retrace.jit` made."""
     own = _session.own_directory if _session is not None else None

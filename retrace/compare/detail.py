@@ -109,7 +109,8 @@ def _value(old: Value, new: Value) -> str:
         if new.exact:
             return f"a new {type_}, {EQUAL_FIELDS}"
         return f"a new {type_} that looks the same, {UNEQUAL}"
-    is_long = old.text == new.text or len(old.text) + len(new.text) > _WHOLE
+    is_function = isinstance(new.data, dict) and new.text.startswith("<function ")
+    is_long = is_function or len(old.text) + len(new.text) > _WHOLE
     if is_long and (said := fields(differences(old, new))):
         return said
     if old.text == new.text:

@@ -185,6 +185,10 @@ def install(dir: str | os.PathLike[str] | None = None) -> None:
 
 def install_or_warn() -> None:
     """As `install`, for `RETRACE=1`: a program that only imports retrace goes on without."""
+    from retrace.capture.arrival import records
+
+    if records():
+        return  # `retrace run` does so already
     try:
         install()
     except UsageError as error:

@@ -124,7 +124,7 @@ class _Walk:
         self.listings: dict[str, Listing] = {}
         self.arrays: list[Any] = []
         self.held: list[Any] = []
-        self._rules = Rules(self._constant, plain, self.held.append)
+        self._rules = Rules(plain, self.held.append)
         self._in_rule = False
         self._is_library = is_library
         self._shown = shown
@@ -332,7 +332,7 @@ class _Walk:
         if symbolic(value) is not None:
             return written(value)
         if self._in_rule and (kind is FunctionType or kind.__name__ in _CALLS):
-            return self._rules.text(value)
+            return self._rules.text(value, self._constant)
         # Functions and objects of the user's: their content is not the program's.
         name = getattr(value, "__name__", "") if isinstance(value, _NAMED) else ""
         return f"<{kind.__name__} {name}>"

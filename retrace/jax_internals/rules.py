@@ -30,18 +30,16 @@ class Rules:
     """Tells rules by hashes of what they hold.
 
     Args:
-        array: the text of an array that a rule holds, on a device or not.
         plain: the text of a value; None where it does not tell all of it.
         held: told each object of which no more than its type could be told.
     """
 
     def __init__(
         self,
-        array: Callable[[Any], str],
         plain: Callable[[Any], str | None],
         held: Callable[[Any], None],
     ) -> None:
-        self._array = array
+        self._array: Callable[[Any], str] = str
         self._plain = plain
         self._held = held
         self._open: set[int] = set()
@@ -49,10 +47,20 @@ class Rules:
         self._alive: list[Any] = []
         self._left = _MOST
 
-    def text(self, rule: Any) -> str:
-        """`<WrappedFun '0f3a...'>`; what is quoted stands for all that the rule holds."""
+    def text(self, rule: Any, array: Callable[[Any], str]) -> str:
+        """`<WrappedFun '0f3a...'>`; what is quoted stands for all that the rule holds.
+
+        Args:
+            rule: of a `custom_jvp` or `custom_vjp`.
+            array: the text of an array that it holds, on a device or not. It is not kept: whoever
+                has these rules would be held by it, and the program with it.
+        """
         self._left = _MOST
-        told = self._content(rule, 0, ours=True)
+        self._array = array
+        try:
+            told = self._content(rule, 0, ours=True)
+        finally:
+            self._array = str
         digest = hashlib.blake2b(told.encode(errors="surrogatepass"), digest_size=8).hexdigest()
         return f"<{type(rule).__name__} '{digest}'>"
 

@@ -252,6 +252,7 @@ def _key(miss: Miss) -> Object:
             "bound": _values(miss.function.bound),
             "wrappers": list(miss.function.wrappers),
             "decorators": list(miss.function.decorators),
+            "around": list(miss.function.around),
             "reads": _values(miss.function.reads),
         },
         "leaves": [_leaf(leaf) for leaf in key.leaves],

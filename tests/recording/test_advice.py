@@ -154,9 +154,11 @@ def made(optimizer: Optimizer, parameters: Any) -> Any:
 
 
 def test_objects_are_kept(last: Last) -> None:
-    mine = (jnp.ones(4),)
-    text, _ = last(lambda: [made(Optimizer(f), mine)(ones) for f in (jnp.sin, jnp.cos)])
-    assert text == "keep one jitted `step` for each `optimizer.update`, and call that."
+    def step_of(holder: Opaque) -> Any:
+        return jax.jit(lambda x: x * len(holder.folder))
+
+    text, _ = last(lambda: [step_of(Opaque(folder))(ones) for folder in ("a", "bc")])
+    assert "`holder" in text
 
 
 def test_arrays_are_passed(last: Last) -> None:

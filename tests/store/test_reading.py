@@ -69,7 +69,7 @@ NESTED = json.dumps(
         '{"amend":0,"stages":{"trace":"long"}}',
         '{"amend":0,"persistent_cache":["maybe",null,null]}',
         '{"part":0,"kind":"function","value":{}}',
-        '{"part":9,"kind":"leaves","value":[["x",["y"],"f",false,null,false,null,null]]}',
+        '{"part":9,"kind":"leaves","value":[["x",[null],"f",false,null,false,null,null]]}',
         '{"part":9,"kind":"leaves","value":7}',
         '{"part":9,"kind":"what","value":7}',
         '{"part":[],"kind":"leaves","value":[]}',

@@ -130,7 +130,7 @@ misses = st.builds(
         short,
         st.lists(st.tuples(text, text), max_size=2).map(tuple),
     ),
-    program=st.none() | st.builds(Program, text, whole, st.none(), st.just(())),
+    program=st.none() | st.builds(Program, text, whole, st.none(), st.just(()), st.just(())),
 )
 
 
@@ -191,6 +191,7 @@ def write(writer: Writer, found: Iterable[Miss]) -> None:
                 "inner": miss.inner,
                 "persistent_cache": cache,
                 "program": program and [program.hash, program.equations],
+                "held": [] if program is None else program.held,
             },
         )
 

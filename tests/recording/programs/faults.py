@@ -19,6 +19,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from retrace import failure
 from retrace.capture import session as capture
 from retrace.jax_internals import calls, config, shardings
 from retrace.model import Recording
@@ -27,6 +28,7 @@ from retrace.store.reader import read_lines
 PACKAGE = Path(str(capture.__file__)).parent.parent
 ROOMS = ("capture/", "jax_internals/", "store/writer.py", "store/sinks.py")
 NOT_INSIDE = (
+    "jax_internals/counting.py",
     "jax_internals/hooks.py",
     "jax_internals/traces.py",
     "jax_internals/wiring.py",
@@ -149,6 +151,14 @@ def _inject(frame: FrameType, event: str, arg: object) -> None:
         raise FaultError
 
 
+_outside = failure.interrupts
+
+
+def _interrupts(error: BaseException) -> bool:
+    # A tracer raises here what stands for a failure of ours; else that is a debugger's.
+    return type(error) is not FaultError and _outside(error)
+
+
 def _recorded(trace: Callable[[FrameType, str, object], None]) -> tuple[str, str, Recording]:
     """Run the program under `trace`, and a last miss, both in a session of their own."""
     capture._session = None  # pyright: ignore[reportPrivateUsage]
@@ -175,6 +185,7 @@ def _recorded(trace: Callable[[FrameType, str, object], None]) -> tuple[str, str
 
 def main() -> None:
     """Find the functions, and make each of them raise."""
+    failure.interrupts = _interrupts
     global _running, _target, _raised
     plain: dict[Callable[[], object], str] = {}
     for program in PROGRAMS:
