@@ -44,7 +44,7 @@ class Sites:
         # A cell may hold another function later; the function object is the same all the same.
         self._around: dict[int, Around] = {}
         self._jit_lines: dict[int, str] = {}
-        tokens.forgotten.append(self._forget)
+        tokens.tables += [self._around, self._jit_lines]
 
     def around(self, function: FunctionType) -> Around:
         """The functions that `function` held when it was first asked about."""
@@ -74,10 +74,6 @@ class Sites:
             number = self._tokens.number(function)
             if site is not None and number is not None:
                 self._jit_lines[number] = line_of(site)
-
-    def _forget(self, dead: int) -> None:
-        self._around.pop(dead, None)
-        self._jit_lines.pop(dead, None)
 
     def _inside(self, function: FunctionType, depth: int) -> tuple[list[str], list[str]]:
         sites: list[str] = []

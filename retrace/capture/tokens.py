@@ -53,6 +53,8 @@ class Tokens:
         self._keywords: dict[str, str] = {}
         self.forgotten: list[Callable[[int], object]] = []
         """Told the number of each object that died: it is given to no other."""
+        self.tables: list[dict[int, Any]] = []
+        """What is kept by number elsewhere, and goes with the object."""
 
     def __len__(self) -> int:
         """How many objects it knows; the dead are none of them."""
@@ -107,7 +109,9 @@ class Tokens:
             if (known := self._numbers.get(key)) is not None and known[0]() is value:
                 return known[1]
             number = self._counter()
-            forget = functools.partial(_forget_number, self._numbers, key, self.forgotten)
+            forget = functools.partial(
+                _forget_number, self._numbers, key, self.forgotten, self.tables
+            )
             try:
                 self._numbers[key] = (weakref.ref(value, forget), number)
             except TypeError:
@@ -189,11 +193,14 @@ def _forget_number(
     numbers: dict[int, tuple[weakref.ref[Any], int]],
     key: int,
     forgotten: list[Callable[[int], object]],
+    tables: list[dict[int, Any]],
     reference: weakref.ref[Any],
 ) -> None:
     # The address may belong to another object by now.
     if (known := numbers.get(key)) is not None and known[0] is reference:
         del numbers[key]
+        for table in tables:
+            table.pop(known[1], None)
         for forget in forgotten:
             forget(known[1])
 

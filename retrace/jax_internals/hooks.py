@@ -28,6 +28,8 @@ from retrace.jax_internals.traces import Trace, TraceProxy
 from retrace.jax_internals.wiring import Wiring
 from retrace.model import Stage
 
+_TELLS_BEFORE = at.TRACE_BEFORE.expected
+"""Whether JAX traces by its function of before 0.9, which tells of every trace."""
 _STAGES = {
     at.TRACE_EVENT.name: Stage.TRACE,
     at.LOWER_EVENT.name: Stage.LOWER,
@@ -245,7 +247,7 @@ class Hooks:
     def _on_duration(self, event: str, duration_secs: float, **metadata: Any) -> None:
         if (stage := _STAGES.get(event)) is not None and self.installed:
             name = str(metadata.get("fun_name", ""))
-            if stage is Stage.TRACE and at.TRACE_BEFORE.expected:
+            if stage is Stage.TRACE and _TELLS_BEFORE:
                 self.guarded(self._trace_told)
             self.guarded(self._observer.stage_ended, stage, name, duration_secs, sys._getframe(1))
             # jax 0.6.0 tells no beginnings.

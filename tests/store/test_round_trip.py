@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-from hypothesis import assume, example, given, settings
+from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 from retrace.errors import UnreadableError
@@ -222,6 +222,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("recording")
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(programs())
 @example([SURROGATE])
 def test_a_miss_is_read_as_it_was_written(found: list[Miss]) -> None:
@@ -233,7 +234,7 @@ def test_a_miss_is_read_as_it_was_written(found: list[Miss]) -> None:
 
 
 @given(programs(), st.data())
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 def test_a_file_cut_anywhere_keeps_every_whole_line(
     folder: Path, found: list[Miss], data: st.DataObject
 ) -> None:
@@ -250,7 +251,7 @@ def test_a_file_cut_anywhere_keeps_every_whole_line(
 
 
 @given(programs(), st.data())
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 def test_flipped_bytes_lose_what_they_touched_and_raise_nothing_else(
     folder: Path, found: list[Miss], data: st.DataObject
 ) -> None:
@@ -268,7 +269,7 @@ def test_flipped_bytes_lose_what_they_touched_and_raise_nothing_else(
 
 
 @given(programs(), st.data())
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 def test_a_damaged_miss_takes_no_other_with_it(found: list[Miss], data: st.DataObject) -> None:
     for miss in found:
         miss.parent = None
