@@ -28,7 +28,9 @@ class Keys:
     def __init__(self, tokens: Tokens, lost: Callable[[str], None]) -> None:
         self._tokens = tokens
         self._lost = lost
-        self._defaults: Any = JITTED_INFO.of(jax.jit(_nothing))
+        defaults: Any = JITTED_INFO.of(jax.jit(_nothing))
+        self._options = [(name, row, row.of(defaults)) for name, row in OPTIONS.items()]
+        """Each with its default."""
 
     def of_call(
         self,
@@ -96,11 +98,11 @@ class Keys:
 
     def options(self, info: Any, packed: bool = False) -> Iterator[tuple[str, Value]]:
         """The options of `jit` that are not at their default."""
-        for name, option in OPTIONS.items():
+        for name, option, default in self._options:
             if packed and name in _POSITIONS:
                 continue  # they count the wrapper's parameters, not the user's
             value = option.of(info)
-            if value is None or value == option.of(self._defaults):
+            if value is None or value is default or value == default:
                 continue
             if name in _NAMES and _is_inferred(info, name):
                 continue

@@ -466,7 +466,10 @@ class Recorder:
 
 
 def _is_lowering(running: list[Running], number: int | None) -> bool:
-    return any(each.number == number and each.stage is Stage.LOWER for each in running)
+    # Nothing runs, as a rule, and a generator would cost more than the question.
+    return bool(running) and any(
+        each.number == number and each.stage is Stage.LOWER for each in running
+    )
 
 
 def _is_lowered_at(stage: Stage) -> bool:

@@ -148,17 +148,23 @@ class Watch:
         self._listen()
         return [miss for number in numbers if (miss := self._history.miss(number)) is not None]
 
-    def view(self, numbers: Iterable[int]) -> View:
-        """Some misses and those around them, judged by all that is known."""
+    def view(self, numbers: Iterable[int], *, patterns: bool = True) -> View:
+        """Some misses and those around them, judged by all that is known.
+
+        Args:
+            numbers: of the misses.
+            patterns: whether to look for those that they make with earlier ones, which
+                only a whole message tells.
+        """
         self._listen()
         with self._lock:
             wanted: dict[int, Verdict] = {}
             for number in numbers:
                 self._add(number, wanted)
             verdicts = [wanted[number] for number in sorted(wanted)]
-            patterns = self._patterns(verdicts)
+            made = self._patterns(verdicts) if patterns else {}
             verdicts = [
-                replace(one, pattern=patterns[one.miss.id]) if one.miss.id in patterns else one
+                replace(one, pattern=made[one.miss.id]) if one.miss.id in made else one
                 for one in verdicts
             ]
             run, _ = self._reader.since(self._read)

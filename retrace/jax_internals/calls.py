@@ -280,7 +280,7 @@ def is_staging() -> bool:
 def is_parallel(frame: FrameType) -> bool:
     """Whether `pmap` traces here, in a function of its own until jax 0.7."""
     traced = at.PMAP_TRACE.get()
-    current: FrameType | None = frame
+    current: FrameType | None = frame if traced is not None else None
     for _ in range(6):
         if current is None:
             return False

@@ -25,7 +25,7 @@ from retrace.jax_internals import losses, names
 from retrace.jax_internals import names_hooks as at
 from retrace.jax_internals.row import Loss, Row, resolve
 from retrace.jax_internals.traces import Trace, TraceProxy
-from retrace.jax_internals.wiring import Wiring
+from retrace.jax_internals.wiring import PROBE, Wiring
 from retrace.model import Stage
 
 _TELLS_BEFORE = at.TRACE_BEFORE.expected
@@ -272,7 +272,7 @@ class Hooks:
                 self.guarded(self._on_real_trace, id(sys._getframe(2)))
                 if (refused := self._refused()) is not None:
                     raise refused
-            if contain(self._fail, self.wiring.is_probe, name, installation):
+            if name == PROBE and contain(self._fail, self.wiring.is_probe, name, installation):
                 return
             if earlier is not None:
                 earlier(name, *args)

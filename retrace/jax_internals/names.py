@@ -42,9 +42,10 @@ def absent() -> tuple[Row, ...]:
 
 def check() -> None:
     """Look again at what this JAX lacks: done each time that recording is switched on."""
-    global _gone
+    global _gone, _absent
     forget()
-    _gone = _found_gone | {row.loss for row in absent() if row.loss is not None}
+    _absent = tuple([row.loss for row in absent() if row.loss is not None])
+    _gone = _found_gone | set(_absent)
 
 
 def shows(loss: Loss) -> bool:
@@ -63,8 +64,10 @@ def lose(loss: Loss) -> bool:
 
 
 def losses_told() -> Counter[str]:
-    """What a recording that begins now lacks, each as often as names are missing."""
-    told = Counter(row.loss for row in absent() if row.loss is not None)
+    """What a recording lacks, each as often as names were missing when it was switched on."""
+    if _absent is None:
+        check()
+    told = Counter(_absent)
     told.update(_found_gone - told.keys())
     return Counter({loss.name: number for loss, number in told.items()})
 
@@ -90,3 +93,5 @@ _EVERYWHERE = (
 
 _found_gone: set[Loss] = set()
 _gone: set[Loss] = set()
+_absent: tuple[Loss, ...] | None = None
+"""What the last `check` found: every guard of every test asks for it."""

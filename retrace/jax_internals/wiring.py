@@ -14,7 +14,7 @@ from typing import Any
 from retrace.jax_internals import names_hooks as at
 from retrace.jax_internals.row import Row, resolve
 
-_PROBE = "retrace_probe"
+PROBE = "retrace_probe"
 """Not one of JAX's test events: whoever else listens does not know it."""
 
 
@@ -54,7 +54,7 @@ class Wiring:
 
     def is_probe(self, name: str, installation: object) -> bool:
         """Whether a test event is our own question, which is hereby answered."""
-        if name != _PROBE or installation is not self._installation:
+        if name != PROBE or installation is not self._installation:
             return False
         self._thread.heard = installation
         return True
@@ -79,7 +79,7 @@ class Wiring:
         # Another listener may pass on what it is told, as ours does.
         self._thread.heard = None
         if (listener := at.TEST_SLOT.value()) is not None:
-            listener(_PROBE)
+            listener(PROBE)
         return self._thread.heard is self._installation
 
 

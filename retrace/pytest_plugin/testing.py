@@ -99,6 +99,8 @@ class Watched:
 
     def excesses(self) -> Found:
         """What the test has exceeded, explained."""
+        if not self._budgets:
+            return Found([], "")
         unknown = [
             text for one in self._budgets for text in unmatched(self._watch, one.functions)
         ]
@@ -109,7 +111,7 @@ class Watched:
         ]
         if unknown:
             return Found(unknown, "")
-        if not numbers or not self._budgets:
+        if not numbers:
             return Found(self._doubts(), "")
         # By itself: whether the tests before it missed the same must make no difference.
         view = self._watch.alone(numbers)
@@ -131,17 +133,17 @@ class Watched:
         found = doubt("retrace", self._losses)
         return None if found is None else str(found)
 
-    def missed(self) -> tuple[View, list[Verdict]] | None:
+    def missed(self, *, patterns: bool = True) -> tuple[View, list[Verdict]] | None:
         """All that is known, and what the test missed with its fixtures; None for nothing."""
         numbers = self._watch.numbers(self._start)
         if not numbers:
             return None
-        view = self._watch.view(numbers)
+        view = self._watch.view(numbers, patterns=patterns)
         return view, of_numbers(view.verdicts, numbers)
 
     def rows(self) -> list[tuple[float, str]]:
         """Seconds and words, by function and cause, of all that the test missed."""
-        if (missed := self.missed()) is None:
+        if (missed := self.missed(patterns=False)) is None:
             return []
         view, verdicts = missed
         rows: list[tuple[float, str]] = []
