@@ -231,8 +231,8 @@ def unfinished(view: View) -> Iterator[str]:
         their, were = ("its", "was") if len(runs) == 1 else ("their", "were")
         yield (
             f"{count(len(runs), 'process', 'processes')} that process {parent} on {host} started "
-            f"did not end {their} recording, and {were} in no stage of JAX as far as is recorded: "
-            "so a pool leaves its workers"
+            f"did not end {their} recording, and {were} in no stage of JAX as far as is "
+            "recorded: so a pool leaves its workers"
         )
 
 

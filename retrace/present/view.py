@@ -211,7 +211,7 @@ class View:
         ]
 
     def ended_idle(self) -> dict[int, list[Run]]:
-        """Processes that did not close their recording, were at nothing, and had a parent that did.
+        """Processes that did not close their recording, idle ones of a parent that did.
 
         So a pool of multiprocessing's leaves its workers: their parent ends them by a signal.
         They are listed under the number of their parent's process.

@@ -34,7 +34,7 @@ class _Renaming(importlib.abc.MetaPathFinder):
     """Loads JAX with one name changed everywhere."""
 
     def __init__(self, name: str) -> None:
-        self.pattern = re.compile(rf"(?<![\w/]){re.escape(name)}(?!\w)")
+        self.pattern = re.compile(rf"\b{re.escape(name)}\b")
         self.other = f"{name}_of_another_release"
 
     def find_spec(
