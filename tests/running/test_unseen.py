@@ -79,6 +79,36 @@ def test_a_program_that_waits_for_all_threads_ends(jit: str, tmp_path: Path) -> 
     assert list(folder.rglob("*.jsonl"))
 
 
+MARKED = """
+import atexit, sys, threading, time
+import jax, numpy as np, pytest
+
+step = jax.jit(lambda x: x + 1)
+
+@pytest.mark.retrace(max_traces=1)
+def test_step():
+    step(np.ones(2))
+    for thread in threading.enumerate():
+        if thread is not threading.current_thread():
+            thread.join()
+
+@atexit.register
+def wait():
+    while threading.active_count() > 1:
+        time.sleep(0.01)
+    time.sleep(0.5)
+    print("left", threading.active_count(), len(sys._current_frames()))
+"""
+
+
+def test_a_marked_test_that_waits_for_all_threads_ends(tmp_path: Path) -> None:
+    (tmp_path / "test_marked.py").write_text(MARKED)
+    pytest_ = ["-m", "pytest", "-q", "-s", "-p", "no:cacheprovider", "test_marked.py"]
+    out, _ = python("-m", "retrace", "run", "-q", "--out", "out", *pytest_, cwd=tmp_path)
+    assert "1 passed" in out
+    assert out.splitlines()[-1] == "left 1 1"
+
+
 LOADED = """
 import sys
 import jax
