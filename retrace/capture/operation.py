@@ -10,9 +10,7 @@ from retrace.capture.function import is_internal, unwrap_plain
 from retrace.capture.place import Owner, owner
 from retrace.jax_internals import names_frames as at
 from retrace.jax_internals.calls import marked
-from retrace.jax_internals.names_values import CLOSED, JAXPR
-
-_JAXPRS = (CLOSED.name, JAXPR.name)
+from retrace.jax_internals.names_values import CLOSED, JAXPR, OF_JAXPR
 
 
 def parameters(function: Any) -> Iterator[tuple[str, Any]]:
@@ -91,4 +89,9 @@ def _cell(function: Any, name: str) -> Any:
 def _holds_jaxpr(value: Any) -> bool:
     if isinstance(value, tuple | list):
         return any(_holds_jaxpr(item) for item in value)
-    return type(value).__name__ in _JAXPRS
+    kind = type(value)
+    # By its name or by what it holds: told by one alone, a loop would pass for an operation
+    # without a body where JAX renames that one.
+    return kind.__name__ in (CLOSED.name, JAXPR.name) or (
+        kind.__module__.startswith("jax.") and OF_JAXPR["eqns"].of(value) is not None
+    )

@@ -19,6 +19,7 @@ from retrace.capture.function import unwrap
 from retrace.capture.objects import fields
 from retrace.capture.snapshot import snapshot
 from retrace.jax_internals.calls import Call
+from retrace.jax_internals.names_values import SIGNATURE
 from retrace.jax_internals.pmap import mapped, pmapped
 
 _BITS = (1 << 64) - 1
@@ -127,7 +128,7 @@ def _linen(call: Call) -> Packed | None:
         for name in ("self", "variables", "rngs")
     ]
     method = unwrap(function).base
-    signature = call.info.fun_signature if method is None else inspect.signature(method)
+    signature = SIGNATURE.of(call.info) if method is None else inspect.signature(method)
     # What the method is given besides: Flax's own function of it takes scopes and a hash.
     taken = ("scopes", "module_hash") if method is None or _is_core(method) else ("self",)
     own = [

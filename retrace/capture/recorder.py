@@ -8,28 +8,22 @@ from typing import Any
 
 from retrace.capture import interpreter
 from retrace.capture.background import Background, Task
+from retrace.capture.belonging import Belonging
 from retrace.capture.function import is_internal
 from retrace.capture.journal import Journal
-from retrace.capture.misses import Misses, program_leaves, source_of_call, source_of_program
-from retrace.capture.numbers import Numbers
+from retrace.capture.misses import Misses
 from retrace.capture.operation import operation_around
 from retrace.capture.programs import AHEAD, NESTED, Programs
 from retrace.capture.running import Running, Underway, raised
 from retrace.jax_internals import losses, names, shardings
 from retrace.jax_internals import names_frames as at
 from retrace.jax_internals.calls import (
-    Site,
     bare,
     count_inner,
     derived_from,
     find,
-    inner_of,
-    is_clean,
     is_parallel,
-    is_served,
     is_staging,
-    mark,
-    marked,
     transformed,
 )
 from retrace.jax_internals.disk_cache import Lookup
@@ -37,8 +31,6 @@ from retrace.jax_internals.jaxprs import Transcript
 from retrace.jax_internals.traces import Trace
 from retrace.model import JSON, Function, Stage
 from retrace.store.writer import Writer
-
-_ORDER = {stage: position for position, stage in enumerate(Stage)}
 
 
 class Recorder:
@@ -52,12 +44,9 @@ class Recorder:
         self.misses = Misses(self.journal)
         self._programs = self._new_programs()
         self._thread = Underway()
-        self._by_jaxpr = Numbers()
-        self._by_lowering = Numbers()
+        self._belonging = Belonging(self.misses, self.journal, self._thread, self._add_program)
         self._begins = False
         """Whether JAX tells when a stage begins: jax 0.6.0 does not."""
-        self._compiled = Numbers()
-        """The lowerings that were compiled ahead of time."""
 
     def trace_started(self, trace: Trace) -> None:
         """JAX runs a Python function to trace it."""
@@ -82,14 +71,18 @@ class Recorder:
         if call is not None:
             number = call.number
             if number is None:
-                number = self._begin_call(site, Stage.TRACE, trace.function)
+                number = self._belonging.begin_call(site, Stage.TRACE, trace.function)
         elif not names.shows(losses.CALLS):
-            number = self.misses.of_trace(trace.function, trace.caller, self._fields(Stage.TRACE))
+            number = self.misses.of_trace(
+                trace.function, trace.caller, self._belonging.fields(Stage.TRACE)
+            )
             if number is not None:
                 name = getattr(trace.function, "__name__", "")
                 self._thread.nameless = (number, bare(str(name)), Stage.TRACE)
         else:
-            number = self.misses.of_body(trace.function, trace.caller, self._fields(Stage.TRACE))
+            number = self.misses.of_body(
+                trace.function, trace.caller, self._belonging.fields(Stage.TRACE)
+            )
         if number is not None:
             trace.number = number
             trace.ahead = call is not None and call.ahead
@@ -110,15 +103,15 @@ class Recorder:
         if trace.raised is not None:
             fields["raised"] = type(trace.raised).__name__
         # A call goes on to be lowered and compiled, and one line tells of all that.
-        self._hold(trace.number, fields)
+        self._belonging.hold(trace.number, fields)
         if trace.result is not None:
             jaxpr = trace.result[0]
-            self._by_jaxpr.put(jaxpr, trace.number)
+            self._belonging.by_jaxpr.put(jaxpr, trace.number)
             few = NESTED if self._thread.running or trace.body else 0
             at_once = AHEAD if trace.ahead else few
             self._programs.add(trace.number, jaxpr, at_once)
         if self._thread.running or trace.raised is not None or trace.ahead:
-            self._write_held()
+            self._belonging.write_held()
 
     def inner_trace(self, frame: FrameType | None) -> None:
         """A trace of JAX's own, inside whatever runs."""
@@ -127,10 +120,10 @@ class Recorder:
         elif deriving := self._thread.deriving:
             self._thread.derived[deriving[-1][1]] += 1
         elif (number := operation_around(frame)) is not None:
-            self._hold(number, {"inner": 1})
+            self._belonging.hold(number, {"inner": 1})
         elif (call := transformed(frame, is_internal)) is not None:
             if call.number is not None:
-                self._hold(call.number, {"inner": 1})
+                self._belonging.hold(call.number, {"inner": 1})
             else:
                 count_inner(call.frame)
 
@@ -139,7 +132,7 @@ class Recorder:
         # A trace is told by JAX's trace function: the event fires on hits too.
         if stage is Stage.TRACE:
             return
-        number = self._number(stage, name, frame)
+        number = self._belonging.of_stage(stage, name, frame)
         if number is None:
             return
         under_way = self._thread.running
@@ -148,12 +141,12 @@ class Recorder:
         self._begins = True
         self._thread.ended = None
         under_way.append(Running(number, stage))
-        self._hold(number, {"stage": stage})
+        self._belonging.hold(number, {"stage": stage})
         if stage is Stage.COMPILE and self._thread.progress.compiles(number):
-            self._missed(losses.LOWERINGS)
+            self._belonging.missed(losses.LOWERINGS)
         if stage is Stage.COMPILE:
             # It may take minutes, and be the last that the program does.
-            self._write_held()
+            self._belonging.write_held()
             self._background.compiling(+1)
 
     def stage_ended(self, stage: Stage, name: str, seconds: float, frame: FrameType) -> None:
@@ -166,7 +159,7 @@ class Recorder:
         if top is None and self._begins and self._thread.ended == (stage, name):
             return  # told twice
         # jax 0.6.0 does not tell when a stage begins.
-        number = top.number if top is not None else self._number(stage, name, frame)
+        number = top.number if top is not None else self._belonging.of_stage(stage, name, frame)
         if number is None or (top is None and self._thread.ended_of == (stage, number)):
             return
         self._thread.ended, self._thread.ended_of = (stage, name), (stage, number)
@@ -183,17 +176,17 @@ class Recorder:
             if (cache := lookup.outcome(seconds)) is not None:
                 fields["persistent_cache"] = cache
             if top is None and self._thread.progress.compiles(number):
-                self._missed(losses.LOWERINGS)
+                self._belonging.missed(losses.LOWERINGS)
             self.journal.tell_backend()
             self._programs.compiled(number)
         else:
             self._thread.lowered = number
             if "raised" not in fields:
                 self._thread.progress.lowered(number)
-        self._hold(number, fields)
+        self._belonging.hold(number, fields)
         if stage is Stage.COMPILE or "raised" in fields or top is None:
             # Where beginnings are not told, this is the last chance before XLA compiles.
-            self._write_held()
+            self._belonging.write_held()
         if top is None:
             self._background.compiling(-1 if stage is Stage.COMPILE else +1)
 
@@ -220,149 +213,12 @@ class Recorder:
         if site.call is not None:
             number = site.call.number
             if number is None:
-                number = self._begin_call(site, Stage.TRACE)
+                number = self._belonging.begin_call(site, Stage.TRACE)
             if number is not None:
                 fields: dict[str, JSON] = {"stages": {Stage.TRACE: seconds}}
                 if (error := raised(frame, None)) is not None:
                     fields["raised"] = error
-                self._hold(number, fields)
-
-    def _number(self, stage: Stage, name: str, frame: FrameType) -> int | None:
-        """The miss that a stage belongs to; it begins here where nothing was traced."""
-        if not names.shows(losses.CALLS):
-            return self._nameless(stage, name, frame)
-        site = find(frame)
-        if site.lowered is not None:
-            number = self._compile_of(site.lowered, stage)
-            if number is not None:
-                return number
-        elif site.call is not None:
-            number = site.call.number
-            if number is None:
-                number = self._begin_call(site, stage)
-            if number is not None and site.program is not None and _is_lowered_at(stage):
-                self._derive(number, site)
-            if number is None and site.call.function is None:
-                self.lost(losses.AHEAD if site.call.ahead else losses.CALLS)
-                return self._nameless(stage, name, frame)
-            return number
-        elif site.program is not None:
-            number = marked(site.program)
-            return number if number is not None else self._begin_derived(site, name, stage)
-        elif site.jaxpr is not None:
-            number = self._by_jaxpr.get(site.jaxpr)
-            if number is not None:
-                return number
-        return self.misses.of_name(name, frame, self._fields(stage))
-
-    def _nameless(self, stage: Stage, name: str, frame: FrameType) -> int | None:
-        """The miss of a stage of which JAX shows the name alone."""
-        last, said = self._thread.nameless, bare(name)
-        if last is not None and last[1] == said and _ORDER[last[2]] < _ORDER[stage]:
-            number = last[0]
-        else:
-            found = self.misses.of_name(name, frame, self._fields(stage))
-            if found is None:
-                return None
-            number = found
-        self._thread.nameless = (number, said, stage)
-        return number
-
-    def _missed(self, loss: names.Loss) -> None:
-        """An event was not sent that must have been: what it tells is lost from here on."""
-        names.lose(loss)
-        self.journal.lose(loss.name)
-
-    def _compile_of(self, frame: FrameType, stage: Stage) -> int | None:
-        """The miss of `Lowered.compile`: that of the lowering, and another one if done again."""
-        if (number := marked(frame)) is not None:
-            return number
-        lowering = at.LOWERING_OF.of(at.LOWERED_SELF.among(frame.f_locals))
-        number = self._by_lowering.get(lowering)
-        if number is None:
-            return None
-        options = self.misses.options_of(frame)
-        if not self._compiled.put(lowering, number):
-            return self.misses.of_compile(frame, number, options, self._fields(stage))
-        mark(frame, number)
-        if options:
-            self._hold(number, {"compiled_with": options})
-        return number
-
-    def _begin_call(self, site: Site, stage: Stage, traced: Any = None) -> int | None:
-        call = site.call
-        assert call is not None
-        running = self._thread.running
-        if running and running[-1].stage is not Stage.TRACE and not is_served(call.frame):
-            # A lowering that was left without a word, by a signal or an older JAX.
-            running.clear()
-        given = call.function if call.function is not None else traced
-        if call.info is None and given is not None:
-            self.lost(losses.OPTIONS)
-        self._watch_compiled()
-        number = self.misses.of_call(call, given, stage, self._fields(stage))
-        if number is None:
-            return None
-        if inner := inner_of(call.frame):
-            self._hold(number, {"inner": inner})
-        source = source_of_call(call)
-        if source is not None and (site.program is not None or not is_clean()):
-            self._thread.forward[source] = number
-        if site.jaxpr is not None:
-            self._programs.add(number, site.jaxpr)
-        return number
-
-    def _begin_derived(self, site: Site, name: str, stage: Stage) -> int | None:
-        if site.jaxpr is None and site.program is not None:
-            # It is lowered already, and that was not told.
-            site = site._replace(jaxpr=at.DERIVED_JAXPR.among(site.program.f_locals))
-        source = source_of_program(site.jaxpr)
-        fields = self._fields(stage)
-        fields["derived"] = site.derived or "backward"
-        parent = self._thread.forward.pop(source, None) if source is not None else None
-        if parent is not None:
-            # Under a `vmap` as well, as in `jax.jacrev`.
-            fields |= {"derived": "backward", "parent": parent}
-        writers = self.journal.writers_of(parent)
-        number = self.misses.of_derived(site, bare(name), source, fields, writers)
-        inner = self._thread.derived.pop(source or "", 0)
-        if number is not None and inner:
-            self._hold(number, {"inner": inner})
-        if number is not None and site.jaxpr is not None:
-            self._programs.add(number, site.jaxpr)
-        return number
-
-    def _watch_compiled(self) -> None:
-        """Notice that what was lowered last was not compiled, as far as JAX told."""
-        if not self._thread.running and self._thread.progress.left_uncompiled():
-            self._missed(losses.COMPILATIONS)
-
-    def _derive(self, number: int, site: Site) -> None:
-        """What is lowered is not the call's own program but a transform's of it."""
-        assert site.call is not None
-        if not is_internal(site.call.function):
-            self._hold(
-                number, {"derived": site.derived or "forward", "leaves": program_leaves(site)}
-            )
-
-    def _fields(self, stage: Stage) -> dict[str, JSON]:
-        self._write_held()
-        fields: dict[str, JSON] = {"stage": stage}
-        if running := self._thread.running:
-            fields["parent"] = running[-1].number
-        if is_staging():
-            fields["nested"] = True
-        return fields
-
-    def _hold(self, number: int, fields: dict[str, Any]) -> None:
-        """Keep what is known of a miss until there is reason to write it."""
-        if (other := self._thread.hold(number, fields)) is not None:
-            self.journal.amend(*other)
-
-    def _write_held(self) -> None:
-        held, self._thread.held = self._thread.held, None
-        if held is not None:
-            self.journal.amend(*held)
+                self._belonging.hold(number, fields)
 
     def _ended(self, running: Running | None, stage: Stage, seconds: float) -> dict[str, JSON]:
         fields: dict[str, JSON] = {"stages": {stage: seconds}}
@@ -394,6 +250,9 @@ class Recorder:
         else:
             self.journal.amend(number, fields)
 
+    def _add_program(self, number: int, jaxpr: Any) -> None:
+        self._programs.add(number, jaxpr)
+
     def _new_programs(self) -> Programs:
         return Programs(self._program_known, self.journal.lose, self._background)
 
@@ -411,11 +270,11 @@ class Recorder:
 
     def lowered(self, lowered: object) -> None:
         """`Traced.lower` returned: its `compile` belongs to the same miss."""
-        self._write_held()
+        self._belonging.write_held()
         number, self._thread.lowered = self._thread.lowered, None
         lowering = at.LOWERING_OF.of(lowered)
-        if number is not None and self._by_lowering.get(lowering) is None:
-            self._by_lowering.put(lowering, number)
+        if number is not None and self._belonging.by_lowering.get(lowering) is None:
+            self._belonging.by_lowering.put(lowering, number)
 
     def failed(self, reason: str) -> None:
         """A failure of ours was kept away from the program."""
@@ -423,8 +282,7 @@ class Recorder:
 
     def lost(self, loss: names.Loss) -> None:
         """This JAX turned out not to show something."""
-        if names.lose(loss):
-            self.journal.lose(loss.name)
+        self._belonging.lost(loss)
 
     def blind(self) -> list[str]:
         """Why misses may go unseen on this JAX and this Python."""
@@ -460,8 +318,8 @@ class Recorder:
 
     def flush(self) -> None:
         """Write what is held back, and wait for programs that are still being walked."""
-        self._watch_compiled()
-        self._write_held()
+        self._belonging.watch_compiled()
+        self._belonging.write_held()
         self._background.flush()
 
 
@@ -470,11 +328,6 @@ def _is_lowering(running: list[Running], number: int | None) -> bool:
     return bool(running) and any(
         each.number == number and each.stage is Stage.LOWER for each in running
     )
-
-
-def _is_lowered_at(stage: Stage) -> bool:
-    """Whether what a call's program is shows at this stage: at its lowering, if that is told."""
-    return stage is Stage.LOWER or not names.shows(losses.LOWERINGS)
 
 
 def _unguarded(task: Task) -> None:

@@ -239,14 +239,26 @@ def start(directory: Path) -> None:
 def stop(directory: Path | None = None) -> None:
     """End the recording into a directory, or all of them."""
     for path in [directory] if directory is not None else list(_files):
-        writer = _files.pop(path, None)
+        writer = _files.get(path)
         if writer is not None:
             session().detach(writer)
+            _files.pop(path, None)
     if directory is None and _session is not None:
         _session.end_own()
 
 
-atexit.register(stop)
+def _end() -> None:
+    # Whoever presses Ctrl-C as the program ends gets his prompt, and a recording that is whole.
+    for _ in range(_MOST_INTERRUPTS):
+        try:
+            stop()
+        except KeyboardInterrupt:
+            continue
+        return
+
+
+_MOST_INTERRUPTS = 3
+atexit.register(_end)
 
 
 def _finalize_with_process(_: Session) -> None:

@@ -28,6 +28,7 @@ from retrace.capture.objects import (
     tuple_fields,
     type_name,
 )
+from retrace.jax_internals.names_values import SYMBOL
 from retrace.model import JSON, Class, Value
 
 _MOST_TEXT = 200
@@ -59,7 +60,7 @@ _JAX_PRINTS_ITSELF = frozenset(
         "ShapeDtypeStruct",
         "ShapedArray",
         "SingleDeviceSharding",
-        "_DimExpr",
+        SYMBOL.name,
     )
 )
 _SCALARS = (int, float, complex, str, bytes)

@@ -95,11 +95,14 @@ def record(
     def close() -> None:
         if os.getpid() != _PROCESS:
             return
-        with apart:
-            from retrace.command.closing import close as close_recording
+        try:
+            with apart:
+                from retrace.command.closing import close as close_recording
 
-            failed = "jax" in _failed
-            close_recording(directory, children, new=new, quiet=quiet, failed=failed)
+                failed = "jax" in _failed
+                close_recording(directory, children, new=new, quiet=quiet, failed=failed)
+        except KeyboardInterrupt:
+            pass  # nobody waits for what is told here
         if getattr(sys, "last_type", None) is KeyboardInterrupt:
             _interrupt()
 

@@ -6,6 +6,7 @@ import itertools
 import weakref
 from typing import Any
 
+from retrace.jax_internals.names_values import SYMBOL
 from retrace.model import Dim
 
 _counter = itertools.count(1)
@@ -31,7 +32,7 @@ def written(size: Any) -> str:
 
 def symbolic(size: Any) -> str | None:
     """The text of a symbolic dimension with its scope; None for anything else."""
-    if type(size).__name__ != "_DimExpr":
+    if type(size).__name__ != SYMBOL.name:
         return None
     text = written(size)
     number = _scope_number(size)
@@ -52,7 +53,7 @@ def _dim(size: Any) -> Dim:
         return text
     try:
         return int(size)  # NumPy's
-    except (TypeError, ValueError):
+    except Exception:  # noqa: BLE001 - a symbolic size, where this JAX calls it otherwise
         return written(size)
 
 

@@ -12,13 +12,20 @@ from typing import Any, NamedTuple, cast
 
 import jax
 
-from retrace.jax_internals.names_values import CLOSED, JAXPR
+from retrace.jax_internals.names_values import (
+    CLOSED,
+    DEBUG_INFO,
+    HOLDS_PROGRAM,
+    JAXPR,
+    MAKERS,
+    SHIM,
+    SOURCE_OF_PROGRAM,
+    VJP,
+)
+from retrace.jax_internals.row import code_of
 
-_JAXPRS: tuple[Any, ...] = tuple([kind for row in (JAXPR, CLOSED) if (kind := row.get())])
 _DEEPEST = 5
 _MOST = 32
-_MAKERS = (("vjp", "vjp"), ("lineariz", "linearize"), ("transpose", "linear_transpose"))
-"""What stands in the name of JAX's function, and the public name of what made it."""
 
 
 class Made(NamedTuple):
@@ -38,35 +45,30 @@ def made(thing: Any) -> Made | None:
         function: Any = thing
         for _ in range(_DEEPEST):
             function = getattr(function, "func", function)  # JAX has one around its own as well
-        maker = getattr(function, "__qualname__", "")
-        if not getattr(function, "__module__", "").startswith("jax."):
-            return None
-    elif type(thing).__module__ == "jax._src.api" and type(thing).__name__ == "VJP":
-        maker = "vjp"
-    else:
-        return None
-    for part, name in _MAKERS:
-        if part in maker:
-            return Made(name, _source(thing, _DEEPEST))
+        code = code_of(function)
+        for name, row in MAKERS.items():
+            if code is not None and code is row.get():
+                return Made(name, _source(thing, _DEEPEST))
+    elif type(thing) is VJP.get():
+        return Made("vjp", _source(thing, _DEEPEST))
     return None
 
 
 def _source(thing: Any, depth: int) -> str | None:
-    if isinstance(thing, _JAXPRS):
-        info = getattr(getattr(thing, "jaxpr", thing), "debug_info", None)
-        source = getattr(info, "func_src_info", None)
+    if isinstance(thing, tuple([kind for row in (JAXPR, CLOSED) if (kind := row.get())])):
+        source = SOURCE_OF_PROGRAM.of(DEBUG_INFO.of(getattr(thing, "jaxpr", thing)))
         return source if isinstance(source, str) else None
     if not depth:
         return None
     inside: tuple[Any, ...] = ()
     if isinstance(thing, functools.partial):
-        inside = (getattr(thing.func, "fun", thing.func), *thing.args)
+        inside = (SHIM.of(thing.func, thing.func), *thing.args)
     elif type(thing) is tuple:
         inside = cast(tuple[Any, ...], thing)
     elif isinstance(thing, FunctionType):
         inside = tuple(cell.cell_contents for cell in thing.__closure__ or ())
-    elif type(thing).__name__ == "VJP":
-        inside = (thing.fun,)
+    elif type(thing) is VJP.get():
+        inside = (HOLDS_PROGRAM.of(thing),)
     for one in inside[:_MOST]:
         if (found := _source(one, depth - 1)) is not None:
             return found

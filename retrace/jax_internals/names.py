@@ -28,10 +28,10 @@ def _rows(module: ModuleType) -> Iterator[Row]:
             yield from (one for one in held if isinstance(one, Row))
 
 
-TABLE: tuple[Row, ...] = (
-    *_rows(names_hooks),
-    *_rows(names_frames),
-    *_rows(names_values),
+TABLE: tuple[Row, ...] = tuple(
+    dict.fromkeys(
+        row for module in (names_hooks, names_frames, names_values) for row in _rows(module)
+    )
 )
 
 

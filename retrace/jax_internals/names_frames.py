@@ -78,8 +78,15 @@ PRIMITIVE_PARAMS = local(PRIMITIVE_RUNS, "params", losses.OPERATIONS)
 # `pmap` has a path of its own until 0.7, and flattens its arguments for `jit` from 0.8 on.
 PMAP_CALL = frame("jax._src.api._cpp_pmap", losses.PMAP, inner="cache_miss", until="0.8")
 PMAP_PREPARE = local(PMAP_CALL, "prepare_pmap_fn", losses.PMAP)
+PMAP_PREPARES = frame("jax._src.api._prepare_pmap", losses.PMAP, until="0.8")
+PREPARED = {
+    name: local(PMAP_PREPARES, name, losses.PMAP)
+    for name in ("fun", "static_broadcasted_tuple", "donate_tuple", "backend_name")
+}
 PMAP_TRACE = frame("jax._src.interpreters.pxla.stage_parallel_callable", losses.PMAP, until="0.8")
 PMAP = frame("jax._src.pmap.pmap", losses.PMAP, inner="wrapped", since="0.9")
+PMAP_FLAT = frame("jax._src.pmap._cached_shard_map", losses.PMAP, inner="_fun", since="0.9")
+PMAP_FLAT_FUN = local(PMAP_FLAT, "fun", losses.PMAP)
 PMAP_INFER = local(PMAP, "infer_params", losses.PMAP)
 PMAP_ARGS = local(PMAP, "args", losses.PMAP)
 PMAP_KWARGS = local(PMAP, "kwargs", losses.PMAP)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from retrace.jax_internals import losses
-from retrace.jax_internals.row import Row, attribute, field, slot
+from retrace.jax_internals.row import Row, attribute, field, frame, later, slot
 
 _CORE = "jax._src.core"
 _CONFIG = "jax._src.config"
@@ -55,7 +55,46 @@ UNSPECIFIED = attribute("jax._src.named_sharding", "UnspecifiedValue", losses.OP
 WRAPPED = field("jax._src.linear_util.WrappedFun", "f", losses.FUNCTIONS)
 CUSTOM = field("jax._src.custom_derivatives.custom_vjp", "fun", losses.FUNCTIONS)
 
+# What it makes of a trace and hands to the user.
+VJP = attribute("jax._src.api", "VJP", losses.FUNCTIONS, since="0.8")
+SHIM = field("jax._src.tree_util._HashableCallableShim", "fun", losses.FUNCTIONS)
+HOLDS_PROGRAM = field("jax._src.api.VJP", "fun", losses.FUNCTIONS, since="0.8")
+MAKERS = {
+    "vjp": frame("jax._src.api._vjp_pullback_wrapper", losses.FUNCTIONS, until="0.8"),
+    "linearize": frame("jax._src.api._lift_linearized", losses.FUNCTIONS),
+    "linear_transpose": frame(
+        "jax._src.api.linear_transpose", losses.FUNCTIONS, inner="transposed_fun"
+    ),
+}
+"""The function that it hands out a partial of, by the public name of what makes it."""
+
+# Custom rules.
+_WITHOUT_PART = "Programs are not compared: two may differ in a custom rule alone."
+RULE_PARTS = {
+    "f": WRAPPED,
+    "transforms": field(
+        "jax._src.linear_util.WrappedFun", "transforms", losses.PROGRAMS, said=_WITHOUT_PART
+    ),
+    "fun": CUSTOM,
+    **{
+        name: field(
+            f"jax._src.custom_derivatives.{kind}", name, losses.PROGRAMS, said=_WITHOUT_PART
+        )
+        for kind, name in (
+            ("custom_vjp", "fwd"),
+            ("custom_vjp", "bwd"),
+            ("custom_jvp", "jvp"),
+        )
+    },
+    **{
+        name: field(f"jax._src.util.{kind}", name, losses.PROGRAMS, said=_WITHOUT_PART)
+        for kind, name in (("HashablePartial", "args"), ("Hashable", "val"))
+    },
+}
+"""Where JAX's wrappers keep the functions, and the arguments bound to them, that they wrap."""
+
 # Arguments.
+SYMBOL = later("jax._src.export.shape_poly", "_DimExpr", losses.ARGUMENTS)
 TRACER = attribute(_CORE, "Tracer", losses.ARGUMENTS)
 ABSTRACT = attribute(_CORE, "AbstractValue", losses.ARGUMENTS)
 ABSTRACTIFY = attribute(_CORE, "shaped_abstractify", losses.ARGUMENTS)

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from types import FrameType, FunctionType
 from typing import Any, NamedTuple
 
-import jax
-
 from retrace.jax_internals import names_frames as at
+from retrace.jax_internals.names_values import WRAPPED
 
-_FILES = tuple(
-    os.path.join(os.path.dirname(jax.__file__), "_src", name) for name in ("pmap.py", "api.py")
-)
 _NEAR = 6
 """The frame of `pmap` is so few frames outside that of the call at most."""
 
@@ -71,18 +66,21 @@ def mapped(function: Any) -> Any:
         return None
     function = function.__dict__.get("__wrapped__", function)
     code = getattr(function, "__code__", None)
-    if code is None or code.co_name != "_fun" or code.co_filename not in _FILES:
+    if code is None or code is not at.PMAP_FLAT.get():
         return None
     for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
-        if name == "fun":
-            return getattr(cell.cell_contents, "f", None)
+        if name == at.PMAP_FLAT_FUN.name:
+            return WRAPPED.of(cell.cell_contents)
     return None
 
 
 def prepared(prepare: Any, axis_name: object) -> tuple[Any, Options]:
     """The function and the options of `pmap` until 0.8, off what it prepares a call with."""
-    function, _, _, static, donated, _, backend, _ = prepare.args
-    return function, Options(static, donated, backend, axis_name=_axis(axis_name))
+    code = at.PMAP_PREPARES.get()
+    names: tuple[str, ...] = () if code is None else code.co_varnames
+    given = dict(zip(names, prepare.args, strict=False))
+    function, static, donated, backend = [row.among(given) for row in at.PREPARED.values()]
+    return function, Options(static or (), donated or (), backend, axis_name=_axis(axis_name))
 
 
 def _read(local: Any) -> Pmapped | None:
@@ -93,7 +91,7 @@ def _read(local: Any) -> Pmapped | None:
         name: cell.cell_contents
         for name, cell in zip(infer.__code__.co_freevars, infer.__closure__ or (), strict=True)
     }
-    function = held.get("f") or getattr(held.get("wrapped_fun"), "f", None)
+    function = held.get("f") or WRAPPED.of(held.get("wrapped_fun"))
     static = at.PMAP_STATIC.among(held)
     if function is None or not isinstance(static, tuple):
         return None

@@ -7,6 +7,7 @@ takes less than a microsecond for most, runs none of JAX's code and touches no d
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import CodeType, ModuleType
@@ -138,6 +139,16 @@ def attribute(
     )
 
 
+def later(where: str, name: str, loss: Loss | None) -> Row:
+    """A class of a module that JAX imports when it is first needed: we do not import it."""
+
+    def look() -> str | None:
+        module = sys.modules.get(where)
+        return name if module is None or hasattr(module, name) else None
+
+    return Row(name, where, look, loss)
+
+
 def slot(where: str, name: str, loss: Loss | None, *, said: str = "") -> Row:
     """A module's variable that is None until somebody fills it."""
     return Row(name, where, lambda: hasattr(resolve(where), name) or None, loss, said=said)
@@ -156,8 +167,11 @@ def frame(
     module, _, name = where.rpartition(".")
 
     def look() -> CodeType | None:
-        code = code_of(resolve(where))
-        return code if code is None or inner is None else nested(code, inner)
+        found = resolve(where)
+        if inner is None:
+            return code_of(found)
+        within = (nested(code, inner) for code in _codes(found))
+        return next((code for code in within if code is not None), None)
 
     return Row(inner or name, where if inner else module, look, loss, since, until, said)
 

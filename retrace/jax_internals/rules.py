@@ -15,15 +15,13 @@ from typing import Any, cast
 
 import jax
 import numpy as np
-from jax._src import core
+
+from retrace.jax_internals.names_values import HOST_ARRAYS, RULE_PARTS, TRACER
 
 _FOLDER = os.path.dirname(jax.__file__) + os.sep
 _DEEPEST = 12
 _MOST = 2_000
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), type(...))
-_ARRAYS = frozenset(("ArrayImpl", "LiteralArray", "TypedNdArray"))
-_PARTS = ("f", "transforms", "fun", "func", "fwd", "bwd", "jvp", "args", "keywords", "val")
-"""Where JAX's wrappers keep the functions, and the arguments bound to them, that they wrap."""
 
 
 class Rules:
@@ -113,16 +111,16 @@ class Rules:
 
     def _wrapper(self, value: Any, kind: type, depth: int, ours: bool) -> str:
         """A partial, or what JAX makes around functions of the user's."""
-        if issubclass(kind, core.Tracer):
+        if issubclass(kind, TRACER.get() or ()):
             return "<traced>"
-        if issubclass(kind, jax.Array) or kind.__name__ in _ARRAYS:
+        if issubclass(kind, jax.Array) or any(kind is row.get() for row in HOST_ARRAYS.values()):
             return self._array(value)
         if type(wrapped := _attributes(value).get("__wrapped__")) is FunctionType:
             return f"{kind.__name__} {self._content(wrapped, depth, ours=True)}"
         if issubclass(kind, functools.partial):
             parts = (value.func, value.args, value.keywords)
             return f"partial({','.join([self._content(p, depth, ours=ours) for p in parts])})"
-        parts = [_stored(value, kind, name) for name in _PARTS]
+        parts = [_stored(value, kind, row.name) for row in RULE_PARTS.values()]
         found = [self._content(part, depth, ours=True) for part in parts if part is not None]
         if not found and not ours and (told := self._plain(value)) is not None:
             return told

@@ -226,6 +226,14 @@ def unfinished(view: View) -> Iterator[str]:
             said += f": it was in the {miss.in_flight.value} stage of {view.label(miss)}"
             said += f", {view.place(miss)}"
         yield said
+    for parent, runs in view.ended_idle().items():
+        host = clean(runs[0].host)
+        their, were = ("its", "was") if len(runs) == 1 else ("their", "were")
+        yield (
+            f"{count(len(runs), 'process', 'processes')} that process {parent} on {host} started "
+            f"did not end {their} recording, and {were} in no stage of JAX as far as is "
+            "recorded: so a pool leaves its workers"
+        )
 
 
 def lost(view: View) -> Iterator[str]:

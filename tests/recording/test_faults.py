@@ -29,7 +29,6 @@ CALLED_BY_PYTHON = frozenset(
     (
         "capture/function.py Functions._forget",
         "capture/misses.py Misses._forget",
-        "capture/numbers.py Numbers._forget",
         "capture/tokens.py _forget_equal",
         "capture/tokens.py _forget_number",
     )

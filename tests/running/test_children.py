@@ -10,7 +10,9 @@ from textwrap import dedent
 
 import pytest
 
-from retrace.model import Recording
+from retrace.model import Recording, Stage
+from retrace.present.view import View
+from retrace.reason.verdict import judge
 from retrace.store.reader import read
 
 ROOT = Path(__file__).parents[2]
@@ -239,3 +241,40 @@ def test_a_program_that_installs_is_recorded_once(
     _, recording = run(tmp_path, program, *options, plain=False, RETRACE_DIR=out)
     assert recording is not None and len(recording.runs) == 1
     assert [miss.function.kind for miss in recording.misses] == ["lambda", "lambda"]
+
+
+POOLS = """
+for method in ("fork", "spawn"):
+    with multiprocessing.get_context(method).Pool(1) as pool:
+        pool.map(work, (3, 4))
+work(2)
+child = multiprocessing.get_context("fork").Process(target=killed)
+child.start()
+child.join()
+"""
+KILLED = """
+def killed():
+    import jax, signal, time
+    jax.jit(lambda x: (time.sleep(2), os.kill(os.getpid(), signal.SIGKILL)))(1.0)
+
+"""
+
+
+def test_workers_that_their_pool_ends_are_not_told_as_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(globals(), "STARTS", STARTS + KILLED)
+    _, recording = run(tmp_path, POOLS, "--children", plain=False)
+    assert recording is not None
+    view = View(recording, judge(recording))
+    [own] = [run for run in recording.runs if run.complete]
+    [(_, miss)] = view.unfinished()
+    assert miss is not None
+    assert miss.in_flight is Stage.TRACE
+    [(parent, workers)] = view.ended_idle().items()
+    assert parent == own.pid
+    assert [worker.forked_by or worker.started_by for worker in workers] == [own.pid] * 2
+    # Where the parent did not come to its end either, all of them may have been killed.
+    own.complete = False
+    assert len(view.unfinished()) == 4
+    assert view.ended_idle() == {}

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from textwrap import dedent
 
 import pytest
+
+import retrace
+from retrace.store.reader import read
 
 ROOT = Path(__file__).parents[2]
 NOTHING = "/"
@@ -72,6 +77,36 @@ def test_a_program_that_waits_for_all_threads_ends(jit: str, tmp_path: Path) -> 
     assert out == "{'MainThread'} 1\n"
     folder = tmp_path / ("out" if jit == "jax" else ".retrace")
     assert list(folder.rglob("*.jsonl"))
+
+
+MARKED = """
+import atexit, sys, threading, time
+import jax, numpy as np, pytest
+
+step = jax.jit(lambda x: x + 1)
+
+@pytest.mark.retrace(max_traces=1)
+def test_step():
+    step(np.ones(2))
+    for thread in threading.enumerate():
+        if thread is not threading.current_thread():
+            thread.join()
+
+@atexit.register
+def wait():
+    while threading.active_count() > 1:
+        time.sleep(0.01)
+    time.sleep(0.5)
+    print("left", threading.active_count(), len(sys._current_frames()))
+"""
+
+
+def test_a_marked_test_that_waits_for_all_threads_ends(tmp_path: Path) -> None:
+    (tmp_path / "test_marked.py").write_text(MARKED)
+    pytest_ = ["-m", "pytest", "-q", "-s", "-p", "no:cacheprovider", "test_marked.py"]
+    out, _ = python("-m", "retrace", "run", "-q", "--out", "out", *pytest_, cwd=tmp_path)
+    assert "1 passed" in out
+    assert out.splitlines()[-1] == "left 1 1"
 
 
 LOADED = """
@@ -213,3 +248,61 @@ def test_what_a_directory_holds_stops_no_program(tmp_path: Path) -> None:
     assert every.count('"attempt":') == 5
     python(*run, "--force", "program.py", "0", cwd=tmp_path)
     assert attempts(out) == [(1, None, 1)]
+
+
+INTERRUPTED = """
+import os, signal, sys, time
+import jax, numpy as np
+import jax.numpy as jnp
+
+@jax.jit
+def slow(x):
+    for i in range(60 if sys.argv[1] == "compile" else 1):
+        x = jnp.sin(x @ x) + jnp.fft.fft(x).real * i
+    print("compile", flush=True)
+    return x
+
+class Impatient:
+    def __init__(self, stream):
+        self.stream = stream
+    def __getattr__(self, name):
+        return getattr(self.stream, name)
+    def write(self, text):
+        sys.stderr = self.stream
+        os.killpg(0, signal.SIGINT)
+        time.sleep(5)
+
+slow(np.ones((8, 8), np.float32))
+if sys.argv[1] == "told":
+    sys.stderr = Impatient(sys.stderr)
+print("end", flush=True)
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals")
+@pytest.mark.parametrize("when", ["compile", "end", "told"])
+def test_ctrl_c_shows_no_frame_of_ours(when: str, tmp_path: Path) -> None:
+    """It is pressed twice: amid a compilation, after the last line, while the summary is told."""
+    (tmp_path / "program.py").write_text(INTERRUPTED)
+    program = subprocess.Popen(
+        [sys.executable, "-m", "retrace", "run", "--out", "out", "program.py", when],
+        cwd=tmp_path,
+        env={**os.environ, "JAX_PLATFORMS": "cpu", "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert program.stdout is not None
+    while when != "told" and program.stdout.readline().strip() != when:
+        assert program.poll() is None
+    for _ in range(0 if when == "told" else 2):
+        time.sleep(0.05)
+        os.killpg(program.pid, signal.SIGINT)
+    _, said = program.communicate(timeout=200)
+    assert str(Path(retrace.__path__[0])) not in said
+    ends = {"compile": {-signal.SIGINT}, "end": {0, -signal.SIGINT}, "told": {0}}
+    assert program.returncode in ends[when]
+    recording = read([tmp_path / "out"])
+    assert [run.complete for run in recording.runs] == [True]
+    assert "slow" in {miss.function.name for miss in recording.misses}

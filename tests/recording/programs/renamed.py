@@ -34,7 +34,7 @@ class _Renaming(importlib.abc.MetaPathFinder):
     """Loads JAX with one name changed everywhere."""
 
     def __init__(self, name: str) -> None:
-        self.pattern = re.compile(rf"(?<![\w/]){re.escape(name)}(?!\w)")
+        self.pattern = re.compile(rf"\b{re.escape(name)}\b")
         self.other = f"{name}_of_another_release"
 
     def find_spec(
@@ -179,6 +179,17 @@ def _program(say: Callable[[object], None]) -> None:
         return x * 11
 
     say(ahead.lower(x3).compile()(x3))
+    pull = jax.vjp(lambda x: x * 13, jnp.asarray(x3))[1]
+    say(jax.jit(pull)(jnp.asarray(x3)))
+
+    @jax.custom_vjp
+    def ruled(x: Any) -> Any:
+        return x * 2
+
+    ruled.defvjp(lambda x: (x * 2, x), lambda x, g: (x * g,))
+    for _ in range(2):
+        jax.clear_caches()
+        say(jax.jit(ruled)(x3))
     say(jnp.sin(jnp.asarray(x3)))
     say(jax.pmap(lambda x: x * 5)(np.ones((1, 3), np.float32)))
 
@@ -244,10 +255,21 @@ def _child(row: str, result: int) -> None:
         json.dump(about, out)
 
 
+def _warm() -> None:
+    """Import once, for all children, what takes longer to import than to run."""
+    import jax
+
+    from retrace.capture import session
+    from retrace.present import sentences, terminal, view
+    from retrace.reason import verdict
+
+    assert jax and session and sentences and terminal and view and verdict
+
+
 def forked(row: str, warm: bool) -> dict[str, Any]:
     """What a child of this process records where a row is taken away."""
     if warm:
-        pass
+        _warm()
     reading, writing = os.pipe()
     if not (child := os.fork()):
         code = 1

@@ -1,0 +1,213 @@
+"""Which miss a stage belongs to: one that is under way, or one that begins with the stage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+from retrace.capture.function import is_internal
+from retrace.capture.journal import Journal
+from retrace.capture.misses import Misses, program_leaves, source_of_call, source_of_program
+from retrace.capture.numbers import Numbers
+from retrace.capture.running import Underway
+from retrace.jax_internals import losses, names
+from retrace.jax_internals import names_frames as at
+from retrace.jax_internals.calls import (
+    Site,
+    bare,
+    find,
+    inner_of,
+    is_clean,
+    is_served,
+    is_staging,
+    mark,
+    marked,
+)
+from retrace.model import JSON, Stage
+
+_ORDER = {stage: position for position, stage in enumerate(Stage)}
+
+
+class Belonging:
+    """Finds the miss of a stage, in the thread that asks, and begins it where there is none."""
+
+    def __init__(
+        self,
+        misses: Misses,
+        journal: Journal,
+        thread: Underway,
+        add_program: Callable[[int, Any], None],
+    ) -> None:
+        """Begin to tell.
+
+        Args:
+            misses: begins them.
+            journal: what is known of them is written to.
+            thread: what is under way.
+            add_program: is given the jaxpr of a miss.
+        """
+        self._misses = misses
+        self._journal = journal
+        self._thread = thread
+        self._add_program = add_program
+        self.by_jaxpr = Numbers()
+        self.by_lowering = Numbers()
+        self._compiled = Numbers()
+        """The lowerings that were compiled ahead of time."""
+
+    def of_stage(self, stage: Stage, name: str, frame: FrameType) -> int | None:
+        """The miss that a stage belongs to; it begins here where nothing was traced."""
+        if not names.shows(losses.CALLS):
+            return self._nameless(stage, name, frame)
+        site = find(frame)
+        if site.lowered is not None:
+            number = self._compile_of(site.lowered, stage)
+            if number is not None:
+                return number
+        elif site.call is not None:
+            number = site.call.number
+            if number is None:
+                number = self.begin_call(site, stage)
+            if number is not None and site.program is not None and _is_lowered_at(stage):
+                self._derive(number, site)
+            if number is None and site.call.function is None:
+                self.lost(losses.AHEAD if site.call.ahead else losses.CALLS)
+                return self._nameless(stage, name, frame)
+            return number
+        elif site.program is not None:
+            number = marked(site.program)
+            return number if number is not None else self._begin_derived(site, name, stage)
+        elif site.jaxpr is not None:
+            number = self.by_jaxpr.get(site.jaxpr)
+            if number is not None:
+                return number
+        return self._misses.of_name(name, frame, self.fields(stage))
+
+    def begin_call(self, site: Site, stage: Stage, traced: Any = None) -> int | None:
+        """A call misses; its number, or None where nobody records it or it shows too little.
+
+        Args:
+            site: the call, and what is under way around it.
+            stage: the first that runs.
+            traced: the function that JAX traces, where the call does not show its own.
+        """
+        call = site.call
+        assert call is not None
+        running = self._thread.running
+        if running and running[-1].stage is not Stage.TRACE and not is_served(call.frame):
+            # A lowering that was left without a word, by a signal or an older JAX.
+            running.clear()
+        given = call.function if call.function is not None else traced
+        if call.info is None and given is not None:
+            self.lost(losses.OPTIONS)
+        self.watch_compiled()
+        number = self._misses.of_call(call, given, stage, self.fields(stage))
+        if number is None:
+            return None
+        if inner := inner_of(call.frame):
+            self.hold(number, {"inner": inner})
+        source = source_of_call(call)
+        if source is not None and (site.program is not None or not is_clean()):
+            self._thread.forward[source] = number
+        if site.jaxpr is not None:
+            self._add_program(number, site.jaxpr)
+        return number
+
+    def fields(self, stage: Stage) -> dict[str, JSON]:
+        """What is known of a miss when it begins, by what is under way around it."""
+        self.write_held()
+        fields: dict[str, JSON] = {"stage": stage}
+        if running := self._thread.running:
+            fields["parent"] = running[-1].number
+        if is_staging():
+            fields["nested"] = True
+        return fields
+
+    def hold(self, number: int, fields: dict[str, Any]) -> None:
+        """Keep what is known of a miss until there is reason to write it."""
+        if (other := self._thread.hold(number, fields)) is not None:
+            self._journal.amend(*other)
+
+    def write_held(self) -> None:
+        """Write what is kept."""
+        held, self._thread.held = self._thread.held, None
+        if held is not None:
+            self._journal.amend(*held)
+
+    def lost(self, loss: names.Loss) -> None:
+        """This JAX turned out not to show something."""
+        if names.lose(loss):
+            self._journal.lose(loss.name)
+
+    def missed(self, loss: names.Loss) -> None:
+        """An event was not sent that must have been: what it tells is lost from here on."""
+        names.lose(loss)
+        self._journal.lose(loss.name)
+
+    def watch_compiled(self) -> None:
+        """Notice that what was lowered last was not compiled, as far as JAX told."""
+        if not self._thread.running and self._thread.progress.left_uncompiled():
+            self.missed(losses.COMPILATIONS)
+
+    def _nameless(self, stage: Stage, name: str, frame: FrameType) -> int | None:
+        """The miss of a stage of which JAX shows the name alone."""
+        last, said = self._thread.nameless, bare(name)
+        if last is not None and last[1] == said and _ORDER[last[2]] < _ORDER[stage]:
+            number = last[0]
+        else:
+            found = self._misses.of_name(name, frame, self.fields(stage))
+            if found is None:
+                return None
+            number = found
+        self._thread.nameless = (number, said, stage)
+        return number
+
+    def _compile_of(self, frame: FrameType, stage: Stage) -> int | None:
+        """The miss of `Lowered.compile`: that of the lowering, and another one if done again."""
+        if (number := marked(frame)) is not None:
+            return number
+        lowering = at.LOWERING_OF.of(at.LOWERED_SELF.among(frame.f_locals))
+        number = self.by_lowering.get(lowering)
+        if number is None:
+            return None
+        options = self._misses.options_of(frame)
+        if not self._compiled.put(lowering, number):
+            return self._misses.of_compile(frame, number, options, self.fields(stage))
+        mark(frame, number)
+        if options:
+            self.hold(number, {"compiled_with": options})
+        return number
+
+    def _begin_derived(self, site: Site, name: str, stage: Stage) -> int | None:
+        if site.jaxpr is None and site.program is not None:
+            # It is lowered already, and that was not told.
+            site = site._replace(jaxpr=at.DERIVED_JAXPR.among(site.program.f_locals))
+        source = source_of_program(site.jaxpr)
+        fields = self.fields(stage)
+        fields["derived"] = site.derived or "backward"
+        parent = self._thread.forward.pop(source, None) if source is not None else None
+        if parent is not None:
+            # Under a `vmap` as well, as in `jax.jacrev`.
+            fields |= {"derived": "backward", "parent": parent}
+        writers = self._journal.writers_of(parent)
+        number = self._misses.of_derived(site, bare(name), source, fields, writers)
+        inner = self._thread.derived.pop(source or "", 0)
+        if number is not None and inner:
+            self.hold(number, {"inner": inner})
+        if number is not None and site.jaxpr is not None:
+            self._add_program(number, site.jaxpr)
+        return number
+
+    def _derive(self, number: int, site: Site) -> None:
+        """What is lowered is not the call's own program but a transform's of it."""
+        assert site.call is not None
+        if not is_internal(site.call.function):
+            self.hold(
+                number, {"derived": site.derived or "forward", "leaves": program_leaves(site)}
+            )
+
+
+def _is_lowered_at(stage: Stage) -> bool:
+    """Whether what a call's program is shows at this stage: at its lowering, if that is told."""
+    return stage is Stage.LOWER or not names.shows(losses.LOWERINGS)
