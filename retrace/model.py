@@ -196,6 +196,16 @@ class PersistentCache(NamedTuple):
     """What JAX made the key of, in order, each with the hash of all so far."""
 
 
+class Callback(NamedTuple):
+    """A place where a program calls back into Python, and does so whenever it runs."""
+
+    primitive: str
+    """JAX's name for it: `debug_print`, `pure_callback`."""
+    file: str | None
+    """The user's line, else the library's; None where none was recorded."""
+    line: int | None
+
+
 class Program(NamedTuple):
     """A jaxpr, by its content."""
 
@@ -208,6 +218,8 @@ class Program(NamedTuple):
     """Numbers of the device arrays that it captured; None for one that cannot be known again."""
     held: tuple[int | None, ...] = ()
     """Numbers of what its custom rules hold and no hash could stand for, as `arrays`."""
+    callbacks: tuple[Callback, ...] = ()
+    """Where it calls back into Python, those of its sub-programs included; the first few."""
 
 
 class Frame(NamedTuple):
@@ -335,6 +347,9 @@ class Run:
     """How many processes the job has; None where nobody told."""
     forked_by: int | None = None
     """The process that it was forked from; None for one that was started."""
+    off_fast_path: tuple[str, ...] = ()
+    """What of a program keeps its calls off the fast path of this JAX: `effects`,
+    `host-callbacks`. Empty where that was not told."""
     complete: bool = False
     losses: dict[str, int] = field(default_factory=dict[str, int])
     """What could not be recorded or read, by reason."""
@@ -387,6 +402,15 @@ class Fix(NamedTuple):
 
     code: str
     text: str
+
+
+class Finding(NamedTuple):
+    """What a miss shows about the calls after it."""
+
+    code: Literal["slow-dispatch"]
+    primitive: str
+    file: str | None
+    line: int | None
 
 
 class Comparison(Protocol):
