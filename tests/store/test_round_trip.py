@@ -148,6 +148,9 @@ misses = st.builds(
         Program,
         text,
         whole,
+        st.none(),
+        st.just(()),
+        st.just(()),
         callbacks=st.lists(st.builds(Callback, text, short, st.none() | whole), max_size=2).map(
             tuple
         ),
