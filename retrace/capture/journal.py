@@ -254,6 +254,8 @@ def _hidden(fields: dict[str, Any], redaction: Redaction) -> dict[str, JSON]:
         found["program"] = [told.hash, told.equations]
         if told.listing is not None:
             found["listing"] = told.listing
+        if callbacks := fields.get("callbacks"):
+            found["callbacks"] = tuple(map(redaction.callback, callbacks))
     if (cache := fields.get("persistent_cache")) is not None:
         outcome, key, reason, *_ = cache
         found["persistent_cache"] = [outcome, redaction.cache_key(key), reason]

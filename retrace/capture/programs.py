@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 from retrace.capture.background import Background
+from retrace.capture.callbacks import callbacks
 from retrace.capture.cell import shown
 from retrace.capture.place import Owner, owner
 from retrace.capture.snapshot import snapshot
@@ -34,6 +35,12 @@ def _is_library(filename: str) -> bool | None:
             return True
         case _:
             return None
+
+
+def _transcript(jaxpr: Any) -> Transcript:
+    found = transcribe(jaxpr, _is_library, shown, _plain)
+    calls = callbacks(found.program.listing, found.listings)
+    return found._replace(program=found.program._replace(callbacks=calls)) if calls else found
 
 
 def _plain(value: object) -> str | None:
@@ -67,7 +74,7 @@ class Programs:
         if not names.shows(losses.COMPILATIONS):
             at_once = max(at_once, AHEAD)  # nothing tells for how long JAX keeps it
         if at_once and has_at_most(jaxpr, at_once):
-            self._known(number, transcribe(jaxpr, _is_library, shown, _plain))
+            self._known(number, _transcript(jaxpr))
         else:
             self._waiting[number] = weakref.ref(jaxpr)
             self._background.program(partial(self._walk, number))
@@ -86,4 +93,4 @@ class Programs:
         if (jaxpr := reference()) is None:
             self._lose("a program that JAX dropped before it was written down")
         else:
-            self._known(number, transcribe(jaxpr, _is_library, shown, _plain))
+            self._known(number, _transcript(jaxpr))

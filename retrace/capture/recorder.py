@@ -244,6 +244,8 @@ class Recorder:
             fields["arrays"] = [self.misses.number_of(array) for array in found.arrays]
         if found.held:
             fields["held"] = [self.misses.number_of(value) for value in found.held]
+        if program.callbacks:
+            fields["callbacks"] = program.callbacks
         held = self._thread.held
         if held is not None and held[0] == number:
             held[1].update(fields)

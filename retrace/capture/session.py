@@ -8,6 +8,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from retrace.capture import interpreter, lock, place, process
 from retrace.capture.journal import Event
 from retrace.capture.public import PublicEvents
 from retrace.errors import RetraceError
+from retrace.jax_internals import behavior
 from retrace.jax_internals.names_frames import JITTED_INFO
 from retrace.model import Function, Run
 from retrace.store.attempts import Attempt, attempt_of
@@ -219,7 +221,8 @@ def session() -> Session:
 def describe_run(directory: Path | None = None) -> Run:
     """This process, for the header of its recording into a directory. Touches no device."""
     attempt = Attempt() if directory is None else attempt_of(directory)
-    return process.describe(jax.__version__, version("jaxlib"), attempt)
+    run = process.describe(jax.__version__, version("jaxlib"), attempt)
+    return replace(run, off_fast_path=behavior.off_fast_path())
 
 
 def _file_writer(directory: Path) -> Writer:

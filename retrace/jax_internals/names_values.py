@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from retrace.jax_internals import losses
-from retrace.jax_internals.row import Row, attribute, field, frame, later, slot
+from retrace.jax_internals.row import Row, attribute, field, frame, later, slot, text
 
 _CORE = "jax._src.core"
 _CONFIG = "jax._src.config"
@@ -155,6 +155,13 @@ ARGUMENTS_OF_PROGRAM = field(
     None,
     said="What a derived program is given is told by its position.",
 )
+
+# Which calls C++ serves alone.
+_DISPATCH = "jax._src.pjit._get_fastpath_data"
+_UNTOLD = "That a callback slows down every call is not told."
+DISPATCH = frame(_DISPATCH, None, said=_UNTOLD)
+SLOWED_BY_EFFECTS = text(_DISPATCH, "has_unordered_effects", None, said=_UNTOLD)
+SLOWED_BY_CALLBACKS = text(_DISPATCH, "has_host_callbacks", None, until="0.7", said=_UNTOLD)
 
 # Configuration.
 TRACE_CONTEXT = attribute(_CONFIG, "trace_context", losses.CONFIG)

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias, cast
 
 from retrace.causes import Cause
 from retrace.model import Key, Leaf, Miss, Run, Stage, Value, Verdict
+from retrace.present import dispatch
 from retrace.present.program import evidence
 from retrace.present.sentences import explanation
 from retrace.present.tally import Tally
@@ -169,6 +170,16 @@ def miss_report(view: View, verdict: Verdict, *, keys: bool = False) -> Object:
         "avoidable": verdict.avoidable,
         "explanation": explanation(view, verdict),
         "fix": verdict.fix and {"code": verdict.fix.code, "text": verdict.fix.text},
+        "findings": [
+            {
+                "code": found.code,
+                "primitive": found.primitive,
+                "file": found.file,
+                "line": found.line,
+                "text": dispatch.said(view, [found]),
+            }
+            for found in view.findings(verdict)
+        ],
     }
     if program is None:
         fields["program"] = {

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from retrace.causes import Cause
 from retrace.model import Stage
 from retrace.plan.step import Plan
+from retrace.present import dispatch
 from retrace.present.group import Group
 from retrace.present.message import eager_row, heading, lines, origin, raised, where
 from retrace.present.sentences import explanation
@@ -72,6 +73,9 @@ def report(
     if found := raised(view, [*worth_telling(tally, groups)[1], *quiet]):
         out += ["", "## Raised while JAX traced or compiled", ""]
         out += [f"- {escaped(one)}" for one in found]
+    if slow := dispatch.rows(view, tally):
+        out += ["", "## Slow at every call", "", f"{escaped(dispatch.heading(len(slow)))}:", ""]
+        out += [f"- {code(who)} ({code(at)}): {escaped(what)}" for who, at, what in slow]
     return "\n".join(out) + "\n"
 
 

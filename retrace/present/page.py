@@ -17,7 +17,7 @@ from pathlib import Path
 from retrace.causes import Cause
 from retrace.model import Stage, Verdict
 from retrace.plan.step import Plan
-from retrace.present import difference, glossary, machine, plan_page
+from retrace.present import difference, dispatch, glossary, machine, plan_page
 from retrace.present.group import Group
 from retrace.present.markup import prose, rows, text
 from retrace.present.message import eager_row, lines, origin, told, what_raised, where
@@ -83,6 +83,7 @@ def report(
         ("small", "Of little cost", [*_small(view, small)]),
         ("eager", "Eager operations", [*_eager(view, eager)]),
         ("first", "For the first time", [*_first(view, first)]),
+        ("slow", "Slow at every call", [*_slow(view, tally)]),
         ("misses", "All misses", [_LIST] if misses else []),
         ("processes", "Processes", [*_processes(view)]),
         ("words", "Glossary", [*_words(tally)]),
@@ -327,6 +328,13 @@ def _first(view: View, groups: Sequence[Group]) -> Iterator[str]:
         for group in groups
     ]
     yield from _table(("seconds", "function", ""), made)
+
+
+def _slow(view: View, tally: Tally) -> Iterator[str]:
+    if made := dispatch.rows(view, tally):
+        yield f"<p>{text(dispatch.heading(len(made)))}</p>"
+        shown = [(f"{who}, {at}", what) for who, at, what in made]
+        yield from _table(("function", "calls back by"), shown)
 
 
 def _beside(group: Group) -> Iterator[str]:

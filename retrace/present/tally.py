@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal, Self, TypeAlias
 
 from retrace.causes import Cause
-from retrace.model import Function, Miss, Stage, Verdict
+from retrace.model import Finding, Function, Miss, Stage, Verdict
 from retrace.present.group import Group
 from retrace.present.view import View
 
@@ -76,6 +76,8 @@ class Tally:
         self.causes: dict[Cause, OfCause] = {}
         self.functions: dict[str, OfFunction] = {}
         """By definition site."""
+        self.slow: dict[str, tuple[Miss, dict[Finding, None]]] = {}
+        """What makes each call of a function slow, by definition site."""
         self.unfolded = Totals()
         """Of the misses that stand in a group by themselves."""
         self._groups: dict[tuple[object, ...], Group] = {}
@@ -123,6 +125,10 @@ class Tally:
         row.first_traces += verdict.cause is Cause.FIRST_TRACE and not verdict.repeat
         row.seconds += spent
         row.causes[verdict.cause.value] += 1
+        if found := view.findings(verdict):
+            self.slow.setdefault(function.site, (verdict.miss, {}))[1].update(
+                dict.fromkeys(found)
+            )
 
     def group_of(self, verdict: Verdict) -> Group | None:
         """Where a miss was taken in; None where it is told with another one, or not at all."""

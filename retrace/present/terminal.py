@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from retrace.causes import Cause
 from retrace.model import Stage
 from retrace.plan.step import Plan
+from retrace.present import dispatch
 from retrace.present.group import Group
 from retrace.present.layout import INDENT, Paint, key, parts, plain, wrapped
 from retrace.present.message import eager_row, firsts, heading, origin, raised, told, where
@@ -67,6 +68,7 @@ def report(
     )
     quiet = [g for g in groups if g.is_quiet]
     out += _raised(view, [*small, *quiet], width, paint)
+    out += _slow(view, tally, width, paint)
     out += _closing(view, width, paint, runs=program is not None)
     return "\n".join(out) + "\n"
 
@@ -183,6 +185,19 @@ def _first(groups: list[Group], view: View, width: int, paint: Paint) -> Iterato
     yield ""
     for text in wrapped(said, width, 2):
         yield paint(text, "dim")
+
+
+def _slow(view: View, tally: Tally, width: int, paint: Paint) -> Iterator[str]:
+    found = dispatch.lines(view, tally)
+    if not found:
+        return
+    yield ""
+    for text in wrapped(dispatch.heading(len(found)), width, 2):
+        yield paint(text, "bold")
+    for one in found[:_LONGEST_LIST]:
+        yield from wrapped(f"  {one}", width, 4)
+    if len(found) > _LONGEST_LIST:
+        yield f"  and {count(len(found) - _LONGEST_LIST, 'more function')}"
 
 
 def _raised(view: View, groups: list[Group], width: int, paint: Paint) -> Iterator[str]:

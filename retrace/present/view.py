@@ -7,8 +7,9 @@ import re
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 
-from retrace.model import Function, Miss, Recording, Run, Verdict
+from retrace.model import Finding, Function, Miss, Recording, Run, Verdict
 from retrace.present import words
+from retrace.reason.dispatch import slow_dispatch
 
 
 class View:
@@ -30,6 +31,7 @@ class View:
         """Seconds of each miss without those of the misses nested in it."""
         self.missed: dict[str, None] = {}
         """The processes that missed anything."""
+        self._runs: dict[str, Run] = {}
         self.bases = (here, "")
         self._folders: set[str] = set()
         """Of the user's own files."""
@@ -200,6 +202,12 @@ class View:
             yield outer
             seen.add(outer.id)
             miss = outer
+
+    def findings(self, verdict: Verdict) -> tuple[Finding, ...]:
+        """What a miss shows about the calls after it."""
+        if len(self._runs) != len(self.recording.runs):
+            self._runs = {run.id: run for run in self.recording.runs}
+        return slow_dispatch(verdict, self._runs.get(verdict.miss.run))
 
     def unfinished(self) -> list[tuple[Run, Miss | None]]:
         """The processes that did not close their recording, each with what it was at."""

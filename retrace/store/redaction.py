@@ -21,6 +21,7 @@ from hashlib import blake2b
 from pathlib import Path
 
 from retrace.model import (
+    Callback,
     CallSite,
     Class,
     Frame,
@@ -207,7 +208,12 @@ class Redaction:
         return program._replace(
             hash=self._program_hash(program.hash),
             listing=program.listing and self.listing_id(program.listing),
+            callbacks=tuple(map(self.callback, program.callbacks)),
         )
+
+    def callback(self, callback: Callback) -> Callback:
+        """Where a program calls back into Python."""
+        return callback._replace(file=callback.file and self.path(callback.file))
 
     def cache_key(self, key: str | None) -> str | None:
         """JAX's key of the on-disk cache, which is a hash of the whole program."""

@@ -11,8 +11,9 @@
     {"end": true}                                the process closed its recording
 
 `"program": [HASH, EQUATIONS]` of an amendment may have `"listing"`, the id of its text
-(`store/programs.py`), `"arrays"`, the numbers of the device arrays that it captured, and
-`"held"`, those of what its custom rules hold.
+(`store/programs.py`), `"arrays"`, the numbers of the device arrays that it captured,
+`"held"`, those of what its custom rules hold, and where it calls back into Python:
+`"callbacks": [[PRIMITIVE, FILE, LINE], ...]`.
 
 Both lines of a miss may have `"compiled_with"`: options that `Lowered.compile` was given.
 
@@ -26,6 +27,7 @@ from typing import Any, Literal, TypeAlias, cast
 
 from retrace.model import (
     JSON,
+    Callback,
     CallSite,
     Class,
     Function,
@@ -117,6 +119,7 @@ def encode_run(run: Run) -> dict[str, JSON]:
         "attempt": run.attempt,
         "process_count": run.process_count,
         "forked_by": run.forked_by,
+        "off_fast_path": run.off_fast_path,
     }
 
 
@@ -176,6 +179,12 @@ def _number(value: Any) -> int:
 
 def _numbers(row: Any) -> tuple[int | None, ...]:
     return tuple(None if number is None else _number(number) for number in row)
+
+
+def _callback(row: Any) -> Callback:
+    primitive, file, line = row
+    where = None if line is None else _number(line)
+    return Callback(_text(primitive), _text_or_none(file), where)
 
 
 def _seconds(value: Any) -> float:
@@ -274,6 +283,7 @@ def decode_run(fields: Any) -> Run:
         attempt=_number(fields.get("attempt", 1)),
         process_count=None if processes is None else _number(processes),
         forked_by=None if parent is None else _number(parent),
+        off_fast_path=tuple(map(_text, fields.get("off_fast_path", ()))),
     )
 
 
@@ -402,4 +412,5 @@ def amend(miss: Miss, line: Mapping[str, Any], parts: Parts) -> None:
             _text_or_none(listing),
             _numbers(line.get("arrays", ())),
             _numbers(line.get("held", ())),
+            tuple(map(_callback, line.get("callbacks", ()))),
         )

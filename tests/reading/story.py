@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from retrace.model import (
+    Callback,
     CallSite,
     Function,
     Key,
@@ -71,6 +72,7 @@ class Story:
             "jax": "0.10.2",
             "jaxlib": "0.10.2",
             "backend": "cpu",
+            "off_fast_path": ("effects",),
             "complete": True,
         }
         self.run = Run(id=run, **{**known, **fields})
@@ -115,6 +117,7 @@ class Story:
 
 TRAIN_STEP = function("train_step", 41)
 LOSS = function("loss_fn", 30)
+PRINT = Callback("debug_print", f"{HOME}/train.py", 45)
 
 
 def step_key(batch: int, counter: Leaf) -> Key:
@@ -159,7 +162,7 @@ def training(**fields: Any) -> Story:
             call,
             spent,
             inner=23,
-            program=Program(hash_, number),
+            program=Program(hash_, number, callbacks=(PRINT,)),
             persistent_cache=PersistentCache(
                 "not-stored", "jit_train_step-5c01", "min-compile-time"
             ),
@@ -241,6 +244,7 @@ def write(story: Story, directory: Path) -> Path:
                 "inner": miss.inner,
                 "persistent_cache": cache and [cache.outcome, cache.key, cache.reason],
                 "program": program and [program.hash, program.equations],
+                "callbacks": program.callbacks if program else (),
             },
         )
     for reason, number in story.run.losses.items():
@@ -276,7 +280,8 @@ def hostile() -> Story:
             config=((NASTY, Value(NASTY, f"<object at 0x7f00deadbee{n}>", f"t{n}", False)),),
         )
         site = CallSite(f"/tmp/{NASTY}", 3, NASTY, NASTY, False)
-        told = story.miss(nasty, key, site, raised=NASTY, new_object=True)
+        program = Program(NASTY, 1, callbacks=(Callback(NASTY, f"/tmp/{NASTY}", 3),))
+        told = story.miss(nasty, key, site, raised=NASTY, new_object=True, program=program)
         told.thread = NASTY
         told.raised = NASTY if n == 2 else None
     return story

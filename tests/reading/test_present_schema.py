@@ -150,6 +150,15 @@ MISS = record(
     avoidable={"enum": ["yes", "no", "maybe"]},
     explanation=WORDS,
     fix=record(maybe=True, code=WORDS, text=WORDS),
+    findings=rows(
+        record(
+            code={"enum": ["slow-dispatch"]},
+            primitive=TEXT,
+            file=MAYBE_TEXT,
+            line=MAYBE_NUMBER,
+            text=WORDS,
+        )
+    ),
     added={"key": KEY},
 )
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from retrace.errors import UnreadableError
 from retrace.model import (
+    Callback,
     CallSite,
     Class,
     Function,
@@ -32,7 +33,19 @@ from retrace.store.schema import encode_call_site, encode_function
 from retrace.store.sinks import File, Memory
 from retrace.store.writer import Writer
 
-RUN = Run("k3f9a2x", "host", 4711, 0, 1.7e9, ["train.py"], "3.11", "0.10", "0.10", "cpu")
+RUN = Run(
+    "k3f9a2x",
+    "host",
+    4711,
+    0,
+    1.7e9,
+    ["train.py"],
+    "3.11",
+    "0.10",
+    "0.10",
+    "cpu",
+    off_fast_path=("effects",),
+)
 
 text = st.text(max_size=8)
 short = st.none() | text
@@ -130,7 +143,18 @@ misses = st.builds(
         short,
         st.lists(st.tuples(text, text), max_size=2).map(tuple),
     ),
-    program=st.none() | st.builds(Program, text, whole, st.none(), st.just(()), st.just(())),
+    program=st.none()
+    | st.builds(
+        Program,
+        text,
+        whole,
+        st.none(),
+        st.just(()),
+        st.just(()),
+        callbacks=st.lists(st.builds(Callback, text, short, st.none() | whole), max_size=2).map(
+            tuple
+        ),
+    ),
 )
 
 
@@ -191,7 +215,7 @@ def write(writer: Writer, found: Iterable[Miss]) -> None:
                 "inner": miss.inner,
                 "persistent_cache": cache,
                 "program": program and [program.hash, program.equations],
-                "held": [] if program is None else program.held,
+                "callbacks": program.callbacks if program else (),
             },
         )
 

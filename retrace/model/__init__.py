@@ -1,0 +1,45 @@
+"""The nouns of retrace: what a miss of JAX's caches is, and what is said of it.
+
+Everything here is plain data. The recording wing writes it, the store keeps it,
+the reading wing explains it; nothing here imports jax or does I/O.
+"""
+
+from __future__ import annotations
+
+from retrace.model.function import CallSite, Function, Kind, Receiver
+from retrace.model.key import JSON, Class, Dim, Key, Leaf, Node, Passing, Value, is_cut
+from retrace.model.miss import Miss, PersistentCache, Recording, Run, Stage
+from retrace.model.program import Callback, Frame, Listing, Program, Stack
+from retrace.model.verdict import Change, Comparison, Component, Finding, Fix, Verdict
+
+__all__ = [
+    "JSON",
+    "CallSite",
+    "Callback",
+    "Change",
+    "Class",
+    "Comparison",
+    "Component",
+    "Dim",
+    "Finding",
+    "Fix",
+    "Frame",
+    "Function",
+    "Key",
+    "Kind",
+    "Leaf",
+    "Listing",
+    "Miss",
+    "Node",
+    "Passing",
+    "PersistentCache",
+    "Program",
+    "Receiver",
+    "Recording",
+    "Run",
+    "Stack",
+    "Stage",
+    "Value",
+    "Verdict",
+    "is_cut",
+]

@@ -1,0 +1,129 @@
+"""What was observed: misses, and the processes that they happened in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Literal, NamedTuple
+
+from retrace.model.function import CallSite, Function
+from retrace.model.key import Key
+from retrace.model.program import Listing, Program
+
+
+class Stage(StrEnum):
+    """A stage that JAX ran because a cache had no entry."""
+
+    TRACE = "trace"
+    LOWER = "lower"
+    COMPILE = "compile"
+
+
+class PersistentCache(NamedTuple):
+    """What JAX's on-disk compilation cache did for one compilation."""
+
+    outcome: Literal["hit", "miss", "not-stored", "off"]
+    key: str | None = None
+    reason: str | None = None
+    ingredients: tuple[tuple[str, str], ...] = ()
+    """What JAX made the key of, in order, each with the hash of all so far."""
+
+
+@dataclass(slots=True)
+class Miss:
+    """One call that JAX could not serve from its caches, as it was observed."""
+
+    id: str
+    run: str
+    number: int
+    """Position in its process, from 0: the order in which misses began."""
+    time: float
+    """Seconds since the epoch, when the first stage began."""
+    thread: str
+    function: Function
+    key: Key
+    call_site: CallSite | None = None
+    parent: str | None = None
+    derived: str | None = None
+    inner: int = 0
+    nested: bool = False
+    """Inside the trace of another function, where JAX's key has no placement."""
+    entry: CallSite | None = None
+    """Of an eager operation: the user's line that called into the library which ran it, where
+    that is another line than `call_site`; all that ran under it has one remedy."""
+    through: str | None = None
+    """What that line called: `Module.init` of flax, by its qualified name and package."""
+    within: Literal["callback", "import"] | None = None
+    """What an eager operation ran in: a host callback, the import of a module."""
+    lines: str | None = None
+    """A hash of all lines on the stack outside JAX: equal in the rounds of one loop."""
+    ahead: bool = False
+    """Asked for ahead of time (`lower`, `trace`, `eval_shape`), not by a call."""
+    new_object: bool = True
+    """Whether the function object was seen here for the first time."""
+    bodies: tuple[Function, ...] = ()
+    """The functions that an eager control-flow operation was given."""
+    new_bodies: tuple[bool, ...] = ()
+    settings: tuple[tuple[str, CallSite], ...] = ()
+    """Where the options of the configuration were set, of which that could be seen."""
+    unseen: tuple[str, ...] = ()
+    """What this JAX did not show of it, in words: of that nothing can be concluded."""
+    epoch: int = 0
+    """How often `jax.clear_caches()` had run."""
+    function_epoch: int = 0
+    """How often `f.clear_cache()` had run for this function object."""
+    stages: dict[Stage, float] = field(default_factory=dict[Stage, float])
+    """Seconds of each stage that ran to its end or raised, nested ones included."""
+    in_flight: Stage | None = None
+    """The stage that had begun and not ended when the recording stopped."""
+    raised: str | None = None
+    persistent_cache: PersistentCache | None = None
+    program: Program | None = None
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of all its stages together."""
+        return sum(self.stages.values())
+
+
+@dataclass(slots=True)
+class Run:
+    """One process that recorded."""
+
+    id: str
+    host: str
+    pid: int
+    process_index: int | None
+    started: float
+    argv: list[str]
+    python: str
+    jax: str
+    jaxlib: str
+    backend: str | None = None
+    started_by: int | None = None
+    """The process that started it; None for a forked one."""
+    job: str | None = None
+    """The job that it is a process of, as it was named or the scheduler told."""
+    attempt: int = 1
+    """Which of the runs that the directory holds it belongs to."""
+    process_count: int | None = None
+    """How many processes the job has; None where nobody told."""
+    forked_by: int | None = None
+    """The process that it was forked from; None for one that was started."""
+    off_fast_path: tuple[str, ...] = ()
+    """What of a program keeps its calls off the fast path of this JAX: `effects`,
+    `host-callbacks`. Empty where that was not told."""
+    complete: bool = False
+    losses: dict[str, int] = field(default_factory=dict[str, int])
+    """What could not be recorded or read, by reason."""
+
+
+@dataclass(slots=True)
+class Recording:
+    """What was read from one or several processes."""
+
+    runs: list[Run]
+    misses: list[Miss]
+    listings: Mapping[str, Listing] = field(default_factory=dict[str, Listing])
+    """The text of the programs, by id; read when it is asked for."""

@@ -1,0 +1,100 @@
+"""What is concluded of a miss. The wording is left to `present`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Literal, NamedTuple, Protocol
+
+from retrace.causes import Cause
+from retrace.model.key import JSON
+from retrace.model.miss import Miss
+
+
+class Component(StrEnum):
+    """The part of a key, of a function or of its program in which a change lies."""
+
+    SHAPE = "shape"
+    DTYPE = "dtype"
+    WEAK_TYPE = "weak_type"
+    TREE = "tree"
+    STATIC = "static"
+    SIGNATURE = "signature"
+    SHARDING = "sharding"
+    CONFIG = "config"
+    OPTIONS = "options"
+    FUNCTION = "function"
+    CLOSURE = "closure"
+    DEFAULTS = "defaults"
+    CODE = "code"
+    PROGRAM = "program"
+
+
+class Change(NamedTuple):
+    """One difference between a miss and the nearest earlier key."""
+
+    component: Component
+    path: str | None
+    detail: str
+    """In words, for people: "axis 0: 32 -> 17", "equal field by field, unequal by `==`"."""
+    old: JSON
+    new: JSON
+    exact: bool
+    """False where `old` and `new` were compared by a token, not by their content."""
+
+
+class Fix(NamedTuple):
+    """Advice that was seen to remove the miss on the installed JAX."""
+
+    code: str
+    text: str
+
+
+class Finding(NamedTuple):
+    """What a miss shows about the calls after it."""
+
+    code: Literal["slow-dispatch"]
+    primitive: str
+    file: str | None
+    line: int | None
+
+
+class Comparison(Protocol):
+    """Two programs held against each other, when it is asked for."""
+
+    @property
+    def kind(self) -> str | None:
+        """How they differ; None where that cannot be told."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What is concluded of one miss. The wording is left to `present`."""
+
+    miss: Miss
+    cause: Cause
+    nearest: Miss | None
+    changes: tuple[Change, ...]
+    program: Comparison | None = field(compare=False)
+    """Its program against the nearest's; None where they are not comparable."""
+    avoidable: Literal["yes", "no", "maybe"]
+    fix: Fix | None
+    detail: str | None = None
+    """What the cause alone does not say: "an equal Filter that has died"."""
+    pattern: str | None = None
+    """The name of a pattern over the misses of one function: "compiles-twice"."""
+    reads: tuple[Change, ...] = ()
+    """What its function reads from outside and found changed, where its program is another
+    one with nothing in its key to say why: evidence, and part of no key."""
+    repeat: bool = False
+    """Of one cause with an earlier miss, and not counted as a further first trace: the
+    same call again after it raised, or another stage of what was traced before."""
+    follows: str | None = None
+    """The id of the miss whose cause it shares, its own key being an earlier one's: the call
+    that a backward program belongs to, or the same call in another thread."""
+
+    @property
+    def program_change(self) -> str | None:
+        """How its program differs from the nearest's: "shapes-only"."""
+        return None if self.program is None else self.program.kind

@@ -1,0 +1,45 @@
+"""What each call of a compiled function costs, as far as its program tells."""
+
+from __future__ import annotations
+
+from retrace.model import Callback, Finding, Kind, Miss, Run, Stage, Verdict
+
+
+def slow_dispatch(verdict: Verdict, run: Run | None) -> tuple[Finding, ...]:
+    """Why no call of a function will stay on JAX's fast path; empty where none is known.
+
+    Args:
+        verdict: of a miss.
+        run: the process that it was recorded in.
+    """
+    miss = verdict.miss
+    if run is None or not run.off_fast_path or not _is_dispatched(miss):
+        return ()
+    program = miss.program
+    if program is None and Stage.TRACE not in miss.stages and verdict.nearest is not None:
+        program = verdict.nearest.program  # which was traced ahead of time
+    if program is None:
+        return ()
+    return tuple(
+        [
+            Finding("slow-dispatch", one.primitive, one.file, one.line)
+            for one in program.callbacks
+            if _reason(one) in run.off_fast_path
+        ]
+    )
+
+
+def _is_dispatched(miss: Miss) -> bool:
+    """Whether later calls are calls of this program: not those inside another one's trace."""
+    return (
+        Stage.COMPILE in miss.stages
+        and miss.raised is None
+        and miss.parent is None
+        and miss.derived is None
+        and not (miss.nested or miss.ahead)
+        and miss.function.kind is not Kind.OP
+    )
+
+
+def _reason(callback: Callback) -> str:
+    return "host-callbacks" if callback.primitive == "pure_callback" else "effects"
