@@ -33,4 +33,4 @@ def section(view: View, plan: Plan | None) -> Iterator[str]:
     if len(plan.steps) > _STEPS:
         more = count(len(plan.steps) - _STEPS, "more step")
         yield f"<p>and {more}: <code>retrace plan --top {len(plan.steps)}</code></p>"
-    yield f"<p><b>{prose(needed(plan))}</b></p>"
+    yield f"<p><strong>{prose(needed(plan))}</strong></p>"

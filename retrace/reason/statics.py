@@ -167,6 +167,9 @@ def tree_structure(evidence: Evidence) -> Fix:
             "Make one for each and put the same object in each time."
         )
         return Fix("pass-held", text)
+    is_same = evidence.program is not None and evidence.program.kind == "identical"
+    if not equal and is_same and held_functions(first):
+        equal = [first.path]  # whatever else it holds, one object does for both
     if equal:
         them = "the same object" if len(equal) == 1 else "the same objects"
         return Fix("reuse-object", f"make {listed(equal)} once and put {them} in each time.")
