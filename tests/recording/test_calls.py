@@ -613,9 +613,7 @@ def test_a_lowering_that_is_compiled_again_misses_again(record: Record) -> None:
     for again in (second, third, fourth):
         assert set(again.stages) == {Stage.COMPILE} and again.function == first.function
         assert again.key.leaves == first.key.leaves and again.call_site is not None
-    # jax 0.6.0 does not tell when a stage begins, and so not what was raised in it.
-    told = jax.__version_info__ > (0, 6, 0)
-    assert [miss.raised is None for miss in (second, third, fourth)] == [True, not told, True]
+    assert [miss.raised is None for miss in (second, third, fourth)] == [True, False, True]
     assert len({str(miss.key.options) for miss in (first, second, third, fourth)}) == 4
 
 
