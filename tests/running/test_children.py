@@ -267,14 +267,17 @@ def test_workers_that_their_pool_ends_are_not_told_as_killed(
     _, recording = run(tmp_path, POOLS, "--children", plain=False)
     assert recording is not None
     view = View(recording, judge(recording))
-    [own] = [run for run in recording.runs if run.complete]
+    starters = {run.forked_by or run.started_by for run in recording.runs}
+    [own] = [run for run in recording.runs if run.complete and run.pid in starters]
+    # A worker may come to its own end before its pool ends it.
+    cut = [run for run in recording.runs if not run.complete]
     [(_, miss)] = view.unfinished()
     assert miss is not None
     assert miss.in_flight is Stage.TRACE
-    [(parent, workers)] = view.ended_idle().items()
-    assert parent == own.pid
-    assert [worker.forked_by or worker.started_by for worker in workers] == [own.pid] * 2
+    idle = [worker for workers in view.ended_idle().values() for worker in workers]
+    assert set(view.ended_idle()) <= {own.pid} and len(idle) == len(cut) - 1
+    assert {worker.forked_by or worker.started_by for worker in idle} <= {own.pid}
     # Where the parent did not come to its end either, all of them may have been killed.
     own.complete = False
-    assert len(view.unfinished()) == 4
+    assert len(view.unfinished()) == len(cut) + 1
     assert view.ended_idle() == {}
