@@ -284,6 +284,8 @@ print("end", flush=True)
 def test_ctrl_c_shows_no_frame_of_ours(when: str, tmp_path: Path) -> None:
     """It is pressed twice: amid a compilation, after the last line, while the summary is told."""
     (tmp_path / "program.py").write_text(INTERRUPTED)
+    # A parent may ignore it, as a shell does for what it starts in the background.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     program = subprocess.Popen(
         [sys.executable, "-m", "retrace", "run", "--out", "out", "program.py", when],
         cwd=tmp_path,
@@ -293,6 +295,7 @@ def test_ctrl_c_shows_no_frame_of_ours(when: str, tmp_path: Path) -> None:
         text=True,
         start_new_session=True,
     )
+    signal.signal(signal.SIGINT, before)
     assert program.stdout is not None
     while when != "told" and program.stdout.readline().strip() != when:
         assert program.poll() is None
