@@ -160,7 +160,8 @@ for name in "csv calendar difflib retrace deepdiff gettext importlib.metadata".s
         print(name, getattr(importlib.import_module(name), "OWN", False), sys.modules[name])
     except Exception as error:
         print(name, error)
-print(sys.meta_path, sorted(sys.modules), sys.path)
+print([getattr(each, "__name__", type(each)) for each in sys.meta_path])
+print(sorted(sys.modules), sys.path)
 """
 
 
