@@ -88,6 +88,28 @@ def __dir__() -> list[str]:
     return [*__all__, "__version__"]
 
 
+def _tell_of_foreign_modules() -> None:
+    # `retrace-sdk` on the package index, for one, installs modules into a folder of this name.
+    # Whichever comes last wins, file by file.
+    try:
+        foreign = sorted(
+            name
+            for name in os.listdir(os.path.dirname(__file__))
+            if name.endswith(".py") and name not in _MODULES
+        )
+    except OSError:  # in a zip file
+        return
+    if foreign and sys.stderr is not None:
+        shown = ", ".join(foreign[:3]) + (", ..." if len(foreign) > 3 else "")
+        sys.stderr.write(
+            f"retrace: another package has put files into the folder of retrace ({shown}): "
+            "`retrace doctor` tells which one\n"
+        )
+
+
+_MODULES = ("__init__.py", "__main__.py", "apart.py", "causes.py", "errors.py", "failure.py")
+_tell_of_foreign_modules()
+
 # Where the launcher or its starter loads this, they record.
 if os.environ.get("RETRACE") == "1" and "retrace.command.within" not in sys.modules:
     import_module("retrace.inside.live").install_or_warn()

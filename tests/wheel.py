@@ -218,7 +218,7 @@ def _check_files(at: Install) -> None:
     said = at.run(
         at.python,
         "-c",
-        "import json, importlib.metadata as m; d = m.distribution('retrace'); "
+        "import json, importlib.metadata as m; d = m.distribution('retrace-jax'); "
         "print(json.dumps([d.version, [r for r in d.requires if 'extra' not in r], "
         "__import__('retrace').__file__]))",
     )
@@ -283,12 +283,14 @@ def _removed(name: str) -> Callable[[Install], Path]:
 
 
 PACKAGE = {
-    "no entry point for pytest": _replaced("retrace-*/entry_points.txt", "[pytest11]", "[other]"),
+    "no entry point for pytest": _replaced(
+        "retrace_jax-*/entry_points.txt", "[pytest11]", "[other]"
+    ),
     "no console script": _removed("retrace"),
     "no py.typed": _removed("retrace/py.typed"),
     "a module left out": _removed("retrace/guards/budget.py"),
     "a dependency left out": _replaced(
-        "retrace-*/METADATA", "Requires-Dist: deepdiff", "X: deepdiff"
+        "retrace_jax-*/METADATA", "Requires-Dist: deepdiff", "X: deepdiff"
     ),
     "an option renamed": _replaced(
         "retrace/pytest_plugin/__init__.py", '"--retrace-dir"', '"--to"'

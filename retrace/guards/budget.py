@@ -126,6 +126,8 @@ class Excess(NamedTuple):
     """`train_step was traced 3 times, at most 1 is allowed`."""
     verdicts: list[Verdict]
     """The misses that count towards it."""
+    short: str
+    """The same where it is known whose: `3 traces, budget 1`."""
 
 
 def excesses(view: View, verdicts: Sequence[Verdict], budget: Budget) -> list[Excess]:
@@ -145,9 +147,13 @@ def excesses(view: View, verdicts: Sequence[Verdict], budget: Budget) -> list[Ex
                 spent = sum(view.own[v.miss.id] for v in counted)
                 if spent > most:
                     allowed = f"at most {seconds(most)} allowed"
-                    found.append(Excess(f"{who} took {seconds(spent)}, {allowed}", counted))
+                    short = f"{seconds(spent)}, budget {seconds(most)}"
+                    found.append(
+                        Excess(f"{who} took {seconds(spent)}, {allowed}", counted, short)
+                    )
             elif len(counted) > most:
-                found.append(Excess(_said(who, limit, counted, int(most)), counted))
+                short = f"{_amount(limit, len(counted))}, budget {int(most):,}"
+                found.append(Excess(_said(who, limit, counted, int(most)), counted, short))
     return found
 
 
@@ -161,6 +167,13 @@ def _said(who: str, limit: str, counted: list[Verdict], most: int) -> str:
         causes = dict.fromkeys(verdict.cause.value for verdict in counted)
         return f"{who} missed JAX's caches {number} ({listed(list(causes))}), {allowed}"
     return f"{who} missed {number} by {limit}, {allowed}"
+
+
+def _amount(limit: str, number: int) -> str:
+    if limit not in COUNTS:  # a cause
+        return f"{number:,} {limit}"
+    one = "miss" if limit == "misses" else limit.removesuffix("s")
+    return f"1 {one}" if number == 1 else f"{number:,} {limit}"
 
 
 def _counts(verdict: Verdict, limit: str, *, named: bool) -> bool:

@@ -77,7 +77,11 @@ def check(
         from retrace.present.tally import Tally
 
         console.write(
-            to_github(view, Tally.of(view, [v for v in view.verdicts if v.miss.id in over.ids])),
+            to_github(
+                view,
+                Tally.of(view, [v for v in view.verdicts if v.miss.id in over.ids]),
+                over.ids,
+            ),
             None,
             commands=True,
         )
@@ -130,7 +134,8 @@ def _hold(
     else:
         over.heads.extend(drift.heads)
         over.lines.extend(drift.lines)
-        over.ids.update(verdict.miss.id for verdict in drift.verdicts)
+        for verdict in drift.verdicts:
+            over.ids.setdefault(verdict.miss.id, f"more than {file.name} has")
         if sure and not drift.heads:
             said = [*said, f"nothing is missed that {file.name} does not have"]
     for note in said:
@@ -146,8 +151,8 @@ class Exceeded(NamedTuple):
     heads: list[str]
     lines: list[str]
     """The same as a difference of the baseline."""
-    ids: set[str]
-    """The misses that count."""
+    ids: dict[str, str]
+    """The misses that count, each with what is too much of it in few words."""
 
 
 def exceeded(view: View, budgets: Mapping[str, Budget]) -> Exceeded:
@@ -155,13 +160,14 @@ def exceeded(view: View, budgets: Mapping[str, Budget]) -> Exceeded:
     from retrace.guards.budget import excesses
 
     heads: dict[str, None] = {}
-    ids: set[str] = set()
+    ids: dict[str, str] = {}
     for run in view.recording.runs if budgets else ():
         verdicts = [verdict for verdict in view.verdicts if verdict.miss.run == run.id]
         for pattern, budget in budgets.items():
             for excess in excesses(view, verdicts, budget):
                 heads[f'{excess.text} (budget "{pattern}")'] = None
-                ids.update(verdict.miss.id for verdict in excess.verdicts)
+                for verdict in excess.verdicts:
+                    ids.setdefault(verdict.miss.id, excess.short)
     return Exceeded(list(heads), [], ids)
 
 
@@ -178,8 +184,14 @@ def unmatched(view: View, budgets: Mapping[str, Budget]) -> list[str]:
     return said
 
 
-def to_github(view: View, tally: Tally) -> str:
-    """Annotations for GitHub; where it gave a file for the summary of the step, a table there."""
+def to_github(view: View, tally: Tally, over: Mapping[str, str] | None = None) -> str:
+    """Annotations for GitHub; where it gave a file for the summary of the step, a table there.
+
+    Args:
+        view: the whole recording.
+        tally: the misses to tell of.
+        over: where these are errors, why, by the number of the miss.
+    """
     from retrace.present import github, markdown
 
     if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
@@ -189,7 +201,7 @@ def to_github(view: View, tally: Tally) -> str:
         except OSError as error:
             reason = (error.strerror or type(error).__name__).lower()
             console.say(f"cannot write to $GITHUB_STEP_SUMMARY: {reason}")
-    return github.report(view, tally)
+    return github.report(view, tally, over)
 
 
 def _read(directories: list[Path]) -> View:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 
 from retrace.model import Verdict
 from retrace.present.group import Group
@@ -17,18 +18,19 @@ _MOST = 10
 """So many annotations of one kind GitHub shows for a step."""
 
 
-def report(view: View, tally: Tally | None = None) -> str:
+def report(view: View, tally: Tally | None = None, over: Mapping[str, str] | None = None) -> str:
     """One workflow command a line, the dearest cause first; a notice counts the others.
 
     Args:
         view: the whole recording.
         tally: the misses to tell of; None for all.
+        over: what each miss exceeds, by its number: then these are errors.
     """
     tally = tally or Tally.of(view)
     loud, small = worth_telling(tally, tally.groups())
     found = [*loud, *small]
     out = [f"::warning title=retrace::{_data(said)}" for said in lost(view)]
-    out += [_annotation(view, group) for group in found[: _MOST - len(out)]]
+    out += [_annotation(view, group, over or {}) for group in found[: _MOST - len(out)]]
     if rest := found[_MOST - bool(view.losses()) :]:
         spent = seconds(sum(group.seconds for group in rest))
         said = f"and {count(len(rest), 'more cause')}, {spent}: `retrace report` lists them"
@@ -36,8 +38,9 @@ def report(view: View, tally: Tally | None = None) -> str:
     return "".join(f"{line}\n" for line in out)
 
 
-def _annotation(view: View, group: Group) -> str:
+def _annotation(view: View, group: Group, over: Mapping[str, str]) -> str:
     verdict = group.shown
+    limit = over.get(verdict.miss.id)
     file, line = _place(verdict)
     at = ""
     if file is not None:
@@ -47,9 +50,10 @@ def _annotation(view: View, group: Group) -> str:
     said = [explanation(view, verdict), f"Cost: {seconds(group.seconds)}."]
     if verdict.fix is not None:
         said.append(f"Fix: {clean(verdict.fix.text, 400)}")
-    title = f"retrace: {heading(view, group)}"
+    level, excess = ("error", f"{limit}: ") if limit else ("warning", "")
+    title = f"retrace: {excess}{heading(view, group)}"
     told = _data(clean(" ".join(said), None))
-    return f"::warning {at}title={_property(clean(title, 200))}::{told}"
+    return f"::{level} {at}title={_property(clean(title, 200))}::{told}"
 
 
 def _place(verdict: Verdict) -> tuple[str | None, int | None]:
@@ -60,8 +64,11 @@ def _place(verdict: Verdict) -> tuple[str | None, int | None]:
 
 
 def _relative(file: str, here: str) -> str:
-    inside = here and file.startswith(here.rstrip(os.sep) + os.sep)
-    return os.path.relpath(file, here) if inside else file
+    # GitHub looks for the file from the folder of the checkout, wherever the command ran.
+    for base in (os.environ.get("GITHUB_WORKSPACE"), here):
+        if base and file.startswith(base.rstrip(os.sep) + os.sep):
+            return os.path.relpath(file, base)
+    return file
 
 
 def _data(text: str) -> str:

@@ -93,5 +93,5 @@ def test_github_gets_annotations_and_a_table(project: Path) -> None:
     assert "| seconds |" in (project / "summary.md").read_text()
     budgets = '[tool.retrace.budgets."train_step"]\ntraces = 1\n'
     done = run(project, "check", "--format", "github", budgets=budgets)
-    assert done.returncode == 1 and done.stdout.count("::warning") == 1
-    assert "train_step was traced" in done.stderr
+    assert done.returncode == 1 and done.stdout.count("::error") == 1
+    assert "3 traces%2C budget 1" in done.stdout and "train_step was traced" in done.stderr

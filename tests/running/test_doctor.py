@@ -162,3 +162,33 @@ def test_files_of_others_in_the_package(tmp_path: Path, monkeypatch: pytest.Monk
     # A list that cannot be read is another package's trouble.
     (tmp_path / "retrace_sdk-1.0.dist-info" / "RECORD").write_bytes(b"\xff\xfe,,\n")
     assert len(faults(folder)) == 3
+
+
+def test_files_of_others_are_told_at_import(tmp_path: Path) -> None:
+    """As `retrace-sdk` leaves them: more modules beside ours, or its own in place of ours."""
+    package = tmp_path / "retrace"
+    package.mkdir()
+    for entry in (ROOT / "retrace").iterdir():
+        if entry.name not in ("__init__.py", "__pycache__"):
+            (package / entry.name).symlink_to(entry)
+    ours = (ROOT / "retrace" / "__init__.py").read_text()
+
+    def said(source: str, *options: str) -> tuple[int, str]:
+        (package / "__init__.py").write_text(source)
+        done = subprocess.run(
+            [sys.executable, *options],
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        )
+        assert "Traceback" not in done.stderr
+        return done.returncode, done.stderr
+
+    assert said(ours, "-c", "import retrace") == (0, "")
+    (package / "agents.py").write_text("")
+    code, told = said(ours, "-c", "import retrace")
+    assert code == 0 and told.count("\n") == 1 and "(agents.py)" in told
+    code, told = said("def init(): ...", "-m", "retrace", "report")
+    assert code == 2 and str(package) in told and "--force-reinstall" in told

@@ -306,7 +306,7 @@ def test_ctrl_c_shows_no_frame_of_ours(when: str, tmp_path: Path) -> None:
     _, said = program.communicate(timeout=200)
     assert str(Path(retrace.__path__[0])) not in said
     ends = {"compile": {-signal.SIGINT}, "end": {0, -signal.SIGINT}, "told": {0}}
-    assert program.returncode in ends[when]
+    assert program.returncode in ends[when], said
     recording = read([tmp_path / "out"])
     assert [run.complete for run in recording.runs] == [True]
     assert "slow" in {miss.function.name for miss in recording.misses}
