@@ -6,6 +6,8 @@
     python tests/matrix.py --next      the tests on the newest pre-release or nightly of JAX
     python tests/matrix.py --full      as CI, but what CI tries a sample of is tried whole
 
+The tests that need no JAX run once, with the last of these.
+
 Run it with the Python of an environment that has retrace[test,check]. Each JAX that this
 environment has not gets one of its own under .venv/matrix/, which is kept and used again.
 Arguments after `--` go to pytest.
@@ -56,6 +58,16 @@ MATRIX = (
 )
 # What users will get next; nothing where the index has no pre-release newer than the release.
 NEXT = Job("next", ((3, 13), (3, 12)), ("jax", "jaxlib"))
+# What knows no JAX is tested once, with the newest of everything else.
+WITHOUT_JAX = (
+    "tests/hostile",
+    "tests/reading",
+    "tests/store",
+    "tests/running/test_suites.py",
+    "tests/test_doors.py",
+    "tests/test_github.py",
+    "tests/test_private_names.py",
+)
 CHECKS = (
     ("-m", "ruff", "check"),
     ("-m", "ruff", "format", "--check"),
@@ -135,7 +147,7 @@ def installed(python: str) -> str:
     ).stdout.strip()
 
 
-def tested(job: Job, made: Future[str | None], options: list[str]) -> str:
+def tested(job: Job, made: Future[str | None], options: list[str], *, whole: bool) -> str:
     wanted = " or ".join(f"{major}.{minor}" for major, minor in job.pythons)
     found = interpreter(job.pythons)
     if found is None and job.name != "newest":
@@ -146,9 +158,9 @@ def tested(job: Job, made: Future[str | None], options: list[str]) -> str:
     if job is NEXT and not is_next(release := installed(python)):
         return f"NOT TESTED: the package index has no pre-release of jax newer than {release}"
     say(f"jax {job.name}: the tests")
-    result = (
-        "passed" if passes(python, "-m", "pytest", "-q", "-n", "auto", *options) else "FAILED"
-    )
+    left = [] if whole else [f"--ignore={path}" for path in WITHOUT_JAX]
+    command = ("-m", "pytest", "-q", "-n", "auto", "--dist", "worksteal", *left, *options)
+    result = "passed" if passes(python, *command) else "FAILED"
     if found is None:
         result += (
             f" on jax {version('jax')}, the newest for this Python; newer ones NOT TESTED: "
@@ -189,7 +201,8 @@ def main() -> int:
         made = [making.submit(environment, job) for job in jobs]
         results = {} if names else checked()
         for job, python in zip(jobs, made, strict=True):
-            results[f"tests on jax {job.name}"] = tested(job, python, options)
+            whole = job is jobs[-1]
+            results[f"tests on jax {job.name}"] = tested(job, python, options, whole=whole)
     say("in short")
     for name, result in results.items():
         print(f"{name:22}{result}")

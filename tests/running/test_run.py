@@ -1,0 +1,108 @@
+"""`retrace run`, as a whole process: the program runs as it would, and is recorded."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from retrace.store.reader import read
+from tests.process import environment, retrace
+from tests.reading.story import training, write
+
+_TELL = "import sys, json; print(json.dumps(sys.argv))"
+
+
+@pytest.mark.parametrize(
+    "arguments", [[], ["--help"], ["--out", "x", "-q"], ["-m", "a"], ["--", "--", ""], ["-o=1"]]
+)
+def test_arguments_reach_the_program_untouched(tmp_path: Path, arguments: list[str]) -> None:
+    (tmp_path / "tell.py").write_text(_TELL)
+    for how in (["tell.py"], ["-m", "tell"]):
+        done = retrace("run", *how, *arguments, cwd=tmp_path, RETRACE="0")
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout)[1:] == arguments
+
+
+_PROGRAM = """
+import jax, jax.numpy as jnp, sys
+@jax.jit
+def step(x): return x + 1
+for size in (2, 3, 4): step(jnp.zeros(size))
+sys.exit(3)
+"""
+
+
+def test_run_records_summarises_and_exits_as_the_program(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(_PROGRAM)
+    done = retrace("run", "train.py", cwd=tmp_path, JAX_PLATFORMS="cpu")
+    assert done.returncode == 3
+    assert done.stdout == ""
+    assert "step traced again" in done.stderr
+    assert "explained by `retrace report`" in done.stderr
+    assert len(done.stderr.splitlines()) <= 14
+    report = json.loads(retrace("report", "--format", "json", cwd=tmp_path).stdout)
+    causes = [m["cause"] for m in report["misses"] if m["function"]["name"] == "step"]
+    assert causes == ["first-trace", "shape-changed", "shape-changed"]
+
+
+def test_the_programs_streams_are_as_under_python(tmp_path: Path) -> None:
+    (tmp_path / "streams.py").write_text(
+        "import sys; print(sys.stdout.errors, sys.stderr.errors)"
+    )
+    plain = subprocess.run(
+        [sys.executable, tmp_path / "streams.py"],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert retrace("run", "-q", "streams.py", cwd=tmp_path).stdout == plain.stdout
+
+
+def test_a_program_without_jax_is_told(tmp_path: Path) -> None:
+    (tmp_path / "plain.py").write_text("print(1)")
+    done = retrace("run", "plain.py", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "1\n")
+    assert done.stderr == "retrace: the program never imported jax: there was nothing to record\n"
+    # It is the newest recording all the same: `check` and `report` must not tell of an older one.
+    (recording,) = recordings(tmp_path)
+    (run,) = read([recording]).runs
+    assert (run.argv, run.jax, run.complete) == (["plain.py"], "", True)
+    assert "never imported jax" in retrace("report", cwd=tmp_path).stdout
+
+
+def recordings(folder: Path) -> list[Path]:
+    return [entry for entry in (folder / ".retrace").glob("*") if entry.is_dir()]
+
+
+@pytest.mark.parametrize("program", ["import jax", "import retrace, jax"])
+def test_one_recording_where_the_environment_asks_for_one_too(
+    program: str, tmp_path: Path
+) -> None:
+    (tmp_path / "train.py").write_text(f"{program}; jax.jit(lambda x: x)(1.0)")
+    recorded = {"RETRACE": "1", "JAX_PLATFORMS": "cpu"}
+    assert retrace("run", "train.py", cwd=tmp_path, **recorded).returncode == 0
+    assert retrace("report", cwd=tmp_path, **recorded).returncode == 0
+    assert len(recordings(tmp_path)) == 1
+
+
+def test_what_never_imports_jax_leaves_no_recording(tmp_path: Path) -> None:
+    program = [sys.executable, "-c", "import retrace, os; os.fork() and os.wait()"]
+    subprocess.run(program, cwd=tmp_path, env=environment(RETRACE="1"), check=True)
+    assert (tmp_path / ".retrace").exists() and not recordings(tmp_path)
+
+
+def test_quiet_says_nothing(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(_PROGRAM)
+    done = retrace("run", "-q", "train.py", cwd=tmp_path, JAX_PLATFORMS="cpu")
+    assert (done.returncode, done.stdout, done.stderr) == (3, "", "")
+
+
+def test_a_recording_that_is_there_stops_no_program(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("")
+    held = write(training(), tmp_path / "rec")
+    assert retrace("run", "--out", held, "train.py", cwd=tmp_path).returncode == 0
