@@ -30,7 +30,7 @@ FOUND = 1
 WRONG = 2
 """Wrong usage, or input that cannot be read."""
 
-FORMATS = ("text", "json", "markdown", "html", "github")
+FORMATS = ("text", "json", "markdown", "html", "github", "sarif")
 SORTS = ("seconds", "count", "time")
 
 # The wrong usage that the parser finds; typer names it in no public place of all its releases.
@@ -371,6 +371,11 @@ def _report(
         return machine.encode(machine.report(view, told.verdicts, keys=keys))
     if format == "github":
         return check.to_github(view, tally)
+    if format == "sarif":
+        from retrace import __version__
+        from retrace.present import machine, sarif
+
+        return machine.encode(sarif.report(view, tally, __version__))
     steps = steps_of(told)
     if format == "html":
         from retrace.present import page

@@ -41,7 +41,7 @@ def report(view: View, tally: Tally | None = None, over: Mapping[str, str] | Non
 def _annotation(view: View, group: Group, over: Mapping[str, str]) -> str:
     verdict = group.shown
     limit = over.get(verdict.miss.id)
-    file, line = _place(verdict)
+    file, line = place(verdict)
     at = ""
     if file is not None:
         at = f"file={_property(clean(_relative(file, view.bases[0]), None))},"
@@ -56,7 +56,8 @@ def _annotation(view: View, group: Group, over: Mapping[str, str]) -> str:
     return f"::{level} {at}title={_property(clean(title, 200))}::{told}"
 
 
-def _place(verdict: Verdict) -> tuple[str | None, int | None]:
+def place(verdict: Verdict) -> tuple[str | None, int | None]:
+    """The file and line of the user's that a miss is shown at: its call, else its function."""
     site, function = verdict.miss.call_site, verdict.miss.function
     if site is not None and not site.in_library:
         return site.file, site.line

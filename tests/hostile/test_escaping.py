@@ -94,7 +94,7 @@ def held_to_commands(out: str) -> None:
     """Each line is a command of ours: what the program wrote stands behind its `::`."""
     assert "a%0A" not in out, "GitHub would end the line there"
     for line in out.splitlines():
-        found = re.fullmatch(r"::(warning|notice) ([^\r\n]*?)::([^\r\n]*)", line)
+        found = re.fullmatch(r"::(error|warning|notice) ([^\r\n]*?)::([^\r\n]*)", line)
         assert found, line
         for pair in found[2].split(","):
             assert re.match("(file|line|title)=[^:,]*$", pair), line
