@@ -54,7 +54,11 @@ SPOILED = {
     "dtype": (STEP, "step(x.astype([np.float32, np.int32][index]))", "because   dtype"),
     "weak_type": (STEP, "step([1.0, jnp.float32(1)][index])", "because   weak type"),
     "redefined": (MADE, "made()(x)", "the `def` ran again"),
-    "partial": (UNJITTED, "jax.jit(functools.partial(step, y=2.0))(x)", "the partial was made"),
+    "partial": (
+        UNJITTED,
+        "jax.jit(functools.partial(step, y=2.0))(x)",
+        "a new partial was created",
+    ),
     "transform": (UNJITTED, "jax.jit(jax.vmap(step))(x)", "the transform was applied again"),
     "static": (
         "@functools.partial(jax.jit, static_argnames='y')\n" + UNJITTED,

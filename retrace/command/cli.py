@@ -38,7 +38,12 @@ _Complaint: type[Exception] = typer.BadParameter.__mro__[2]
 
 # Markup off: help is plain text in a pipe as on a terminal, and rich is never loaded.
 _HELP = {"help_option_names": ["-h", "--help"]}
-app = typer.Typer(add_completion=False, rich_markup_mode=None, context_settings=_HELP)
+app = typer.Typer(
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings=_HELP,
+)
 
 
 class RunCommand(typer.core.TyperCommand):
@@ -78,8 +83,9 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
+@app.callback(invoke_without_command=True)
 def retrace(
+    context: typer.Context,
     version: Annotated[
         bool,
         typer.Option("--version", help="Print the version.", callback=_version, is_eager=True),
@@ -89,6 +95,8 @@ def retrace(
 
     Example:  retrace run train.py
     """
+    if context.invoked_subcommand is None and not version:
+        typer.echo(context.get_help())
 
 
 Output = Annotated[
@@ -194,7 +202,7 @@ def report(
         ),
     ] = None,
 ) -> int:
-    """Explain what was recorded, the dearest first.
+    """Explain recorded misses, most expensive first.
 
     Example:  retrace report --cause shape-changed --fail-on weak-type-changed
     """
@@ -284,7 +292,26 @@ def main() -> NoReturn:
         code = _wrong(usage(error))
     except (KeyboardInterrupt, typer.Abort):
         code = 130
+    except Exception as error:
+        if os.environ.get("RETRACE_DEBUG"):
+            raise
+        code = _wrong(_bug(error))
     sys.exit(code or DONE)
+
+
+def _bug(error: Exception) -> str:
+    """What to say where a command itself fails."""
+    at = error.__traceback__
+    while at is not None and at.tb_next is not None:
+        at = at.tb_next
+    place = (
+        "" if at is None else f" at {Path(at.tb_frame.f_code.co_filename).name}:{at.tb_lineno}"
+    )
+    said = " ".join(f"{type(error).__name__}: {error}".split())
+    return (
+        f"this is a bug in retrace ({said:.200}{place}): please report it with the traceback, "
+        "which the same command shows under RETRACE_DEBUG=1"
+    )
 
 
 class _Kept(NamedTuple):

@@ -9,6 +9,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+_NARROWEST = 40
+_WIDEST = 140
+"""Columns: longer lines are hard to read."""
+
 
 def say(text: str) -> None:
     """One line on stderr."""
@@ -33,13 +37,18 @@ def terminal(stream: Any, output: Path | None = None) -> tuple[int, Any]:
     """Columns and colours of where the text goes."""
     from retrace.present.layout import colour, plain
 
-    if output is not None or stream is None or not stream.isatty():
+    if output is not None or stream is None:
         return 80, plain
-    from shutil import get_terminal_size
+    asked = os.environ.get
+    is_terminal = stream.isatty()
+    width = 80
+    if is_terminal or asked("COLUMNS", "").isdecimal():
+        from shutil import get_terminal_size
 
-    width = max(60, min(get_terminal_size().columns, 140))
-    coloured = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-    return width, colour if coloured else plain
+        width = max(_NARROWEST, min(get_terminal_size().columns or 80, _WIDEST))
+    forced = any(asked(name, "0") not in ("", "0") for name in ("FORCE_COLOR", "CLICOLOR_FORCE"))
+    coloured = forced or (is_terminal and asked("TERM") != "dumb")
+    return width, colour if coloured and not asked("NO_COLOR") else plain
 
 
 @contextmanager

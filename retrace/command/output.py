@@ -23,6 +23,7 @@ _OURS = re.compile(
     retrace:\ (?:[\d,]+\ miss|no\ (?:such\ )?miss|miss\ )
     | \#\ retrace
     | \{\s*"schema":\s*"retrace-
+    | \{\s*"\$schema":[^\0]{0,300}?\{"name":\s*"retrace"
     | ::(?:warning|notice|error)\ [^\n]{0,4000}?title=retrace
     | <!doctype\ html>[^\0]{0,2000}<meta\ name="generator"\ content="retrace">
     )""",

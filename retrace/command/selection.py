@@ -31,10 +31,10 @@ def nearest(text: str, known: Iterable[str]) -> str:
 
 
 def one_of(option: str, value: str, known: Sequence[str]) -> None:
-    """Raises UsageError where an option was given what it does not know."""
+    """Raises UsageError where the value of an option is not among those known."""
     if value not in known:
-        guess = nearest(value, known) or f", choose from {', '.join(known)}"
-        raise UsageError(f"{option} does not know {value!r}{guess}")
+        guess = nearest(value, known) or f" ({', '.join(known)})"
+        raise UsageError(f"invalid value {value!r} for {option}{guess}")
 
 
 def read_view(directories: list[Path]) -> View:

@@ -52,8 +52,8 @@ def check(
     from retrace.guards.trust import doubt_of, never_imported_jax
 
     if format not in _FORMATS:
-        guess = nearest(format, _FORMATS) or f", choose from {', '.join(_FORMATS)}"
-        raise UsageError(f"--format does not know {format!r}{guess}")
+        guess = nearest(format, _FORMATS) or f" ({', '.join(_FORMATS)})"
+        raise UsageError(f"invalid value {format!r} for --format{guess}")
     if not (here := console.here()):
         raise UsageError("the working directory is gone: change to another one")
     found = project.around(Path(here)) if config is None else project.read(config.absolute())

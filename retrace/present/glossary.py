@@ -7,40 +7,44 @@ from retrace.causes import Cause
 CAUSES = {
     Cause.FIRST_TRACE: "The function is traced and compiled for the first time in this process.",
     Cause.FUNCTION_REDEFINED: (
-        "A `def` ran again and made a new function object, which JAX does not know."
+        "A `def` ran again and created a new function object, which JAX has not seen."
     ),
-    Cause.LAMBDA_RECREATED: "A `lambda` was evaluated again, with the same effect.",
+    Cause.LAMBDA_RECREATED: "A `lambda` was evaluated again and created a new function object.",
     Cause.PARTIAL_RECREATED: (
-        "A `functools.partial` was made again; it is never found, whatever it binds."
+        "A new `functools.partial` was created. JAX never finds one again, whatever it binds."
     ),
     Cause.TRANSFORM_RECREATED: "`jax.grad`, `jax.vmap` or another transform was applied again.",
-    Cause.METHOD_REBOUND: "A bound method or a callable instance is another object than before.",
+    Cause.METHOD_REBOUND: (
+        "A bound method or a callable instance is not the same object as before."
+    ),
     Cause.SOURCE_CHANGED: "The code was edited, and run or loaded again.",
     Cause.JIT_OPTIONS_CHANGED: "The same function was jitted with other options.",
-    Cause.CONFIG_CHANGED: "A setting of JAX that takes part in the key has another value.",
+    Cause.CONFIG_CHANGED: "A JAX setting that is part of the key has another value.",
     Cause.STATIC_ARGUMENT_CHANGED: (
-        "A static argument has another value, or an equal-looking one that compares unequal."
+        "A static argument has another value, or one with the same contents that is not equal."
     ),
     Cause.CALL_SIGNATURE_CHANGED: (
-        "The call passes the same by keyword, by position, or not at all."
+        "The call passes an argument by keyword instead of by position, or leaves it out."
     ),
     Cause.TREE_STRUCTURE_CHANGED: (
-        "The containers around the arrays differ, or their static parts do."
+        "The pytree structure of the arguments differs, or static data in it does."
     ),
     Cause.SHAPE_CHANGED: "An array has another shape.",
     Cause.DTYPE_CHANGED: "An array has another dtype.",
     Cause.WEAK_TYPE_CHANGED: (
-        "A Python number came where an array had come, or the other way round."
+        "A Python number was passed where an array was passed before, or the other way round."
     ),
     Cause.SHARDING_CHANGED: (
-        "An array lies on another device, or is sharded or committed otherwise."
+        "An array is on another device, or its sharding or committedness differs."
     ),
     Cause.CACHE_CLEARED: "`jax.clear_caches()` or `f.clear_cache()` dropped the program.",
     Cause.CACHE_EVICTED: "JAX dropped the program because one of its caches was full.",
-    Cause.JAXPR_CHANGED: "The same call gave another program: the function reads hidden state.",
-    Cause.EAGER_OP: "An operation ran outside all jitted functions and was compiled by itself.",
-    Cause.CONTROL_FLOW_RECREATED: "An eager loop or branch was given a body that was made again.",
-    Cause.UNKNOWN: "None of these: a bug in retrace, or this JAX does not show what would tell.",
+    Cause.JAXPR_CHANGED: (
+        "The same call gave a different program: the function reads hidden state."
+    ),
+    Cause.EAGER_OP: "An operation ran outside all jitted functions and was compiled separately.",
+    Cause.CONTROL_FLOW_RECREATED: "The body of an eager loop or branch is a new function object.",
+    Cause.UNKNOWN: "None of these: a bug in retrace, or this JAX does not show the reason.",
 }
 """As in `docs/causes`."""
 
@@ -48,17 +52,17 @@ TERMS = {
     "miss": (
         "A call that JAX could not serve from its caches: it was traced, lowered or compiled."
     ),
-    "trace": (
-        "JAX runs the Python function with stand-ins for its arrays and notes each operation."
+    "trace": ("JAX runs the Python function with abstract arrays and records each operation."),
+    "jaxpr": (
+        "The result of a trace: the program in JAX's own language, one "
+        "equation for each operation."
     ),
-    "jaxpr": "What a trace gives: the program as JAX writes it, an equation for each operation.",
-    "lower": "JAX turns the jaxpr into the language of the compiler, StableHLO.",
-    "compile": (
-        "XLA makes machine code of it. It counts also where it came from JAX's cache on disk."
-    ),
+    "lower": "JAX translates the jaxpr into StableHLO, the language of the compiler.",
+    "compile": ("XLA turns it into machine code, or JAX loads that from its cache on disk."),
     "cache key": (
-        "All by which JAX finds a program again: the function object, the types and places of "
-        "the arrays, the tree around them, static arguments, options and configuration."
+        "Everything JAX uses to look up a compiled program: the function object, the types and "
+        "placement of the arrays, the pytree around them, static arguments, options and "
+        "configuration."
     ),
     "nearest": (
         "The earlier miss of the same function whose key differs in the fewest places. The "
@@ -68,18 +72,20 @@ TERMS = {
         "The program is the same as before, or the advice was seen to remove such a miss on "
         "this JAX. Perhaps avoidable: retrace cannot know whether the difference is meant."
     ),
-    "weak type": "That of a Python number, which takes the dtype of whatever it meets.",
+    "weak type": (
+        "The type of a Python number, which takes the dtype of the array it is combined with."
+    ),
     "pytree": (
         "The containers around the arrays of an argument: dicts, lists, dataclasses, modules."
     ),
-    "static argument": "One that JAX puts into the key by its value, rather than tracing it.",
-    "committed": (
-        "Said of an array that was put on a device on purpose: JAX computes where it lies."
-    ),
+    "static argument": "An argument that is part of the key by value instead of being traced.",
+    "committed": ("An array that was placed on a device explicitly: JAX computes where it is."),
     "sharding": "How an array is spread over devices.",
     "backward program": (
-        "What JAX compiles for the gradient of a jitted function, a miss of its own."
+        "What JAX compiles for the gradient of a jitted function; it is a separate miss."
     ),
-    "eager operation": "One outside of all jitted functions: JAX compiles each by itself.",
+    "eager operation": (
+        "An operation outside all jitted functions: JAX compiles each one separately."
+    ),
 }
 """What else is used without being explained."""

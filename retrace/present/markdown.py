@@ -80,13 +80,12 @@ def report(
 
 
 def _opening(view: View, total: Totals) -> Iterator[str]:
-    worth = f"{total.avoidable:,} avoidable, {seconds(total.avoidable_seconds)}"
     spent = ", ".join(
         f"{stage.value} {seconds(total.seconds[stage])}" for stage in Stage if total.ran[stage]
     )
     yield (
         f"**{count(total.misses, 'miss', 'misses')}** in {code(origin(view))}, "
-        f"{seconds(total.all_seconds)}{f' ({spent})' if spent else ''}; **{worth}**."
+        f"{seconds(total.all_seconds)}{f' ({spent})' if spent else ''}; **{total.worth}**."
     )
 
 

@@ -40,14 +40,14 @@ _SHORTEST = 12
 
 _RECREATED = {
     Cause.FUNCTION_REDEFINED: "the `def` ran again",
-    Cause.LAMBDA_RECREATED: "the lambda was made again",
-    Cause.PARTIAL_RECREATED: "the partial was made again",
+    Cause.LAMBDA_RECREATED: "a new lambda object was created",
+    Cause.PARTIAL_RECREATED: "a new partial was created",
     Cause.TRANSFORM_RECREATED: "the transform was applied again",
     Cause.METHOD_REBOUND: "the method was bound again",
     Cause.SOURCE_CHANGED: "the source was edited",
     Cause.CACHE_CLEARED: "an equal entry was cleared from the cache",
     Cause.CACHE_EVICTED: "JAX dropped an equal entry from a full cache",
-    Cause.JAXPR_CHANGED: "an equal key, and another program",
+    Cause.JAXPR_CHANGED: "an equal key, but a different program",
     Cause.CONTROL_FLOW_RECREATED: "the body was defined again",
 }
 
@@ -131,7 +131,7 @@ def lines(view: View, group: Group) -> Iterator[Line]:
     elif group.cause is Cause.EAGER_OP:
         yield Line("made of", (_operations(group),))
     if inner := _inner(group):
-        yield Line("inner", (inner,))
+        yield Line("nested", (inner,))
     if said_raised := what_raised(group):
         yield Line("raised", (said_raised,))
     yield Line("cost", (_cost(group),))
@@ -284,13 +284,13 @@ def _operations(group: Group, most: int = 4) -> str:
 
 
 def _inner(group: Group) -> str:
-    """`and 6 inner functions`."""
+    """`6 functions traced inside`."""
     nested, derived = group.sums.nested, group.sums.derived
     said: list[str] = []
     if nested:
-        said.append(count(len(nested), "inner function"))
+        said.append(f"{count(len(nested), 'function')} traced inside")
     said += [count(number, f"{what} program") for what, number in derived.items()]
-    return f"and {listed(said)}" if said else ""
+    return listed(said)
 
 
 def raised(view: View, groups: Sequence[Group]) -> list[str]:

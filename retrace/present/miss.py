@@ -49,7 +49,9 @@ def show(view: View, verdict: Verdict, *, width: int = 80, paint: Paint = plain)
             )
         )
     if miss.inner:
-        facts.append(Line("inner", (f"{count(miss.inner, 'trace')} of functions of jax itself",)))
+        facts.append(
+            Line("nested", (f"{count(miss.inner, 'trace')} of functions of jax itself",))
+        )
     if (cache := miss.persistent_cache) is not None and cache.outcome != "off":
         why = f" ({clean(cache.reason)})" if cache.reason else ""
         facts.append(

@@ -99,11 +99,9 @@ def _opening(total: Totals, program: str) -> str:
         for stage in Stage
         if total.ran[stage]
     ]
-    worth = "none of them avoidable for certain"
-    if total.avoidable:
-        worth = f"{total.avoidable:,} avoidable, {seconds(total.avoidable_seconds)}"
     misses = count(total.misses, "miss", "misses")
-    said = f"<p><b>{misses}</b> in {text(program)}, {seconds(total.all_seconds)}; <b>{worth}</b>"
+    spent, worth = seconds(total.all_seconds), total.worth
+    said = f"<p><b>{misses}</b> in {text(program)}, {spent}; <b>{worth}</b>"
     return f'{said}<br><span class="quiet">{", ".join(ran)}</span></p>'
 
 

@@ -130,10 +130,7 @@ def _title(tally: Tally, what: str) -> str:
     if not total.misses:
         return f"no misses in {what}"
     misses = count(total.misses, "miss", "misses")
-    worth = "none of them avoidable for certain"
-    if total.avoidable:
-        worth = f"{total.avoidable:,} avoidable, {seconds(total.avoidable_seconds)}"
-    return f"{misses} in {what}, {seconds(total.all_seconds)}; {worth}"
+    return f"{misses} in {what}, {seconds(total.all_seconds)}; {total.worth}"
 
 
 def _made(view: View) -> str:
@@ -228,7 +225,7 @@ def _function(who: str, row: OfFunction | OfCause, most: float, why: str) -> str
 
 def _why(view: View, group: Group | None, anchors: dict[int, str]) -> str:
     if group is None:
-        return "part of the misses around it"
+        return "counted in the enclosing trace"
     because = ""
     if group.cause is not Cause.FIRST_TRACE:
         said = next(line for line in lines(view, group) if line.label in ("because", "cost"))
@@ -396,7 +393,7 @@ def _data_said(tally: Tally, *, few: bool) -> str:
         misses = f"{tally.totals.misses:,} misses"
         said = f"{misses} are too many for a page; `retrace report --format json` has them all."
         return f"<p>{prose(said)}</p>"
-    said = "All that is told here, for other programs, lies in this page."
+    said = "This page embeds the JSON report."
     return f'<p>{said}</p><button id="save" type="button" hidden>Save report.json</button>'
 
 

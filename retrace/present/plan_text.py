@@ -11,11 +11,13 @@ from retrace.present.layout import Paint, plain, wrapped
 from retrace.present.message import origin
 from retrace.present.plan_sizes import sizes_told
 from retrace.present.view import View
-from retrace.present.words import cells, clean, count, padded, place, seconds
+from retrace.present.words import cells, clean, count, cut, padded, place, seconds
 
 _RIGHT = (10, 10)
 """Columns of what is gone: calls, seconds."""
 _LEFT = 21
+_NARROWEST = 18
+"""Columns that are left for what to change: with fewer, each step is told in lines."""
 SHORT = 3
 """So many steps stand in a report and in the summary of a run."""
 
@@ -78,18 +80,45 @@ def headline(view: View, plan: Plan) -> str:
 
 def _table(view: View, plan: Plan, top: int, width: int, paint: Paint) -> Iterator[str]:
     room = width - 4 - sum(_RIGHT) - _LEFT
-    head = f"{'What to change':<{room + 4}}{'calls':>{_RIGHT[0]}}{'seconds':>{_RIGHT[1]}}   left"
+    is_narrow = room < _NARROWEST
+    head = "What to change"
+    if not is_narrow:
+        head = f"{head:<{room + 4}}{'calls':>{_RIGHT[0]}}{'seconds':>{_RIGHT[1]}}   left"
     yield paint(head, "dim")
     for number, step in enumerate(plan.steps[:top], 1):
-        yield from _row(view, number, step, room, paint)
+        if is_narrow:
+            yield from _stacked(view, number, step, width, paint)
+        else:
+            yield from _row(view, number, step, room, paint)
     if (rest := plan.steps[top:]) and (worth := sum(step.worth for step in rest)) >= 0:
         said = f"and {count(len(rest), 'more step')}"
         said += f", {worth} worth doing" if worth else ", not worth doing"
-        yield f"    {said}: `retrace plan --top {len(plan.steps)}`"
+        for text in wrapped(f"{said}: `retrace plan --top {len(plan.steps)}`", width - 4, 0):
+            yield f"    {text}"
     if any(step.sure == "ask" for step in plan.steps[:top]):
-        yield paint("  ? only where the program may mean the same in each case", "dim")
+        said = "? only where the program may mean the same in each case"
+        for text in wrapped(said, width - 2, 2):
+            yield paint(f"  {text}", "dim")
     for text in wrapped(needed(plan), width, 2):
         yield paint(text, "bold")
+
+
+def _stacked(view: View, number: int, step: Step, width: int, paint: Paint) -> Iterator[str]:
+    """A step on a terminal that is too narrow for columns."""
+    proposal = step.proposal
+    mark = "?" if step.sure == "ask" else ""
+    first, *rest = wrapped(clean(proposal.title, 3 * width) + mark, width - 4, 0)
+    style = "fix" if step.worth else "dim"
+    yield f"{number:>2}  {paint(first, style)}"
+    for text in rest:
+        yield f"    {paint(text, style)}"
+    if proposal.file is not None:
+        yield f"    {cut(place(proposal.file, proposal.line, view.bases), width - 4)}"
+    noun = "" if "ops" in (calls := _gone(step)) or calls == "nested" else " calls"
+    left = _left(step.left, at_most=True) if step.worth else "not worth it"
+    said = f"{calls}{noun}, -{_number(_told(step.gone.seconds))} s; left: {left}"
+    for text in wrapped(said, width - 4, 0):
+        yield f"    {text}"
 
 
 def _row(view: View, number: int, step: Step, room: int, paint: Paint) -> Iterator[str]:

@@ -11,16 +11,17 @@ from retrace.present.view import View
 from retrace.present.words import clean, count, did, listed, name, operation, place, turned
 
 PATTERNS = {
-    "compiles-twice": "compiles twice: once for weak, once for strong, as where the result comes "
-    "back as the argument",
-    "placed-later": "placed later: JAX chose the place on the first call, the program ever after",
-    "equal-but-not-the-same": "equal, but not the same: a new object that holds what the "
-    "old one held",
-    "grows-by-one": "grows by one: every call has a shape of its own",
-    "last-partial-batch": "last partial batch: the data do not divide by the batch size",
-    "many-sizes": "many sizes: each one is a program of its own",
-    "ping-pong": "ping-pong: the same settings take turns",
-    "thousand-tiny-programs": "a thousand tiny programs: each operation is compiled on its own",
+    "compiles-twice": "compiles twice: one call passes a Python number (weak type), the other an "
+    "array (strong type)",
+    "placed-later": "placed later: inputs were uncommitted on the first call and committed "
+    "afterwards",
+    "equal-but-not-the-same": "same contents, different object",
+    "grows-by-one": "grows by one: every call has a new shape",
+    "last-partial-batch": "last partial batch: the dataset size is not a multiple of the batch "
+    "size",
+    "many-sizes": "many sizes: JAX compiles one program for each",
+    "ping-pong": "ping-pong: the same settings alternate",
+    "thousand-tiny-programs": "a thousand tiny programs: each operation is compiled separately",
 }
 """The patterns that have a name, in words."""
 
@@ -65,7 +66,7 @@ def _followed(view: View, verdict: Verdict, who: str) -> str:
         return f"{who} was {went_on} from the {what} of {label}: both are one program."
     if miss.derived is None:
         return f"{again} because {label}, the same call in another thread, was still under way."
-    return f"{again} because {label}, the call that it belongs to, missed, for that cause."
+    return f"{again} because {label}, the call it belongs to, missed, for the same cause."
 
 
 def _sentence(  # noqa: C901, PLR0912 - one case for each cause, and nothing else
@@ -84,23 +85,25 @@ def _sentence(  # noqa: C901, PLR0912 - one case for each cause, and nothing els
             return f"{who} was {_first(miss)} for the first time in this process."
         case Cause.FUNCTION_REDEFINED if verdict.detail:
             return (
-                f"{again} because {clean(verdict.detail, 160)} and made a new function object, "
-                f"and JAX knows a function by its object. {_rest(verdict, before)}"
+                f"{again} because {clean(verdict.detail, 160)} and created a new function "
+                "object, and JAX identifies a function by object identity. "
+                f"{_rest(verdict, before)}"
             )
         case Cause.FUNCTION_REDEFINED:
             return (
-                f"{again} because its `def` at {written} ran again and made a new function "
-                f"object, and JAX knows a function by its object. {_rest(verdict, before)}"
+                f"{again} because its `def` at {written} ran again and created a new function "
+                "object, and JAX identifies a function by object identity. "
+                f"{_rest(verdict, before)}"
             )
         case Cause.LAMBDA_RECREATED:
             return (
-                f"{again} because the lambda at {written} was made again, and JAX knows a "
-                f"function by its object. {_rest(verdict, before)}"
+                f"{again} because the lambda at {written} created a new function object, and "
+                f"JAX identifies a function by object identity. {_rest(verdict, before)}"
             )
         case Cause.PARTIAL_RECREATED:
             return (
-                f"{again} because a new `functools.partial` was made over it, and JAX takes each "
-                f"partial as another function{as_well}. {_rest(verdict, before)}"
+                f"{again} because a new `functools.partial` of it was created, and JAX treats "
+                f"each partial as another function{as_well}. {_rest(verdict, before)}"
             )
         case Cause.TRANSFORM_RECREATED:
             made = (
@@ -108,16 +111,16 @@ def _sentence(  # noqa: C901, PLR0912 - one case for each cause, and nothing els
                 or "a transform"
             )
             return (
-                f"{again} because {made} was applied to it anew, and each application makes "
-                f"another function for JAX{as_well}. {_rest(verdict, before)}"
+                f"{again} because {made} was applied to it again, and each application creates "
+                f"a new function{as_well}. {_rest(verdict, before)}"
             )
         case Cause.METHOD_REBOUND:
             what = "instance" if miss.function.kind is Kind.CALLABLE else "bound method"
-            return f"{again} because its {what} is another object than that of {before}{detail}."
+            return f"{again} because its {what} is not the same object as for {before}{detail}."
         case Cause.SOURCE_CHANGED:
             return (
-                f"{again} because its source at {written} is not what {before} had: it was "
-                "edited, and run or loaded again."
+                f"{again} because its source at {written} was edited after {before} and run or "
+                "loaded again."
             )
         case Cause.JIT_OPTIONS_CHANGED:
             what = _listed(changes, Component.OPTIONS) or "other options"
@@ -127,20 +130,20 @@ def _sentence(  # noqa: C901, PLR0912 - one case for each cause, and nothing els
             at = "".join(f", {said}" for change in changes[:1] for said in set_at(view, change))
             return (
                 f"{again} because JAX's configuration differs from that of {before}: {what}{at}. "
-                "JAX keeps a program for each setting."
+                "JAX compiles one program for each setting."
             )
         case Cause.STATIC_ARGUMENT_CHANGED:
             what = _listed(changes, Component.STATIC) or "a value"
             return (
                 f"{again} because a static argument differs from that of {before}: {what}. JAX "
-                "compiles a program for each value of a static argument."
+                "compiles one program for each value of a static argument."
             )
         case Cause.CALL_SIGNATURE_CHANGED:
             what = _listed(changes, Component.SIGNATURE) or "the number of arguments differs"
-            return f"{again} because the call was written otherwise than {before}: {what}."
+            return f"{again} because its arguments are passed differently from {before}: {what}."
         case Cause.TREE_STRUCTURE_CHANGED:
             what = _listed(changes, Component.TREE) or "the structure differs"
-            return f"{again} because its arguments are built otherwise than in {before}: {what}."
+            return f"{again} because its pytree structure differs from that of {before}: {what}."
         case Cause.SHAPE_CHANGED:
             what = _arrays(verdict, Component.SHAPE)
             return f"{again} because shapes differ from those of {before}: {what}."
@@ -150,37 +153,34 @@ def _sentence(  # noqa: C901, PLR0912 - one case for each cause, and nothing els
         case Cause.WEAK_TYPE_CHANGED:
             return (
                 f"{again} because weak types differ from those of {before}: "
-                f"{_arrays(verdict, Component.WEAK_TYPE)}. A Python number is weakly typed; a "
-                "result or an array with a dtype of its own is not."
+                f"{_arrays(verdict, Component.WEAK_TYPE)}. A Python number is weakly typed; an "
+                "array with an explicit dtype is not."
             )
         case Cause.SHARDING_CHANGED:
             what = _listed(changes, Component.SHARDING) or "the placement differs"
-            return f"{again} because arrays are placed otherwise than for {before}: {what}."
+            return f"{again} because arrays are placed differently from {before}: {what}."
         case Cause.CACHE_CLEARED:
             return (
-                f"{again}, with the key of {before}, because the cache was cleared in "
+                f"{again} with the same key as {before} because the cache was cleared in "
                 f"between{_by(verdict)}."
             )
         case Cause.CACHE_EVICTED:
             return (
-                f"{again}, with the key of {before}, because JAX dropped that entry from a cache "
-                f"of bounded size{detail}."
+                f"{again} with the same key as {before} because JAX dropped that entry from a "
+                f"full cache{detail}."
             )
         case Cause.JAXPR_CHANGED:
             return (
-                f"{again}, with the key of {before}, and became another program: it reads "
-                f"something that is not an argument{_read(verdict)}{detail}."
+                f"{again} with the same key as {before} and became a different program: it "
+                f"reads something that is not an argument{_read(verdict)}{detail}."
                 f"{_read_at(view, verdict)}"
             )
         case Cause.EAGER_OP:
             where = view.called_from(miss)
             at = f" on {where}" if where else ""
-            said = (
-                f"{who} ran outside every jitted function{at}, so JAX compiled it as a "
-                "program of its own."
-            )
+            said = f"{who} ran outside every jitted function{at}, so JAX compiled it separately."
             if changes and verdict.nearest is not None:
-                said += f" Against {before}: {_changed(verdict)}."
+                said += f" Compared with {before}: {_changed(verdict)}."
             return said
         case Cause.CONTROL_FLOW_RECREATED:
             bodies = list(dict.fromkeys(name(body) for body in miss.bodies))
@@ -188,16 +188,18 @@ def _sentence(  # noqa: C901, PLR0912 - one case for each cause, and nothing els
             return (
                 f"An eager `{operation(miss)}` was {did(miss)} because "
                 f"{listed([f'`{body}`' for body in bodies]) or 'its body'} {were} defined again, "
-                "and JAX knows the body of an eager loop or branch by its object. The work of "
-                f"{before} was done once more."
+                "and JAX identifies the body of an eager loop or branch by object identity. The "
+                f"work of {before} was repeated."
             )
         case Cause.UNKNOWN if miss.unseen:
             why = clean(verdict.detail, 160) if verdict.detail else "JAX does not show it"
-            seen = f" Of what it shows, against {before}: {_changed(verdict)}." if changes else ""
-            return f"{again}; why cannot be told, because {why}.{seen}"
+            seen = (
+                f" What it shows, compared with {before}: {_changed(verdict)}." if changes else ""
+            )
+            return f"{again}; the reason is unknown because {why}.{seen}"
         case Cause.UNKNOWN:
             return (
-                f"{again}, and retrace cannot tell why: function, arguments, static values, "
+                f"{again}, and retrace does not know why: function, arguments, static values, "
                 f"options and config were compared with {before}, and nothing differs. This is "
                 "a bug in retrace: please report it with the output of "
                 f"`retrace show {miss.id}`."
@@ -210,13 +212,13 @@ def _read(verdict: Verdict) -> str:
     cells = [c for c in verdict.changes if c.component is Component.CLOSURE]
     said = [_one(change) for change in (*cells, *verdict.reads)]
     if said:
-        return f", and of what it reads {listed(said)} changed"
+        return f", of which {listed(said)} changed"
     return " (a global, a closure, a clock, the order of a set)"
 
 
 def _read_at(view: View, verdict: Verdict) -> str:
     found = evidence(view, verdict, 1)
-    return f" Against {_nearest(view, verdict)}, {found[0]}." if found else ""
+    return f" Compared with {_nearest(view, verdict)}, {found[0]}." if found else ""
 
 
 def _nearest(view: View, verdict: Verdict) -> str:
@@ -247,10 +249,10 @@ def _rest(verdict: Verdict, before: str) -> str:
         said = listed(named, 2, "more change")
         return f"It also differs from {before} in {said}."
     if any(change.component is Component.PROGRAM for change in changes):
-        said = f"Its code is as in {before}, its program is not"
+        said = f"Its code is the same as in {before}, its program is not"
         read = listed([_one(change) for change in reads], 2)
-        return f"{said}: of what it reads, {read} changed." if read else f"{said}."
-    return f"Nothing else differs from {before}: the work was done once more for nothing."
+        return f"{said}: it reads {read}, which changed." if read else f"{said}."
+    return f"Nothing else differs from {before}: this work was wasted."
 
 
 def _one(change: Change) -> str:

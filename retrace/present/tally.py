@@ -11,6 +11,7 @@ from retrace.causes import Cause
 from retrace.model import Finding, Function, Miss, Stage, Verdict
 from retrace.present.group import Group
 from retrace.present.view import View
+from retrace.present.words import seconds
 
 Sort: TypeAlias = Literal["seconds", "count", "time"]
 
@@ -40,6 +41,13 @@ class Totals:
                 around = [view.by_id[outer.id] for outer in view.outward(miss)]
                 if not any(v.avoidable == "yes" and v.miss.id in among for v in around):
                     self.avoidable_seconds += miss.seconds
+
+    @property
+    def worth(self) -> str:
+        """How much is avoidable, in words."""
+        if not self.avoidable:
+            return "none clearly avoidable"
+        return f"{self.avoidable:,} clearly avoidable, {seconds(self.avoidable_seconds)}"
 
     @property
     def all_seconds(self) -> float:

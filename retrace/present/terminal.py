@@ -96,10 +96,7 @@ def _opening(
         return
     misses = count(total.misses, "miss", "misses")
     said = f"retrace: {misses} in {program or origin(view)}, {seconds(total.all_seconds)}"
-    worth = "none of them avoidable for certain"
-    if total.avoidable:
-        worth = f"{total.avoidable:,} avoidable, {seconds(total.avoidable_seconds)}"
-    first, *rest = wrapped(f"{said}; {worth}", width, 9)
+    first, *rest = wrapped(f"{said}; {total.worth}", width, 9)
     yield paint(first, "bold")
     yield from rest
     stages = (Stage.TRACE, Stage.LOWER, Stage.COMPILE)

@@ -30,7 +30,7 @@ def test_warn_tells_once_and_counts(capsys: pytest.CaptureFixture[str]) -> None:
         again(12)
     said = capsys.readouterr().err
     assert said.count("retrace: ") == 2
-    assert "traced again" in said and "the lambda was made again" in said
+    assert "traced again" in said and "a new lambda object was created" in said
     assert "lambda-recreated for the 10th time" in said
     again(2)
     assert capsys.readouterr().err == ""

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from retrace.command import cli
 from retrace.command.cli import own_options_ended
 from tests.process import COMMAND, HERE, environment, retrace
 from tests.reading.story import Story, hostile, killed, training, write
@@ -170,6 +171,30 @@ def test_help_has_an_example() -> None:
     assert retrace("--version").stdout.startswith("retrace 0.")
 
 
+def test_the_bare_command_prints_its_help() -> None:
+    done = retrace()
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == retrace("--help").stdout
+
+
+def test_a_bug_of_a_command_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(**_: object) -> int:
+        raise ValueError("of\nours")
+
+    monkeypatch.setattr(cli, "app", broken)
+    monkeypatch.delenv("RETRACE_DEBUG", raising=False)
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    said = capsys.readouterr().err
+    assert ended.value.code == 2
+    assert said.count("\n") == 1 and "ValueError: of ours at test_cli.py:" in said
+    monkeypatch.setenv("RETRACE_DEBUG", "1")
+    with pytest.raises(ValueError, match="ours"):
+        cli.main()
+
+
 # Names that no program should have
 
 
@@ -220,6 +245,25 @@ def test_colour_and_width_of_a_terminal(recorded: Path) -> None:
     assert "\x1b" not in on_a_terminal("report", recorded, NO_COLOR="1")
     plain = on_a_terminal("report", recorded, NO_COLOR="1")
     assert 80 < max(map(len, plain.splitlines())) <= 100
+
+
+def test_colour_and_width_as_the_environment_asks(recorded: Path) -> None:
+    def report(command: str = "report", **more: str) -> str:
+        done = retrace(command, recorded, cwd=HERE, **{"NO_COLOR": "", "COLUMNS": "", **more})
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    plain = report()
+    assert "\x1b" not in plain and max(map(len, plain.splitlines())) <= 80
+    for name in ("FORCE_COLOR", "CLICOLOR_FORCE"):
+        assert "\x1b[" in report(**{name: "1"})
+        assert report(**{name: "0"}) == plain
+        assert report(**{name: "1", "NO_COLOR": "1"}) == plain
+    for command, columns in (("report", 40), ("report", 60), ("plan", 60)):
+        text = report(command, COLUMNS=str(columns))
+        # Code to paste is not broken into lines.
+        lines = [line for line in text.splitlines() if not line.startswith("        ")]
+        assert [line for line in lines if len(line) > columns] == []
 
 
 def test_a_reader_that_leaves_early_is_no_error(tmp_path: Path) -> None:
