@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple
 from retrace.causes import Cause
 from retrace.model import Change, Component, Kind, Miss, Stage, Verdict
 from retrace.present import sentences
+from retrace.present.advice import advised
 from retrace.present.group import Group
 from retrace.present.program import evidence
 from retrace.present.view import View
@@ -102,6 +103,9 @@ def _heading(view: View, group: Group, who: str, same: str) -> str:
         return f"{said} ({_worth(group)})"
     if group.cause is Cause.FIRST_TRACE and not verdict.repeat:
         return f"{who} {did(miss, '').replace(' without a trace', '')} for the first time"
+    if group.functions > 1:
+        who = f"{who} and {count(group.functions - 1, 'more function')} called on one line"
+        return f"{who}: {did(miss)} ({times(group.count)}{same}, {_worth(group)})"
     if group.count > 1:
         return f"{who} {did(miss)} ({times(group.count)}{same}, {_worth(group)})"
     return f"{who} {did(miss)} ({ordinal(view.number[miss.id])} time, {_worth(group)})"
@@ -140,7 +144,7 @@ def lines(view: View, group: Group) -> Iterator[Line]:
     if only := _only(view, group):
         yield Line("process", (only,))
     if verdict.fix is not None:
-        yield Line("fix", (clean(verdict.fix.text, 400),))
+        yield Line("fix", (clean(advised(verdict.fix), 400),))
 
 
 def _because(view: View, group: Group) -> Iterator[Line]:
@@ -367,7 +371,7 @@ def where(view: View, group: Group) -> str:
     miss = group.shown.miss
     if group.cause is Cause.EAGER_OP or miss.function.kind is Kind.OP:
         return view.caused_at(miss) or "inside jax"
-    return view.place(miss)
+    return (view.called_from(miss) if group.functions > 1 else None) or view.place(miss)
 
 
 def eager_row(view: View, group: Group) -> tuple[str, str, str]:

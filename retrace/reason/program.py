@@ -35,6 +35,11 @@ class Comparison:
         self._asked = False
 
     @property
+    def texts(self) -> Mapping[str, Listing]:
+        """The programs that were recorded, by id."""
+        return self._listings
+
+    @property
     def is_wasted(self) -> bool:
         """Whether both are the same."""
         if self._known is not None:
@@ -139,14 +144,26 @@ class Comparison:
         told = () if found is None else found.constants
         return {(number(each.old), number(each.new)) for each in told} - {(None, None)}
 
+    @property
+    def fixed(self) -> frozenset[str]:
+        """Primitives that hold a changed number where no array can stand."""
+        found = self.difference
+        return frozenset() if found is None else found.fixed
+
 
 def numbers(change: Change) -> tuple[float | None, float | None]:
     """Both sides of a change as numbers; None where they are none."""
     sides = [
         cast(dict[str, Any], s) if isinstance(s, dict) else {} for s in (change.old, change.new)
     ]
-    old, new = (number(str(side.get("text", ""))) for side in sides)
+    old, new = map(_told, sides)
     return old, new
+
+
+def _told(side: dict[str, Any]) -> float | None:
+    found = number(str(side.get("text", "")))
+    # Of `np.int64(3)` the content is the number.
+    return number(str(side.get("data"))) if found is None else found
 
 
 def number(text: str) -> float | None:
