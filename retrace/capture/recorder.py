@@ -196,9 +196,9 @@ class Recorder:
         """JAX looked into its on-disk cache."""
         self._lookup().event(event, frame)
 
-    def cache_key_part(self, name: str, digest: str) -> None:
+    def cache_key_part(self, name: str, digest: str, alone: Callable[[], str]) -> None:
         """JAX put one more ingredient into the key of its on-disk cache."""
-        self._lookup().part(name, digest)
+        self._lookup().part(name, digest, alone)
 
     def _lookup(self) -> Lookup:
         running = self._thread.running

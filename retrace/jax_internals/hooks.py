@@ -9,6 +9,7 @@ cache, and a test slot inside it is called once for each trace that really runs.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import sys
 import threading
@@ -69,7 +70,7 @@ class Observer(Protocol):
     def stage_started(self, stage: Stage, name: str, frame: FrameType) -> None: ...
     def stage_ended(self, stage: Stage, name: str, seconds: float, frame: FrameType) -> None: ...
     def cache_event(self, event: str, frame: FrameType) -> None: ...
-    def cache_key_part(self, name: str, digest: str) -> None: ...
+    def cache_key_part(self, name: str, digest: str, alone: Callable[[], str]) -> None: ...
     def jitted(self, function: object, frame: FrameType) -> None: ...
     def configured(self, option: str, frame: FrameType) -> None: ...
     def evicted(self, function: object) -> None: ...
@@ -386,7 +387,13 @@ class Hooks:
             if not self.is_current(installation):
                 return
             digest = hash_obj.copy().hexdigest()
-            self.guarded(self._observer.cache_key_part, last_serialized, digest)
+
+            def alone() -> str:
+                own = hashlib.new(hash_obj.name)
+                hashfn(own)
+                return own.hexdigest()
+
+            self.guarded(self._observer.cache_key_part, last_serialized, digest, alone)
 
         return _log_cache_key_hash
 

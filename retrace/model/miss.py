@@ -28,6 +28,8 @@ class PersistentCache(NamedTuple):
     reason: str | None = None
     ingredients: tuple[tuple[str, str], ...] = ()
     """What JAX made the key of, in order, each with the hash of all so far."""
+    own: tuple[str, ...] = ()
+    """The hash of each ingredient alone; empty where an older retrace recorded."""
 
 
 @dataclass(slots=True)

@@ -417,14 +417,16 @@ def amend(miss: Miss, line: Mapping[str, Any], parts: Parts) -> None:
     if "inner" in line:
         miss.inner += _number(line["inner"])
     if (cache := line.get("persistent_cache")) is not None:
-        outcome, key, reason, *ingredients = cache
+        outcome, key, reason, *later = cache
+        ingredients, own = (*later, (), ())[:2]
         if outcome not in ("hit", "miss", "not-stored", "off"):
             raise ValueError(f"no such outcome: {outcome!r}")
         miss.persistent_cache = PersistentCache(
             outcome,
             _text_or_none(key),
             _text_or_none(reason),
-            tuple((_text(name), _text(digest)) for row in ingredients for name, digest in row),
+            tuple((_text(name), _text(digest)) for name, digest in ingredients),
+            tuple(map(_text, own)),
         )
     if (program := line.get("program")) is not None:
         hash_, equations = program

@@ -144,6 +144,7 @@ misses = st.builds(
         short,
         short,
         st.lists(st.tuples(text, text), max_size=2).map(tuple),
+        st.lists(text, max_size=2).map(tuple),
     ),
     program=st.none()
     | st.builds(
