@@ -196,6 +196,10 @@ class Recorder:
         """JAX looked into its on-disk cache."""
         self._lookup().event(event, frame)
 
+    def cache_saved(self, seconds: float) -> None:
+        """JAX found a program on disk, and says what that saved."""
+        self._lookup().saved(seconds)
+
     def cache_key_part(self, name: str, digest: str, alone: Callable[[], str]) -> None:
         """JAX put one more ingredient into the key of its on-disk cache."""
         self._lookup().part(name, digest, alone)

@@ -58,6 +58,7 @@ class Lookup:
         "_looked_up",
         "_own",
         "_parts",
+        "_saved",
         "_written",
     )
 
@@ -71,6 +72,7 @@ class Lookup:
         """Bytes that the file has when it is whole, as far as JAX's frame showed them."""
         self._parts: list[tuple[str, str]] = []
         self._own: list[str] = []
+        self._saved: float | None = None
 
     def part(self, name: str, digest: str, alone: Callable[[], str]) -> None:
         """Take in an ingredient of the key.
@@ -95,6 +97,10 @@ class Lookup:
             self._written = True
             self._least = self._size_to_be(frame)
 
+    def saved(self, seconds: float) -> None:
+        """Take in how much longer it took to compile than to read."""
+        self._saved = seconds
+
     def outcome(self, compile_seconds: float) -> PersistentCache | None:
         """What became of it, once the compilation took `compile_seconds`.
 
@@ -103,7 +109,7 @@ class Lookup:
         if not names.shows(losses.DISK):
             return None
         return self._outcome(compile_seconds)._replace(
-            ingredients=tuple(self._parts), own=tuple(self._own)
+            ingredients=tuple(self._parts), own=tuple(self._own), saved=self._saved
         )
 
     def _outcome(self, compile_seconds: float) -> PersistentCache:

@@ -9,13 +9,14 @@ from retrace.causes import Cause
 from retrace.compare.keys import NOT_IN_KEY
 from retrace.compare.programs import Constant
 from retrace.model import JSON, Change, Component, Verdict
+from retrace.present import stored
 from retrace.present.layout import Paint, plain, wrapped
 from retrace.present.markdown import escaped
 from retrace.present.program import told_difference
 from retrace.present.view import View
 from retrace.present.words import clean, count, cut_apart, listed, name, seconds, times, turned
 from retrace.runs.difference import Difference
-from retrace.runs.disk import Outcomes, Vain
+from retrace.runs.disk import Vain
 from retrace.runs.environment import Fact
 from retrace.runs.functions import Same
 from retrace.runs.misses import Pair
@@ -338,20 +339,9 @@ def _functions(both: Sequence[Same], old: View, new: View) -> Iterator[Row]:
 def _disk(found: Difference) -> Iterator[Row]:
     sides = found.disk.old, found.disk.new
     if any(side.was_used for side in sides):
-        yield Row("", (" -> ".join(map(outcomes, sides)),))
+        yield Row("", (" -> ".join(map(stored.said, sides)),))
     for vain, number in found.disk.vain:
         yield Row(clean(vain.name, 48), (f"{_why(vain)}, {times(number)}",))
-
-
-def outcomes(side: Outcomes) -> str:
-    """What the on-disk cache did, in a line."""
-    if not side.was_used:
-        return "not in use"
-    said = [count(side.hits, "hit")]
-    if side.misses:
-        said.append(f"{count(side.misses, 'miss', 'misses')} (stored since)")
-    said += [f"{number:,} not stored ({reason})" for reason, number in side.not_stored.items()]
-    return listed(said, 5)
 
 
 def _why(vain: Vain) -> str:

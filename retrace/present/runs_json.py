@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from retrace.model import Change, Frame
+from retrace.present import stored
 from retrace.present.runs import evidence
 from retrace.present.view import View
 from retrace.runs.difference import Difference
-from retrace.runs.disk import Outcomes
 from retrace.runs.functions import Same
 from retrace.runs.programs import Changed
 
@@ -40,8 +40,8 @@ def told(found: Difference, new: View) -> dict[str, Any]:
         "programs": [_program(one, new) for one in found.programs],
         "functions": [_function(one) for one in found.functions.both if one.changed],
         "disk_cache": {
-            "old": _outcomes(found.disk.old),
-            "new": _outcomes(found.disk.new),
+            "old": stored.told(found.disk.old),
+            "new": stored.told(found.disk.new),
             "in_vain": [
                 {
                     "function": vain.name,
@@ -135,12 +135,3 @@ def _function(one: Same) -> dict[str, Any]:
 def _whose(one: Same, side: int) -> dict[str, Any]:
     function = (one.old, one.new)[side].function
     return {"name": function.name, "file": function.file, "line": function.line}
-
-
-def _outcomes(side: Outcomes) -> dict[str, Any]:
-    return {
-        "hits": side.hits,
-        "misses": side.misses,
-        "off": side.off,
-        "not_stored": dict(side.not_stored),
-    }

@@ -20,6 +20,24 @@ class Outcomes:
     off: int = 0
     not_stored: Counter[str] = field(default_factory=Counter[str])
     """By reason."""
+    saved: float | None = None
+    """Seconds, by what JAX says of each hit; None where it said nothing."""
+
+    def add(self, cache: PersistentCache | None) -> None:
+        """Take in what it did for one compilation."""
+        match cache:
+            case None:
+                pass
+            case PersistentCache(outcome="hit", saved=saved):
+                self.hits += 1
+                if saved is not None:
+                    self.saved = (self.saved or 0.0) + saved
+            case PersistentCache(outcome="miss"):
+                self.misses += 1
+            case PersistentCache(outcome="off"):
+                self.off += 1
+            case PersistentCache(reason=reason):
+                self.not_stored[reason or "other"] += 1
 
     @property
     def was_used(self) -> bool:
@@ -66,17 +84,7 @@ def outcomes(verdicts: Iterable[Verdict]) -> Outcomes:
     """What the cache did for all of these."""
     found = Outcomes()
     for verdict in verdicts:
-        match verdict.miss.persistent_cache:
-            case None:
-                pass
-            case PersistentCache(outcome="hit"):
-                found.hits += 1
-            case PersistentCache(outcome="miss"):
-                found.misses += 1
-            case PersistentCache(outcome="off"):
-                found.off += 1
-            case PersistentCache(reason=reason):
-                found.not_stored[reason or "other"] += 1
+        found.add(verdict.miss.persistent_cache)
     return found
 
 

@@ -291,7 +291,9 @@ class Redaction:
             lines=miss.lines and self.lines(miss.lines),
             settings=tuple((name, self.call_site(at)) for name, at in miss.settings),
             persistent_cache=cache
-            and PersistentCache(cache.outcome, self.cache_key(cache.key), cache.reason),
+            and PersistentCache(
+                cache.outcome, self.cache_key(cache.key), cache.reason, saved=cache.saved
+            ),
             program=program and self.program(program),
         )
 

@@ -418,7 +418,9 @@ def amend(miss: Miss, line: Mapping[str, Any], parts: Parts) -> None:
         miss.inner += _number(line["inner"])
     if (cache := line.get("persistent_cache")) is not None:
         outcome, key, reason, *later = cache
-        ingredients, own = (*later, (), ())[:2]
+        ingredients: Any = later[0] if later else ()
+        own: Any = later[1] if len(later) > 1 else ()
+        saved = later[2] if len(later) > 2 else None
         if outcome not in ("hit", "miss", "not-stored", "off"):
             raise ValueError(f"no such outcome: {outcome!r}")
         miss.persistent_cache = PersistentCache(
@@ -427,6 +429,7 @@ def amend(miss: Miss, line: Mapping[str, Any], parts: Parts) -> None:
             _text_or_none(reason),
             tuple((_text(name), _text(digest)) for name, digest in ingredients),
             tuple(map(_text, own)),
+            None if saved is None else _seconds(saved),
         )
     if (program := line.get("program")) is not None:
         hash_, equations = program

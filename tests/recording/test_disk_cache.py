@@ -217,6 +217,7 @@ def test_two_recordings_show_what_made_a_key_another_one(
         )
         found = json.loads(done.stdout)["disk_cache"]
         assert found["new"]["hits"] + found["new"]["misses"] == 1
+        assert (found["new"]["seconds_saved"] is not None) == bool(found["new"]["hits"])
         return [(row["why"], *row["ingredients"]) for row in found["in_vain"]]
 
     first = record("first", "2")

@@ -145,6 +145,7 @@ misses = st.builds(
         short,
         st.lists(st.tuples(text, text), max_size=2).map(tuple),
         st.lists(text, max_size=2).map(tuple),
+        st.none() | st.floats(-1e6, 1e6),
     ),
     program=st.none()
     | st.builds(
