@@ -79,7 +79,7 @@ def test_diff_of_two_misses_and_of_two_recordings(folder: Path) -> None:
     said = retrace("diff", "step #1", "step #4", "--recording", "recording", cwd=folder)
     assert "the programs are repeated" in said
     assert "static depth: 3 -> 7" in said
-    assert "the same misses" in retrace("diff", "recording", "recording", cwd=folder)
+    assert "equal: 9 misses" in retrace("diff", "recording", "recording", cwd=folder)
     assert "no miss" in retrace(
         "diff", "step #1", "stop #9", "--recording", "recording", cwd=folder, code=2
     )

@@ -11,7 +11,17 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from retrace.capture.background import Task
 from retrace.jax_internals.backend import running
-from retrace.model import JSON, CallSite, Function, Key, Listing, Program, Stage
+from retrace.jax_internals.config import settings
+from retrace.model import (
+    JSON,
+    CallSite,
+    Function,
+    Key,
+    Listing,
+    PersistentCache,
+    Program,
+    Stage,
+)
 from retrace.store.schema import PARTS, encode_call_site, encode_function
 from retrace.store.writer import Writer
 
@@ -125,6 +135,7 @@ class Journal:
             self._told_backend.add(writer)
             fields = backend._asdict()
             fields["backend"] = fields.pop("platform")
+            fields["settings"] = settings()
             self._write(partial(writer.amend_run, fields))
 
     def lose(self, reason: str) -> None:
@@ -257,8 +268,9 @@ def _hidden(fields: dict[str, Any], redaction: Redaction) -> dict[str, JSON]:
         if callbacks := fields.get("callbacks"):
             found["callbacks"] = tuple(map(redaction.callback, callbacks))
     if (cache := fields.get("persistent_cache")) is not None:
-        outcome, key, reason, *_ = cache
-        found["persistent_cache"] = [outcome, redaction.cache_key(key), reason]
+        outcome, key, reason, _, _, saved = cache
+        key = redaction.cache_key(key)
+        found["persistent_cache"] = PersistentCache(outcome, key, reason, saved=saved)
     return found
 
 

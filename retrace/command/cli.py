@@ -14,6 +14,7 @@ import typer.core
 
 from retrace.command import clean, commands, console
 from retrace.command.complaint import usage
+from retrace.command.diff import diff
 from retrace.command.plan import plan
 from retrace.command.selection import Told, at_last, found_miss, one_of, read_at_last
 from retrace.command.steps import steps_of
@@ -273,7 +274,7 @@ def show(
 
 app.command()(plan)
 app.command()(commands.programs)
-app.command()(commands.diff)
+app.command()(diff)
 app.command()(doctor)
 app.command()(clean.clean)
 

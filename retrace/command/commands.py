@@ -1,8 +1,7 @@
-"""Commands about programs and about several recordings, for the command line."""
+"""`retrace programs`: what the recorded programs are made of."""
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from retrace.command import console
-from retrace.command.selection import found_miss, read_at_last, selected
-from retrace.errors import UnreadableError, UsageError
+from retrace.command.selection import read_at_last, selected
+from retrace.errors import UnreadableError
 
 if TYPE_CHECKING:
     from retrace.model import Verdict
@@ -77,40 +76,3 @@ def _texts(view: View, verdicts: list[Verdict], *, nested: bool) -> list[str]:
     if not found:
         raise UnreadableError("no text of a program was recorded: record again with this retrace")
     return list(found.values())
-
-
-def diff(
-    old: Annotated[
-        str | None, typer.Argument(metavar="A", help="A miss (its id), or a recording (DIR).")
-    ] = None,
-    new: Annotated[str | None, typer.Argument(metavar="B", help="Another of the same.")] = None,
-    recording: Annotated[
-        Path | None,
-        typer.Option("--recording", metavar="DIR", help="Where the ids are; else the newest."),
-    ] = None,
-) -> int:
-    """Hold two misses, or two recordings, against each other; else the last two recordings.
-
-    Examples:  retrace diff;  retrace diff before/ after/;  retrace diff 'step #1' 'step #2'
-    """
-    width, paint = console.terminal(sys.stdout)
-    if old is None:
-        from retrace.store.place import recordings
-
-        last = [path for _, path in zip(range(2), recordings(), strict=False)]
-        if len(last) < 2:
-            raise UsageError("no two recordings under .retrace/: name two directories or two ids")
-        old, new = str(last[1]), str(last[0])
-    if new is None:
-        raise UsageError("name two misses or two recordings, or neither for the last two")
-    if os.path.exists(old) and os.path.exists(new):
-        from retrace.present.recordings import difference
-
-        text = difference(read_at_last([Path(old)]), read_at_last([Path(new)]), width)
-    else:
-        from retrace.present.difference import between
-
-        view = read_at_last([] if recording is None else [recording])
-        text = between(view, found_miss(view, old), found_miss(view, new), width, paint)
-    console.write(text, None)
-    return DONE

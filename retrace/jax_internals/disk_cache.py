@@ -17,6 +17,7 @@ than the least, or fewer bytes than the least (jax/_src/compiler.py, `_cache_wri
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
@@ -49,7 +50,17 @@ _SLACK = 0.05
 class Lookup:
     """What was seen of the cache between the start and the end of one compilation."""
 
-    __slots__ = ("_callbacks", "_found", "_key", "_least", "_looked_up", "_parts", "_written")
+    __slots__ = (
+        "_callbacks",
+        "_found",
+        "_key",
+        "_least",
+        "_looked_up",
+        "_own",
+        "_parts",
+        "_saved",
+        "_written",
+    )
 
     def __init__(self) -> None:
         self._looked_up = False
@@ -60,9 +71,19 @@ class Lookup:
         self._least = 0
         """Bytes that the file has when it is whole, as far as JAX's frame showed them."""
         self._parts: list[tuple[str, str]] = []
+        self._own: list[str] = []
+        self._saved: float | None = None
 
-    def part(self, name: str, digest: str) -> None:
-        """Take in the hash over an ingredient of the key and over all before it."""
+    def part(self, name: str, digest: str, alone: Callable[[], str]) -> None:
+        """Take in an ingredient of the key.
+
+        Args:
+            name: what JAX calls it.
+            digest: the hash over it and over all before it.
+            alone: makes the hash of it alone.
+        """
+        # The first is the program, which takes longest; nothing is before it.
+        self._own.append((alone() if self._parts else digest)[:_DIGITS])
         self._parts.append((name, digest[:_DIGITS]))
 
     def event(self, name: str, frame: FrameType) -> None:
@@ -76,6 +97,10 @@ class Lookup:
             self._written = True
             self._least = self._size_to_be(frame)
 
+    def saved(self, seconds: float) -> None:
+        """Take in how much longer it took to compile than to read."""
+        self._saved = seconds
+
     def outcome(self, compile_seconds: float) -> PersistentCache | None:
         """What became of it, once the compilation took `compile_seconds`.
 
@@ -83,7 +108,9 @@ class Lookup:
         """
         if not names.shows(losses.DISK):
             return None
-        return self._outcome(compile_seconds)._replace(ingredients=tuple(self._parts))
+        return self._outcome(compile_seconds)._replace(
+            ingredients=tuple(self._parts), own=tuple(self._own), saved=self._saved
+        )
 
     def _outcome(self, compile_seconds: float) -> PersistentCache:
         if not self._looked_up:

@@ -9,6 +9,7 @@ cache, and a test slot inside it is called once for each trace that really runs.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import sys
 import threading
@@ -69,7 +70,8 @@ class Observer(Protocol):
     def stage_started(self, stage: Stage, name: str, frame: FrameType) -> None: ...
     def stage_ended(self, stage: Stage, name: str, seconds: float, frame: FrameType) -> None: ...
     def cache_event(self, event: str, frame: FrameType) -> None: ...
-    def cache_key_part(self, name: str, digest: str) -> None: ...
+    def cache_saved(self, seconds: float) -> None: ...
+    def cache_key_part(self, name: str, digest: str, alone: Callable[[], str]) -> None: ...
     def jitted(self, function: object, frame: FrameType) -> None: ...
     def configured(self, option: str, frame: FrameType) -> None: ...
     def evicted(self, function: object) -> None: ...
@@ -253,6 +255,8 @@ class Hooks:
             # jax 0.6.0 tells no beginnings.
             if not self._thread.calls and (refused := self._refused()) is not None:
                 raise refused
+        elif event == at.SAVED.name and self.installed:
+            self.guarded(self._observer.cache_saved, duration_secs)
 
     def _on_event(self, event: str, **metadata: Any) -> None:
         if event in _CACHE_EVENTS and self.installed:
@@ -386,7 +390,13 @@ class Hooks:
             if not self.is_current(installation):
                 return
             digest = hash_obj.copy().hexdigest()
-            self.guarded(self._observer.cache_key_part, last_serialized, digest)
+
+            def alone() -> str:
+                own = hashlib.new(hash_obj.name)
+                hashfn(own)
+                return own.hexdigest()
+
+            self.guarded(self._observer.cache_key_part, last_serialized, digest, alone)
 
         return _log_cache_key_hash
 

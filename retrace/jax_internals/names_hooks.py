@@ -24,6 +24,12 @@ LOOKED_UP = text(
     losses.DISK,
 )
 FOUND = text("jax._src.compiler.compile_or_get_cached", f"{_CACHE}cache_hits", losses.DISK)
+SAVED = text(
+    "jax._src.compiler.compile_or_get_cached",
+    f"{_CACHE}compile_time_saved_sec",
+    None,
+    said="How many seconds the on-disk cache saved is not told.",
+)
 WRITTEN = text(
     "jax._src.compilation_cache.put_executable_and_time",
     f"{_CACHE}cache_misses",

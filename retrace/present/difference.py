@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 
 from retrace.compare.alignment import align, hunks
 from retrace.compare.equation import primitive
-from retrace.compare.keys import changes as compare
 from retrace.compare.lines import changed_pairs, place
-from retrace.model import Listing, Verdict
+from retrace.model import Listing
 from retrace.present.layout import wrapped
-from retrace.present.program import at, evidence
+from retrace.present.program import at
 from retrace.present.view import View
-from retrace.present.words import clean, count, cut, cut_apart, turned
-from retrace.reason.program import Comparison
+from retrace.present.words import clean, count, cut, cut_apart
 
 _SIDE_BY_SIDE = 120
 _CONTEXT = 2
@@ -144,26 +141,3 @@ def rows(old: Listing, new: Listing) -> Iterator[Row]:
     if end:
         for x in range(end, tail):
             yield " ", x, x + shift
-
-
-def between(
-    view: View, old: Verdict, new: Verdict, width: int, paint: Callable[[str, str], str]
-) -> str:
-    """Two misses: what differs between their keys and their programs."""
-    comparison = Comparison(old.miss, new.miss, (), view.recording.listings)
-    told = replace(
-        new,
-        nearest=old.miss,
-        changes=compare(old.miss, new.miss),
-        program=comparison,
-    )
-    out = [f"{view.label(old.miss)} -> {view.label(new.miss)}"]
-    for change in told.changes:
-        path = "" if change.path is None else f" {clean(change.path, 40)}"
-        out.append(f"  {change.component.value.replace('_', ' ')}{path}: {turned(change.detail)}")
-    kind = told.program_change
-    out.append(f"  the programs are {kind}" if kind else "  their programs cannot be compared")
-    out += [f"    {text}" for text in evidence(view, told, 12)]
-    if (sides := comparison.listings()) is not None and kind != "identical":
-        out += ["", *lines(view, *sides, width, paint)]
-    return "\n".join(out) + "\n"

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias, cast
 
 from retrace.causes import Cause
 from retrace.model import Key, Leaf, Miss, Run, Stage, Value, Verdict
-from retrace.present import dispatch
+from retrace.present import dispatch, stored
 from retrace.present.advice import advised
 from retrace.present.program import evidence
 from retrace.present.sentences import explanation
@@ -244,6 +244,7 @@ def _summary(tally: Tally) -> Object:
         "compiles": total.ran[Stage.COMPILE],
         "seconds": {stage.value: total.seconds[stage] for stage in Stage},
         "avoidable": {"misses": total.avoidable, "seconds": total.avoidable_seconds},
+        "persistent_cache": stored.told(total.disk),
         "by_cause": {
             cause.value: {"misses": row.misses, "seconds": row.seconds}
             for cause in Cause

@@ -20,9 +20,9 @@ def told(plan: Plan, warmth: Warmth | None = None, top: int | None = None) -> di
     fields: dict[str, Any] = {
         "schema": SCHEMA,
         "processes": {"missed": plan.processes, "each": plan.each},
-        "now": _amount(plan.now),
+        "now": amount_told(plan.now),
         "steps": [_step(step) for step in steps],
-        "floor": _amount(plan.floor),
+        "floor": amount_told(plan.floor),
     }
     if len(steps) < len(plan.steps):
         fields["left_off"] = len(plan.steps) - len(steps)
@@ -57,9 +57,9 @@ def _step(step: Step) -> dict[str, Any]:
         "functions": list(step.functions),
         "causes": [cause.value for cause in step.causes],
         "fix": _fix(step.proposal),
-        "gone": _amount(step.gone),
-        "alone": _amount(step.alone),
-        "left": _amount(step.left),
+        "gone": amount_told(step.gone),
+        "alone": amount_told(step.alone),
+        "left": amount_told(step.left),
         "sure": step.sure,
         "worth": step.worth,
     }
@@ -101,7 +101,8 @@ def _choice(sizes: Sizes, choice: Choice) -> dict[str, Any]:
     }
 
 
-def _amount(amount: Amount) -> dict[str, Any]:
+def amount_told(amount: Amount) -> dict[str, Any]:
+    """Calls, eager operations and seconds."""
     return {
         "calls": _number(amount.calls, whole=True),
         "eager": _number(amount.eager, whole=True),

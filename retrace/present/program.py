@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import cast
 
 from retrace.compare.lines import LineChange
 from retrace.compare.programs import Constant, Difference, Repeated, Size
-from retrace.model import Component, Dim, Frame, Verdict
+from retrace.model import Change, Component, Dim, Frame, Verdict
 from retrace.present.view import View
 from retrace.present.words import clean, count, cut_apart, listed, place, times
 from retrace.reason.program import Comparison
@@ -28,11 +28,30 @@ def evidence(view: View, verdict: Verdict, most: int = _MOST_LINES) -> list[str]
         return []
     if found.kind == "identical" and verdict.program_change == "constants-only":
         return ["captured arrays are other objects; their content was not looked at"]
+    return told_difference(view, found, verdict.changes, most)
+
+
+def told_difference(
+    view: View,
+    found: Difference,
+    changes: Sequence[Change],
+    most: int = _MOST_LINES,
+    named: Callable[[Constant], str] = lambda _: "",
+) -> list[str]:
+    """How a program differs from another one, one fact an item; empty where it does not.
+
+    Args:
+        view: what knows places.
+        found: how they differ.
+        changes: of the keys, whose sizes the programs follow.
+        most: so many facts, at most.
+        named: what stands before a constant, with a blank behind it.
+    """
     match found.kind:
         case "shapes-only":
-            return [_size(verdict, size) for size in found.sizes[:most]]
+            return [_size(changes, size) for size in found.sizes[:most]]
         case "constants-only":
-            return list(_constants(view, found.constants, most))
+            return list(_constants(view, found.constants, most, named))
         case "repeated":
             return list(_repeats(view, found.repeats, most))
         case "different":
@@ -61,12 +80,12 @@ def at(view: View, frame: Frame | None) -> str:
     return "inside jax" if frame is None else place(frame.file, frame.line, view.bases)
 
 
-def _size(verdict: Verdict, size: Size) -> str:
+def _size(changes: Sequence[Change], size: Size) -> str:
     said = f"{count(size.equations, 'shape')} follow"
     said += "s" if size.equations == 1 else ""
     axes = [
         f"axis {axis} of {clean(change.path or 'an argument', 32)}"
-        for change in verdict.changes
+        for change in changes
         if change.component is Component.SHAPE
         for axis, pair in enumerate(
             zip(cast(list[Dim], change.old), cast(list[Dim], change.new), strict=False)
@@ -83,11 +102,13 @@ def _told(size: Dim) -> str:
     return f"{size:,}" if isinstance(size, int) else clean(size, 32)
 
 
-def _constants(view: View, constants: Sequence[Constant], most: int) -> Iterator[str]:
+def _constants(
+    view: View, constants: Sequence[Constant], most: int, named: Callable[[Constant], str]
+) -> Iterator[str]:
     for constant in constants[:most]:
         again = f", {times(constant.times)}" if constant.times > 1 else ""
         old, new = cut_apart(clean(constant.old, 200), clean(constant.new, 200), 32)
-        yield f"{at(view, constant.place)} has {old} -> {new}{again}"
+        yield f"{at(view, constant.place)} has {named(constant)}{old} -> {new}{again}"
     if len(constants) > most:
         yield f"and {count(len(constants) - most, 'more constant')}"
 

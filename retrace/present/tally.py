@@ -12,6 +12,7 @@ from retrace.model import Finding, Function, Miss, Stage, Verdict
 from retrace.present.group import Group
 from retrace.present.view import View
 from retrace.present.words import seconds
+from retrace.runs.disk import Outcomes
 
 _FUNCTIONS = 3
 """From so many functions on, one cause on one line of a caller is told once."""
@@ -27,6 +28,8 @@ class Totals:
     seconds: dict[Stage, float] = field(default_factory=lambda: dict.fromkeys(Stage, 0.0))
     avoidable: int = 0
     avoidable_seconds: float = 0.0
+    disk: Outcomes = field(default_factory=Outcomes)
+    """What the on-disk cache did for them."""
 
     def add(self, view: View, verdicts: Sequence[Verdict]) -> None:
         """Take in misses of processes that were not counted yet."""
@@ -35,6 +38,7 @@ class Totals:
         for verdict in verdicts:
             miss = verdict.miss
             self.ran.update(miss.stages.keys())
+            self.disk.add(miss.persistent_cache)
             if not any(outer.id in among for outer in view.outward(miss)):
                 for stage, spent in miss.stages.items():
                     self.seconds[stage] += spent

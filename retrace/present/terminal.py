@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from retrace.causes import Cause
 from retrace.model import Stage
 from retrace.plan.step import Plan
-from retrace.present import dispatch
+from retrace.present import dispatch, stored
 from retrace.present.advice import advised
 from retrace.present.group import Group
 from retrace.present.layout import INDENT, Paint, key, parts, plain, wrapped
@@ -110,6 +110,8 @@ def _opening(
         if total.ran[s]
     ]
     yield from wrapped(f"{'':9}{'   '.join(spent)}", width, 9)
+    if total.disk.was_used:
+        yield from wrapped(f"{'':9}on-disk cache: {stored.said(total.disk)}", width, 11)
     if brief or not view.recording.runs:
         return
     run = view.recording.runs[0]

@@ -349,8 +349,13 @@ def files_of(path: Path, attempt: int | None = 0) -> list[Path]:
 
 def attempts_in(path: Path) -> int:
     """How many attempts the files of a directory tell of, one at the least."""
-    found = {_attempt(file) for file in files_of(path)} if path.is_dir() else set[int | None]()
-    return max(1, len(found - {None}))
+    return max(1, len(attempts_of(path)))
+
+
+def attempts_of(path: Path) -> list[int]:
+    """The numbers of the attempts that the files of a directory tell of, the first one first."""
+    found = [_attempt(file) for file in files_of(path)] if path.is_dir() else []
+    return sorted({number for number in found if number is not None})
 
 
 def _attempt(file: Path) -> int | None:

@@ -6,7 +6,8 @@
     {"miss": 3, "at": ..., "function": 2, "leaves": 7, ...}   a miss began; parts by number
     {"miss": 8, "again": 3, "at": ...}           one began with the function and key of another
     {"amend": 3, "stages": {"trace": 0.1}, ...}  what became known of it later
-    {"run": {"backend": "cpu"}}                  what became known of the run later
+    {"run": {"backend": "cpu"}}                  what became known of the run later: its devices,
+                                                 its settings, whether files were changed
     {"loss": "unreadable static value"}          something could not be recorded; "count": 3
     {"end": true}                                the process closed its recording
 
@@ -120,6 +121,8 @@ def encode_run(run: Run) -> dict[str, JSON]:
         "process_count": run.process_count,
         "forked_by": run.forked_by,
         "off_fast_path": run.off_fast_path,
+        "variables": run.variables,
+        "commit": run.commit,
     }
 
 
@@ -185,6 +188,12 @@ def _callback(row: Any) -> Callback:
     primitive, file, line = row
     where = None if line is None else _number(line)
     return Callback(_text(primitive), _text_or_none(file), where)
+
+
+def _plain(value: Any) -> JSON:
+    if value is not None and not isinstance(value, bool | int | float | str):
+        raise TypeError(f"plain data expected, not {type(value).__name__}")
+    return value
 
 
 def _seconds(value: Any) -> float:
@@ -284,6 +293,10 @@ def decode_run(fields: Any) -> Run:
         process_count=None if processes is None else _number(processes),
         forked_by=None if parent is None else _number(parent),
         off_fast_path=tuple(map(_text, fields.get("off_fast_path", ()))),
+        variables={
+            _text(name): _text(value) for name, value in fields.get("variables", {}).items()
+        },
+        commit=_text_or_none(fields.get("commit")),
     )
 
 
@@ -295,6 +308,16 @@ def amend_run(run: Run, fields: Any) -> None:
         run.process_index = _number(index)
     if (processes := fields.get("process_count")) is not None:
         run.process_count = _number(processes)
+    if (devices := fields.get("local_devices")) is not None:
+        run.local_devices = _number(devices)
+    if (kind := fields.get("device_kind")) is not None:
+        run.device_kind = _text(kind)
+    if (version := fields.get("platform_version")) is not None:
+        run.platform_version = _text(version)
+    if (settings := fields.get("settings")) is not None:
+        run.settings = {_text(name): _plain(value) for name, value in settings.items()}
+    if (dirty := fields.get("dirty")) is not None:
+        run.dirty = bool(dirty)
 
 
 Parts: TypeAlias = Mapping[tuple[str, int], Any]
@@ -394,14 +417,19 @@ def amend(miss: Miss, line: Mapping[str, Any], parts: Parts) -> None:
     if "inner" in line:
         miss.inner += _number(line["inner"])
     if (cache := line.get("persistent_cache")) is not None:
-        outcome, key, reason, *ingredients = cache
+        outcome, key, reason, *later = cache
+        ingredients: Any = later[0] if later else ()
+        own: Any = later[1] if len(later) > 1 else ()
+        saved = later[2] if len(later) > 2 else None
         if outcome not in ("hit", "miss", "not-stored", "off"):
             raise ValueError(f"no such outcome: {outcome!r}")
         miss.persistent_cache = PersistentCache(
             outcome,
             _text_or_none(key),
             _text_or_none(reason),
-            tuple((_text(name), _text(digest)) for row in ingredients for name, digest in row),
+            tuple((_text(name), _text(digest)) for name, digest in ingredients),
+            tuple(map(_text, own)),
+            None if saved is None else _seconds(saved),
         )
     if (program := line.get("program")) is not None:
         hash_, equations = program

@@ -190,6 +190,13 @@ REPORT = record(
         compiles=NUMBER,
         seconds=record(trace=SECONDS, lower=SECONDS, compile=SECONDS),
         avoidable=record(misses=NUMBER, seconds=SECONDS),
+        persistent_cache=record(
+            hits=NUMBER,
+            misses=NUMBER,
+            off=NUMBER,
+            not_stored=table(TEXT, NUMBER),
+            seconds_saved={"type": ["number", "null"]},
+        ),
         by_cause=table(CODE, record(misses=NUMBER, seconds=SECONDS)),
     ),
     functions=rows(

@@ -45,6 +45,8 @@ RUN = Run(
     "0.10",
     "cpu",
     off_fast_path=("effects",),
+    variables={"XLA_FLAGS": "--xla_dump_to=\udcff"},
+    commit="0" * 40,
 )
 
 text = st.text(max_size=8)
@@ -142,6 +144,8 @@ misses = st.builds(
         short,
         short,
         st.lists(st.tuples(text, text), max_size=2).map(tuple),
+        st.lists(text, max_size=2).map(tuple),
+        st.none() | st.floats(-1e6, 1e6),
     ),
     program=st.none()
     | st.builds(

@@ -1,0 +1,176 @@
+"""`retrace diff`: two misses, or two recordings, held against each other."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+import typer
+
+from retrace.command import console
+from retrace.command.selection import at_last, found_miss, one_of
+from retrace.errors import UsageError
+
+if TYPE_CHECKING:
+    from retrace.model import Verdict
+    from retrace.present.view import View
+
+_FORMATS = ("text", "json", "markdown")
+_DONE, _FOUND = 0, 1
+
+
+class _Source(NamedTuple):
+    """A recording: its directory, and which of the attempts in it."""
+
+    path: Path
+    attempt: int | None = None
+
+    @property
+    def name(self) -> str:
+        said = str(self.path)
+        return said if self.attempt is None else f"{said}, attempt {self.attempt}"
+
+
+def diff(
+    old: Annotated[
+        str | None,
+        typer.Argument(metavar="A", help="A recording (DIR), or a miss (its id, or DIR:ID)."),
+    ] = None,
+    new: Annotated[str | None, typer.Argument(metavar="B", help="Another of the same.")] = None,
+    expect: Annotated[
+        str | None,
+        typer.Option(
+            "--expect",
+            metavar="STEPS",
+            help="Steps of A's plan that were applied (2, or 1-3): exit 1 if B lacks the saving.",
+        ),
+    ] = None,
+    recording: Annotated[
+        Path | None,
+        typer.Option("--recording", metavar="DIR", help="Where the ids are; else the newest."),
+    ] = None,
+    format: Annotated[
+        str, typer.Option("--format", metavar="|".join(_FORMATS), help="How to write it.")
+    ] = "text",
+) -> int:
+    """Hold two recordings, or two misses, against each other.
+
+    With one DIR, its last two attempts; without arguments, the last two recordings.
+
+    Examples:  retrace diff before/ after/;  retrace diff before/ after/ --expect 1-2;
+    retrace diff monday:'step #1' friday:'step #1'
+    """
+    one_of("--format", format, _FORMATS)
+    sources = _sources(old, new)
+    if sources is not None:
+        return _recordings(sources[0], sources[1], expect, format)
+    if expect is not None:
+        raise UsageError("--expect holds one recording to another's plan: name two directories")
+    assert old is not None
+    if new is None:
+        raise UsageError("name two misses or two recordings, one directory, or none of them")
+    views: dict[str, View] = {}
+    sides = [_miss(text, recording, views) for text in (old, new)]
+    return _misses(sides[0], sides[1], format)
+
+
+def _sources(old: str | None, new: str | None) -> tuple[_Source, _Source] | None:
+    """The recordings that are meant; None where it is misses."""
+    if old is None:
+        from retrace.store.place import recordings
+
+        last = [path for _, path in zip(range(2), recordings(), strict=False)]
+        if len(last) == 1:
+            return _attempts(last[0])
+        if not last:
+            raise UsageError("no recording under .retrace/: name two directories or two ids")
+        return _Source(last[1]), _Source(last[0])
+    if new is None:
+        return _attempts(Path(old)) if os.path.exists(old) else None
+    if os.path.exists(old) and os.path.exists(new):
+        return _Source(Path(old)), _Source(Path(new))
+    if os.path.exists(old) or os.path.exists(new):
+        there, missing = (old, new) if os.path.exists(old) else (new, old)
+        raise UsageError(f"{there} is a recording, and nothing is at {missing}")
+    return None
+
+
+def _attempts(directory: Path) -> tuple[_Source, _Source]:
+    """The last two attempts in a directory."""
+    from retrace.store.reader import attempts_of
+
+    found = attempts_of(directory)
+    if len(found) < 2:
+        raise UsageError(f"{directory} holds one attempt alone: name another recording")
+    return _Source(directory, found[-2]), _Source(directory, found[-1])
+
+
+def _read(source: _Source) -> View:
+    from retrace.present.view import View
+    from retrace.reason.verdict import judge
+    from retrace.store.reader import read
+
+    recording = read([source.path], source.attempt)
+    return View(recording, judge(recording), console.here())
+
+
+def _recordings(old: _Source, new: _Source, expect: str | None, format: str) -> int:
+    from retrace.present import expected as promised
+    from retrace.present import machine, runs, runs_json
+    from retrace.runs.difference import difference
+    from retrace.runs.expected import expected
+    from retrace.runs.sides import Side
+
+    views = at_last([_read(source) for source in (old, new)])
+    sides = [
+        Side(view.recording, view.verdicts, source.name)
+        for view, source in zip(views, (old, new), strict=True)
+    ]
+    found = difference(sides[0], sides[1])
+    plan = None if expect is None else expected(found, expect)
+    status = _DONE if plan is None or plan.came_true else _FOUND
+    if format == "json":
+        fields = runs_json.told(found, views[1])
+        if plan is not None:
+            fields["expected"] = promised.told(plan)
+        console.write(machine.encode(fields), None)
+        return status
+    told = runs.told(found, views[0], views[1])
+    if plan is not None:
+        own = promised.section(plan, views[0], views[1])
+        told = told._replace(sections=[own, *told.sections])
+    if format == "markdown":
+        console.write(runs.markdown(told), None)
+    else:
+        width, paint = console.terminal(sys.stdout)
+        console.write(runs.text(told, width, paint), None)
+    return status
+
+
+def _miss(text: str, recording: Path | None, views: dict[str, View]) -> tuple[View, Verdict]:
+    """The miss that `ID` or `DIR:ID` means, and the recording that it is in."""
+    directory, mark, name = text.rpartition(":")
+    if not mark or not os.path.exists(directory):
+        from retrace.store.place import newest
+
+        directory, name = str(newest() if recording is None else recording), text
+    if directory not in views:
+        views[directory] = at_last(_read(_Source(Path(directory))))
+    view = views[directory]
+    return view, found_miss(view, name)
+
+
+def _misses(old: tuple[View, Verdict], new: tuple[View, Verdict], format: str) -> int:
+    from retrace.present import machine, two_misses
+
+    found = two_misses.compared(old, new)
+    if format == "json":
+        console.write(machine.encode(two_misses.json(found)), None)
+    elif format == "markdown":
+        console.write(two_misses.markdown(found), None)
+    else:
+        width, paint = console.terminal(sys.stdout)
+        console.write(two_misses.text(found, width, paint), None)
+    return _DONE

@@ -1,0 +1,86 @@
+"""Whether steps of a plan saved what they promised, in words and for programs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from retrace.plan.amount import Amount, Span
+from retrace.present.plan_json import amount_told
+from retrace.present.runs import Row, Section
+from retrace.present.view import View
+from retrace.present.words import clean, count, listed, seconds
+from retrace.runs.expected import Expected
+
+_MOST = 6
+
+
+def section(found: Expected, old: View, new: View) -> Section:
+    """What was promised and what came of it, as the first section of the difference."""
+    rows = [Row("", (_verdict(found),))]
+    rows += [
+        Row(f"step {number}", (clean(step.proposal.title, 200),))
+        for number, step in zip(found.numbers, found.steps, strict=True)
+    ]
+    rows.append(Row("before", (_amount(found.before),)))
+    rows.append(Row("promised", (f"{_amount(found.promised)} left",)))
+    rows.append(Row("now", (_amount(found.actual),)))
+    if found.still:
+        names = [old.label(old.by_id[name].miss) for name in found.still]
+        rows.append(Row("still there", (listed(names, _MOST),)))
+    if found.new:
+        labels = [f"{new.label(v.miss)} ({v.cause.value})" for v in found.new]
+        rows.append(Row("new", (listed(labels, _MOST),)))
+    return Section("the plan", rows)
+
+
+def _verdict(found: Expected) -> str:
+    first, last = found.numbers[0], found.numbers[-1]
+    what = f"step {first}" if first == last else f"steps {first} to {last}"
+    if found.came_true:
+        fewer = found.actual.calls.high < found.promised.calls.low
+        return f"{what} came true{', and fewer calls miss than it said' if fewer else ''}"
+    if found.new and _is_kept(found):
+        many = count(len(found.new), "new miss", "new misses")
+        return f"{what} took away what it promised, but there {_is(len(found.new))} {many}"
+    return f"{what} did not come true"
+
+
+def _is(number: int) -> str:
+    return "is" if number == 1 else "are"
+
+
+def _is_kept(found: Expected) -> bool:
+    return (
+        found.actual.calls.low <= found.promised.calls.high
+        and found.actual.eager.low <= found.promised.eager.high
+    )
+
+
+def _amount(amount: Amount) -> str:
+    one = amount.calls.high == 1
+    parts = [f"{_span(amount.calls)} {'call misses' if one else 'calls miss'}"]
+    if amount.eager.high:
+        one = amount.eager.high == 1
+        parts.append(f"{_span(amount.eager)} eager operation{'' if one else 's'}")
+    low, high = amount.seconds
+    parts.append(seconds(high) if low == high else f"{seconds(low)} to {seconds(high)}")
+    return ", ".join(parts)
+
+
+def _span(span: Span) -> str:
+    low, high = int(span.low), int(span.high)
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
+def told(found: Expected) -> dict[str, Any]:
+    """For programs."""
+    return {
+        "steps": list(found.numbers),
+        "came_true": found.came_true,
+        "before": amount_told(found.before),
+        "promised": amount_told(found.promised),
+        "actual": amount_told(found.actual),
+        "gone": list(found.gone),
+        "still": list(found.still),
+        "new": [verdict.miss.id for verdict in found.new],
+    }

@@ -1,0 +1,400 @@
+"""Two recordings held against each other, in words: a heading and sections of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from retrace.causes import Cause
+from retrace.compare.keys import NOT_IN_KEY
+from retrace.compare.programs import Constant
+from retrace.model import JSON, Change, Component, Verdict
+from retrace.present import stored
+from retrace.present.layout import Paint, plain, wrapped
+from retrace.present.markdown import escaped
+from retrace.present.program import told_difference
+from retrace.present.view import View
+from retrace.present.words import clean, count, cut_apart, listed, name, seconds, times, turned
+from retrace.runs.difference import Difference
+from retrace.runs.disk import Vain
+from retrace.runs.environment import Fact
+from retrace.runs.functions import Same
+from retrace.runs.misses import Pair
+from retrace.runs.programs import Changed
+
+_MOST = 12
+"""Rows of a section; what is beyond is counted."""
+_MOST_CHANGES = 3
+_LONG = 60
+
+
+class Row(NamedTuple):
+    """What something is about, and what is said of it."""
+
+    about: str
+    said: tuple[str, ...]
+    spent: float | None = None
+    """Seconds of the misses that it is about."""
+
+
+class Section(NamedTuple):
+    """Rows under a title."""
+
+    title: str
+    rows: list[Row]
+    more: int = 0
+    """So many rows were left out."""
+
+
+class Told(NamedTuple):
+    """The whole difference, in words."""
+
+    heading: str
+    sections: list[Section]
+
+
+def told(found: Difference, old: View, new: View) -> Told:
+    """What differs between two recordings, in words."""
+    sections = [
+        Section("environment", list(_environment(found))),
+        _cut("misses", list(_misses(found, old, new))),
+        _cut("programs", list(_programs(found, new))),
+        _cut("functions", list(_functions(found.functions.both, old, new))),
+        _cut("on-disk cache", list(_disk(found))),
+        Section("seconds", list(_seconds(found))),
+        Section("not known", list(_unknown(found))),
+    ]
+    return Told(_heading(found), [section for section in sections if section.rows])
+
+
+def text(told: Told, width: int, paint: Paint = plain) -> str:
+    """For a terminal."""
+    out = list(wrapped(f"retrace: {told.heading}", width, 9))
+    for section in told.sections:
+        out += ["", paint(section.title, "bold")]
+        for row in section.rows:
+            first, *rest = row.said
+            said = f"{row.about}: {first}" if row.about else first
+            lead = "  " if row.spent is None else f"{seconds(row.spent):>12}   "
+            out += wrapped(f"{lead}{said}", width, len(lead) + 4)
+            for line in rest:
+                out += wrapped(f"{' ' * len(lead)}  {line}", width, len(lead) + 4)
+        if section.more:
+            out.append(f"  and {section.more:,} more")
+    return "\n".join(out) + "\n"
+
+
+def markdown(told: Told) -> str:
+    """For a pull request."""
+    out = ["# retrace diff", "", f"{escaped(told.heading)}."]
+    for section in told.sections:
+        out += ["", f"## {section.title.capitalize()}", ""]
+        for row in section.rows:
+            about = f"**{escaped(row.about)}**: " if row.about else ""
+            spent = "" if row.spent is None else f" ({seconds(row.spent)})"
+            out.append(f"- {about}{escaped(row.said[0])}{spent}")
+            out += [f"  - {escaped(line)}" for line in row.said[1:]]
+        if section.more:
+            out.append(f"- and {section.more:,} more")
+    return "\n".join(out) + "\n"
+
+
+def _cut(title: str, rows: list[Row]) -> Section:
+    return Section(title, rows[:_MOST], max(0, len(rows) - _MOST))
+
+
+def _heading(found: Difference) -> str:
+    sides = (found.old.verdicts, found.seconds.old), (found.new.verdicts, found.seconds.new)
+    sizes = [f"{count(len(own), 'miss', 'misses')}, {seconds(spent)}" for own, spent in sides]
+    said = " -> ".join(sizes)
+    if found.is_equal:
+        spent = f"{seconds(found.seconds.old)} -> {seconds(found.seconds.new)}"
+        many = count(len(found.pairs), "miss", "misses")
+        where = ", in another environment" if found.environment.facts else ""
+        return f"equal: {many} with the same keys, causes and programs{where}; {spent}"
+    parts = [
+        (len(found.added), "new"),
+        (len(found.gone), "gone"),
+        (len(found.changed), "changed"),
+    ]
+    differing = [f"{number:,} {what}" for number, what in parts if number]
+    if others := len(list(_outermost(found.programs))):
+        differing.append(count(others, "other program"))
+    if differing:
+        return f"{said}: {listed(differing, 4)}"
+    doubt = "what could not be compared" if found.untold else "what was not recorded"
+    return f"{said}: nothing that differs was found, but for {doubt}"
+
+
+def _environment(found: Difference) -> Iterator[Row]:
+    for fact in found.environment.facts:
+        yield Row(clean(fact.name, 48), (_fact(fact),))
+
+
+def _fact(fact: Fact) -> str:
+    if isinstance(fact.old, str | None) and isinstance(fact.new, str | None):
+        flags = [list(dict.fromkeys((side or "").split())) for side in (fact.old, fact.new)]
+        if any(flag.startswith("--") for side in flags for flag in side):
+            gone = [f"without {clean(flag, 200)}" for flag in flags[0] if flag not in flags[1]]
+            new = [f"with {clean(flag, 200)}" for flag in flags[1] if flag not in flags[0]]
+            if gone or new:
+                return ", ".join([*new, *gone])
+            return "the same flags in another order"
+    told = _value(fact.old), _value(fact.new)
+    if told[0] == told[1]:  # a text that looks like a number, say
+        told = clean(repr(fact.old), None), clean(repr(fact.new), None)
+    old, new = cut_apart(*told, _LONG)
+    return f"{old} -> {new}"
+
+
+def _value(value: JSON) -> str:
+    if value is None:
+        return "none"
+    if isinstance(value, str):
+        return clean(value, None) or "''"
+    return clean(repr(value), None)
+
+
+def _misses(found: Difference, old: View, new: View) -> Iterator[Row]:
+    """New, gone and changed ones, the dearest first; those of one line and change are one row."""
+    rows: dict[tuple[object, ...], tuple[list[float], Callable[[int], Row]]] = {}
+
+    def add(key: tuple[object, ...], verdict: Verdict, row: Callable[[int], Row]) -> None:
+        rows.setdefault(key, ([], row))[0].append(verdict.miss.seconds)
+
+    for what, verdicts, view in (("new", found.added, new), ("gone", found.gone, old)):
+        for one in verdicts:
+            add((what, _about(one, view), one.cause), one, _one_sided(what, one, view))
+    everywhere = _everywhere(found)
+    for pair in found.changed:
+        said = tuple(_changes(pair, everywhere))
+        if said:
+            site = pair.new.miss.function.site, pair.new.miss.derived
+            add(("changed", *site, said), pair.new, _changed_row(pair, old, new, said))
+        else:
+            names = [clean(name, 48) for name in everywhere]
+            add(("changed",), pair.new, _by_environment(names))
+    told = [row(len(spent))._replace(spent=sum(spent)) for spent, row in rows.values()]
+    yield from sorted(told, key=lambda row: -(row.spent or 0.0))
+
+
+def _everywhere(found: Difference) -> list[str]:
+    """The settings that the environment told of, or that changed in each key."""
+    told = {fact.name for fact in found.environment.facts}
+    changed = [
+        {change.path or "" for change in pair.changes if change.component is Component.CONFIG}
+        for pair in found.changed
+    ]
+    if not changed:
+        return []
+    common = set[str].intersection(*changed) if len(changed) > 1 else set[str]()
+    return sorted(set[str].union(*changed) & (told | common))
+
+
+def _by_environment(names: Sequence[str]) -> Callable[[int], Row]:
+    def row(number: int) -> Row:
+        what = "1 miss" if number == 1 else f"{number:,} misses"
+        return Row(f"changed {what}", (f"by {listed(list(names), 4)} alone",))
+
+    return row
+
+
+def _about(verdict: Verdict, view: View) -> str:
+    miss = verdict.miss
+    if verdict.cause is Cause.EAGER_OP:
+        return f"eager {name(miss.function)}, {view.caused_at(miss) or 'inside jax'}"
+    derived = f" ({clean(miss.derived, 16)})" if miss.derived else ""
+    return f"{name(miss.function)}{derived}, {view.place(miss)}"
+
+
+def _one_sided(what: str, verdict: Verdict, view: View) -> Callable[[int], Row]:
+    said = [verdict.cause.value]
+    said += [
+        _change(change)
+        for change in verdict.changes[:1]
+        if verdict.cause.value.startswith(change.component.value.replace("_", "-"))
+    ]
+
+    def row(number: int) -> Row:
+        again = f", {times(number)}" if number > 1 else ""
+        if number > 1:
+            return Row(f"{what} {_about(verdict, view)}", (f"{said[0]}{again}",))
+        return Row(f"{what} {_about(verdict, view)}", (", ".join(said),))
+
+    return row
+
+
+def _changed_row(pair: Pair, old: View, new: View, said: Sequence[str]) -> Callable[[int], Row]:
+    labels = old.short_label(pair.old.miss), new.short_label(pair.new.miss)
+    label = labels[0] if labels[0] == labels[1] else f"{labels[0]} -> {labels[1]}"
+
+    def row(number: int) -> Row:
+        if number == 1:
+            return Row(f"changed {label}, {_where(pair.new, new)}", tuple(said))
+        about = f"changed {_about(pair.new, new)}, {times(number)}"
+        return Row(about, tuple(said))
+
+    return row
+
+
+def _where(verdict: Verdict, view: View) -> str:
+    if verdict.cause is Cause.EAGER_OP:
+        return view.caused_at(verdict.miss) or "inside jax"
+    return view.place(verdict.miss)
+
+
+def _changes(pair: Pair, everywhere: Sequence[str]) -> Iterator[str]:
+    key = [
+        change
+        for change in pair.changes
+        if change.component not in NOT_IN_KEY
+        and not (change.component is Component.CONFIG and change.path in everywhere)
+    ]
+    for change in key[:_MOST_CHANGES]:
+        yield _change(change)
+    if len(key) > _MOST_CHANGES:
+        yield f"and {count(len(key) - _MOST_CHANGES, 'more change')} of its key"
+    if pair.old.cause is not pair.new.cause:
+        yield f"its cause: {pair.old.cause.value} -> {pair.new.cause.value}"
+
+
+def _change(change: Change) -> str:
+    path = "" if change.path is None else f" `{clean(change.path, 40)}`"
+    return f"{change.component.value.replace('_', ' ')}{path}: {turned(change.detail)}"
+
+
+def _outermost(programs: Sequence[Changed]) -> Iterator[Changed]:
+    """Without those that lie in one that is told."""
+    told = {pair.new.miss.id for one in programs for pair in one.pairs}
+    for one in programs:
+        if any(pair.new.miss.parent not in told for pair in one.pairs):
+            yield one
+
+
+def _programs(found: Difference, new: View) -> Iterator[Row]:
+    """The programs that differ; those of one function that differ alike are one row."""
+    rows: dict[tuple[object, ...], list[Row]] = {}
+    for one in _outermost(found.programs):
+        row = _program(one, new)
+        rows.setdefault((row.about, row.said), []).append(row)
+    for alike in rows.values():
+        again = f" ({len(alike):,} programs)" if len(alike) > 1 else ""
+        spent = sum(row.spent or 0.0 for row in alike)
+        yield alike[0]._replace(about=f"{alike[0].about}{again}", spent=spent)
+
+
+def _program(one: Changed, view: View) -> Row:
+    pair = one.pairs[0]
+    said = list(evidence(one, view))
+    if one.is_shareable:
+        names = list(dict.fromkeys(name for _, found in one.names for name in found[:1]))
+        what = listed([f"`{clean(each, 40)}`" for each in names], 3) if names else "it"
+        arguments = "arguments" if len(names) > 1 else "an argument"
+        said.append(f"make {what} {arguments}, and both runs share one program on disk")
+    if not said:
+        said = ["another program, whose text was not recorded"]
+    return Row(_about(pair.new, view), tuple(said), one.seconds[1])
+
+
+def evidence(one: Changed, view: View) -> Iterator[str]:
+    """How a program differs, one fact an item."""
+    found = one.difference
+    if found is None:
+        return
+    names = dict(one.names)
+
+    def named(constant: Constant) -> str:
+        held = names.get(constant, ())
+        return f"`{clean(held[0], 40)}` " if held else ""
+
+    pair = one.pairs[0]
+    yield from told_difference(view, found, pair.changes, named=named)
+
+
+def _functions(both: Sequence[Same], old: View, new: View) -> Iterator[Row]:
+    moved: list[Same] = []
+    for same in both:
+        if "name" in same.changed or "file" in same.changed:
+            sides = [
+                f"{name(group.function)} ({view.place(group.verdicts[0].miss)})"
+                for group, view in ((same.old, old), (same.new, new))
+            ]
+            edited = ", and edited" if "source" in same.changed else ""
+            what = "renamed" if "name" in same.changed else "moved to another file"
+            yield Row(what, (f"{sides[0]} -> {sides[1]}{edited}",))
+        elif "source" in same.changed:
+            where = new.place(same.new.verdicts[0].miss)
+            yield Row("edited", (f"{name(same.new.function)} ({where})",))
+        elif "line" in same.changed:
+            moved.append(same)
+    if moved:
+        told = [
+            f"{name(one.new.function)} {old.place(one.old.verdicts[0].miss)} -> "
+            f"{one.new.function.line}"
+            for one in moved
+        ]
+        yield Row("on another line", (listed(told, 4),))
+
+
+def _disk(found: Difference) -> Iterator[Row]:
+    sides = found.disk.old, found.disk.new
+    if any(side.was_used for side in sides):
+        yield Row("", (" -> ".join(map(stored.said, sides)),))
+    for vain, number in found.disk.vain:
+        yield Row(clean(vain.name, 48), (f"{_why(vain)}, {times(number)}",))
+
+
+def _why(vain: Vain) -> str:
+    match vain.why:
+        case "not-stored":
+            return f"not on disk, since it was not stored ({clean(vain.reason)})"
+        case "gone":
+            return "the same key, and no longer on disk"
+        case _:
+            if not vain.ingredients:
+                return "another key"
+            first = "first of all " if vain.only_first else ""
+            return f"another key, {first}by its {listed([clean(i) for i in vain.ingredients], 8)}"
+
+
+def _seconds(found: Difference) -> Iterator[Row]:
+    spent = found.seconds
+    yield Row("", (f"{seconds(spent.old)} -> {seconds(spent.new)}",))
+    if spent.added or spent.gone:
+        said = f"{seconds(spent.added)} on new misses, {seconds(spent.gone)} no longer"
+        yield Row("", (said,))
+    for what, (old, new) in (
+        ("misses whose key, cause or program changed", spent.changed),
+        ("equal misses that were found on disk in one run alone", spent.stored),
+    ):
+        if old or new:
+            yield Row(what, (f"{seconds(old)} -> {seconds(new)}",))
+    old, new = spent.same
+    if old or new:
+        said = f"{seconds(old)} -> {seconds(new)}"
+        if spent.slower is None:
+            yield Row("the same work", (f"{said}, which is noise",))
+        else:
+            factor, than = spent.slower, "slower"
+            if factor < 1:
+                factor, than = 1 / factor, "faster"
+            yield Row("the same work", (f"{said}: {factor:.1f} times {than} for each miss",))
+
+
+def _unknown(found: Difference) -> Iterator[Row]:
+    if unknown := found.environment.unknown:
+        yield Row("", (f"recorded on one side alone: {listed(list(unknown), 9)}",))
+    if found.untold:
+        many = count(len(found.untold), "miss", "misses")
+        yield Row("", (f"{many} of which the program was not recorded on both sides",))
+    if found.captured:
+        many = count(found.captured, "program")
+        yield Row("", (f"{many} captured arrays or objects, whose content was not compared",))
+    for side in (found.old, found.new):
+        losses: dict[str, int] = {}
+        for run in side.runs:
+            for reason, number in run.losses.items():
+                losses[reason] = losses.get(reason, 0) + number
+        if losses:
+            said = [f"{clean(reason)} ({number:,})" for reason, number in losses.items()]
+            yield Row(f"not recorded in {clean(side.name, None)}", (listed(said, 5),))

@@ -1,0 +1,47 @@
+"""What JAX's on-disk cache did, in words and for programs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from retrace.present.words import clean, count, listed, seconds
+from retrace.runs.disk import Outcomes
+
+_WHY = {
+    "min-compile-time": "compiled too quickly",
+    "min-entry-size": "too small",
+    "host-callback": "calls back into Python",
+    "write-failed": "could not be written",
+    "other": "for another reason",
+}
+
+
+def said(disk: Outcomes) -> str:
+    """`3 hits (2.10 s saved), 1 miss (stored now) and 4 not stored (compiled too quickly)`."""
+    if not disk.was_used:
+        return "not in use"
+    parts: list[str] = []
+    if disk.hits:
+        saved = "" if disk.saved is None else f" ({_saved(disk.saved)})"
+        parts.append(f"{count(disk.hits, 'hit')}{saved}")
+    if disk.misses:
+        parts.append(f"{count(disk.misses, 'miss', 'misses')} (stored now)")
+    for reason, number in disk.not_stored.items():
+        parts.append(f"{number:,} not stored ({_WHY.get(reason, clean(reason))})")
+    return listed(parts, 6)
+
+
+def _saved(saved: float) -> str:
+    # To read a small program takes longer than to compile it.
+    return f"{seconds(saved)} saved" if saved >= 0 else f"{seconds(-saved)} lost"
+
+
+def told(disk: Outcomes) -> dict[str, Any]:
+    """For programs."""
+    return {
+        "hits": disk.hits,
+        "misses": disk.misses,
+        "off": disk.off,
+        "not_stored": dict(disk.not_stored),
+        "seconds_saved": disk.saved,
+    }

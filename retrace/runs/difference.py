@@ -1,0 +1,118 @@
+"""All that differs between two recordings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from retrace.model import Miss, Stage, Verdict
+from retrace.runs.disk import Disk, disk
+from retrace.runs.environment import Environment, environment
+from retrace.runs.functions import Functions, Matching
+from retrace.runs.misses import Pair, matched
+from retrace.runs.programs import Changed, changed
+from retrace.runs.seconds import Seconds, seconds
+from retrace.runs.sides import Neutral, Side
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Two recordings held against each other."""
+
+    old: Side
+    new: Side
+    environment: Environment
+    functions: Functions
+    pairs: tuple[Pair, ...]
+    changed: tuple[Pair, ...]
+    """Those of the pairs whose keys or causes differ, the dearest first."""
+    added: tuple[Verdict, ...]
+    """The misses of the new one alone, the dearest first."""
+    gone: tuple[Verdict, ...]
+    programs: tuple[Changed, ...]
+    untold: tuple[Pair, ...]
+    """Pairs of which a program is not known, so that nothing says that it is the same."""
+    captured: int
+    """Pairs of equal programs over captured arrays, whose content was not looked at."""
+    disk: Disk
+    seconds: Seconds
+
+    @property
+    def losses(self) -> bool:
+        """Whether something of either was not recorded."""
+        return any(run.losses for side in (self.old, self.new) for run in side.runs)
+
+    @property
+    def is_equal(self) -> bool:
+        """Whether all keys, causes and program hashes are the same, for certain."""
+        differing = self.changed or self.added or self.gone or self.programs
+        return not differing and not self.untold and not self.losses
+
+
+def difference(old: Side, new: Side) -> Difference:
+    """What differs between two recordings."""
+    functions = Matching(old, new).found()
+    found = matched(functions.both, Neutral(old, new))
+    gone = [*found.gone, *(v for group in functions.gone for v in group.verdicts)]
+    added = [*found.new, *(v for group in functions.new for v in group.verdicts)]
+    own = _Own(old, new)
+    pairs = [pair for pair in found.pairs if pair.is_changed]
+    pairs.sort(key=lambda pair: -max(own(pair.old), own(pair.new)))
+    equal = [pair for pair in found.pairs if not _programs_differ(pair)]
+    return Difference(
+        old,
+        new,
+        environment(old, new),
+        functions,
+        tuple(found.pairs),
+        tuple(pairs),
+        tuple(sorted(added, key=lambda verdict: -own(verdict))),
+        tuple(sorted(gone, key=lambda verdict: -own(verdict))),
+        tuple(changed(old, new, found.pairs)),
+        tuple(pair for pair in equal if _is_untold(pair)),
+        sum(1 for pair in equal if _captures(pair.new.miss)),
+        disk(old.verdicts, new.verdicts, found.pairs),
+        seconds(found.pairs, gone, added, own),
+    )
+
+
+class _Own:
+    """The seconds of each miss without those of the misses nested in it."""
+
+    def __init__(self, *sides: Side) -> None:
+        self._seconds: dict[tuple[int, str], float] = {}
+        self._side: dict[int, int] = {}
+        for at, side in enumerate(sides):
+            for verdict in side.verdicts:
+                self._side[id(verdict)] = at
+                self._seconds[at, verdict.miss.id] = verdict.miss.seconds
+            for verdict in side.verdicts:
+                miss = verdict.miss
+                outer = at, miss.parent or ""
+                if outer in self._seconds and miss.derived is None and miss.parent != miss.id:
+                    self._seconds[outer] = max(0.0, self._seconds[outer] - miss.seconds)
+
+    def __call__(self, verdict: Verdict) -> float:
+        return self._seconds[self._side[id(verdict)], verdict.miss.id]
+
+
+def _programs_differ(pair: Pair) -> bool:
+    a, b = pair.old.miss.program, pair.new.miss.program
+    return a is not None and b is not None and a.hash != b.hash
+
+
+def _is_untold(pair: Pair) -> bool:
+    old, new = pair.old.miss, pair.new.miss
+    if old.program is not None and new.program is not None:
+        return False
+    return old.program is not new.program or _has_program(old) or _has_program(new)
+
+
+def _has_program(miss: Miss) -> bool:
+    """Whether it must have had a program: what raised, or had not ended, need not."""
+    if miss.raised is not None or miss.in_flight is not None:
+        return False
+    return Stage.TRACE in miss.stages or Stage.COMPILE in miss.stages
+
+
+def _captures(miss: Miss) -> bool:
+    return miss.program is not None and bool(miss.program.arrays or miss.program.held)

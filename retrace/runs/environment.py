@@ -1,0 +1,150 @@
+"""What two runs ran with: versions, settings, variables, flags, commit, devices."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any, NamedTuple, cast
+
+from retrace.model import JSON, Run
+from retrace.runs.sides import Side
+
+Facts = dict[str, JSON]
+
+
+class Fact(NamedTuple):
+    """Something that was another one."""
+
+    name: str
+    """As users know it: `python`, `XLA_FLAGS`, `jax_enable_x64`."""
+    old: JSON
+    """None where there was none."""
+    new: JSON
+
+
+class Environment(NamedTuple):
+    """What differs, and what could not be compared."""
+
+    facts: tuple[Fact, ...]
+    unknown: tuple[str, ...]
+    """Recorded on one side alone: an older retrace, or no program was compiled there."""
+
+
+_PLAIN: dict[str, Callable[[Run], JSON]] = {
+    "jax": lambda run: run.jax or None,
+    "jaxlib": lambda run: run.jaxlib or None,
+    "python": lambda run: run.python or None,
+    "backend": lambda run: run.backend,
+    "device_kind": lambda run: run.device_kind,
+    "local_devices": lambda run: run.local_devices,
+    "platform_version": lambda run: run.platform_version,
+    "process_count": lambda run: run.process_count,
+    "commit": lambda run: run.commit,
+    "dirty": lambda run: run.dirty,
+}
+"""In the order in which they are told."""
+_KNOWN_LATER = ("backend", "device_kind", "local_devices", "platform_version", "process_count")
+_KNOWN_SOMETIMES = (*_KNOWN_LATER, "commit", "dirty")
+"""What is not known is no difference."""
+_SET_BY_JAX = ("TPU_SKIP_MDS_QUERY",)
+"""Variables that JAX sets when it is imported, and that another release may not."""
+
+
+def environment(old: Side, new: Side) -> Environment:
+    """What differs between the environments of two recordings."""
+    sides = [_facts(side) for side in (old, new)]
+    unknown: list[str] = []
+    for name in (*_KNOWN_SOMETIMES, "settings"):
+        known = [bool(side.get(name) not in (None, {})) for side in sides]
+        if known[0] != known[1] and name not in ("dirty", "process_count"):
+            unknown.append(name)
+        if not all(known):
+            for side in sides:
+                side.pop(name, None)
+    if old.jax != new.jax:
+        # A setting or a variable that one release does not know is nobody's change.
+        settings = [_within(side.get("settings")) for side in sides]
+        for at, side in enumerate(sides):
+            shared = {n: v for n, v in settings[at].items() if n in settings[1 - at]}
+            side["settings"] = shared
+    return Environment(tuple(_different(*sides)), tuple(unknown))
+
+
+def _facts(side: Side) -> Facts:
+    """What holds for all processes of a recording; a list where they differ."""
+    found: Facts = {name: _of_all(side, ask) for name, ask in _PLAIN.items()}
+    found["argv"] = _of_all(side, lambda run: " ".join([_script(run), *run.argv[1:]]))
+    variables = {name for run in side.runs for name in run.variables} - set(_SET_BY_JAX)
+    found["variables"] = {
+        name: _of_all(side, lambda run, name=name: run.variables.get(name))
+        for name in sorted(variables)
+    }
+    # A process that compiled nothing has not told its settings.
+    told = [run for run in side.runs if run.settings]
+    settings = {name for run in told for name in run.settings}
+    found["settings"] = {
+        name: _alike([run.settings.get(name) for run in told]) for name in sorted(settings)
+    }
+    found["processes"] = len(side.runs)
+    return found
+
+
+def _script(run: Run) -> str:
+    # Where it lay says nothing; what it is called does.
+    return os.path.basename(run.argv[0]) if run.argv else ""
+
+
+def _of_all(side: Side, ask: Callable[[Run], JSON]) -> JSON:
+    return _alike([ask(run) for run in side.runs])
+
+
+def _alike(values: list[JSON]) -> JSON:
+    """The one value, or all that there were."""
+    known = list(dict.fromkeys(repr(value) for value in values if value is not None))
+    if len(known) < 2:
+        return next((value for value in values if value is not None), None)
+    found: list[JSON] = []
+    for value in values:
+        if value not in found:
+            found.append(value)
+    return sorted(found, key=repr)
+
+
+def _different(old: Facts, new: Facts) -> list[Fact]:
+    from deepdiff import DeepDiff
+
+    # Without a threshold of 0, two dicts that share few keys come out as one change.
+    tree: Any = DeepDiff(old, new, threshold_to_diff_deeper=0, view="tree")
+    found: dict[str, Fact] = {}
+    for levels in tree.values():
+        for level in levels:
+            # A list of what the processes had is told whole.
+            path = [str(part) for part in level.path(output_format="list") if type(part) is str]
+            sides = [_at(side, path) for side in (old, new)]
+            found[path[-1]] = Fact(path[-1], *sides)
+    order = [*_PLAIN, "processes"]
+    groups = {
+        **dict.fromkeys(order, 0),
+        **dict.fromkeys(_within(old.get("settings")), 1),
+        **dict.fromkeys(_within(new.get("settings")), 1),
+        "argv": 3,
+    }
+    return sorted(
+        found.values(),
+        key=lambda fact: (
+            groups.get(fact.name, 2),
+            order.index(fact.name) if fact.name in order else 0,
+            fact.name,
+        ),
+    )
+
+
+def _at(facts: Facts, path: list[str]) -> JSON:
+    found: JSON = facts
+    for part in path:
+        found = _within(found).get(part)
+    return found
+
+
+def _within(value: JSON) -> Facts:
+    return cast(Facts, value) if isinstance(value, dict) else {}

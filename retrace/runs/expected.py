@@ -1,0 +1,128 @@
+"""Whether steps of a plan, once applied, saved what they promised."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from retrace.causes import Cause
+from retrace.errors import UsageError
+from retrace.model import Verdict
+from retrace.plan.amount import Amount
+from retrace.plan.order import plan
+from retrace.plan.step import Plan, Step
+from retrace.runs.difference import Difference
+from retrace.runs.sides import Side
+
+_STEPS = re.compile(r"(\d{1,4})(?:-(\d{1,4}))?")
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What was promised, and what came of it."""
+
+    numbers: tuple[int, ...]
+    """Of the steps, from 1."""
+    steps: tuple[Step, ...]
+    before: Amount
+    promised: Amount
+    """What is left, as the plan says."""
+    actual: Amount
+    """What the new recording has."""
+    gone: tuple[str, ...]
+    """The misses of the steps that are not there any more, or are no misses of their own."""
+    still: tuple[str, ...]
+    """Those that are there as before."""
+    new: tuple[Verdict, ...]
+    """Outermost misses that the old recording has not."""
+
+    @property
+    def came_true(self) -> bool:
+        """Whether no more is left than was promised, and nothing new misses."""
+        return not self.new and all(
+            actual.low <= promised.high
+            for actual, promised in zip(self.actual[:2], self.promised[:2], strict=True)
+        )
+
+
+def expected(found: Difference, text: str) -> Expected:
+    """Hold the new recording to the plan of the old one.
+
+    Args:
+        found: the two recordings.
+        text: which steps were applied: `2`, or `1-3`.
+
+    Raises:
+        UsageError: there are no such steps.
+    """
+    before, after = (_plan(side) for side in (found.old, found.new))
+    numbers = _numbers(text, before)
+    steps = tuple(before.steps[number - 1] for number in numbers)
+    promised = _left(before, numbers)
+    meant = [name for step in steps for name in step.misses]
+    # What has an equal miss in the new recording was not taken away.
+    there = {pair.old.miss.id for pair in found.pairs if not pair.is_changed}
+    return Expected(
+        numbers,
+        steps,
+        before.now,
+        promised,
+        after.now,
+        tuple(name for name in meant if name not in there),
+        tuple(name for name in meant if name in there),
+        tuple(_unheard_of(found)),
+    )
+
+
+def _plan(side: Side) -> Plan:
+    return plan(side.recording, side.verdicts)
+
+
+def _numbers(text: str, found: Plan) -> tuple[int, ...]:
+    parts = _STEPS.fullmatch(text.strip())
+    if parts is None:
+        raise UsageError(f"--expect {text}: name a step (2), or the first ones (1-3)")
+    first, last = int(parts[1]), int(parts[2] or parts[1])
+    if first not in (1, last):
+        raise UsageError(f"--expect {text}: several steps are counted from the first: 1-{last}")
+    if not 1 <= first <= last <= len(found.steps):
+        many = len(found.steps)
+        said = f"the plan of A has {many} step{'' if many == 1 else 's'}"
+        raise UsageError(f"--expect {text}: {said}; `retrace plan` lists them")
+    return tuple(range(first, last + 1))
+
+
+def _left(found: Plan, numbers: Sequence[int]) -> Amount:
+    """What is left once these steps are done."""
+    last = found.steps[numbers[-1] - 1]
+    if len(numbers) == 1:
+        return found.now.minus(last.alone)
+    # What is not worth doing stays in `left`; who did it all the same has less.
+    done = found.now
+    for number in numbers:
+        done = done.minus(found.steps[number - 1].gone)
+    return done.hull(last.left)
+
+
+def _unheard_of(found: Difference) -> list[Verdict]:
+    """Outermost misses without a counterpart; a function written anew stands for the old one."""
+    eager = Cause.EAGER_OP
+    added = [one for one in found.added if one.miss.parent is None]
+    replaced = {
+        kind: sum(
+            1
+            for group in found.functions.gone
+            if any(v.miss.parent is None and (v.cause is eager) == kind for v in group.verdicts)
+        )
+        for kind in (False, True)
+    }
+    strangers = {group.function.site for group in found.functions.new}
+    told: list[Verdict] = []
+    for one in added:
+        kind = one.cause is eager
+        if one.miss.function.site in strangers and replaced[kind] > 0:
+            replaced[kind] -= 1
+        else:
+            told.append(one)
+    return told

@@ -1,0 +1,154 @@
+"""Programs of two recordings: which differ, in which lines, by which values."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from retrace.compare.programs import Constant, Difference, compare
+from retrace.model import Component, Listing, Miss
+from retrace.runs.misses import Pair
+from retrace.runs.sides import Side
+
+_HELD = frozenset({Component.STATIC, Component.CLOSURE, Component.DEFAULTS})
+_NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*(?:e[-+]?\d+)?|inf|nan)", re.IGNORECASE)
+_CLOSE = 1e-6
+"""Relative: a number of Python's stands in a program as a float32."""
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """A program of one function that is another one now."""
+
+    pairs: tuple[Pair, ...]
+    """The misses that it belongs to."""
+    difference: Difference | None
+    """None where the text of a program was not recorded."""
+    names: tuple[tuple[Constant, tuple[str, ...]], ...] = ()
+    """Whose values stand in it as constants, where that is known: an argument's, a cell's."""
+
+    @property
+    def kind(self) -> str:
+        """How they differ."""
+        return "different" if self.difference is None else self.difference.kind
+
+    @property
+    def seconds(self) -> tuple[float, float]:
+        """Of the misses, in the old recording and in the new."""
+        return (
+            sum(pair.old.miss.seconds for pair in self.pairs),
+            sum(pair.new.miss.seconds for pair in self.pairs),
+        )
+
+    @property
+    def is_shareable(self) -> bool:
+        """Whether numbers alone differ: as arguments, they would leave one program."""
+        found = self.difference
+        if found is None or found.kind != "constants-only" or not found.constants:
+            return False
+        return all(None not in (number(one.old), number(one.new)) for one in found.constants)
+
+
+class Texts(Mapping[str, Listing]):
+    """The programs of two recordings by id."""
+
+    def __init__(self, old: Mapping[str, Listing], new: Mapping[str, Listing]) -> None:
+        self._sides = old, new
+
+    def __getitem__(self, id: str) -> Listing:
+        old, new = self._sides
+        return old[id] if id in old else new[id]
+
+    def __iter__(self) -> Iterator[str]:
+        old, new = self._sides
+        yield from old
+        yield from (one for one in new if one not in old)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+def changed(old: Side, new: Side, pairs: Sequence[Pair]) -> list[Changed]:
+    """The programs that differ, each once, the dearest first."""
+    texts = Texts(old.recording.listings, new.recording.listings)
+    found: dict[tuple[str, str, str], list[Pair]] = {}
+    for pair in pairs:
+        a, b = pair.old.miss.program, pair.new.miss.program
+        if a is not None and b is not None and a.hash != b.hash:
+            found.setdefault((pair.old.miss.function.site, a.hash, b.hash), []).append(pair)
+    told = [_changed(own, texts) for own in found.values()]
+    return sorted(told, key=lambda one: (_is_nested(one), -max(one.seconds)))
+
+
+def _is_nested(one: Changed) -> bool:
+    # What lies in the program of another miss is told with that first of all.
+    return all(pair.new.miss.parent is not None for pair in one.pairs)
+
+
+def _changed(pairs: list[Pair], texts: Mapping[str, Listing]) -> Changed:
+    first = pairs[0]
+    listings = [_listing(verdict.miss, texts) for verdict in (first.old, first.new)]
+    if listings[0] is None or listings[1] is None:
+        return Changed(tuple(pairs), None)
+    difference = compare(listings[0], listings[1], texts)
+    values = list(_values(first))
+    names = tuple(
+        (constant, tuple(dict.fromkeys(name for name, sides in values if _is(constant, sides))))
+        for constant in difference.constants
+    )
+    return Changed(tuple(pairs), difference, names)
+
+
+def _listing(miss: Miss, texts: Mapping[str, Listing]) -> Listing | None:
+    return None if miss.program is None else texts.get(miss.program.listing or "")
+
+
+def _values(pair: Pair) -> Iterator[tuple[str, tuple[float, float]]]:
+    """The numbers that the function was given or held, by the names that its user gave them."""
+    for change in pair.changes:
+        if change.component in _HELD or change.component is Component.TREE:
+            sides = [_texts(change.old), _texts(change.new)]
+            for within in dict.fromkeys((*sides[0], *sides[1])):
+                old, new = number(sides[0].get(within, "")), number(sides[1].get(within, ""))
+                if old is not None and new is not None and old != new:
+                    yield f"{change.path or ''}{within}", (old, new)
+    before = dict(pair.old.miss.function.reads)
+    for name, value in pair.new.miss.function.reads:
+        if name in before and before[name].text != value.text:
+            old, new = number(before[name].text), number(value.text)
+            if old is not None and new is not None:
+                yield name, (old, new)
+
+
+def _texts(side: object) -> dict[str, str]:
+    """What a value says, and what its fields do, by what to write behind its name."""
+    if not isinstance(side, dict):
+        return {}
+    fields = cast(dict[str, Any], side)
+    found = {"": str(fields.get("text", ""))}
+    if isinstance(data := fields.get("data"), dict):
+        for name, value in cast(dict[str, Any], data).items():
+            if isinstance(value, int | float) and not isinstance(value, bool):
+                found[f".{name}"] = repr(value)
+    return found
+
+
+def _is(constant: Constant, sides: tuple[float, float]) -> bool:
+    old, new = number(constant.old), number(constant.new)
+    if old is None or new is None:
+        return False
+    # A step downhill has the rate with the other sign.
+    return any(
+        math.isclose(old, sign * sides[0], rel_tol=_CLOSE)
+        and math.isclose(new, sign * sides[1], rel_tol=_CLOSE)
+        for sign in (1, -1)
+    )
+
+
+def number(text: str) -> float | None:
+    """The number that a constant is: `0.1`, `0.1:f32[]`; None for anything else."""
+    text = text.partition(":")[0]
+    return float(text) if _NUMBER.fullmatch(text) else None

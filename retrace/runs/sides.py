@@ -1,0 +1,225 @@
+"""One of two recordings: its misses by function, and what belongs to its process left out."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from retrace.model import Function, Key, Kind, Miss, Node, Recording, Run, Value, Verdict, is_cut
+
+_PLACED = re.compile(r"(?<![^\[ ])[^;\[\]]+?:\d+ ")
+_PACKAGES = re.compile(r".*[/\\](?:site|dist)-packages[/\\]", re.DOTALL)
+_CALLED_AT = re.compile(r" at (.+):\d+(?=$| around )", re.DOTALL)
+
+
+@dataclass(slots=True)
+class Group:
+    """The misses of one function, as the user would count functions."""
+
+    function: Function
+    file: str | None
+    """The user's file, or, of an eager operation, that of the line that ran it."""
+    line: int | None
+    text: str | None
+    """Of an eager operation, what stands on that line."""
+    form: str
+    """What its definition site says without files and lines: `grad of train.<locals>.loss`."""
+    order: int
+    verdicts: list[Verdict] = field(default_factory=list[Verdict])
+
+    @property
+    def seconds(self) -> float:
+        """Of its misses, nested ones included."""
+        return sum(verdict.miss.seconds for verdict in self.verdicts)
+
+
+class Side:
+    """A recording and the verdicts on it."""
+
+    def __init__(self, recording: Recording, verdicts: Sequence[Verdict], name: str = "") -> None:
+        self.recording = recording
+        self.name = name
+        """How its user named it."""
+        positions = {run.id: _position(run, at) for at, run in enumerate(recording.runs)}
+        # In the order in which each process missed; processes of one index are alike.
+        self.verdicts = sorted(
+            verdicts, key=lambda verdict: (positions[verdict.miss.run], verdict.miss.number)
+        )
+
+    @cached_property
+    def groups(self) -> list[Group]:
+        """Its misses by function."""
+        found: dict[str, Group] = {}
+        for verdict in self.verdicts:
+            function = verdict.miss.function
+            if (group := found.get(function.site)) is None:
+                group = found[function.site] = _group(verdict.miss, len(found))
+            group.verdicts.append(verdict)
+        return list(found.values())
+
+    @property
+    def runs(self) -> list[Run]:
+        """Its processes."""
+        return self.recording.runs
+
+    @property
+    def python(self) -> set[str]:
+        """The releases of Python that ran it, without the last number: bytecode is theirs."""
+        return {".".join(run.python.split(".")[:2]) for run in self.runs}
+
+    @property
+    def jax(self) -> set[str]:
+        """The releases of JAX."""
+        return {run.jax for run in self.runs if run.jax}
+
+
+def _position(run: Run, at: int) -> int:
+    return at if run.process_index is None else run.process_index
+
+
+def _group(miss: Miss, order: int) -> Group:
+    function, site = miss.function, miss.entry or miss.call_site
+    if function.kind is Kind.OP:
+        form = f"op {function.jax_name}"
+        text = site.source.strip() if site is not None and site.source else None
+        return Group(function, site and site.file, site and site.line, text, form, order)
+    form, mark, around = function.site.partition(" around ")
+    if function.file is not None:
+        form = form.replace(f"{function.file}:{function.line} ", "")
+        form = _CALLED_AT.sub("", form)
+    form = _PLACED.sub("", form)
+    if function.qualname.endswith("<lambda>"):
+        form = re.sub(r":[0-9a-f]+$", "", form)  # the column
+    if mark:
+        form += mark + _PLACED.sub("", around)
+    return Group(function, function.file, function.line, None, form, order)
+
+
+class Places:
+    """Files of two recordings by names that they share, wherever the project lay."""
+
+    def __init__(self, old: Side, new: Side) -> None:
+        sides = [_files(side) for side in (old, new)]
+        # Where both ran in one folder, or no file of the user's is known, paths are as they are.
+        self._roots = ["", ""] if sides[0] & sides[1] else [_root(files) for files in sides]
+
+    def of(self, file: str | None, side: int) -> str | None:
+        """A file's name for a comparison; `side` is 0 for the old recording and 1 for the new."""
+        if file is None or file.startswith("<"):
+            return file
+        if _PACKAGES.match(file):
+            return _PACKAGES.sub("", file)
+        root = self._roots[side]
+        return file[len(root) :] if root and file.startswith(root) else file
+
+
+def _files(side: Side) -> set[str]:
+    found = {group.file for group in side.groups if not group.function.in_library}
+    return {file for file in found if file and os.path.isabs(file) and not _PACKAGES.match(file)}
+
+
+def _root(files: Iterable[str]) -> str:
+    folders = [os.path.dirname(file) for file in files]
+    try:
+        return os.path.commonpath(folders) + os.sep if folders else ""
+    except ValueError:  # on several drives
+        return ""
+
+
+class Neutral:
+    """Misses without what belongs to their process: numbers of objects, tokens of equality.
+
+    A token says what JAX took as equal within one process. Values of two processes are compared
+    by their content, as far as that was recorded.
+    """
+
+    def __init__(self, old: Side, new: Side) -> None:
+        self._config: frozenset[str] | None = None
+        self._options: frozenset[str] | None = None
+        if old.jax != new.jax:
+            # A setting that one release does not know is no setting that was changed.
+            keys = [[verdict.miss.key for verdict in side.verdicts] for side in (old, new)]
+            self._config = _shared([[key.config for key in own] for own in keys])
+            self._options = _shared([[key.options for key in own] for own in keys])
+        self._known: dict[int, tuple[object, object]] = {}
+        self._misses: dict[str, Miss] = {}
+
+    def of(self, miss: Miss) -> Miss:
+        """The miss as it can be compared with one of the other recording."""
+        if (found := self._misses.get(miss.id)) is None:
+            key = miss.key
+            found = self._misses[miss.id] = replace(
+                miss,
+                function=self._function(miss.function),
+                key=Key(
+                    key.leaves,
+                    self._tree(key),
+                    self._values(key.static),
+                    key.signature,
+                    self._values(key.options, self._options),
+                    self._values(key.config, self._config),
+                ),
+            )
+        return found
+
+    def _function(self, function: Function) -> Function:
+        known = self._known.get(id(function))
+        if known is not None and isinstance(known[1], Function):
+            return known[1]
+        found = function._replace(
+            object=0,
+            base=0,
+            code=None,
+            closure=self._values(function.closure),
+            defaults=self._values(function.defaults),
+            bound=self._values(function.bound),
+            reads=self._values(function.reads),
+            receiver=None,
+        )
+        self._known[id(function)] = function, found
+        return found
+
+    def _tree(self, key: Key) -> tuple[Node, ...]:
+        known = self._known.get(id(key.tree))
+        if known is None:
+            tree = tuple(
+                node._replace(meta=self._values(node.meta)) if node.meta else node
+                for node in key.tree
+            )
+            known = self._known[id(key.tree)] = key.tree, tree
+        return known[1]  # pyright: ignore[reportReturnType]
+
+    def _values(
+        self, values: tuple[tuple[str, Value], ...], only: frozenset[str] | None = None
+    ) -> tuple[tuple[str, Value], ...]:
+        if not values:
+            return values
+        known = self._known.get(id(values))
+        if known is None:
+            told = tuple(
+                (name, _by_content(value) if only is None else _by_text(value))
+                for name, value in values
+                if only is None or name in only
+            )
+            known = self._known[id(values)] = values, told
+        return known[1]  # pyright: ignore[reportReturnType]
+
+
+def _shared(sides: Sequence[Sequence[tuple[tuple[str, Value], ...]]]) -> frozenset[str]:
+    names = [{name for values in side for name, _ in values} for side in sides]
+    return frozenset(names[0] & names[1])
+
+
+def _by_text(value: Value) -> Value:
+    # Each release has classes of its own for what it is set to.
+    return value._replace(type="", token=None, data=None)
+
+
+def _by_content(value: Value) -> Value:
+    # Of what was cut, the token alone tells the rest.
+    if is_cut(value.data, value.text, exact=value.exact):
+        return value
+    return value._replace(token=None)
