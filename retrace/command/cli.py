@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, NoReturn
 import typer
 import typer.core
 
-from retrace.command import clean, commands, console
+from retrace.command import clean, commands, console, importing
 from retrace.command.complaint import usage
 from retrace.command.plan import plan
 from retrace.command.selection import Told, at_last, found_miss, one_of, read_at_last
@@ -271,6 +271,7 @@ def show(
 app.command()(plan)
 app.command()(commands.programs)
 app.command()(commands.diff)
+app.command("import")(importing.import_)
 app.command()(doctor)
 app.command()(clean.clean)
 

@@ -80,6 +80,9 @@ class Miss:
     raised: str | None = None
     persistent_cache: PersistentCache | None = None
     program: Program | None = None
+    said: tuple[tuple[str, str], ...] = ()
+    """What JAX and XLA themselves logged about it, word for word: (`jax` or `xla`, text).
+    From imported logs. Shown beside our conclusions, and never taken as one."""
 
     @property
     def seconds(self) -> float:
@@ -114,6 +117,8 @@ class Run:
     off_fast_path: tuple[str, ...] = ()
     """What of a program keeps its calls off the fast path of this JAX: `effects`,
     `host-callbacks`. Empty where that was not told."""
+    source: Literal["program", "log"] = "program"
+    """What it was made from: a program under recording, or the log of one."""
     complete: bool = False
     losses: dict[str, int] = field(default_factory=dict[str, int])
     """What could not be recorded or read, by reason."""

@@ -15,6 +15,9 @@
 `"held"`, those of what its custom rules hold, and where it calls back into Python:
 `"callbacks": [[PRIMITIVE, FILE, LINE], ...]`.
 
+An amendment may have `"said": [["jax", TEXT], ...]`, what the log that it was imported from
+says of it; the run of such a file has `"source": "log"`.
+
 Both lines of a miss may have `"compiled_with"`: options that `Lowered.compile` was given.
 
 Format 1: the first.
@@ -103,7 +106,7 @@ def encode_call_site(site: CallSite) -> list[JSON]:
 
 def encode_run(run: Run) -> dict[str, JSON]:
     """The run in the first line of a file; the rest of it follows from later lines."""
-    return {
+    fields: dict[str, JSON] = {
         "id": run.id,
         "host": run.host,
         "pid": run.pid,
@@ -121,6 +124,9 @@ def encode_run(run: Run) -> dict[str, JSON]:
         "forked_by": run.forked_by,
         "off_fast_path": run.off_fast_path,
     }
+    if run.source != "program":
+        fields["source"] = run.source
+    return fields
 
 
 _DEEPEST = 64
@@ -284,6 +290,7 @@ def decode_run(fields: Any) -> Run:
         process_count=None if processes is None else _number(processes),
         forked_by=None if parent is None else _number(parent),
         off_fast_path=tuple(map(_text, fields.get("off_fast_path", ()))),
+        source="log" if fields.get("source") == "log" else "program",
     )
 
 
@@ -403,6 +410,8 @@ def amend(miss: Miss, line: Mapping[str, Any], parts: Parts) -> None:
             _text_or_none(reason),
             tuple((_text(name), _text(digest)) for row in ingredients for name, digest in row),
         )
+    if said := line.get("said"):
+        miss.said += tuple([(_text(who), _text(text)) for who, text in said])
     if (program := line.get("program")) is not None:
         hash_, equations = program
         listing = line.get("listing")
