@@ -8,6 +8,7 @@ was not seen, and its cause is `unknown`.
 
 from __future__ import annotations
 
+import re
 from itertools import count
 
 from retrace.logs.known import OF_JAX, SURELY_OF_JAX, WITH_BODY
@@ -27,6 +28,7 @@ from retrace.model.log import (
     LOG_WHOSE,
 )
 
+_CELL = re.compile(r"<ipython-input-|.*ipykernel_\d+[/\\]\d+\.py$")
 _MOST_SITES = 100_000
 _MOST_KEYS = 256
 
@@ -90,6 +92,8 @@ class Sites:
 
     def _explained(self, miss: Observed, words: Words, static_shown: bool) -> Placed:
         where = f"{words.file}:{words.line}" if words.file else "unknown"
+        if words.file and _CELL.match(words.file):
+            where = "notebook"  # whose cells have another file each time that they run
         key = f"{where} {words.name}"
         site = self._sites.get(key)
         if site is None:

@@ -17,6 +17,7 @@ from typing import Any, NoReturn
 
 import pytest
 
+from retrace.causes import Cause
 from retrace.command import cli
 from retrace.errors import RetraceError, UnreadableError
 from retrace.logs.avals import leaves_of
@@ -168,6 +169,41 @@ def test_prefixes(gathered: Callable[[str], str], tmp_path: Path) -> None:
         assert [row[:3] for row in told(judge(found))] == [row[:3] for row in told(plain)]
         if gathered is slurm:
             assert found.runs[0].process_index == 3
+
+
+def finished(name: str, number: int, at: int, where: str = "") -> str:
+    """The lines of one compilation, from one thread or process."""
+    before = f"W1122 10:00:{at:02}.000000 {number} dispatch.py:205] "
+    words = f"  never seen function:\n    {name} id=7 defined at {where}"
+    lines = [
+        f"Finished tracing {name} for jit in 0.001 sec",
+        (
+            f"Compiling jit({name}) with global shapes and types (ShapedArray(float32[3]),). "
+            "Argument mapping: (UnspecifiedValue,)."
+        ),
+        f"Finished jaxpr to MLIR module conversion jit({name}) in 0.001 sec",
+        f"Finished XLA compilation of jit({name}) in 0.5 sec",
+    ]
+    head = [f"TRACING CACHE MISS at a.py:1:2 (main):\n{words}"] if where else []
+    return "".join(f"{before}{line}\n" for line in [*head, *lines])
+
+
+def test_a_thread_is_no_process(tmp_path: Path) -> None:
+    for one, two, processes in ((140036918583168, 140036918583999, 1), (4711, 4712, 2)):
+        path = tmp_path / str(one)
+        path.write_text(finished("step", one, 1) + finished("step", two, 2))
+        found = recording(path, tmp_path / f"rec{one}")
+        assert len(found.runs) == processes
+        firsts = [v.cause for v in judge(found)].count(Cause.FIRST_TRACE)
+        assert firsts == processes
+
+
+def test_cells_of_a_notebook_are_one_file(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    places = ("<ipython-input-1-ab>:1", "<ipython-input-2-cd>:1", "/tmp/ipykernel_7/99.py:3")
+    path.write_text("".join(finished("f", 7, i, where) for i, where in enumerate(places)))
+    found = imported(path, tmp_path / "rec")
+    assert [v.cause for v in found] == ["first-trace", "unknown", "unknown"]
 
 
 def test_processes_that_are_mixed_line_by_line(tmp_path: Path) -> None:
