@@ -30,7 +30,7 @@ FOUND = 1
 WRONG = 2
 """Wrong usage, or input that cannot be read."""
 
-FORMATS = ("text", "json", "markdown", "html", "github", "sarif")
+FORMATS = ("text", "json", "markdown", "html", "github", "sarif", "perfetto", "speedscope")
 SORTS = ("seconds", "count", "time")
 
 # The wrong usage that the parser finds; typer names it in no public place of all its releases.
@@ -404,6 +404,14 @@ def _report(
         from retrace.present import machine, sarif
 
         return machine.encode(sarif.report(view, tally, __version__))
+    if format == "perfetto":
+        from retrace.present import perfetto
+
+        return perfetto.pieces(view, told.again())
+    if format == "speedscope":
+        from retrace.present import speedscope
+
+        return speedscope.report(view, told.again())
     steps = steps_of(told)
     if format == "html":
         from retrace.present import page

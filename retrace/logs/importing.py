@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from retrace.errors import UnreadableError, UsageError
 from retrace.logs import source
 from retrace.logs.making import Making
-from retrace.logs.message import Event, Explained, may_tell, read
+from retrace.logs.message import Compiled, Event, Explained, Lowered, Traced, may_tell, read
 from retrace.logs.prefix import Prefix, Reading
 from retrace.logs.words import MOST_LINES
 from retrace.model import Run
@@ -191,7 +191,9 @@ class Importer:
             if self._pending and "" in self._pending:
                 self._explained("")
             if (found := read(text)) is not None:
-                self._feed(found[0], self._plain or self._making("", "", at)[0], "", at, "")
+                event = found[0]
+                making = self._plain or self._making("", "", at, _took(event))[0]
+                self._feed(event, making, "", at, "")
             return ""
         outer, text, stamp, more = self._reading.outer(text)
         if outer in self._partial or more:
@@ -199,6 +201,7 @@ class Importer:
             if more and len(text) < source.LONGEST and len(self._partial) < _MOST_OUTER:
                 self._partial[outer] = text
                 return ""
+            data = text.encode()
         pending = self._pending.get(outer)
         if pending is not None:
             if text.startswith("  ") and len(pending.text) < MOST_LINES:
@@ -221,7 +224,7 @@ class Importer:
         event, start = found
         if _MARK in text and not isinstance(event, Explained):
             return ""
-        making, thread, at = self._making(outer, text[:start], stamp)
+        making, thread, at = self._making(outer, text[:start], stamp, _took(event))
         self._feed(event, making, thread, at, outer)
         return ""
 
@@ -237,7 +240,7 @@ class Importer:
         pending.making.process.explain("\n".join(pending.text))
 
     def _making(
-        self, outer: str, text: str, stamp: float | None
+        self, outer: str, text: str, stamp: float | None, took: float
     ) -> tuple[Making, str, float | None]:
         prefix = self._reading.inner(outer, text, stamp)
         key = (prefix.outer, prefix.process)
@@ -247,12 +250,12 @@ class Importer:
                 making = next(iter(self._makings.values()))
                 making.lose(f"a line of more than {_MOST_PROCESSES:,} processes")
             else:
-                making = self._makings[key] = self._new(prefix)
+                making = self._makings[key] = self._new(prefix, took)
                 if key == ("", ""):
                     self._plain = making
         return making, prefix.thread, prefix.time
 
-    def _new(self, prefix: Prefix) -> Making:
+    def _new(self, prefix: Prefix, took: float) -> Making:
         digest = blake2b(digest_size=8)
         for part in (os.path.abspath(self._path), prefix.outer, prefix.process):
             digest.update(f"{len(part)} {part}".encode(errors="surrogatepass"))
@@ -268,7 +271,8 @@ class Importer:
             host=prefix.outer if not rank.isdecimal() else "",
             pid=int(pid) if pid.isdecimal() else 0,
             process_index=int(rank) if rank.isdecimal() else None,
-            started=self._written if prefix.time is None else prefix.time,
+            # Its first line comes when what it tells of is over.
+            started=(self._written if prefix.time is None else prefix.time) - took,
             argv=[str(self._path)],
             python="",
             jax="",
@@ -295,6 +299,10 @@ class Importer:
         if sum(sink.size for sink in self._held) > most:
             for sink in self._held:
                 sink.flush()
+
+
+def _took(event: Event) -> float:
+    return event.seconds if isinstance(event, Traced | Lowered | Compiled) else 0.0
 
 
 def _chained(

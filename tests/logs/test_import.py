@@ -132,7 +132,10 @@ def slurm(line: str) -> str:
 
 
 def cri(line: str) -> str:
-    return f"2026-11-22T10:00:00.123456789Z stderr F {line}"
+    at = "2026-11-22T10:00:00.123456789Z stderr"
+    # Long lines come in pieces.
+    pieces = [line[i : i + 100] for i in range(0, len(line), 100)] or [""]
+    return "\n".join([*(f"{at} P {one}" for one in pieces[:-1]), f"{at} F {pieces[-1]}"])
 
 
 def docker(line: str) -> str:
