@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, NoReturn
 import typer
 import typer.core
 
-from retrace.command import clean, commands, console
+from retrace.command import clean, commands, console, importing
 from retrace.command.complaint import usage
 from retrace.command.diff import diff
 from retrace.command.plan import plan
@@ -31,7 +31,7 @@ FOUND = 1
 WRONG = 2
 """Wrong usage, or input that cannot be read."""
 
-FORMATS = ("text", "json", "markdown", "html", "github", "sarif")
+FORMATS = ("text", "json", "markdown", "html", "github", "sarif", "perfetto", "speedscope")
 SORTS = ("seconds", "count", "time")
 
 # The wrong usage that the parser finds; typer names it in no public place of all its releases.
@@ -275,6 +275,7 @@ def show(
 app.command()(plan)
 app.command()(commands.programs)
 app.command()(diff)
+app.command("import")(importing.import_)
 app.command()(doctor)
 app.command()(clean.clean)
 
@@ -407,6 +408,14 @@ def _report(
         from retrace.present import machine, sarif
 
         return machine.encode(sarif.report(view, tally, __version__))
+    if format == "perfetto":
+        from retrace.present import perfetto
+
+        return perfetto.pieces(view, told.again())
+    if format == "speedscope":
+        from retrace.present import speedscope
+
+        return speedscope.report(view, told.again())
     steps = steps_of(told)
     if format == "html":
         from retrace.present import page

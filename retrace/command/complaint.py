@@ -6,7 +6,10 @@ from typing import Any
 
 from retrace.command.selection import nearest
 
-_COMMANDS = ("run", "report", "plan", "check", "show", "programs", "diff", "doctor", "clean")
+_COMMANDS = (
+    *("run", "report", "plan", "check", "show", "programs", "diff", "doctor", "clean"),
+    "import",
+)
 
 
 def usage(error: Any) -> str:

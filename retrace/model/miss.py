@@ -84,6 +84,9 @@ class Miss:
     raised: str | None = None
     persistent_cache: PersistentCache | None = None
     program: Program | None = None
+    said: tuple[tuple[str, str], ...] = ()
+    """What JAX and XLA themselves logged about it, word for word: (`jax` or `xla`, text).
+    From imported logs. Shown beside our conclusions, and never taken as one."""
 
     @property
     def seconds(self) -> float:
@@ -133,6 +136,8 @@ class Run:
     """JAX's name for them: `TPU v4`."""
     platform_version: str | None = None
     """What the backend says of itself: the release of libtpu, of CUDA."""
+    source: Literal["program", "log"] = "program"
+    """What it was made from: a program under recording, or the log of one."""
     complete: bool = False
     losses: dict[str, int] = field(default_factory=dict[str, int])
     """What could not be recorded or read, by reason."""

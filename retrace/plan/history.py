@@ -15,6 +15,7 @@ from retrace.causes import Cause
 from retrace.compare.equality import identity, placement
 from retrace.compare.tree import field_path
 from retrace.model import Function, Key, Kind, Leaf, Miss, Passing, Value, Verdict
+from retrace.model.log import OF_LOG
 
 ABSENT = "absent"
 
@@ -104,6 +105,9 @@ def _fill(history: History) -> None:
         if miss.key.leaves is not first.key.leaves:
             placed = not (miss.nested or first.nested)
             _leaves(base_leaves, first.key.leaves, miss.key.leaves, placed, cell)
+        if not OF_LOG.isdisjoint(miss.unseen):
+            # The log leaves open what else was new: no change of what it shows spares this miss.
+            cell[Part("repeat", "not shown by the log")] = miss.number
         history.cells.append(cell)
     varying = {part for cell in history.cells for part in cell}
     for one in named:

@@ -138,6 +138,7 @@ def miss_report(view: View, verdict: Verdict, *, keys: bool = False) -> Object:
         and {"outcome": cache.outcome, "key": cache.key, "reason": cache.reason},
         "cause": verdict.cause.value,
         "detail": verdict.detail,
+        "said": [{"by": who, "text": text} for who, text in miss.said],
         "pattern": verdict.pattern,
         "nearest": nearest and nearest.id,
         "changes": [
@@ -230,6 +231,7 @@ def _run(run: Run) -> Object:
         "job": run.job,
         "attempt": run.attempt,
         "process_count": run.process_count,
+        "source": run.source,
         "complete": run.complete,
         "losses": run.losses,
     }

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 
 from retrace.causes import Cause
 from retrace.model import Change, Component, Kind, Miss, Stage, Verdict
-from retrace.present import sentences
+from retrace.present import logged, sentences
 from retrace.present.advice import advised
 from retrace.present.group import Group
 from retrace.present.program import evidence
@@ -126,11 +126,14 @@ def lines(view: View, group: Group) -> Iterator[Line]:
     verdict = group.shown
     yield from _because(view, group)
     yield from _reads(verdict)
-    if (said := verdict.pattern) is not None:
-        yield Line("pattern", (sentences.pattern(said),))
+    if (pattern := verdict.pattern) is not None:
+        yield Line("pattern", (sentences.pattern(pattern),))
     if verdict.nearest is not None and group.cause is not Cause.EAGER_OP:
         yield Line("nearest", (_nearest(view, verdict.nearest, verdict.miss),))
-        if same := _same(verdict):
+        if verdict.miss.said:
+            if words := logged.brief(verdict.miss):
+                yield Line("JAX says", (words,))
+        elif same := _same(verdict):
             yield Line("same", (same,))
     elif group.cause is Cause.EAGER_OP:
         yield Line("made of", (_operations(group),))

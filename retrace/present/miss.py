@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from retrace.model import Verdict
-from retrace.present import difference, dispatch
+from retrace.present import difference, dispatch, logged
 from retrace.present.group import Group
 from retrace.present.layout import Paint, key, parts, plain, rows
 from retrace.present.message import Line, told
@@ -60,6 +60,7 @@ def show(view: View, verdict: Verdict, *, width: int = 80, paint: Paint = plain)
                 (f"{cache.outcome}{why}", *([clean(cache.key)] if cache.key else [])),
             )
         )
+    facts += [Line(label, (text,)) for label, text in logged.whole(miss)]
     if found := view.findings(verdict):
         facts.append(Line("dispatch", (dispatch.said(view, found),)))
     when = datetime.fromtimestamp(miss.time, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

@@ -120,6 +120,8 @@ def _opening(
         for r in view.recording.runs
         if r.jax
     }
+    if any(r.source == "log" for r in view.recording.runs):
+        made.add("imported from a log")
     when = datetime.fromtimestamp(run.started, UTC).strftime("%Y-%m-%d %H:%M UTC")
     number = len(view.recording.runs)
     processes = f"   {count(number, 'process', 'processes')}" if number > 1 else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from retrace.model import Miss
+from retrace.model.log import OF_LOG
 
 _OF_KEY = frozenset(
     {
@@ -25,7 +26,9 @@ def hides_first(miss: Miss) -> bool:
 
 def hides_changes(miss: Miss, nearest: Miss) -> bool:
     """Whether something may have changed between two calls that was not seen."""
-    return bool({*miss.unseen, *nearest.unseen} - _OF_STATE)
+    # What a log leaves out of one miss is not left out of those after it: JAX's own words, of
+    # which the log has more, hold each against its whole key.
+    return bool({*miss.unseen, *(set(nearest.unseen) - OF_LOG)} - _OF_STATE)
 
 
 def hides_state(miss: Miss, nearest: Miss) -> bool:
@@ -37,4 +40,5 @@ def told(miss: Miss, nearest: Miss | None = None) -> str:
     """Why the cause is not known, in words."""
     parts = list(dict.fromkeys((*miss.unseen, *(() if nearest is None else nearest.unseen))))
     named = " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
-    return f"this JAX does not show {named}"
+    shown = "the log" if OF_LOG.intersection(parts) else "this JAX"
+    return f"{shown} does not show {named}"

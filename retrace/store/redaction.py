@@ -75,6 +75,15 @@ _TELLING = frozenset(("compiler_options",))
 
 _MOST_KEPT = 1 << 12
 
+_FIXED_WORDS = re.compile(
+    r" *(?:\* key with )?(?:never seen function|different input types|different input pytree"
+    r"|different value of static (?:kw)?args|different static_argnums"
+    r"|but seen another function defined on the same line; maybe the function is"
+    r"|being re-defined repeatedly, preventing caching\?|cache miss explanation unavailable"
+    r"|all previously seen cache keys [\w. ]+|Tracing context doesn't match[\w., ]+):?"
+)
+"""The lines of an explanation of JAX's that name nothing of the program's."""
+
 
 class Redaction:
     """Takes out of the parts of a recording what shall not be given away."""
@@ -233,6 +242,11 @@ class Redaction:
             config=self._settings(key.config),
         )
 
+    def said(self, text: str) -> str:
+        """What JAX logged of a miss, without names and values: its fixed words alone."""
+        kept = [line for line in text.split("\n") if _FIXED_WORDS.fullmatch(line)]
+        return "\n".join([*kept, "<redacted>"])
+
     def call_site(self, site: CallSite) -> CallSite:
         """The line that called, without its text."""
         return site._replace(file=self.path(site.file), source=None)
@@ -290,6 +304,7 @@ class Redaction:
             entry=miss.entry and self.call_site(miss.entry),
             lines=miss.lines and self.lines(miss.lines),
             settings=tuple((name, self.call_site(at)) for name, at in miss.settings),
+            said=tuple((who, self.said(text)) for who, text in miss.said),
             persistent_cache=cache
             and PersistentCache(
                 cache.outcome, self.cache_key(cache.key), cache.reason, saved=cache.saved

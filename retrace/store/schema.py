@@ -16,6 +16,9 @@
 `"held"`, those of what its custom rules hold, and where it calls back into Python:
 `"callbacks": [[PRIMITIVE, FILE, LINE], ...]`.
 
+An amendment may have `"said": [["jax", TEXT], ...]`, what the log that it was imported from
+says of it; the run of such a file has `"source": "log"`.
+
 Both lines of a miss may have `"compiled_with"`: options that `Lowered.compile` was given.
 
 Format 1: the first.
@@ -104,7 +107,7 @@ def encode_call_site(site: CallSite) -> list[JSON]:
 
 def encode_run(run: Run) -> dict[str, JSON]:
     """The run in the first line of a file; the rest of it follows from later lines."""
-    return {
+    fields: dict[str, JSON] = {
         "id": run.id,
         "host": run.host,
         "pid": run.pid,
@@ -124,6 +127,9 @@ def encode_run(run: Run) -> dict[str, JSON]:
         "variables": run.variables,
         "commit": run.commit,
     }
+    if run.source != "program":
+        fields["source"] = run.source
+    return fields
 
 
 _DEEPEST = 64
@@ -297,6 +303,7 @@ def decode_run(fields: Any) -> Run:
             _text(name): _text(value) for name, value in fields.get("variables", {}).items()
         },
         commit=_text_or_none(fields.get("commit")),
+        source="log" if fields.get("source") == "log" else "program",
     )
 
 
@@ -431,6 +438,8 @@ def amend(miss: Miss, line: Mapping[str, Any], parts: Parts) -> None:
             tuple(map(_text, own)),
             None if saved is None else _seconds(saved),
         )
+    if said := line.get("said"):
+        miss.said += tuple([(_text(who), _text(text)) for who, text in said])
     if (program := line.get("program")) is not None:
         hash_, equations = program
         listing = line.get("listing")

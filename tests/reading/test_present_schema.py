@@ -119,6 +119,7 @@ MISS = record(
     ),
     cause=CODE,
     detail=MAYBE_TEXT,
+    said=rows(record(by=TEXT, text=TEXT)),
     pattern=MAYBE_TEXT,
     nearest=MAYBE_ID,
     changes=rows(
@@ -179,6 +180,7 @@ REPORT = record(
             jax=TEXT,
             jaxlib=TEXT,
             backend=MAYBE_TEXT,
+            source={"enum": ["program", "log"]},
             complete=FLAG,
             losses=table(TEXT, NUMBER),
         )

@@ -1,0 +1,1 @@
+"""Recordings made of the logs of JAX, for programs that nobody recorded."""

@@ -1,0 +1,312 @@
+"""Makes a recording of logs."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from hashlib import blake2b
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from retrace.errors import UnreadableError, UsageError
+from retrace.logs import source
+from retrace.logs.making import Making
+from retrace.logs.message import Compiled, Event, Explained, Lowered, Traced, may_tell, read
+from retrace.logs.prefix import Prefix, Reading
+from retrace.logs.words import MOST_LINES
+from retrace.model import Run
+from retrace.store import files
+from retrace.store.attempts import attempt_of
+
+if TYPE_CHECKING:
+    from retrace.store.redaction import Redaction
+
+_MOST_PROCESSES = 1024
+_HELD = 1 << 22
+"""Characters that wait to be written, of all processes together."""
+_MOST_OUTER = 4096
+_LOOKED_AT = 1 << 23
+"""Bytes at the beginning that are searched for explanations of JAX's."""
+_MOST_BETWEEN = 8
+"""Lines of others between those of one explanation."""
+_MARK = "TRACING CACHE MISS"
+
+
+class Imported(NamedTuple):
+    """What came of the logs."""
+
+    lines: int
+    processes: int
+    misses: int
+    compiled: int
+
+
+class _Sink:
+    """Collects lines and appends them to a file in one go; thousands need no open file."""
+
+    def __init__(self, path: Path, held: list[_Sink]) -> None:
+        self.path = path
+        self._held = held
+        self._lines: list[str] = []
+        self.size = 0
+        self._begun = False
+
+    def open(self) -> bool:
+        begun, self._begun = self._begun, True
+        return not begun
+
+    def write(self, line: str) -> None:
+        self._lines.append(line)
+        self.size += len(line)
+
+    def close(self) -> None:
+        self.flush()
+
+    def flush(self) -> None:
+        if self._lines:
+            mode = os.O_WRONLY | os.O_APPEND | os.O_CREAT | files.NO_LINK
+            try:
+                with os.fdopen(os.open(self.path, mode, 0o600), "a", encoding="utf-8") as file:
+                    file.write("\n".join(self._lines) + "\n")
+            except OSError as error:
+                said = files.reason(error)
+                raise UsageError(f"cannot write to {self.path.parent}: {said}") from error
+            self._lines.clear()
+            self.size = 0
+
+
+class _Pending:
+    """An explanation whose lines still come."""
+
+    __slots__ = ("making", "others", "text")
+
+    def __init__(self, making: Making) -> None:
+        self.making = making
+        self.text: list[str] = []
+        self.others = 0
+
+
+class Importer:
+    """Takes in logs, one after the other, and writes a recording of each process in them."""
+
+    def __init__(self, directory: Path, redaction: Redaction | None = None) -> None:
+        """Write to `directory`, which is there."""
+        self._directory = directory
+        self._redaction = redaction
+        self._attempt = attempt_of(directory)
+        self._held: list[_Sink] = []
+        self._makings: dict[tuple[str, str], Making] = {}
+        self._by_prefix: dict[tuple[str, str, str], tuple[Making, str]] = {}
+        self._pending: dict[str, _Pending] = {}
+        self._partial: dict[str, str] = {}
+        self._plain: Making | None = None
+        """The process of lines that nothing tells apart from those of others."""
+        self._path = Path()
+        self._written = 0.0
+        self._reading = Reading(1970)
+        self._explains = False
+        self._of_log: list[Making] = []
+        self._total = Imported(0, 0, 0, 0)
+        self._since = 0
+
+    def take(self, path: Path, progress: Callable[[int], object] | None = None) -> Imported:
+        """Take in one log.
+
+        Raises:
+            UnreadableError: it cannot be read, or nothing in it is a line of JAX's.
+        """
+        self._path = path
+        try:
+            self._written = path.stat().st_mtime if str(path) != "-" else time.time()
+        except OSError:
+            self._written = time.time()
+        self._reading = Reading(time.gmtime(self._written).tm_year)
+        self._makings, self._by_prefix = {}, {}
+        self._pending, self._partial = {}, {}
+        self._plain = None
+        number, hint = 0, ""
+        with source.opened(path) as file:
+            head: list[bytes | None] = []
+            size = 0
+            every = source.lines(file, progress)
+            for line in every:
+                head.append(line)
+                size += len(line or b"")
+                if size >= _LOOKED_AT:
+                    break
+            if any(line is not None and b"\0" in line for line in head[:100]):
+                raise UnreadableError(f"{path} is no text: name the log of a program")
+            self._explains = any(line and _MARK.encode() in line for line in head)
+            for line in _chained(head, every):
+                number += 1
+                if line is None:
+                    self._lose_all("a line longer than 4 MB")
+                    continue
+                if self._pending or self._partial:
+                    if line.startswith(b"  ") and self._goes_on(line):
+                        continue
+                    self._line(line)
+                elif may_tell(line):
+                    said = self._line(line)
+                    hint = hint or said
+                self._since += 1
+                if self._since >= 4096:
+                    self._flush()
+        for outer in list(self._pending):
+            self._explained(outer)
+        return self._end(path, number, hint)
+
+    def _end(self, path: Path, number: int, hint: str) -> Imported:
+        if not self._makings:
+            like = f"; the first that looked like one: {hint[:120]!r}" if hint else ""
+            raise UnreadableError(
+                f"{path} has no line of JAX's about tracing or compiling{like}: log with "
+                "JAX_LOG_COMPILES=1, and JAX_EXPLAIN_CACHE_MISSES=1 for the causes"
+            )
+        made = list(self._makings.values())
+        for making in made:
+            making.end()
+        self._flush(0)
+        return Imported(
+            number,
+            len(made),
+            sum(making.misses for making in made),
+            sum(making.compiled for making in made),
+        )
+
+    def _goes_on(self, line: bytes) -> bool:
+        """Take in a line of an explanation that nothing stands before."""
+        pending = self._pending.get("")
+        if pending is None or self._partial:
+            return False
+        if len(pending.text) < MOST_LINES:
+            pending.text.append(line.decode("utf-8", "replace").rstrip("\r\n"))
+        return True
+
+    def _line(self, data: bytes) -> str:
+        """Take in a line that may be of interest; the line where it only looks like it."""
+        text = data.decode("utf-8", "replace").rstrip("\r\n")
+        if not self._partial and (at := self._reading.of_jax(text)) is not None:
+            if self._pending and "" in self._pending:
+                self._explained("")
+            if (found := read(text)) is not None:
+                event = found[0]
+                making = self._plain or self._making("", "", at, _took(event))[0]
+                self._feed(event, making, "", at, "")
+            return ""
+        outer, text, stamp, more = self._reading.outer(text)
+        if outer in self._partial or more:
+            text = self._partial.pop(outer, "") + text
+            if more and len(text) < source.LONGEST and len(self._partial) < _MOST_OUTER:
+                self._partial[outer] = text
+                return ""
+            data = text.encode()
+        pending = self._pending.get(outer)
+        if pending is not None:
+            if text.startswith("  ") and len(pending.text) < MOST_LINES:
+                pending.text.append(text)
+                return ""
+            if text.startswith("  ") or not text:
+                return ""
+            tells = may_tell(data)
+            if not tells and len(pending.text) < 2 and pending.others < _MOST_BETWEEN:
+                pending.others += 1  # the program printed into the middle of it
+                return ""
+            self._explained(outer)
+            if not tells:
+                return ""
+        elif not may_tell(data):
+            return ""
+        found = read(text)
+        if found is None:
+            return text.strip()
+        event, start = found
+        if _MARK in text and not isinstance(event, Explained):
+            return ""
+        making, thread, at = self._making(outer, text[:start], stamp, _took(event))
+        self._feed(event, making, thread, at, outer)
+        return ""
+
+    def _feed(
+        self, event: Event, making: Making, thread: str, at: float | None, outer: str
+    ) -> None:
+        making.process.feed(event, thread, at)
+        if isinstance(event, Explained):
+            self._pending[outer] = _Pending(making)
+
+    def _explained(self, outer: str) -> None:
+        pending = self._pending.pop(outer)
+        pending.making.process.explain("\n".join(pending.text))
+
+    def _making(
+        self, outer: str, text: str, stamp: float | None, took: float
+    ) -> tuple[Making, str, float | None]:
+        prefix = self._reading.inner(outer, text, stamp)
+        key = (prefix.outer, prefix.process)
+        making = self._makings.get(key)
+        if making is None:
+            if len(self._makings) >= _MOST_PROCESSES:
+                making = next(iter(self._makings.values()))
+                making.lose(f"a line of more than {_MOST_PROCESSES:,} processes")
+            else:
+                making = self._makings[key] = self._new(prefix, took)
+                if key == ("", ""):
+                    self._plain = making
+        return making, prefix.thread, prefix.time
+
+    def _new(self, prefix: Prefix, took: float) -> Making:
+        digest = blake2b(digest_size=8)
+        for part in (os.path.abspath(self._path), prefix.outer, prefix.process):
+            digest.update(f"{len(part)} {part}".encode(errors="surrogatepass"))
+        named = int.from_bytes(digest.digest())
+        letters = "abcdefghijklmnopqrstuvwxyz"
+        id_ = "".join(letters[named // 26**place % 26] for place in range(8))
+        rank = prefix.outer.removeprefix("rank").partition(",")[2] or prefix.outer.removeprefix(
+            "rank"
+        )
+        pid = prefix.process.rpartition(" ")[2]
+        run = Run(
+            id=id_,
+            host=prefix.outer if not rank.isdecimal() else "",
+            pid=int(pid) if pid.isdecimal() else 0,
+            process_index=int(rank) if rank.isdecimal() else None,
+            # Its first line comes when what it tells of is over.
+            started=(self._written if prefix.time is None else prefix.time) - took,
+            argv=[str(self._path)],
+            python="",
+            jax="",
+            jaxlib="",
+            job=self._attempt.job,
+            attempt=self._attempt.number,
+            source="log",
+        )
+        sink = _Sink(self._directory / f"{id_}.jsonl", self._held)
+        self._held.append(sink)
+        making = Making(run, sink, self._redaction)
+        making.process.explains = self._explains
+        if prefix.time is None:
+            making.lose("the times of its lines: their order is known")
+        return making
+
+    def _lose_all(self, reason: str) -> None:
+        for making in self._makings.values():
+            making.lose(reason)
+            return
+
+    def _flush(self, most: int = _HELD) -> None:
+        self._since = 0
+        if sum(sink.size for sink in self._held) > most:
+            for sink in self._held:
+                sink.flush()
+
+
+def _took(event: Event) -> float:
+    return event.seconds if isinstance(event, Traced | Lowered | Compiled) else 0.0
+
+
+def _chained(
+    head: Sequence[bytes | None], rest: Iterator[bytes | None]
+) -> Iterator[bytes | None]:
+    yield from head
+    yield from rest

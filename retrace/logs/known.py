@@ -1,0 +1,194 @@
+"""Names of JAX's own functions and primitives, by which a log tells eager operations.
+
+Collected from JAX 0.6, 0.7, 0.9, 0.10 and 0.12: all primitives, all functions that the
+package itself jits, and what `jax.numpy`, `jax.nn`, `jax.lax`, `jax.random` and the like offer.
+"""
+
+from __future__ import annotations
+
+_NAMES = """
+__array_namespace_info__ __getattr__ _algorithm_11_1_1 _argmax _argmin _average _ball _bernoulli
+_beta _binom _binomial _binomial_inversion _broadcast_arrays _btrs _calc_P_Q _call_vectorized
+_cauchy _chisquare _cho_solve _cholesky _complex_loggamma_scipy _cond _conv _copysign
+_csr_to_coo _cumsum_with_promotion _deprecated_lpmn _deprecated_lpmn_values _deprecated_sph_harm
+_diag _dirichlet _double_sided_maxwell _eigh _eigh_work _erfcinv_impl _expn_jvp _exponential
+_flip _gamma _gamma_approx _gaussian_kernel_eval _gen_associated_legendre _gen_derivatives
+_generalized_normal _geometric _geomspace _gumbel _horner _hyp1f1_a_derivative
+_hyp1f1_b_derivative _hyp1f1_x_derivative _hyp2f1_a_derivative _hyp2f1_b_derivative
+_hyp2f1_c_derivative _hyp2f1_x_derivative _in1d _intersect1d_size _intersect1d_sorted_mask
+_laplace _lgamma_neg_reflection _lgamma_neg_root _lgamma_pos_large _lgamma_pos_small _linspace
+_lobpcg_standard_callable _lobpcg_standard_matrix _log_f32 _logistic _lognormal _logspace _lstsq
+_lu _lu_solve _map_coordinates _maxwell _mean _moveaxis _multi_slice _multivariate_normal
+_nanargmax _nanargmin _normal _normal_real _one_hot _orthogonal _pad _pareto _philox2x32_fold_in
+_philox2x32_random_bits _philox2x32_seed _philox2x32_split _philox4x32_fold_in
+_philox4x32_random_bits _philox4x32_seed _philox4x32_split _piecewise _pinv _poisson
+_poisson_approx _poisson_knuth _poisson_rejection _polar_2d _power _ptp _qr _rademacher _randint
+_rayleigh _reduce_all _reduce_any _reduce_bitwise_and _reduce_bitwise_or _reduce_bitwise_xor
+_reduce_logical_and _reduce_logical_or _reduce_logical_xor _reduce_max _reduce_min
+_reduce_minmax _reduce_prod _reduce_sum _rel_entr _rel_entr_jvp _resize _rfft_transpose
+_roll_dynamic _roll_static _roots_no_zeros _roots_with_zeros _rsf2csf_2d _scaled_matmul _schur
+_searchsorted_compare_all_impl _searchsorted_scan_impl _searchsorted_sort_impl _setxor1d_size
+_shuffle _solve _solve_sylvester_2d _solve_triangular _sph_harm _splash_attention _sqrtm
+_sqrtm_triu _squaring _squeeze _std _svd _svd_tall_and_square_input _take _threefry4x32_fold_in
+_threefry4x32_random_bits _threefry4x32_seed _threefry4x32_split _threefry_fold_in
+_threefry_random_bits_original _threefry_seed _threefry_split _threefry_split_foldlike
+_threefry_split_original _triangular _truncated_normal _uniform _unique_sorted_mask _unstack
+_var _wald _weibull_min _where abs absolute accum_grad_in_ref acos acosh add add_any
+add_dependency addupdate after_all ag_done ag_start all all_gather all_gather_done
+all_gather_invariant all_gather_reduced all_gather_reduced_start all_gather_start all_to_all
+all_to_all_done all_to_all_start allclose amax amin and angle any append apply_along_axis
+apply_over_axes approx_max_k approx_min_k approx_top_k arange arccos arccosh arcsin arcsinh
+arctan arctan2 arctanh argmax argmin argpartition argsort argwhere around array array_equal
+array_equiv array_repr array_split array_str asarray asin asinh associative_scan
+assume_for_verification astype async_copy_scales_to_tmem async_copy_smem_to_tmem
+async_copy_sparse_metadata_to_tmem async_load async_prefetch async_store_tmem at atan atan2
+atanh atleast_1d atleast_2d atleast_3d atomic_cas atomic_rmw average axis_index axis_size ball
+barrier_arrive barrier_wait bartlett batch_matmul bcoo_dot_general bcoo_dot_general_sampled
+bcoo_extract bcoo_fromdense bcoo_sort_indices bcoo_spdot_general bcoo_sum_duplicates
+bcoo_todense bcoo_transpose bcsr_dot_general bcsr_extract bcsr_fromdense bcsr_todense bernoulli
+bessel_i0e bessel_i1e bessel_jn beta betainc betaln bias_bwd bias_fwd bincount binomial bitcast
+bitcast_convert_type bits bitwise_and bitwise_count bitwise_invert bitwise_left_shift
+bitwise_not bitwise_or bitwise_right_shift bitwise_xor blackman block block_diag box_get box_set
+boxcox boxcox1p broadcast broadcast_arrays broadcast_in_dim broadcast_like broadcast_shapes
+broadcast_to broadcast_to_rank broadcasted_iota buffer_callback call call_exported
+call_hi_primitive call_hi_primitive_linearized can_cast categorical cauchy cbrt cdf ceil celu
+chisquare cho_factor cho_solve choice cholesky cholesky_update choose circulant clamp clip clone
+closed_call clz collapse column_stack comb commit_group commit_smem commit_tmem companion
+complex composite compress compute_on concat concatenate cond conj conjugate constant conv
+conv_dimension_numbers conv_general_dilated conv_general_dilated_local
+conv_general_dilated_patches conv_general_permutations conv_general_shape_tuple conv_shape_tuple
+conv_transpose conv_transpose_shape_tuple conv_with_general_padding convert_element_type
+convolution_matrix convolve convolve2d coo_fromdense coo_matmat coo_matvec coo_spmm coo_spmv
+coo_todense copy copy_gmem_to_smem copy_smem_to_gmem copysign core_map corrcoef correlate
+correlate2d cos cosh count_nonzero cov create_linear create_token cross csd csr_fromdense
+csr_matmat csr_matvec csr_spmm csr_spmv csr_todense cudnn_fusion cumlogsumexp cummax cummin
+cumprod cumsum cumulative_prod cumulative_sum custom_dce_call custom_fusion custom_jvp_call
+custom_jvp_call_jaxpr custom_lin custom_linear_solve custom_partitioning custom_root
+custom_transpose_call custom_vjp_call custom_vjp_call_jaxpr custom_vmap_call dawsn dce_sential
+dce_sink debug_callback debug_print deg2rad degrees delay delete delta_orthogonal det detrend
+device_put dft diag diag_indices diag_indices_from diagflat diagonal diff digamma digitize
+dim_as_value dimension_size dirichlet div divide divmod dll_constraint dma_start dma_wait dot
+dot_general dot_product_attention dot_product_attention_bwd dot_product_attention_bwd_wrapper
+dot_product_attention_fp8_bwd dot_product_attention_fp8_bwd_wrapper
+dot_product_attention_fp8_fwd dot_product_attention_fp8_fwd_wrapper dot_product_attention_fwd
+dot_product_attention_fwd_wrapper double_sided_maxwell dsplit dstack dtype dynamic_index_in_dim
+dynamic_slice dynamic_slice_in_dim dynamic_update_index_in_dim dynamic_update_slice
+dynamic_update_slice_in_dim ediff1d eig eigh eigh_jacobi eigh_tridiagonal eigvals eigvalsh
+einshape_lo einsum einsum_path elu emit_pipeline empty empty2 empty_like empty_ref entr entropy
+eq eq_to equal erf erf_inv erfc erfcinv erfcx erfinv eval_jaxpr exp exp1 exp2 expand_dims expi
+expi_jvp expit expm expm1 expm_frechet expn expn_jvp exponential extract eye f fabs factorial
+ffi_call fft fft2 fftconvolve fftfreq fftn fftshift fiedler fiedler_companion fill_diagonal fix
+flatnonzero flip fliplr flipud float_power floor floor_divide fmax fmin fmod fold_in fori_loop
+free_ref freeze fresnel frexp from_dlpack from_edtype frombuffer fromfile fromfunction fromiter
+frompyfunc fromstring full full_like full_to_shard funm fusible gamma gammainc gammaincc gammaln
+gammasgn gather gcd ge gelu generalized_normal geometric geomspace geqp3 geqrf get
+get_barrier_semaphore get_global get_printoptions get_scaled_dot_general_config getattr
+global_array_to_host_local_array glorot_normal glorot_uniform glu gmm gradient greater
+greater_equal gt gumbel hadamard hamming hankel hanning hard_sigmoid hard_silu hard_swish
+hard_tanh has_memory_space he_normal he_uniform heaviside helmert hessenberg hfft hilbert
+histogram histogram2d histogram_bin_edges histogramdd host_local_array_to_global_array
+householder_product hsplit hstack hyp1f1 hyp2f1 hypot i0 i0e i1 i1e identity ifft ifft2 ifftn
+ifftshift igamma igamma_grad_a igammac ihfft imag index_in_dim index_take indices infeed
+inline_mgpu_p inner insert inspect_sharding integer_pow integrate_box_1d interp intersect1d inv
+invert invhilbert invpascal io_callback iota iota_2x32_shape irfft irfft2 irfftn is_finite
+isclose iscomplex iscomplexobj isdtype isfinite isin isinf isnan isneginf isposinf isreal
+isrealobj isscalar issubdtype istft iterable ix_ jaxpr_call kaiming_normal kaiming_uniform
+kaiser key key_data key_dtype key_impl kl_div kron laplace layout_cast layout_constraint lcm
+ldexp le le_to leaky_relu lecun_normal lecun_uniform left_shift leslie less less_equal lexsort
+lgamma lgamma_impl linear_call linspace load log log10 log1mexp log1p log2 log_extend log_ndtr
+log_read log_sigmoid log_softmax logaddexp logaddexp2 logcdf loggamma logical_and logical_not
+logical_or logical_xor logistic logit logmeanexp lognormal logpdf logpmf logsf logspace
+logsumexp lpmn lpmn_values lstsq lt lt_to lu lu_factor lu_pivots_to_permutation lu_solve map
+mask_indices masked_load masked_swap matmul matmul_acc_lhs matmul_lhs_fifo matmul_pop
+matmul_pop_fifo matmul_push_rhs matrix_norm matrix_power matrix_rank matrix_transpose matvec max
+max_contiguous maximum maxwell mean median mesh_cast meshgrid mgpu_atomic_store min minimum
+minmax mish mod mode modf mosaic_gpu_p moveaxis mpmd_map mul mulhi multi_dot multigammaln
+multimem_load_reduce multimem_store multinomial multiple_of multiply multivariate_normal
+mutable_array nan_to_num nanargmax nanargmin nancumprod nancumsum nanmax nanmean nanmedian
+nanmin nanpercentile nanprod nanquantile nanstd nansum nanvar ndim ndtr ndtri ne neg negative
+new_box new_log new_ref nextafter nonzero norm normal not not_equal num_programs one_hot
+one_minus_square ones ones_like optimization_barrier or ormqr orthogonal outer outfeed owens_t
+pack_dtype pack_elementwise packbits pad padtype_to_pads paged_attention pallas_call pareto
+partition pascal pbroadcast pbroadcast_done pbroadcast_dynamic pbroadcast_start pcast percentile
+permutation permute_dims pgather philox2x32 philox4x32 piecewise pin pinv pjit place
+platform_dependent platform_index pmax pmean pmin poch poisson polar poly polyadd polyder
+polydiv polyfit polygamma polyint polymul polynomial polysub polyval population_count positive
+pow power ppermute ppermute_done ppermute_start precv preduced pretend_for_verification
+print_layout printoptions prng_join prng_random_bits prng_seed prng_split prod program_id
+program_order promote_types psend pshuffle psum psum_done psum_invariant psum_invariant_start
+psum_scatter psum_scatter_start psum_start pswapaxes ptp pure_callback put put_along_axis pvary
+qdwh qr qr_multiply quantile query_cluster_cancel rad2deg rademacher radians ragged_all_to_all
+ragged_dot ragged_dot_general ragged_paged_attention randint random_bits random_clone
+random_fold_in random_gamma random_gamma_grad random_seed random_split random_unwrap random_wrap
+rankdata ravel ravel_multi_index rayleigh real reciprocal reduce reduce_and reduce_max
+reduce_min reduce_or reduce_precision reduce_prod reduce_scatter reduce_scatter_done
+reduce_scatter_start reduce_sum reduce_window reduce_window_max reduce_window_min
+reduce_window_shape_tuple reduce_window_sum reduce_xor reduceat reduced_vary_cast
+reduced_vary_cast_p regularized_incomplete_beta rel_entr relayout relu relu6 rem remainder
+remat2 remat_opt remove_memory_space repeat resample reshape reshard resize result_type rev rfft
+rfft2 rfftfreq rfftn right_shift rint rng_bit_generator rng_uniform roll rollaxis roots rot90
+round rsf2csf rsqrt run_scoped run_state save savez scale_and_translate scaled_dot
+scaled_dot_general scaled_matmul scaled_matmul_wrapper scan scatter scatter-add scatter-max
+scatter-min scatter-mul scatter-sub scatter_add scatter_apply scatter_max scatter_min
+scatter_mul scatter_sub schur searchsorted segment_max segment_min segment_prod segment_sum
+select select_and_gather_add select_and_scatter select_and_scatter_add select_n selu sem
+semaphore_read semaphore_signal semaphore_signal_multicast semaphore_signal_parallel
+semaphore_wait set_max_registers_p set_printoptions setdiff1d setxor1d sf shape shape_as_value
+shape_assertion shard_alike shard_map shard_to_full sharding_constraint shift_left
+shift_right_arithmetic shift_right_logical sici sici_jvp sigmoid sign signbit silu sin sinc
+sincospisquaredhalf sinh size slice slice_in_dim slogdet soft_sign softmax softplus solve
+solve_sylvester solve_triangular sort sort_complex sort_key_val spacing sparse_plus
+sparse_sigmoid spence sph_harm sph_harm_y split spsolve sqrt sqrtm square squareplus squeeze
+stack stage standardize std stft stochastic_round stop_gradient sub subtract sum svd svdvals
+swap swapaxes swish switch symmetric_product t take take_along_axis tan tanh
+tcgen05_commit_arrive tcgen05_mma tensordot tensorinv tensorsolve tgmm threefry2x32 threefry4x32
+threefry_2x32 thunky.all_gather thunky.all_reduce thunky.all_to_all thunky.async_done
+thunky.async_start thunky.call_jax thunky.call_thunky_nested thunky.collective_group
+thunky.collective_permute thunky.cond thunky.copy thunky.custom_call thunky.inline_constant
+thunky.memset thunky.memzero thunky.ptx_kernel thunky.reduce_scatter thunky.while tie tile
+to_edtype todense toeplitz top_k tpu_custom_call trace trace_value transpose trapezoid tri
+triangular triangular_solve tridiagonal tridiagonal_solve tril tril_indices tril_indices_from
+trim_zeros triu triu_indices triu_indices_from true_divide trunc truncated_normal
+try_cluster_cancel uniform union1d unique unique_all unique_counts unique_inverse unique_values
+unpack_dtype unpack_elementwise unpackbits unpin unravel_index unreachable unreduced_pmax
+unreduced_pmin unreduced_psum unreduced_psum_start unreduced_reduce_scatter
+unreduced_reduce_scatter_start unstack unwrap up_and_broadcast vander var variance_scaling
+vary_unreduced_cast vary_unreduced_cast_p vdot vecdot vecmat vector_norm vectorize vsplit vstack
+wait_load_tmem wait_smem_to_gmem wald weibull_min welch wgmma wgmma_accumulator_deref_p
+wgmma_accumulator_store_p wgmma_ref wgmma_wait where while while_loop
+with_memory_space_constraint with_sharding_constraint wofz wrap_key_data xavier_normal
+xavier_uniform xla_metadata_call xla_metadata_value xla_pmap xlog1py xlogy xor zeros zeros_like
+zeros_like_array zeta
+"""
+
+_NOBODY_ELSES = """
+_argmax _argmin _bernoulli _broadcast_arrays _cho_solve _cumsum_with_promotion _linspace
+_lu_solve _moveaxis _multi_slice _normal_real _philox2x32_fold_in _philox2x32_random_bits
+_philox2x32_seed _philox2x32_split _philox4x32_fold_in _philox4x32_random_bits _philox4x32_seed
+_philox4x32_split _rademacher _randint _reduce_all _reduce_any _reduce_bitwise_and
+_reduce_bitwise_or _reduce_bitwise_xor _reduce_logical_and _reduce_logical_or
+_reduce_logical_xor _reduce_max _reduce_min _reduce_minmax _reduce_prod _reduce_sum
+_threefry4x32_fold_in _threefry4x32_random_bits _threefry4x32_seed _threefry4x32_split
+_threefry_fold_in _threefry_random_bits_original _threefry_seed _threefry_split
+_threefry_split_foldlike _threefry_split_original _truncated_normal _where bitcast_convert_type
+bitwise_count bitwise_not broadcast_in_dim conv_general_dilated convert_element_type
+cumlogsumexp cummax cummin cumprod cumsum device_put dot_general dynamic_index_in_dim
+dynamic_slice dynamic_update_index_in_dim dynamic_update_slice erf_inv floor_divide
+greater_equal integer_pow is_finite less_equal logical_not lu_pivots_to_permutation not_equal
+population_count random_bits random_clone random_fold_in random_gamma random_seed random_split
+random_unwrap random_wrap reduce_and reduce_max reduce_min reduce_or reduce_precision
+reduce_prod reduce_scatter reduce_scatter_done reduce_scatter_start reduce_sum reduce_window
+reduce_window_max reduce_window_min reduce_window_sum reduce_xor rng_bit_generator scatter-add
+scatter-max scatter-min scatter-mul scatter-sub select_and_gather_add select_and_scatter
+select_and_scatter_add select_n shift_left shift_right_arithmetic shift_right_logical
+threefry2x32 threefry4x32 threefry_2x32 triangular_solve true_divide zeros_like
+"""
+
+OF_JAX = frozenset(_NAMES.split())
+"""A program of this name may be an operation of JAX's, or a function of the user's."""
+
+SURELY_OF_JAX = frozenset(_NOBODY_ELSES.split())
+"""Those that nobody is likely to give a function of their own."""
+
+WITH_BODY = frozenset(("scan", "while", "cond", "map", "fori_loop", "associative_scan"))
+"""Operations that run a function of the user's, which a log does not name."""

@@ -1,0 +1,139 @@
+"""Writes the recording of one process that a log tells of."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from retrace.logs.observed import Observed
+from retrace.logs.process import Process
+from retrace.logs.sites import Sites
+from retrace.model import JSON, CallSite, Function, Leaf, Node, Run, Stage
+from retrace.store.schema import encode_call_site, encode_function
+from retrace.store.writer import Sink, Writer
+
+if TYPE_CHECKING:
+    from retrace.store.redaction import Redaction
+
+_MOST_NODES = 64
+
+
+class Making:
+    """The recording of one process, as its log is read."""
+
+    def __init__(self, run: Run, sink: Sink, redaction: Redaction | None) -> None:
+        self._writer = Writer(sink, run, None, redaction)
+        self._redaction = redaction
+        self._sites = Sites()
+        self._numbers = 0
+        self._losses: dict[str, int] = {}
+        self._trees: dict[int, tuple[Node, ...]] = {}
+        self._functions: dict[int, dict[str, JSON]] = {}
+        self.process = Process(self._begun, self._ended, self._lose, run.started)
+        self.compiled = 0
+        """How many compilations it has."""
+
+    @property
+    def misses(self) -> int:
+        """How many misses it has so far."""
+        return self._numbers
+
+    def end(self) -> None:
+        """The log is read to its end."""
+        self.process.end()
+        for reason, number in self._losses.items():
+            self._writer.loss(reason, number)
+        self._writer.end()
+
+    def _lose(self, reason: str, number: int = 1) -> None:
+        self._losses[reason] = self._losses.get(reason, 0) + number
+
+    def lose(self, reason: str, number: int = 1) -> None:
+        """Count what the log had and could not be taken in."""
+        self._lose(reason, number)
+
+    def _begun(self, miss: Observed, parent: Observed | None) -> None:
+        process = self.process
+        miss.number = self._numbers
+        self._numbers += 1
+        placed = self._sites.place(
+            miss,
+            explains=process.explains,
+            # 0.6 to 0.8 list every kind of difference; 0.9 and 0.10 hold static arguments in
+            # the pytree, which they compare before the types.
+            static_shown=process.nested_too or process.static_in_tree,
+        )
+        miss.proven = placed.traced
+        fields: dict[str, JSON] = {"at": miss.time, "thread": miss.thread or "main"}
+        if placed.new:
+            fields["new"] = True
+        if parent is not None:
+            fields["parent"] = parent.number
+            fields["nested"] = True
+        if placed.unseen:
+            fields["unseen"] = placed.unseen
+        if miss.lowering:
+            fields["stage"] = Stage.LOWER
+        parts: dict[str, JSON] = {"function": self._function(placed.function)}
+        if miss.leaves:
+            parts["leaves"] = miss.leaves
+            parts["tree"] = self._tree(miss.leaves)
+        if miss.call_site is not None:
+            parts["call_site"] = encode_call_site(self._site(miss.call_site))
+        self._writer.miss(miss.number, fields, parts)
+
+    def _function(self, function: Function) -> dict[str, JSON]:
+        known = self._functions.get(function.object)
+        if known is None:
+            hide = self._redaction
+            if len(self._functions) > 4096:
+                self._functions.clear()
+            known = encode_function(function if hide is None else hide.function(function))
+            self._functions[function.object] = known
+        return known
+
+    def _site(self, site: CallSite) -> CallSite:
+        return site if self._redaction is None else self._redaction.call_site(site)
+
+    def _tree(self, leaves: tuple[Leaf, ...]) -> tuple[Node, ...]:
+        """A tree that says no more than how many there are."""
+        size = len(leaves)
+        tree = self._trees.get(size)
+        if tree is None:
+            if len(self._trees) >= _MOST_NODES:
+                self._trees.clear()
+            names = tuple(leaf.path.removeprefix("args") for leaf in leaves)
+            tree = self._trees[size] = (Node("args", "tuple", names),)
+        return tree
+
+    def _ended(self, miss: Observed) -> None:
+        stages = dict(miss.stages)
+        if not miss.proven:
+            stages.pop(Stage.TRACE, None)
+        if Stage.COMPILE in stages:
+            self.compiled += 1
+        fields: dict[str, JSON] = {}
+        if stages:
+            fields["stages"] = stages
+        if miss.inner:
+            fields["inner"] = miss.inner
+        if miss.disk is not None:
+            outcome, key, reason = miss.disk
+            if self._redaction is not None:
+                key = self._redaction.cache_key(key)
+                fields["persistent_cache"] = [outcome, key, reason]
+            else:
+                made_of = [[one.name, one.digest] for one in miss.ingredients]
+                fields["persistent_cache"] = [outcome, key, reason, made_of]
+        if said := self._said(miss):
+            fields["said"] = said
+        if fields:
+            self._writer.amend(miss.number, fields)
+
+    def _said(self, miss: Observed) -> list[tuple[str, str]]:
+        found: list[tuple[str, str]] = []
+        if miss.words is not None:
+            found.append(("jax", miss.words.text))
+        found += miss.remarks
+        if self._redaction is None:
+            return found
+        return [(who, self._redaction.said(text)) for who, text in found]

@@ -1,0 +1,199 @@
+"""What a line of a log says, where it is one of JAX's or XLA's about tracing and compiling."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple, TypeAlias
+
+
+class Traced(NamedTuple):
+    """A trace ended, or JAX found the trace in its cache: the log does not tell which."""
+
+    name: str
+    seconds: float
+    nested_too: bool
+    """Whether this release tells of traces inside other traces as well (0.6 to 0.9)."""
+
+
+class Lowered(NamedTuple):
+    name: str
+    seconds: float
+
+
+class Compiled(NamedTuple):
+    name: str
+    seconds: float
+
+
+class Compiling(NamedTuple):
+    """Lowering began, of a program with these arguments."""
+
+    name: str
+    types: str
+    mapping: str
+    pmap: bool = False
+
+
+class Explained(NamedTuple):
+    """The first line of `TRACING CACHE MISS`; more lines follow."""
+
+    file: str
+    line: int
+    function: str
+    after: bool
+    """Whether the trace is over by then (0.6 to 0.8), and not only to begin."""
+
+
+class OnDisk(NamedTuple):
+    """What the persistent cache did."""
+
+    module: str
+    outcome: str
+    key: str | None
+    reason: str | None
+
+
+class Ingredient(NamedTuple):
+    """One of the things that make the key of the persistent cache, with the hash so far."""
+
+    name: str
+    digest: str
+
+
+class Remark(NamedTuple):
+    """A line that is shown with the program that was being compiled, and no more."""
+
+    by: str
+    text: str
+    module: str | None = None
+
+
+Event: TypeAlias = (
+    Traced | Lowered | Compiled | Compiling | Explained | OnDisk | Ingredient | Remark
+)
+
+_PMAP = re.compile(r"Compiling (.+?) \(\d+\) for \d+ devices with args (.*)\. \(num_replicas=")
+_EXPLAINED = re.compile(
+    r"TRACING CACHE MISS at (.+?):(\d+)(?::\d+)? \((.*?)\)( costing [0-9.e+-]+ ms because)?:?\s*$"
+)
+_DISK_MISS = re.compile(r"PERSISTENT COMPILATION CACHE MISS for '(.+?)' with key '?([\w.<>-]+)")
+_DISK_HIT = re.compile(r"ersistent compilation cache hit for '(.+?)' with key '?([\w.<>-]+)")
+_DISK_WROTE = re.compile(r"Writing (\S+) to persistent compilation cache with key '?([\w.<>-]+)")
+_DISK_NOT = re.compile(r"Not writing persistent cache entry for '(.+?)' because (.*)")
+_INGREDIENT = re.compile(r"get_cache_key hash after serializing (.+?): ([0-9a-f]{16,128})")
+_SLOW = re.compile(r"(?:Very slow compile|Compiling module|The operation took).*")
+_MODULE = re.compile(r"(?:HLO module |module '?|Compiling module )'?(\w+)")
+
+_STAGE = re.compile(r"(\w+) stage duration: [0-9.]+ ?\w*")
+_FOLDING = re.compile(r"Constant folding .*")
+_FINGERPRINT = re.compile(r"\(HLO module (\S+)\): Executable fingerprint")
+_CAPTURED = re.compile(r"A large amount of constants were captured.*")
+_REASONS = (
+    ("it took <", "min-compile-time"),
+    ("host callback", "host-callback"),
+    ("entry size", "min-entry-size"),
+    ("size", "min-entry-size"),
+)
+
+
+def may_tell(line: bytes) -> bool:
+    """Whether a line may be one of those; quick, since of most logs most lines are not."""
+    return (
+        b"Finished " in line
+        or b"Compiling " in line
+        or b"TRACING CACHE MISS" in line
+        or b"ersistent c" in line
+        or b"PERSISTENT" in line
+        or b"get_cache_key hash after" in line
+        or b"low compile" in line
+        or b"onstant folding" in line
+        or b"stage duration" in line
+        or b"xecutable fingerprint" in line
+        or b"constants were captured" in line
+    )
+
+
+def plain_name(name: str) -> str:
+    """`f` of `jit(f)`."""
+    if name.endswith(")") and name.startswith(("jit(", "pjit(", "pmap(")):
+        return name[name.index("(") + 1 : -1]
+    return name
+
+
+def read(line: str) -> tuple[Event, int] | None:
+    """The event that a line tells of and where its text begins; None for any other line."""
+    if (at := line.find("Finished ")) >= 0:
+        event = _finished(line, at + 9)
+        return None if event is None else (event, at)
+    if (at := line.find("Compiling ")) >= 0:
+        if (event := _compiling(line, at + 10)) is not None:
+            return event, at
+        if (found := _PMAP.search(line, at)) is not None:
+            return Compiling(plain_name(found[1]), found[2], "", pmap=True), found.start()
+    if (found := _EXPLAINED.search(line)) is not None:
+        called, function = (found[1], int(found[2][:9])), found[3]
+        return Explained(*called, function, found[4] is not None), found.start()
+    return _of_cache(line) or _remark(line)
+
+
+def _finished(line: str, at: int) -> Event | None:
+    # By hand: these are most of what JAX logs, and regular expressions took half of the time.
+    body, found, tail = line[at:].rpartition(" in ")
+    if not found:
+        return None
+    try:
+        seconds = float(tail[: tail.index(" sec")])
+    except ValueError:
+        return None
+    if body.startswith("tracing "):
+        older = body.startswith("+ transforming ", 8)
+        name, found, _ = body[23 if older else 8 :].rpartition(" for ")
+        return Traced(plain_name(name), seconds, older) if found else None
+    if body.startswith("jaxpr to MLIR module conversion "):
+        return Lowered(plain_name(body[32:]), seconds)
+    if body.startswith("XLA compilation of "):
+        return Compiled(plain_name(body[19:]), seconds)
+    return None
+
+
+_TYPES = " with global shapes and types "
+_MAPPING = ". Argument mapping: "
+
+
+def _compiling(line: str, at: int) -> Event | None:
+    end = line.find(_TYPES, at)
+    if end < 0:
+        return None
+    mapped = line.find(_MAPPING, end)
+    if mapped < 0:
+        return None
+    name = line[at:end]
+    types = line[end + len(_TYPES) : mapped]
+    return Compiling(plain_name(name), types, line[mapped + len(_MAPPING) :].rstrip().rstrip("."))
+
+
+def _of_cache(line: str) -> tuple[Event, int] | None:
+    if (found := _DISK_MISS.search(line)) is not None:
+        return OnDisk(found[1], "miss", found[2], None), found.start()
+    if (found := _DISK_HIT.search(line)) is not None:
+        return OnDisk(found[1], "hit", found[2], None), found.start()
+    if (found := _DISK_WROTE.search(line)) is not None:
+        return OnDisk(found[1], "miss", found[2], None), found.start()
+    if (found := _DISK_NOT.search(line)) is not None:
+        why = next((code for mark, code in _REASONS if mark in found[2]), "other")
+        return OnDisk(found[1], "not-stored", None, why), found.start()
+    if (found := _INGREDIENT.search(line)) is not None:
+        return Ingredient(found[1], found[2]), found.start()
+    return None
+
+
+def _remark(line: str) -> tuple[Event, int] | None:
+    if (found := _CAPTURED.search(line)) is not None:
+        return Remark("jax", found[0].strip()), found.start()
+    if (found := _FINGERPRINT.search(line)) is not None:
+        return Remark("xla", "Executable fingerprint", found[1]), found.start()
+    for pattern in (_STAGE, _FOLDING, _SLOW):
+        if (found := pattern.search(line)) is not None:
+            named = _MODULE.search(line)
+            return Remark("xla", line[found.start() :].strip(), named and named[1]), found.start()
+    return None

@@ -1,0 +1,397 @@
+"""Puts the lines of one process's log together, a miss at a time.
+
+Of a call JAX logs, in this order: a cache miss and why (0.9 on; before, that comes behind the
+trace), the trace, the program and its arguments, its lowering, the persistent cache, XLA.
+Which lines belong to one call is told by the function's name and by their order alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from retrace.logs.avals import leaves_of
+from retrace.logs.message import (
+    Compiled,
+    Compiling,
+    Event,
+    Explained,
+    Ingredient,
+    Lowered,
+    OnDisk,
+    Remark,
+    Traced,
+)
+from retrace.logs.observed import Observed
+from retrace.logs.words import parse
+from retrace.model import CallSite, Stage
+
+_MOST_OPEN = 256
+"""Programs that wait for their next stage: lowered ahead of time and never compiled, say."""
+_MOST_FRAMES = 64
+_MOST_CHILDREN = 4096
+_MOST_REMARKS = 8
+_MOST_INGREDIENTS = 32
+_LONGEST = 2000
+_UNNAMED = ("<unknown>", "<unnamed function>", "<unnamed wrapped function>")
+
+
+class _Thread:
+    """What one thread of the process is at; without thread names there is one for all."""
+
+    def __init__(self) -> None:
+        self.frames: list[Observed] = []
+        """Cache misses whose trace has begun, by JAX's words, and not ended."""
+        self.closed: list[Observed] = []
+        """Traces that ended, and what belongs to them may still come."""
+
+
+class Process:
+    """The state of one process."""
+
+    def __init__(
+        self,
+        begun: Callable[[Observed, Observed | None], None],
+        ended: Callable[[Observed], None],
+        lose: Callable[[str, int], None],
+        started: float,
+    ) -> None:
+        """Call `begun` with each miss and its parent as it is known, `ended` when it is over."""
+        self._begun = begun
+        self._ended = ended
+        self._lost = lose
+        self._clock = started
+        self._timed = False
+        self._threads: dict[str, _Thread] = {}
+        self._open: dict[str, list[Observed]] = {}
+        """Programs that are lowered or compiled at present, by name, the latest last."""
+        self._waiting = 0
+        self._latest: Observed | None = None
+        self._ingredients: list[Ingredient] = []
+        self.explains = False
+        """Whether its log has JAX's explanations, so that a trace without one is no user's."""
+        self.nested_too = False
+        self.static_in_tree = False
+        self._explaining: tuple[Observed, Explained] | None = None
+
+    def feed(self, event: Event, thread: str, time: float | None) -> None:
+        """Take in what the next line says."""
+        if time is not None:
+            self._clock = time
+            self._timed = True
+        elif isinstance(event, Traced | Lowered | Compiled):
+            # Without times a log still tells an order, and how long each stage took.
+            self._clock += event.seconds
+        if isinstance(event, Compiled):
+            self._compiled(event)
+        elif isinstance(event, Traced):
+            self._traced(event, self._of(thread), thread)
+        elif isinstance(event, Lowered):
+            self._lowered(event)
+        elif isinstance(event, Compiling):
+            self._compiling(event, self._of(thread), thread)
+        elif isinstance(event, Explained):
+            self._explained(event, self._of(thread), thread)
+        elif isinstance(event, Ingredient):
+            if len(self._ingredients) < _MOST_INGREDIENTS:
+                self._ingredients.append(event)
+        elif isinstance(event, OnDisk):
+            self._on_disk(event)
+        else:
+            self._remark(event)
+
+    def explain(self, text: str) -> None:
+        """Take in the lines below the last `TRACING CACHE MISS`."""
+        if self._explaining is None:
+            return
+        miss, event = self._explaining
+        self._explaining = None
+        words = parse(text)
+        if words is None:
+            self._lose("an explanation of JAX's that was torn")
+            return
+        self.static_in_tree = self.static_in_tree or words.static_in_tree
+        miss.words = words
+        if not event.after:
+            miss.name = words.name
+
+    def end(self) -> None:
+        """No more lines."""
+        for thread in self._threads.values():
+            self._settle(thread, ())
+            for frame in thread.frames:
+                self._trace_alone(frame)
+            thread.frames.clear()
+        for waiting in list(self._open.values()):
+            for miss in waiting:
+                self._close(miss)
+        self._open.clear()
+
+    def _lose(self, reason: str, number: int = 1) -> None:
+        self._lost(reason, number)
+
+    def _of(self, thread: str) -> _Thread:
+        found = self._threads.get(thread)
+        if found is None:
+            if len(self._threads) >= _MOST_OPEN:  # names that are none: all of them are one
+                return self._threads[next(iter(self._threads))]
+            found = self._threads[thread] = _Thread()
+        return found
+
+    def _explained(self, event: Explained, thread: _Thread, name: str) -> None:
+        self.explains = True
+        site = CallSite(event.file, event.line, event.function, None, False)
+        if event.after:
+            # It is about the trace that has just ended, whose line has its name.
+            miss = thread.closed[-1] if thread.closed else None
+            if miss is None or miss.words is not None:
+                miss = Observed("<unknown>", self._clock, name)
+                thread.closed.append(miss)
+        else:
+            if not thread.frames:
+                self._settle(thread, ())
+            miss = Observed("<unknown>", self._clock, name, announced=True)
+            if self._latest is not None and self._latest.lowering:
+                # Lowering traces as well, functions of JAX's own most of all.
+                self._latest.children.append(miss)
+                miss.call_site = site
+                self._explaining = (miss, event)
+                return
+            if len(thread.frames) >= _MOST_FRAMES:
+                self._trace_alone(thread.frames.pop(0))
+            thread.frames.append(miss)
+        miss.call_site = site
+        self._explaining = (miss, event)
+
+    def _traced(self, event: Traced, thread: _Thread, name: str) -> None:
+        self.nested_too = self.nested_too or event.nested_too
+        frames = thread.frames
+        at = [i for i, frame in enumerate(frames) if _same(frame.name, event.name)]
+        if at:
+            index = at[-1] if event.nested_too else at[0]
+            miss = frames[index]
+            miss.children += frames[index + 1 :]
+            del frames[index:]
+        elif frames and event.nested_too:
+            frames[-1].inner += 1  # inside the trace that is under way
+            return
+        else:
+            miss = self._own_after_all(event, thread) or Observed(
+                event.name, self._clock - event.seconds, name
+            )
+            miss.children += frames
+            frames.clear()
+        miss.traced = True
+        miss.time = min(miss.time, self._clock - event.seconds)
+        miss.stages[Stage.TRACE] = event.seconds
+        if frames:
+            if len(frames[-1].children) < _MOST_CHILDREN:
+                frames[-1].children.append(miss)
+            return
+        if not event.nested_too:
+            self._settle(thread, ())
+        elif len(thread.closed) >= _MOST_CHILDREN:
+            self._settle(thread, thread.closed[-_MOST_FRAMES:])
+        thread.closed.append(miss)
+
+    def _own_after_all(self, event: Traced, thread: _Thread) -> Observed | None:
+        """What was taken for a trace inside another one, and is another thread's own.
+
+        From 0.10 on only an outermost trace is told of when it ends.
+        """
+        if event.nested_too:
+            return None
+        around = [*thread.closed, *(one for known in self._open.values() for one in known)]
+        for outer in reversed(around):
+            for child in outer.children:
+                if not child.traced and child.words and _same(child.name, event.name):
+                    outer.children.remove(child)
+                    return child
+        return None
+
+    def _settle(self, thread: _Thread, kept: tuple[Observed, ...] | list[Observed]) -> None:
+        """Give up waiting for more about traces that have ended."""
+        for miss in thread.closed:
+            if not any(miss is one for one in kept):
+                self._trace_alone(miss)
+        thread.closed[:] = kept
+
+    def _trace_alone(self, miss: Observed) -> None:
+        """A trace that no program came of, as far as the log goes."""
+        if miss.words is None or miss.is_nameless:
+            # JAX's line is no proof of a trace; nested ones and hits look alike.
+            for child in miss.children:
+                self._trace_alone(child)
+            return
+        miss.stages.setdefault(Stage.TRACE, 0.0)
+        self._begin(miss, None)
+        self._finish(miss)
+
+    def _compiling(self, event: Compiling, thread: _Thread, name: str) -> None:
+        miss = self._own_trace(event, thread)
+        if miss is None:
+            miss = Observed(event.name, self._clock, name)
+        miss.name = event.name
+        miss.leaves = leaves_of(event.types, event.mapping)
+        miss.pmap = event.pmap
+        miss.lowering = True
+        if miss.leaves is None:
+            self._lose("the arguments of a program, in a form that this retrace cannot read")
+        if len(miss.children) > _MOST_CHILDREN:
+            self._lose("a trace inside another", len(miss.children) - _MOST_CHILDREN)
+            del miss.children[_MOST_CHILDREN:]
+        self._begin(miss, None)
+        known = self._open.setdefault(event.name, [])
+        known.append(miss)
+        self._waiting += 1
+        self._latest = miss
+        if self._waiting > _MOST_OPEN:
+            oldest = next(iter(self._open))
+            self._close(self._open[oldest].pop(0))
+            if not self._open[oldest]:
+                del self._open[oldest]
+
+    def _own_trace(self, event: Compiling, thread: _Thread) -> Observed | None:
+        """The trace that a program comes of, with those inside it as its children."""
+        closed = thread.closed
+        at = next(
+            (i for i in reversed(range(len(closed))) if _same(closed[i].name, event.name)), None
+        )
+        if at is not None:
+            miss = closed.pop(at)
+            before, after = closed[:at], closed[at:]
+            closed.clear()
+            for one in before:
+                if self._is_inside(one, miss):
+                    if one.words is None:
+                        miss.inner += 1
+                        miss.children += one.children
+                    else:
+                        miss.children.append(one)
+                else:
+                    self._trace_alone(one)
+            closed += after
+            return miss
+        for index, frame in enumerate(thread.frames):
+            if _same(frame.name, event.name):
+                # Under an eager gradient no line tells that the trace ended.
+                frame.children += thread.frames[index + 1 :]
+                del thread.frames[index:]
+                frame.stages.setdefault(Stage.TRACE, 0.0)
+                return frame
+        self._settle(thread, ())
+        return None
+
+    def _is_inside(self, one: Observed, outer: Observed) -> bool:
+        """Whether a trace that ended before another one ran inside of that."""
+        ended_later = one.stages.get(Stage.TRACE, 0.0) <= outer.stages.get(Stage.TRACE, 0.0)
+        if not outer.traced or one.announced or not ended_later:
+            return False
+        if self._timed:
+            return one.time >= outer.time - 1e-3  # the times of lines are of milliseconds
+        return one.call_site is None or one.call_site.function == outer.name
+
+    def _begin(self, miss: Observed, parent: Observed | None) -> None:
+        self._begun(miss, parent)
+
+    def _finish(self, miss: Observed) -> None:
+        nameless = [child for child in miss.children if child.is_nameless]
+        miss.inner += len(nameless)
+        self._ended(miss)
+        for child in miss.children:
+            if child.is_nameless:
+                continue
+            child.stages.setdefault(Stage.TRACE, 0.0)
+            self._begin(child, miss)
+            self._finish(child)
+
+    def _close(self, miss: Observed) -> None:
+        self._waiting -= 1
+        self._finish(miss)
+
+    def _find(self, name: str, *, lowered: bool) -> Observed | None:
+        """The latest open program of a name."""
+        known = self._open.get(name)
+        if known is None and name.startswith(("jit_", "pmap_")):
+            known = self._open.get(name.partition("_")[2])
+        for miss in reversed(known or ()):
+            if (Stage.LOWER in miss.stages) == lowered:
+                return miss
+        return None
+
+    def _lowered(self, event: Lowered) -> None:
+        miss = self._find(event.name, lowered=False)
+        if miss is None:
+            self._lose("a lowering whose beginning the log does not show")
+            return
+        miss.lowering = False
+        miss.stages[Stage.LOWER] = event.seconds
+        self._latest = miss
+
+    def _compiled(self, event: Compiled) -> None:
+        miss = self._find(event.name, lowered=True) or self._find(event.name, lowered=False)
+        if miss is None:
+            # The log begins in the middle, or was torn: it was compiled all the same.
+            miss = Observed(event.name, self._clock - event.seconds, "")
+            self._begin(miss, None)
+            self._waiting += 1
+        else:
+            for name in (event.name, event.name.partition("_")[2]):
+                known = self._open.get(name)
+                if known is not None and any(miss is one for one in known):
+                    known[:] = [one for one in known if one is not miss]
+                    if not known:
+                        del self._open[name]
+                    break
+        miss.lowering = False
+        miss.stages[Stage.COMPILE] = event.seconds
+        if self._ingredients and not miss.ingredients:
+            miss.ingredients, self._ingredients = self._ingredients, []
+        self._close(miss)
+        self._latest = None
+
+    def _of_module(self, module: str) -> Observed | None:
+        """The program that a module of XLA's is: `jit__lambda_` is `jit(<lambda>)`."""
+        if self._latest is not None and _module(self._latest.name) == _module(module):
+            return self._latest
+        for known in reversed(self._open.values()):
+            for miss in reversed(known):
+                if _module(miss.name) == _module(module):
+                    return miss
+        return None
+
+    def _on_disk(self, event: OnDisk) -> None:
+        miss = self._of_module(event.module)
+        ingredients, self._ingredients = self._ingredients, []
+        if miss is None:
+            self._lose(
+                "a line of the persistent cache about a program that the log does not show"
+            )
+            return
+        if ingredients:
+            miss.ingredients = ingredients
+        key = event.key or (miss.disk[1] if miss.disk else None)
+        if key is not None and not key.startswith(event.module) and event.key is None:
+            key = None
+        miss.disk = (event.outcome, key, event.reason)
+
+    def _remark(self, event: Remark) -> None:
+        miss = self._latest if event.module is None else self._of_module(event.module)
+        if miss is None:
+            if event.text == "Executable fingerprint":
+                self._lose("a compilation that XLA's lines alone tell of, without its time")
+            else:
+                self._lose("a remark of XLA's or JAX's about no program that the log shows")
+            return
+        if event.text != "Executable fingerprint" and len(miss.remarks) < _MOST_REMARKS:
+            miss.remarks.append((event.by, event.text[:_LONGEST]))
+
+
+def _same(name: str, other: str) -> bool:
+    return name == other or (name in _UNNAMED and other in _UNNAMED)
+
+
+def _module(name: str) -> str:
+    """How XLA writes a name."""
+    name = re.sub(r"^(?:jit|pmap)_(?=.)", "", name)
+    return re.sub(r"\W", "_", name).strip("_")

@@ -1,0 +1,198 @@
+"""Whose function a miss of a log is of, and what the log does not show of it.
+
+A log names the definition of a function only with `jax_explain_cache_misses`, and never its
+static arguments, options or configuration as such. A cause is left to the ordinary reasoning
+only where JAX's words and the arguments of the programs leave one; elsewhere the miss says what
+was not seen, and its cause is `unknown`.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import count
+
+from retrace.logs.known import OF_JAX, SURELY_OF_JAX, WITH_BODY
+from retrace.logs.observed import Observed
+from retrace.logs.words import Words, names_of
+from retrace.model import Function, Kind, Leaf
+from retrace.model.log import (
+    LOG_BODY,
+    LOG_EARLIER,
+    LOG_KEY,
+    LOG_NAME,
+    LOG_NEW,
+    LOG_OBJECTS,
+    LOG_OPTIONS,
+    LOG_STATIC,
+    LOG_UNUSED,
+    LOG_WHOSE,
+)
+
+_CELL = re.compile(r"<ipython-input-|.*ipykernel_\d+[/\\]\d+\.py$")
+_MOST_SITES = 100_000
+_MOST_KEYS = 256
+
+
+class Site:
+    """What the log has shown of one definition, or of one name."""
+
+    __slots__ = ("function", "objects", "programs")
+
+    def __init__(self, function: Function) -> None:
+        self.function = function
+        self.objects = 1
+        """How many function objects of it JAX has not known when they came."""
+        self.programs: dict[tuple[Leaf, ...], None] = {}
+        """The arguments of its programs so far; bounded."""
+
+
+class Placed:
+    """A miss with its function."""
+
+    __slots__ = ("function", "new", "traced", "unseen")
+
+    def __init__(self, function: Function, new: bool, unseen: tuple[str, ...]) -> None:
+        self.function = function
+        self.new = new
+        self.unseen = unseen
+        self.traced = True
+        """Whether a trace that the log tells of really ran."""
+
+
+class Sites:
+    """The functions of one process."""
+
+    def __init__(self) -> None:
+        self._sites: dict[str, Site] = {}
+        self._named: dict[str, list[str]] = {}
+        """The sites of each name that JAX has explained a miss of."""
+        self._objects = count(1)
+
+    def place(self, miss: Observed, *, explains: bool, static_shown: bool) -> Placed:
+        """The function of a miss, and what the log does not show of the miss.
+
+        Args:
+            miss: as far as it is known when its program is about to be lowered.
+            explains: whether the log has JAX's explanations.
+            static_shown: whether JAX's words of this release tell of static arguments.
+        """
+        if miss.words is not None:
+            placed = self._explained(miss, miss.words, static_shown)
+        else:
+            placed = self._named_only(miss, explains)
+        site = self._sites.get(placed.function.site)
+        if miss.words is None and not placed.new and placed.function.kind is not Kind.OP:
+            # JAX's line comes for a trace that it finds in its cache, too; where it explains
+            # misses, that there is no explanation tells so.
+            known = site is not None and miss.leaves in site.programs
+            placed.traced = not (known or explains)
+        if site is not None and miss.leaves is not None and len(site.programs) < _MOST_KEYS:
+            site.programs.setdefault(miss.leaves)
+        return placed
+
+    def _explained(self, miss: Observed, words: Words, static_shown: bool) -> Placed:
+        where = f"{words.file}:{words.line}" if words.file else "unknown"
+        if words.file and _CELL.match(words.file):
+            where = "notebook"  # whose cells have another file each time that they run
+        key = f"{where} {words.name}"
+        site = self._sites.get(key)
+        if site is None:
+            kind = Kind.LAMBDA if words.name == "<lambda>" else Kind.DEF
+            if words.file is None:
+                kind = Kind.CALLABLE
+            site = self._make(key, words.name, miss.name, kind, words.file, words.line)
+            if len(known := self._named.setdefault(miss.name, [])) < 3:
+                known.append(key)
+            return Placed(site.function, True, () if not words.seen else (LOG_EARLIER,))
+        if not words.seen:
+            # Not to be told from cleared caches, so that no new object is claimed.
+            site.objects += 1
+            return Placed(site.function, False, (LOG_NEW,))
+        return Placed(site.function, False, _hidden(miss, words, site, static_shown))
+
+    def _named_only(self, miss: Observed, explains: bool) -> Placed:
+        name = miss.name
+        known = self._named.get(name, ())
+        if known:
+            # Of a function that JAX explains when it is traced: it was lowered without a trace.
+            site = self._sites.get(known[0])
+            if len(known) == 1 and site is not None:
+                return Placed(site.function, False, (LOG_OPTIONS,))
+        elif name in SURELY_OF_JAX or (explains and name in OF_JAX):
+            return self._operation(name)
+        site = self._sites.get(f"name {name}")
+        if site is not None:
+            return Placed(site.function, False, (LOG_WHOSE,))
+        kind = Kind.LAMBDA if name == "<lambda>" else Kind.DEF
+        site = self._make(f"name {name}", name, name, kind, None, None)
+        # Where JAX explains misses, a function without an explanation is a library's, or JAX's.
+        if known or explains or name in OF_JAX or name.startswith("_"):
+            return Placed(site.function, True, (LOG_NAME,))
+        if not miss.traced or any(child.words for child in miss.children):
+            return Placed(site.function, True, (LOG_WHOSE,))
+        return Placed(site.function, True, ())
+
+    def _operation(self, name: str) -> Placed:
+        site = self._sites.get(f"jax {name}")
+        new = site is None
+        if site is None:
+            site = self._make(f"jax {name}", name, name, Kind.OP, None, None)
+        hidden = (LOG_BODY,) if not new and name in WITH_BODY else ()
+        return Placed(site.function, new, hidden)
+
+    def _make(
+        self, key: str, name: str, jax_name: str, kind: Kind, file: str | None, line: int | None
+    ) -> Site:
+        if len(self._sites) >= _MOST_SITES:  # a program that makes up names without end
+            self._sites.clear()
+            self._named.clear()
+        function = Function(
+            name=name.rpartition(".")[2] or name,
+            jax_name=jax_name,
+            qualname=name,
+            kind=kind,
+            file=file,
+            line=line,
+            site=key,
+            object=next(self._objects),
+        )
+        site = self._sites[key] = Site(function)
+        return site
+
+
+def _hidden(miss: Observed, words: Words, site: Site, static_shown: bool) -> tuple[str, ...]:
+    """What keeps the cause from being known, of a function object that JAX has seen before."""
+    if not words.types_alone:
+        return (LOG_KEY,)
+    if site.objects > 1:
+        return (LOG_OBJECTS,)
+    if not static_shown:
+        return (LOG_STATIC,)
+    if miss.leaves is None or not _agrees(miss.leaves, words, site):
+        return (LOG_UNUSED,)
+    return ()
+
+
+def _agrees(leaves: tuple[Leaf, ...], words: Words, site: Site) -> bool:
+    """Whether JAX's words and the arguments of the programs tell of the same difference."""
+    near = nearest(leaves, site)
+    if near is None or len(site.programs) >= _MOST_KEYS:
+        return False
+    return any(names_of(differences, leaves, near) for differences in words.closest)
+
+
+def nearest(leaves: tuple[Leaf, ...], site: Site) -> tuple[Leaf, ...] | None:
+    """The earlier arguments that differ in the fewest places, the latest of those."""
+    best: tuple[Leaf, ...] | None = None
+    least = 0
+    for other in site.programs:
+        if len(other) != len(leaves):
+            continue
+        apart = sum(
+            sum(x != y for x, y in zip(a[1:5], b[1:5], strict=True))
+            for a, b in zip(leaves, other, strict=True)
+            if a is not b and a != b
+        )
+        if best is None or apart <= least:
+            best, least = other, apart
+    return best

@@ -1,0 +1,75 @@
+"""The lines of a log: a file, a compressed one, or standard input."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import sys
+import zlib
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, cast
+
+from retrace.errors import UnreadableError
+from retrace.store import files
+
+LONGEST = 1 << 22
+"""Bytes; of a longer line nothing is read. A program of 10,000 arguments takes 400,000."""
+
+HEAD = 1 << 16
+_STEP = 1 << 20
+
+
+@contextmanager
+def opened(path: Path) -> Generator[IO[bytes]]:
+    """The content of a log, unpacked; raises UnreadableError where it cannot be read."""
+    try:
+        with _raw(path) as raw:
+            if raw.peek(2)[:2] == b"\x1f\x8b":  # type: ignore[attr-defined]
+                with gzip.open(raw) as unpacked:
+                    yield cast(IO[bytes], unpacked)
+            else:
+                yield raw
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise UnreadableError(f"cannot unpack {path}: {error}") from error
+    except OSError as error:
+        raise UnreadableError(f"cannot read {path}: {files.reason(error)}") from error
+
+
+def _raw(path: Path) -> IO[bytes]:
+    if str(path) == "-":
+        return os.fdopen(os.dup(sys.stdin.fileno()), "rb", buffering=_STEP)
+    if (number := files.descriptor_of(path)) is not None:
+        return os.fdopen(os.dup(number), "rb", buffering=_STEP)
+    return files.opened(path)
+
+
+def size_of(path: Path) -> int:
+    """Bytes of a file as it lies there; 0 where that is not known."""
+    try:
+        return path.stat().st_size if str(path) != "-" else 0
+    except OSError:
+        return 0
+
+
+def lines(
+    file: IO[bytes], progress: Callable[[int], object] | None = None
+) -> Iterator[bytes | None]:
+    """Each line without its end; None for one that is too long."""
+    read = 0
+    while line := file.readline(LONGEST + 1):
+        read += len(line)
+        if read >= _STEP:
+            if progress is not None:
+                progress(read)
+            read = 0
+        if len(line) > LONGEST and not line.endswith(b"\n"):
+            while (rest := file.readline(_STEP)) and not rest.endswith(b"\n"):
+                if progress is not None:
+                    progress(len(rest))
+            yield None
+        else:
+            yield line
+    if progress is not None:
+        progress(read)

@@ -1,0 +1,97 @@
+"""The timeline as Chrome's trace events, which Perfetto, XProf and `chrome://tracing` open."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from retrace.model import Verdict
+from retrace.present.slices import Slice, Track, facts, tracks
+from retrace.present.view import View
+from retrace.present.words import clean
+
+SCHEMA = "retrace-perfetto/1"
+
+
+def pieces(view: View, portions: Iterable[Sequence[Verdict]]) -> Iterator[str]:
+    """The timeline as text, a track at a time. Times are microseconds since the first run began.
+
+    Args:
+        view: the whole recording.
+        portions: the misses to tell of, those of one process in one portion.
+    """
+    start = min((run.started for run in view.recording.runs), default=0.0)
+    head = {
+        "schema": SCHEMA,
+        "displayTimeUnit": "ms",
+        "otherData": {"epoch_us": round(start * 1e6), "stages": "one after the other"},
+    }
+    yield json.dumps(head)[:-1] + ', "traceEvents": ['
+    events = _Events(view, start)
+    comma = "\n"
+    for track in tracks(portions):
+        for event in events.of(track):
+            yield comma + json.dumps(event)
+            comma = ",\n"
+    yield "\n]}\n"
+
+
+class _Events:
+    def __init__(self, view: View, start: float) -> None:
+        self._view = view
+        self._start = start
+        self._processes: dict[str, int] = {}
+        self._threads: dict[str, int] = {}
+        self._places: dict[str, tuple[int, int, float]] = {}
+        """Where the slice of each miss lies, for the arrow to a later one."""
+        self._flows = 0
+
+    def of(self, track: Track) -> Iterator[dict[str, Any]]:
+        """What names a track, and its slices."""
+        number = self._processes.get(track.run)
+        if number is None:
+            number = self._processes[track.run] = len(self._processes) + 1
+            said = clean(" ".join(filter(None, self._view.process(track.run))))
+            yield _named("process_name", number, 0, said)
+        thread = self._threads[track.run] = self._threads.get(track.run, 0) + 1
+        yield _named("thread_name", number, thread, clean(track.thread))
+        for one in track.slices:
+            yield from self._slice(one, number, thread)
+
+    def _slice(self, one: Slice, process: int, thread: int) -> Iterator[dict[str, Any]]:
+        at = self._micros(one.begin)
+        miss = one.verdict.miss
+        event: dict[str, Any] = {
+            "name": one.title,
+            "cat": "miss" if one.stage is None else "stage",
+            "ph": "X",
+            "pid": process,
+            "tid": thread,
+            "ts": at,
+            "dur": max(0.0, round(self._micros(one.end) - at, 3)),
+        }
+        if one.stage is None:
+            event["args"] = facts(self._view, one.verdict)
+        else:
+            event["args"] = dict[str, object](seconds=miss.stages[one.stage])
+        if one.is_cut:
+            event["args"]["cut"] = "it ran on while later misses came"
+        yield event
+        if one.stage is None:
+            self._places[miss.id] = process, thread, at
+            nearest = one.verdict.nearest
+            if nearest is not None and (place := self._places.get(nearest.id)) is not None:
+                self._flows += 1
+                for phase, (pid, tid, time) in (("s", place), ("f", (process, thread, at))):
+                    arrow = {"name": "nearest", "cat": "nearest", "ph": phase, "id": self._flows}
+                    yield {**arrow, "pid": pid, "tid": tid, "ts": time, "bp": "e"}
+        for part in one.inside:
+            yield from self._slice(part, process, thread)
+
+    def _micros(self, time: float) -> float:
+        return round((time - self._start) * 1e6, 3)
+
+
+def _named(what: str, process: int, thread: int, name: str) -> dict[str, Any]:
+    return {"name": what, "ph": "M", "pid": process, "tid": thread, "args": {"name": name}}

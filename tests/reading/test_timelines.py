@@ -1,0 +1,102 @@
+"""The timelines for Perfetto and speedscope: valid, nested, and at the times of the recording."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from retrace.logs.importing import Importer
+from retrace.model import Recording, Stage
+from retrace.present import perfetto, speedscope
+from retrace.present.view import View
+from retrace.reason.verdict import judge
+from retrace.store.reader import read
+from tests.reading.story import hostile, killed, training, write
+
+LOG = Path(__file__).parents[1] / "logs" / "jax-0.6.0.log.gz"
+
+
+def recordings(tmp_path: Path) -> list[Recording]:
+    found = [
+        read([write(story(), tmp_path / story.__name__)]) for story in (training, killed, hostile)
+    ]
+    (tmp_path / "log").mkdir()
+    Importer(tmp_path / "log").take(LOG)
+    return [*found, read([tmp_path / "log"])]
+
+
+def test_perfetto_has_each_miss_and_stage_where_it_ran(tmp_path: Path) -> None:
+    for recording in recordings(tmp_path):
+        verdicts = judge(recording)
+        view = View(recording, verdicts, "")
+        told = json.loads("".join(perfetto.pieces(view, [verdicts])))
+        start = told["otherData"]["epoch_us"]
+        slices = [event for event in told["traceEvents"] if event["ph"] == "X"]
+        misses = {e["args"]["id"]: e for e in slices if e["cat"] == "miss"}
+        assert sorted(misses) == sorted(miss.id for miss in recording.misses)
+        assert sum(e["cat"] == "stage" for e in slices) == sum(
+            len(miss.stages) for miss in recording.misses
+        )
+        for verdict in verdicts:
+            miss, event = verdict.miss, misses[verdict.miss.id]
+            assert event["args"]["cause"] == verdict.cause
+            if miss.parent is None:
+                assert abs(start + event["ts"] - miss.time * 1e6) < 1000
+                if "cut" not in event["args"]:
+                    assert abs(event["dur"] - miss.seconds * 1e6) < 1
+            elif miss.derived is None and miss.parent in misses:
+                assert _covers(misses[miss.parent], event)
+        _never_across(slices)
+        starts, ends = (
+            {e["id"] for e in told["traceEvents"] if e["ph"] == phase} for phase in "sf"
+        )
+        assert starts == ends
+        # Which miss covers a given time?
+        longest = max(misses.values(), key=lambda event: event["dur"])
+        middle = longest["ts"] + longest["dur"] / 2
+        assert longest in [e for e in misses.values() if e["ts"] <= middle <= e["ts"] + e["dur"]]
+
+
+def _covers(outer: dict[str, Any], inner: dict[str, Any]) -> bool:
+    begin, end = inner["ts"], inner["ts"] + inner["dur"]
+    return outer["ts"] - 0.01 <= begin and end <= outer["ts"] + outer["dur"] + 0.01
+
+
+def _never_across(slices: list[dict[str, Any]]) -> None:
+    """Slices of one thread lie side by side or inside each other, as viewers need."""
+    by_track: dict[tuple[int, int], list[dict[str, Any]]] = {}
+    for event in slices:
+        by_track.setdefault((event["pid"], event["tid"]), []).append(event)
+    for events in by_track.values():
+        stack: list[dict[str, Any]] = []
+        for event in events:
+            while stack and event["ts"] >= stack[-1]["ts"] + stack[-1]["dur"] - 0.01:
+                stack.pop()
+            assert not stack or _covers(stack[-1], event)
+            stack.append(event)
+
+
+def test_speedscope_opens_and_closes_each_frame_in_order(tmp_path: Path) -> None:
+    for recording in recordings(tmp_path):
+        verdicts = judge(recording)
+        view = View(recording, verdicts, "")
+        told = json.loads(speedscope.report(view, [verdicts]))
+        frames = told["shared"]["frames"]
+        opened = 0
+        for profile in told["profiles"]:
+            stack: list[int] = []
+            last = profile["startValue"]
+            for event in profile["events"]:
+                assert event["at"] >= last - 1e-6
+                last = event["at"]
+                assert 0 <= event["frame"] < len(frames)
+                if event["type"] == "O":
+                    stack.append(event["frame"])
+                    opened += 1
+                else:
+                    assert stack.pop() == event["frame"]
+            assert not stack
+        assert opened == len(recording.misses) + sum(len(m.stages) for m in recording.misses)
+        if any(Stage.COMPILE in miss.stages for miss in recording.misses):
+            assert "compile" in {frame["name"] for frame in frames}
