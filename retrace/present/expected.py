@@ -6,6 +6,7 @@ from typing import Any
 
 from retrace.plan.amount import Amount, Span
 from retrace.present.plan_json import amount_told
+from retrace.present.plan_words import title
 from retrace.present.runs import Row, Section
 from retrace.present.view import View
 from retrace.present.words import clean, count, listed, seconds
@@ -18,7 +19,7 @@ def section(found: Expected, old: View, new: View) -> Section:
     """What was promised and what came of it, as the first section of the difference."""
     rows = [Row("", (_verdict(found),))]
     rows += [
-        Row(f"step {number}", (clean(step.proposal.title, 200),))
+        Row(f"step {number}", (clean(title(step.proposal), 200),))
         for number, step in zip(found.numbers, found.steps, strict=True)
     ]
     rows.append(Row("before", (_amount(found.before),)))

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from retrace.model import Miss, Stage, Verdict
+from retrace.present.advice import advised
 from retrace.present.sentences import explanation
 from retrace.present.view import View
 from retrace.present.words import clean, name, place
@@ -122,6 +123,6 @@ def facts(view: View, verdict: Verdict) -> dict[str, object]:
         ],
         "function": view.place(miss),
         "called": None if site is None else place(site.file, site.line, view.bases),
-        "fix": verdict.fix and verdict.fix.text,
+        "fix": None if verdict.fix is None else advised(verdict.fix),
         "nearest": verdict.nearest and verdict.nearest.id,
     }
