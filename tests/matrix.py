@@ -61,6 +61,7 @@ NEXT = Job("next", ((3, 13), (3, 12)), ("jax", "jaxlib"))
 # What knows no JAX is tested once, with the newest of everything else.
 WITHOUT_JAX = (
     "tests/hostile",
+    "tests/logs",
     "tests/reading",
     "tests/store",
     "tests/running/test_suites.py",

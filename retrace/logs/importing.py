@@ -286,7 +286,7 @@ class Importer:
         making = Making(run, sink, self._redaction)
         making.process.explains = self._explains
         if prefix.time is None:
-            making.lose("the times of its lines: their order is known")
+            making.lose("the times of its lines; their order is known")
         return making
 
     def _lose_all(self, reason: str) -> None:
