@@ -12,6 +12,7 @@ from retrace.model import Function, Key, Kind, Miss, Node, Recording, Run, Value
 
 _PLACED = re.compile(r"(?<![^\[ ])[^;\[\]]+?:\d+ ")
 _PACKAGES = re.compile(r".*[/\\](?:site|dist)-packages[/\\]", re.DOTALL)
+_LONGEST_SITE = 4000
 _CALLED_AT = re.compile(r" at (.+):\d+(?=$| around )", re.DOTALL)
 
 
@@ -86,6 +87,8 @@ def _group(miss: Miss, order: int) -> Group:
         form = f"op {function.jax_name}"
         text = site.source.strip() if site is not None and site.source else None
         return Group(function, site and site.file, site and site.line, text, form, order)
+    if len(function.site) > _LONGEST_SITE:  # nobody's name: a pattern would search it for hours
+        return Group(function, function.file, function.line, None, function.site, order)
     form, mark, around = function.site.partition(" around ")
     if function.file is not None:
         form = form.replace(f"{function.file}:{function.line} ", "")

@@ -197,6 +197,15 @@ make(False)(np.ones(3, np.float32))
     assert found.is_equal
 
 
+def test_eager_operations_are_known_by_their_lines(folder: Path) -> None:
+    text = "import jax.lax as lax, numpy as np\n\n"
+    text += "lax.add(np.ones(3), np.ones(3))\n\nlax.add(np.ones((2, 2)), np.ones((2, 2)))\n"
+    moved = text.replace("\n\n", "\n\n\n\n", 1)
+    found = held(written(folder, "eager", text), written(folder, "eager_moved", moved))
+    assert len(found.pairs) == 2
+    assert (list(named(found)), found.is_equal) == ([], True)
+
+
 def test_a_size_that_missed_before_is_not_new(folder: Path, base: Path) -> None:
     more = PROGRAM.replace("(BATCH, 5, BATCH)", "(5, BATCH, 9)")
     found = held(base, written(folder, "more", more))
@@ -316,5 +325,11 @@ def test_a_step_that_came_true_and_one_that_did_not(folder: Path, retrace: Run) 
     other = written(folder, "other", more)
     assert [v.miss.function.name for v in expected(held(old, other), "1").new] == ["<lambda>"]
     assert retrace("diff", old, other, "--expect", "1")[0] == 1
+    # Nor does what misses less often than was promised.
+    wider = "f(np.ones(5, np.float32), by=0.1)\n"
+    before = written(folder, "wider", PLANNED + wider)
+    kept = expected(held(before, other), "1")
+    assert (kept.promised.calls, kept.actual.calls) == ((2, 2), (2, 2))
+    assert (len(kept.new), kept.came_true) == (1, False)
     for steps in ("2", "0", "2-3", "x"):
         assert retrace("diff", old, new, "--expect", steps)[0] == 2
