@@ -99,13 +99,14 @@ class Recorder:
             if deriving and deriving[-1][0] is trace:
                 deriving.pop()
             return
+        jaxpr = None if trace.result is None else trace.result[0]
+        self.misses.kept.end(trace.number, trace, jaxpr)
         fields = self._ended(self._pop(trace.number, Stage.TRACE), Stage.TRACE, seconds)
         if trace.raised is not None:
             fields["raised"] = type(trace.raised).__name__
         # A call goes on to be lowered and compiled, and one line tells of all that.
         self._belonging.hold(trace.number, fields)
-        if trace.result is not None:
-            jaxpr = trace.result[0]
+        if jaxpr is not None:
             self._belonging.by_jaxpr.put(jaxpr, trace.number)
             few = NESTED if self._thread.running or trace.body else 0
             at_once = AHEAD if trace.ahead else few
@@ -237,6 +238,7 @@ class Recorder:
 
     def _program_known(self, number: int, found: Transcript) -> None:
         program = found.program
+        self.misses.kept.known(number, found.host)
         fields: dict[str, JSON] = {"program": [program.hash, program.equations]}
         self.journal.listings(number, found.listings)
         fields["listing"] = program.listing

@@ -316,6 +316,11 @@ def records_all() -> bool:
     return bool(_files)
 
 
+def is_recording() -> bool:
+    """Whether anything of this process is recorded anywhere."""
+    return _session is not None and (bool(_session.recorder.journal.writers) or _session.owns_any)
+
+
 def directories() -> list[Path]:
     """Where this process records everything, and what `retrace.jit` made."""
     own = _session.own_directory if _session is not None else None

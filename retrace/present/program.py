@@ -28,9 +28,14 @@ def evidence(view: View, verdict: Verdict, most: int = _MOST_LINES) -> list[str]
         return []
     if found.kind == "identical" and verdict.program_change == "constants-only":
         return ["captured arrays are other objects; their content was not looked at"]
+    if found.kind == "shapes-only":
+        return [_size(verdict, size) for size in found.sizes[:most]]
+    return differs(view, found, most)
+
+
+def differs(view: View, found: Difference, most: int = _MOST_LINES) -> list[str]:
+    """How one program differs from another, but for the sizes of axes."""
     match found.kind:
-        case "shapes-only":
-            return [_size(verdict, size) for size in found.sizes[:most]]
         case "constants-only":
             return list(_constants(view, found.constants, most))
         case "repeated":

@@ -142,6 +142,10 @@ class Redaction:
             source=None,
         )
 
+    def read(self, site: str, name: str, value: Value | None) -> tuple[str, Value | None]:
+        """What a function of a site reads, and what it holds there."""
+        return self._read(site, name), value and self._value(site, name, value)
+
     def _read(self, site: str, name: str) -> str:
         """The name of what a function reads, without the keys that stand in it."""
         told: list[str] = []

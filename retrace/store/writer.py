@@ -225,6 +225,10 @@ class Writer:
         """Write what became known of the run later: its `backend`, its `process_index`."""
         self._put(_encode({"run": fields}))
 
+    def audit(self, fields: Mapping[str, JSON]) -> None:
+        """Write what an audit found."""
+        self._put(_encode(fields))
+
     def loss(self, reason: str, number: int = 1) -> None:
         """Write that something could not be recorded, `number` times."""
         self._put(_encode(_loss(reason, number)))
