@@ -7,6 +7,7 @@ from types import FrameType
 from typing import Any
 
 from retrace.capture import interpreter
+from retrace.capture.asked import Asked
 from retrace.capture.background import Background, Task
 from retrace.capture.belonging import Belonging
 from retrace.capture.function import is_internal
@@ -45,6 +46,8 @@ class Recorder:
         self._programs = self._new_programs()
         self._thread = Underway()
         self._belonging = Belonging(self.misses, self.journal, self._thread, self._add_program)
+        self.asked: dict[object, Asked] = {}
+        """Who asks for audits, by where they are recorded."""
         self._begins = False
         """Whether JAX tells when a stage begins: jax 0.6.0 does not."""
 
@@ -190,6 +193,15 @@ class Recorder:
             self._belonging.write_held()
         if top is None:
             self._background.compiling(-1 if stage is Stage.COMPILE else +1)
+        if self.asked and stage is Stage.COMPILE and not running:
+            self._outermost_ended()
+
+    def _outermost_ended(self) -> None:
+        """A miss is over, and the program may go on: an audit may have been asked for."""
+        if is_staging():
+            return
+        for one in list(self.asked.values()):
+            one.missed()
 
     def cache_event(self, event: str, frame: FrameType) -> None:
         """JAX looked into its on-disk cache."""

@@ -115,7 +115,7 @@ def audited(recording: Recording) -> Audited | None:
             if stale is not None:
                 key = (run, miss.function.site, stale.verdict)
                 known = found.get(key)
-                found[key] = stale if known is None else _together(known, stale)
+                found[key] = stale if known is None else _both(known, stale)
     # What is proved of one program of a function need not be told as a perhaps of another.
     worst: dict[tuple[str, str], int] = {}
     for run, site, verdict in found:
@@ -126,6 +126,19 @@ def audited(recording: Recording) -> Audited | None:
     ]
     told.sort(key=lambda one: (_rank(one.verdict), one.miss.number))
     return Audited(tuple(told), len(recording.audits), sum(last.values()), tuple(harmless))
+
+
+def together(one: Audited | None, other: Audited | None) -> Audited | None:
+    """What the audits of several processes come to."""
+    if one is None or other is None:
+        return one or other
+    stale = sorted((*one.stale, *other.stale), key=lambda each: _rank(each.verdict))
+    return Audited(
+        tuple(stale),
+        one.audits + other.audits,
+        one.programs + other.programs,
+        tuple(dict.fromkeys((*one.harmless, *other.harmless))),
+    )
 
 
 def _by_run(audits: Iterable[Audit]) -> dict[str, list[Audit]]:
@@ -193,7 +206,7 @@ def _verdict(miss: Miss, checked: Checked | None) -> StaleVerdict | None:
     return "perhaps" if others and not miss.function.in_library else "not-checked"
 
 
-def _together(known: Stale, other: Stale) -> Stale:
+def _both(known: Stale, other: Stale) -> Stale:
     latest = max(known, other, key=lambda one: one.miss.number)
     reads = {change.name: change for change in (*known.reads, *other.reads)}
     first = min(known, other, key=lambda one: one.since.number)

@@ -27,7 +27,7 @@ def encode_audit(
     """
     checked = audit.checked
     if hide is not None:
-        checked = tuple([_hidden(one, functions.get(one.miss), hide) for one in checked])
+        checked = hide.audit(audit, functions).checked
     return {
         "audit": audit.number,
         "at": audit.time,
@@ -47,27 +47,6 @@ def _encode(one: Checked) -> dict[str, JSON]:
     if one.seconds:
         fields["seconds"] = round(one.seconds, 6)
     return fields
-
-
-def _hidden(one: Checked, function: Function | None, hide: Redaction) -> Checked:
-    site = "" if function is None else function.site
-    reads: list[Reading] = []
-    for read in one.reads:
-        name, old = hide.read(site, read.name, read.old)
-        _, new = hide.read(site, read.name, read.new)
-        file = read.file and hide.path(read.file)
-        assert old is not None
-        reads.append(read._replace(name=name, old=old, new=new, file=file))
-    named: dict[str, str | None] = {}
-    for part in ("old", "new", "again"):
-        id_ = getattr(one, part)
-        named[part] = id_ and hide.listing_id(id_)
-    return one._replace(
-        reads=tuple(reads),
-        sources=tuple([s._replace(file=hide.path(s.file)) for s in one.sources]),
-        disturbed=tuple([hide.read(site, name, None)[0] for name in one.disturbed]),
-        **named,
-    )
 
 
 def decode_audit(line: Mapping[str, Any], run: str) -> Audit:
