@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import dis
 from collections.abc import Iterator
+from random import Random
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, cast
+
+import numpy as np
 
 from retrace.auditing.stack import Place, walk
 from retrace.capture.cell import shown
@@ -58,7 +61,37 @@ def writes(functions: list[tuple[Any, Any]]) -> str | None:
         for place, method in _written(function.__code__, has_receiver=receiver is not None):
             if method is None or _is_changed_by(_value(place, function, receiver)):
                 return str(place)
+        for place, value in _held(function, receiver):
+            if defined(kind_of(value), "__next__") is not None:
+                return str(place)  # an iterator, or a file: to read it moves it on
     return None
+
+
+def generators(functions: list[tuple[Any, Any]]) -> list[Any]:
+    """The generators of random numbers that functions have from outside."""
+    found: dict[int, Any] = {}
+    for function, receiver in functions:
+        for _, value in _held(function, receiver):
+            if isinstance(value, Random | np.random.Generator | np.random.RandomState):
+                found[id(value)] = value
+    return list(found.values())
+
+
+def _held(function: FunctionType, receiver: Any) -> Iterator[tuple[Place, Any]]:
+    """What a function takes from outside, as it is now."""
+    if lacks(BYTECODE):
+        return
+    seen: set[Place] = set()
+    code: CodeType = function.__code__
+    for inner in _codes(code):
+        has_receiver = receiver is not None and inner is code
+        for _, stack in walk(inner, has_receiver=has_receiver):
+            place = stack[-1] if stack else None
+            if place is not None and place.source != "builtin" and place not in seen:
+                seen.add(place)
+                value = _value(place, function, receiver)
+                if value is not _MISSING:
+                    yield place, value
 
 
 def changing(functions: list[tuple[Any, Any]]) -> tuple[Source, ...]:
@@ -141,7 +174,7 @@ def _called(code: CodeType) -> Iterator[tuple[Place, int]]:
             at = instruction.positions and instruction.positions.lineno
             if instruction.opname.startswith("CALL") and at:
                 for place in stack:
-                    if place is not None and place.source == "global":
+                    if place is not None and place.source in ("global", "cell"):
                         yield place, at
 
 
@@ -196,7 +229,9 @@ def _changes(value: Any) -> bool:
         module = owner.__module__ if isinstance(owner, type) else kind_of(owner).__module__
     if type(value) is MethodType:
         module = kind_of(value.__self__).__module__
-    if module == "numpy.random.mtrand":
+    if (owner := getattr(value, "__objclass__", None)) is not None:
+        module = owner.__module__.strip("_")  # of a method of a class written in C
+    if str(module).startswith("numpy.random"):
         module = "numpy.random"
     names = _CHANGING.get(str(module), ())
     return name is not None and (names is None or name in names)

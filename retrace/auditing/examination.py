@@ -12,9 +12,9 @@ from time import perf_counter, time
 from typing import Any, NamedTuple
 
 from retrace.auditing import constants
-from retrace.auditing.effects import changing, read_at, writes
+from retrace.auditing.effects import changing, generators, read_at, writes
 from retrace.auditing.limit import TooSlowError, limited
-from retrace.auditing.neutral import undisturbed
+from retrace.auditing.neutral import put_back, undisturbed
 from retrace.capture.kept import Program
 from retrace.capture.misses import Misses
 from retrace.capture.programs import transcript
@@ -35,6 +35,8 @@ class Limits(NamedTuple):
     """Seconds for tracing in all."""
     effects: bool = False
     """Whether functions are traced anew that write what is not their own."""
+    since: int = 0
+    """The first miss whose program is looked at."""
 
 
 class Found(NamedTuple):
@@ -64,7 +66,8 @@ class Examination:
             seen: how many misses there were.
         """
         began, at = perf_counter(), time()
-        programs = self._misses.kept.programs()
+        since = self._limits.since
+        programs = [one for one in self._misses.kept.programs() if one[0] >= since]
         candidates = [(number, one, self._changed(one)) for number, one in programs]
         # What has changed is looked at first, since time may run out.
         candidates.sort(key=lambda one: (not _matters(one[2]), one[0]))
@@ -107,14 +110,13 @@ class Examination:
         then = _held(program.function)
         now = _held(self._misses.described_now(subject))
         functions = self._misses.functions_of(subject)
-        written = {one.rpartition(".")[2] for one in _all_writes(functions)}
+        written = _all_writes(functions)
         found: list[Reading] = []
         for name, old in then.items():
             new = now.get(name)
             if new is None or not _same(old, new):
-                last = name.rpartition(".")[2].partition("[")[0]
                 file, line = read_at(functions, name)
-                found.append(Reading(name, old, new, file, line, last in written))
+                found.append(Reading(name, old, new, file, line, _is_written(name, written)))
         return tuple(found[:_MOST_READS])
 
     def _check(
@@ -136,7 +138,7 @@ class Examination:
 
         if not may:
             return untraced(Reason.JAX)
-        if not self._limits.effects and (what := writes(functions)) is not None:
+        if not self._limits.effects and (what := _first_write(functions)) is not None:
             return untraced(Reason.WRITES, what)
         settings, differs = self._settings(program)
         if differs is not None:
@@ -145,7 +147,7 @@ class Examination:
             return untraced(Reason.TIME)
         began = perf_counter()
         try:
-            with anew.configured(settings):
+            with anew.configured(settings), put_back(generators(functions)):
                 return self._compare(number, program, jaxpr, reads, functions)
         except anew.GoneError:
             return untraced(Reason.GONE)
@@ -197,7 +199,7 @@ class Examination:
                 old=old.program.listing,
                 new=new.program.listing,
                 again=None if again is None else again.program.listing,
-                sources=() if again is None else changing(functions),
+                sources=() if again is None else asked(changing, functions) or (),
             )
         return found._replace(seconds=seconds, disturbed=disturbed)
 
@@ -252,6 +254,25 @@ def _is_plain(value: Value) -> bool:
 
 def _matters(reads: tuple[Reading, ...]) -> bool:
     return any(not reading.written for reading in reads)
+
+
+def _first_write(functions: list[tuple[Any, Any]]) -> str | None:
+    """What they write first; something, where that cannot be told."""
+    found = asked(_told, functions)
+    return "something" if found is None else found[0]
+
+
+def _told(functions: list[tuple[Any, Any]]) -> tuple[str | None]:
+    return (writes(functions),)
+
+
+def _is_written(name: str, written: set[str]) -> bool:
+    """Whether a read is of what a function writes, or of what holds that."""
+    name = name.partition("[")[0]
+    last = name.rpartition(".")[2]
+    return any(
+        place.startswith(f"{name}.") or place.rpartition(".")[2] == last for place in written
+    )
 
 
 def _all_writes(functions: list[tuple[Any, Any]]) -> set[str]:

@@ -52,6 +52,30 @@ def undisturbed() -> Generator[None]:
         np.random.set_state(array_state)
 
 
+@contextmanager
+def put_back(generators: list[Any]) -> Generator[None]:
+    """Have generators of random numbers go on from where they are."""
+    states = [_state(one) for one in generators]
+    try:
+        yield
+    finally:
+        for one, state in zip(generators, states, strict=True):
+            if isinstance(one, np.random.Generator):
+                one.bit_generator.state = state
+            elif isinstance(one, np.random.RandomState):
+                one.set_state(state)
+            else:
+                one.setstate(state)
+
+
+def _state(generator: Any) -> Any:
+    if isinstance(generator, np.random.Generator):
+        return generator.bit_generator.state
+    if isinstance(generator, np.random.RandomState):
+        return generator.get_state()
+    return generator.getstate()
+
+
 class _Muted:
     """A stream to which one thread writes nothing."""
 

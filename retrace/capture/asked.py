@@ -44,6 +44,13 @@ class Asked:
     def stop(self) -> None:
         """The recording ends."""
         atexit.unregister(self._end)
+        self._withdraw()
+
+    def _withdraw(self) -> None:
+        try:
+            os.unlink(self._request)
+        except OSError:
+            pass
 
     def _is_due(self) -> bool:
         if self._misses is not None:
@@ -56,10 +63,7 @@ class Asked:
             self._audit()
 
     def _audit(self) -> None:
-        try:
-            os.unlink(self._request)
-        except OSError:
-            pass
+        self._withdraw()
         # Only here: whoever asks for no audit loads nothing of it.
         from retrace.auditing.examination import Limits
         from retrace.auditing.request import audit
