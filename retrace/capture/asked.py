@@ -18,6 +18,10 @@ VARIABLE = "RETRACE_AUDIT"
 """`end`; before it, between commas, `every 100` or `every 30s`; `all` for `--audit-all`."""
 
 
+_PAUSE = 0.1
+"""Seconds between two looks for a request: each is a call of the system."""
+
+
 class Asked:
     """Whether an audit was asked for, of a process that records into a directory."""
 
@@ -30,7 +34,7 @@ class Asked:
         self._seconds = float(every[:-1]) if every.endswith("s") else None
         self._misses = int(every) if every.isdigit() else None
         self._left = self._misses or 0
-        self._last = monotonic()
+        self._last = self._looked = monotonic()
         self._pid = os.getpid()
         if "end" in words:
             # After jax's own handler, and so run before it, which clears all caches.
@@ -38,8 +42,15 @@ class Asked:
 
     def missed(self) -> None:
         """An outermost miss has ended, in this thread."""
-        if self._is_due() or os.path.exists(self._request):
+        if self._is_due() or self._is_requested():
             self._audit()
+
+    def _is_requested(self) -> bool:
+        now = monotonic()
+        if now - self._looked < _PAUSE:
+            return False
+        self._looked = now
+        return os.path.exists(self._request)
 
     def stop(self) -> None:
         """The recording ends."""
