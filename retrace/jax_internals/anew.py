@@ -32,6 +32,10 @@ from retrace.jax_internals.names_values import DEBUG_INFO, STATES, TRACE_CONTEXT
 from retrace.jax_internals.row import resolve
 from retrace.jax_internals.traces import Trace
 
+_KEEPS_GIVEN = TRACE.expected
+"""Whether JAX keeps, with a trace, the object that tells its arguments; else a table does."""
+_PLAIN = frozenset((int, bool, str, type(None)))
+
 
 class GoneError(Exception):
     """What a program was traced from does not live any more."""
@@ -62,11 +66,12 @@ class Recipe:
         function = given[0]
         self._extra: tuple[Any, ...] = ()
         self._given: weakref.ref[Any] | None = None
-        if TRACE.expected:
+        if _KEEPS_GIVEN:
             self._given = weakref.ref(given[1])
-            self._extra = given[3:]
-            if not all(type(one) in _PLAIN for one in self._extra):
-                raise TypeError("an argument that cannot be remembered")
+            if extra := given[3:]:
+                if not _PLAIN.issuperset(map(type, extra)):
+                    raise TypeError("an argument that cannot be remembered")
+                self._extra = extra
         else:
             function = WRAPPED.of(function, function)
         self._function = weakref.ref(function)
@@ -98,9 +103,6 @@ class Recipe:
             trace: Any = getattr(resolve(TRACE.where), TRACE.name)
             return trace(function, given, info, *self._extra)[0]
         return _trace_before(function, jaxpr, info)
-
-
-_PLAIN = (int, bool, str, type(None))
 
 
 def _alive(reference: weakref.ref[Any]) -> Any:
