@@ -5,6 +5,7 @@
     install, uninstall  record everything in this process
     counts              how often JAX traced, lowered and compiled, for metrics
     misses, explain     what was recorded up to now, as data and in words
+    audit               compiled programs that no longer match what they read when traced
     assert_max_traces, assert_no_retrace, freeze, policy    keep it from coming back
 
 Importing this package costs nothing: each name is fetched when it is first touched.
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from retrace.inside.live import misses as misses
     from retrace.inside.live import recording as recording
     from retrace.inside.live import uninstall as uninstall
+    from retrace.inside.stale import audit as audit
 
 __version__ = "0.1.0"
 
@@ -43,6 +45,7 @@ _HOMES = {
     "RetraceWarning": "retrace.errors",
     "assert_max_traces": "retrace.guards.assertions",
     "assert_no_retrace": "retrace.guards.assertions",
+    "audit": "retrace.inside.stale",
     "counts": "retrace.inside.counts",
     "explain": "retrace.inside.live",
     "freeze": "retrace.guards.freeze",
@@ -63,6 +66,7 @@ __all__ = [
     "RetraceWarning",
     "assert_max_traces",
     "assert_no_retrace",
+    "audit",
     "counts",
     "explain",
     "freeze",

@@ -52,6 +52,7 @@ def test_the_public_names() -> None:
         "RetraceWarning",
         "assert_max_traces",
         "assert_no_retrace",
+        "audit",
         "counts",
         "explain",
         "freeze",

@@ -121,6 +121,16 @@ class Functions:
         """A snapshot of something that a function holds."""
         return snapshot(value, self._tokens.held)
 
+    def running(self, function: Any) -> list[tuple[Any, Any]]:
+        """The user's functions that run when it does, each with the object it is a method of."""
+        found = unwrap(function)
+        if found.base is None:
+            return []
+        receivers = (found.receiver,) if found.has_receiver else ()
+        # A decorator's wrapper runs as well.
+        own = [(layer, None) for layer in found.layers if layer is not found.base]
+        return [*self._reads.functions(found.base, *receivers), *own]
+
     def jitted(self, function: Any, frame: FrameType) -> None:
         """`jit` was called."""
         self._sites.jitted(function, unwrap_plain(function), frame)

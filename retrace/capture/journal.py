@@ -120,6 +120,14 @@ class Journal:
         for writer in self._writers.get(number, ()):
             self._write(partial(writer.listings, listings))
 
+    def audit(
+        self, encode: Callable[[Redaction | None], dict[str, JSON]], listings: Sequence[Listing]
+    ) -> None:
+        """What an audit found, and the text of the programs that differ."""
+        for writer in self._all():
+            self._write(partial(writer.listings, listings))
+            self._write(partial(_audit, writer, encode))
+
     def tell_backend(self) -> None:
         """Say once where compiled programs run."""
         everybody = self._all()
@@ -238,6 +246,10 @@ def _replace(
             hidden = redaction.key(key, function.site)
             encoded = _encode(redaction.function(function), hidden, None)
         _amend(number, {**fields, **encoded}, tuple(told))
+
+
+def _audit(writer: Writer, encode: Callable[[Redaction | None], dict[str, JSON]]) -> None:
+    writer.audit(encode(writer.redaction))
 
 
 def _stages(fields: dict[str, JSON]) -> Mapping[Stage, float]:

@@ -40,6 +40,11 @@ class Count:
         self._lock = make()
         self._next = first
 
+    @property
+    def given(self) -> int:
+        """The next number, which has not been given yet."""
+        return self._next
+
     def __call__(self) -> int:
         with self._lock:
             number = self._next

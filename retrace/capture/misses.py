@@ -12,6 +12,7 @@ import jax
 from retrace.capture import lock
 from retrace.capture.function import Functions, is_internal
 from retrace.capture.journal import Journal
+from retrace.capture.kept import Kept
 from retrace.capture.key import Keys, parameter_names
 from retrace.capture.lock import Count
 from retrace.capture.operation import (
@@ -55,6 +56,7 @@ class Misses:
         self._keys = Keys(self._tokens, journal.lose)
         self._clears = Clears()
         self._settings = Settings()
+        self.kept = Kept()
         self._lock = lock.make()
         self._numbers = Count()
         self._seen: set[int] = set()
@@ -100,6 +102,9 @@ class Misses:
         if call.ahead:
             fields["ahead"] = True
         self._begin(number, function, key, site, fields, writers, call.frame)
+        if traced and "parent" not in fields and "nested" not in fields:
+            subject = given if packed is None else packed.function
+            self.kept.begin(number, subject, function, key)
         if source := source_of_call(call):
             if len(self._sources) >= _MOST_SOURCES:
                 self._sources.clear()
@@ -321,11 +326,28 @@ class Misses:
         """`jax.config.update` set an option."""
         self._settings.updated(option, frame)
 
+    def described_now(self, function: Any) -> Function:
+        """A function as it would be recorded if it were traced now, with what it reads."""
+        return self._functions.describe(function, traced=True)
+
+    def config_now(self) -> tuple[tuple[str, Value], ...]:
+        """The configuration of this thread, as it takes part in keys."""
+        return self._keys.config()
+
+    def functions_of(self, function: Any) -> list[tuple[Any, Any]]:
+        """The user's functions that run when it does, each with the object it is a method of."""
+        return self._functions.running(function)
+
     def evicted(self, function: Any) -> None:
         """`f.clear_cache()` dropped the entries of one function."""
         if (number := self._tokens.number(function)) is not None:
             with self._lock:
                 self._epochs[number] = self._epochs.get(number, 0) + 1
+
+    @property
+    def begun(self) -> int:
+        """How many misses there have been."""
+        return self._numbers.given
 
     def number_of(self, value: object) -> int | None:
         """The number of an object in this process; None where it takes no weak reference."""

@@ -37,7 +37,8 @@ def _is_library(filename: str) -> bool | None:
             return None
 
 
-def _transcript(jaxpr: Any) -> Transcript:
+def transcript(jaxpr: Any) -> Transcript:
+    """A program written down, with its source lines."""
     found = transcribe(jaxpr, _is_library, shown, _plain)
     calls = callbacks(found.program.listing, found.listings)
     return found._replace(program=found.program._replace(callbacks=calls)) if calls else found
@@ -74,7 +75,7 @@ class Programs:
         if not names.shows(losses.COMPILATIONS):
             at_once = max(at_once, AHEAD)  # nothing tells for how long JAX keeps it
         if at_once and has_at_most(jaxpr, at_once):
-            self._known(number, _transcript(jaxpr))
+            self._known(number, transcript(jaxpr))
         else:
             self._waiting[number] = weakref.ref(jaxpr)
             self._background.program(partial(self._walk, number))
@@ -93,4 +94,4 @@ class Programs:
         if (jaxpr := reference()) is None:
             self._lose("a program that JAX dropped before it was written down")
         else:
-            self._known(number, _transcript(jaxpr))
+            self._known(number, transcript(jaxpr))

@@ -75,19 +75,37 @@ class Reads:
             function: the user's own, all wrappers removed.
             receivers: the one that it is a method of, if it is one.
         """
+        walk = _Walk(self._number, function)
+        for _ in self._visits(walk, function, *receivers):
+            pass
+        return walk.told()
+
+    def functions(self, function: FunctionType, *receivers: Any) -> list[tuple[Any, Any]]:
+        """The functions of the user's that run when a function does, itself among them.
+
+        Each with the object that is its first parameter, or None where that is not known.
+        """
+        walk = _Walk(self._number, function)
+        found = [
+            (visit.function, None if visit.receiver is _MISSING else visit.receiver)
+            for visit in self._visits(walk, function, *receivers)
+        ]
+        return found or [(function, receivers[0] if receivers else None)]
+
+    def _visits(self, walk: _Walk, function: FunctionType, *receivers: Any) -> Iterator[_Visit]:
+        """Have all functions looked into, one after the other."""
         receiver = receivers[0] if receivers else _MISSING
         if self._is_blind or not self._reads_any(function, receiver):
-            return ()
-        walk = _Walk(self._number, function)
+            return
         waiting = deque([_Visit(function, receiver, "self")])
         seen = {id(function)}
         while waiting and len(seen) <= _MOST_FUNCTIONS:
             visit = waiting.popleft()
+            yield visit
             for found in walk.visit(visit, self._chains(visit.function.__code__)):
                 if id(found.function) not in seen and self._reads_any(*found[:2]):
                     seen.add(id(found.function))
                     waiting.append(found)
-        return walk.told()
 
     def _reads_any(self, function: FunctionType, receiver: Any) -> bool:
         """Whether it is worth a look; most functions name nothing but libraries."""

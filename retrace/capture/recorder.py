@@ -8,6 +8,7 @@ from types import FrameType
 from typing import Any
 
 from retrace.capture import interpreter, process
+from retrace.capture.asked import Asked
 from retrace.capture.background import Background, Task
 from retrace.capture.belonging import Belonging
 from retrace.capture.commit import Checkout, is_dirty
@@ -47,6 +48,8 @@ class Recorder:
         self._programs = self._new_programs()
         self._thread = Underway()
         self._belonging = Belonging(self.misses, self.journal, self._thread, self._add_program)
+        self.asked: dict[object, Asked] = {}
+        """Who asks for audits, by where they are recorded."""
         self._begins = False
         """Whether JAX tells when a stage begins: jax 0.6.0 does not."""
 
@@ -101,13 +104,14 @@ class Recorder:
             if deriving and deriving[-1][0] is trace:
                 deriving.pop()
             return
+        jaxpr = None if trace.result is None else trace.result[0]
+        self.misses.kept.end(trace.number, trace, jaxpr)
         fields = self._ended(self._pop(trace.number, Stage.TRACE), Stage.TRACE, seconds)
         if trace.raised is not None:
             fields["raised"] = type(trace.raised).__name__
         # A call goes on to be lowered and compiled, and one line tells of all that.
         self._belonging.hold(trace.number, fields)
-        if trace.result is not None:
-            jaxpr = trace.result[0]
+        if jaxpr is not None:
             self._belonging.by_jaxpr.put(jaxpr, trace.number)
             few = NESTED if self._thread.running or trace.body else 0
             at_once = AHEAD if trace.ahead else few
@@ -191,6 +195,15 @@ class Recorder:
             self._belonging.write_held()
         if top is None:
             self._background.compiling(-1 if stage is Stage.COMPILE else +1)
+        if self.asked and stage is Stage.COMPILE and not running:
+            self._outermost_ended()
+
+    def _outermost_ended(self) -> None:
+        """A miss is over, and the program may go on: an audit may have been asked for."""
+        if is_staging():
+            return
+        for one in list(self.asked.values()):
+            one.missed()
 
     def cache_event(self, event: str, frame: FrameType) -> None:
         """JAX looked into its on-disk cache."""
@@ -243,6 +256,7 @@ class Recorder:
 
     def _program_known(self, number: int, found: Transcript) -> None:
         program = found.program
+        self.misses.kept.known(number, found.host)
         fields: dict[str, JSON] = {"program": [program.hash, program.equations]}
         self.journal.listings(number, found.listings)
         fields["listing"] = program.listing

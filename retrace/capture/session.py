@@ -14,6 +14,7 @@ from typing import Any
 import jax
 
 from retrace.capture import interpreter, lock, place, process
+from retrace.capture.asked import Asked, wish
 from retrace.capture.commit import commit_of
 from retrace.capture.journal import Event
 from retrace.capture.public import PublicEvents
@@ -152,6 +153,7 @@ class Session:
         for directory, writer in list(_files.items()):
             writer.close()
             _files[directory] = successors[writer] = _file_writer(directory)
+            _listen_for_requests(directory, successors[writer])
             if self._hooks.installed:
                 self._hooks.guarded(self.recorder.began, successors[writer])
         if self._own_writer is not None and self.own_directory is not None:
@@ -245,6 +247,13 @@ def start(directory: Path) -> None:
         place.adopt(package)
     _files[directory] = writer = _file_writer(directory)
     session().attach(writer)
+    _listen_for_requests(directory, writer)
+
+
+def _listen_for_requests(directory: Path, writer: Writer) -> None:
+    asked = getattr(session().recorder, "asked", None)
+    if asked is not None:
+        asked[directory] = Asked(directory, writer.run.id, wish())
 
 
 def stop(directory: Path | None = None) -> None:
@@ -252,6 +261,8 @@ def stop(directory: Path | None = None) -> None:
     for path in [directory] if directory is not None else list(_files):
         writer = _files.get(path)
         if writer is not None:
+            if (asked := getattr(session().recorder, "asked", {}).pop(path, None)) is not None:
+                asked.stop()
             session().detach(writer)
             _files.pop(path, None)
     if directory is None and _session is not None:
@@ -322,6 +333,11 @@ def records_into(directory: Path) -> bool:
 def records_all() -> bool:
     """Whether everything of this process is recorded somewhere."""
     return bool(_files)
+
+
+def is_recording() -> bool:
+    """Whether anything of this process is recorded anywhere."""
+    return _session is not None and (bool(_session.recorder.journal.writers) or _session.owns_any)
 
 
 def directories() -> list[Path]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, NoReturn
 import typer
 import typer.core
 
-from retrace.command import clean, commands, console, importing
+from retrace.command import audits, clean, commands, console, importing
 from retrace.command.complaint import usage
 from retrace.command.diff import diff
 from retrace.command.plan import plan
@@ -72,7 +72,7 @@ def own_options_ended(args: Sequence[str]) -> list[str]:
         if module and set(before) <= set("qf"):
             position += 1 if rest else 2
             return [*args[:position], "--", *args[position:]]
-        position += 2 if option in ("--out", "-o", "--job") else 1
+        position += 2 if option in ("--out", "-o", "--job", "--audit-every") else 1
     return list(args)
 
 
@@ -148,6 +148,17 @@ def run(
             help="The job it is part of; else the scheduler tells.",
         ),
     ] = None,
+    audit: Annotated[
+        bool,
+        typer.Option("--audit", help="At the end, trace functions anew: which are out of date?"),
+    ] = False,
+    audit_every: Annotated[
+        str | None,
+        typer.Option("--audit-every", metavar="N|Ns", help="Also every N misses, or seconds."),
+    ] = None,
+    audit_all: Annotated[
+        bool, typer.Option("--audit-all", help="Trace anew what writes globals, too.")
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No summary at the end.")] = False,
 ) -> Callable[[], int]:
     """Run a program unchanged, record every miss, and close with a short summary.
@@ -164,6 +175,7 @@ def run(
     if redact:
         # By the environment, so that it holds for what the program starts as well.
         os.environ["RETRACE_REDACT"] = "1"
+    audits.ask(end=audit, every=audit_every, effects=audit_all)
     kept = _Kept(out, force=force, append=append, children=children, job=job)
     return lambda: _launch(arguments, module, kept, quiet=quiet)
 
@@ -275,6 +287,7 @@ def show(
 app.command()(plan)
 app.command()(commands.programs)
 app.command()(diff)
+app.command()(audits.audit)
 app.command("import")(importing.import_)
 app.command()(doctor)
 app.command()(clean.clean)

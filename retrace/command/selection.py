@@ -159,6 +159,7 @@ class Told:
 
     def _each(self) -> Iterator[list[Verdict]]:
         """The verdicts of each process, known to the view."""
+        from retrace.reason.stale import audited
         from retrace.reason.verdict import judge
         from retrace.store.reader import read_each
 
@@ -171,6 +172,7 @@ class Told:
                 recording.listings = part.listings
                 if part.runs[0].id not in known:
                     recording.runs += part.runs
+                    self.view.conclude(audited(part))
                 if not self.is_large:
                     recording.misses += part.misses
                 verdicts = judge(part)

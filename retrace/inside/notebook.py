@@ -135,16 +135,21 @@ def _magic(shell: Any) -> Callable[[str, str | None], None]:
         `%%retrace [NAME]` on top of a cell runs the cell and explains below it what was
         traced, lowered or compiled. With a name, the explanation is kept in that variable;
         its `misses` hold it as data. `%retrace` tells of everything since `%load_ext
-        retrace`.
+        retrace`, `%retrace audit` which functions are out of date.
         """
         __tracebackhide__ = True
+        if cell is None and line.strip() == "audit":
+            from retrace.inside.stale import audit
+
+            _display(audit())
+            return
         name = line.strip()
         if name and (cell is None or not name.isidentifier()):
             from IPython.core.error import UsageError
 
             raise UsageError(
                 "%%retrace [NAME] stands on top of a cell and takes at most the name of a "
-                "variable; %retrace takes nothing"
+                "variable; %retrace takes nothing, or `audit`"
             )
         before = frozenset[str]()
         if cell is not None:
@@ -168,7 +173,7 @@ def _magic(shell: Any) -> Callable[[str, str | None], None]:
     return retrace
 
 
-def _display(found: Explanation) -> None:
+def _display(found: object) -> None:
     import IPython.display
 
     module: Any = IPython.display

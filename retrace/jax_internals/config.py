@@ -96,6 +96,11 @@ def settings() -> dict[str, JSON]:
     return found
 
 
+def can_be_set(name: str) -> bool:
+    """Whether a thread can set an option for a while, as by `jax.enable_x64`."""
+    return name in STATES.get()
+
+
 def _is_inert(value: Any) -> bool:
     """Whether a value may be kept: it holds nothing of the user's, and does not change."""
     if type(value) in _PLAIN or isinstance(value, enum.Enum | frozenset):

@@ -54,6 +54,12 @@ class Transcript(NamedTuple):
     """The arrays on devices that it captured, in order; their content was not looked at."""
     held: tuple[Any, ...] = ()
     """What its custom rules hold of which no more than the type could be told."""
+    large: tuple[Any, ...] = ()
+    """The arrays on the host that it captured and that are too large for their content to be
+    part of its hash, in order."""
+    host: tuple[str, ...] = ()
+    """All arrays on the host that it captured, in order, by their content where that is small:
+    the program may change them in place, and what was compiled holds them as they were."""
 
 
 def fingerprint(jaxpr: Any) -> Program:
@@ -87,7 +93,12 @@ def transcribe(
     top = walk.program(jaxpr)
     program = Program(top.hash, top.size, top.id)
     return Transcript(
-        program, tuple(walk.listings.values()), tuple(walk.arrays), tuple(walk.held)
+        program,
+        tuple(walk.listings.values()),
+        tuple(walk.arrays),
+        tuple(walk.held),
+        tuple(walk.large),
+        tuple(walk.host),
     )
 
 
@@ -124,6 +135,8 @@ class _Walk:
         self.listings: dict[str, Listing] = {}
         self.arrays: list[Any] = []
         self.held: list[Any] = []
+        self.large: list[Any] = []
+        self.host: list[str] = []
         self._rules = Rules(plain, self.held.append)
         self._in_rule = False
         self._is_library = is_library
@@ -268,7 +281,13 @@ class _Walk:
             if isinstance(value, base):  # also JAX's own, which know their dtype
                 return base.__repr__(value)
         if _is_on_host(value):
-            return _array(np.asarray(value))
+            held = np.asarray(value)
+            if held.nbytes > _MOST_CONTENT:
+                self.large.append(held)
+            text = _array(held)
+            if held.shape:
+                self.host.append(text)
+            return text
         aval = getattr(value, "aval", None)
         if aval is None:
             return f"<{type(value).__name__}>"

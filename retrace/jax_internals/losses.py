@@ -117,3 +117,8 @@ FRAMES = Loss(
     "this JAX does not let retrace leave its frames out of programs",
     "Lines of retrace may stand among the source lines that JAX writes into programs.",
 )
+AUDITS = Loss(
+    "this JAX does not let functions be traced anew",
+    "retrace.audit() cannot prove that a program is out of date: what has changed is told "
+    "as a perhaps.",
+)

@@ -13,7 +13,13 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import cast
 
-from retrace.jax_internals import losses, names_frames, names_hooks, names_values
+from retrace.jax_internals import (
+    losses,
+    names_audit,
+    names_frames,
+    names_hooks,
+    names_values,
+)
 from retrace.jax_internals.row import Loss, Row, at_once, forget
 
 __all__ = ["TABLE", "Loss", "Row", "absent", "check", "lose", "shows", "unseen"]
@@ -30,7 +36,7 @@ def _rows(module: ModuleType) -> Iterator[Row]:
 
 TABLE: tuple[Row, ...] = tuple(
     dict.fromkeys(
-        row for module in (names_hooks, names_frames, names_values) for row in _rows(module)
+        row for module in (names_hooks, names_frames, names_values, names_audit) for row in _rows(module)
     )
 )
 

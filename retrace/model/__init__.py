@@ -6,6 +6,7 @@ the reading wing explains it; nothing here imports jax or does I/O.
 
 from __future__ import annotations
 
+from retrace.model.audit import Audit, Checked, Outcome, Reading, Reason, Source
 from retrace.model.function import CallSite, Function, Kind, Receiver
 from retrace.model.key import JSON, Class, Dim, Key, Leaf, Node, Passing, Value, is_cut
 from retrace.model.miss import Miss, PersistentCache, Recording, Run, Stage
@@ -14,9 +15,11 @@ from retrace.model.verdict import Change, Comparison, Component, Finding, Verdic
 
 __all__ = [
     "JSON",
+    "Audit",
     "CallSite",
     "Callback",
     "Change",
+    "Checked",
     "Class",
     "Comparison",
     "Component",
@@ -30,12 +33,16 @@ __all__ = [
     "Listing",
     "Miss",
     "Node",
+    "Outcome",
     "Passing",
     "PersistentCache",
     "Program",
+    "Reading",
+    "Reason",
     "Receiver",
     "Recording",
     "Run",
+    "Source",
     "Stack",
     "Stage",
     "Value",

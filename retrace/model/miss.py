@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal, NamedTuple
 
+from retrace.model.audit import Audit
 from retrace.model.function import CallSite, Function
 from retrace.model.key import JSON, Key
 from retrace.model.program import Listing, Program
@@ -151,3 +152,5 @@ class Recording:
     misses: list[Miss]
     listings: Mapping[str, Listing] = field(default_factory=dict[str, Listing])
     """The text of the programs, by id; read when it is asked for."""
+    audits: list[Audit] = field(default_factory=list[Audit])
+    """What was found out of date, audit by audit."""

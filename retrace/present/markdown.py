@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from retrace.causes import Cause
 from retrace.model import Stage
 from retrace.plan.step import Plan
-from retrace.present import dispatch
+from retrace.present import dispatch, stale
 from retrace.present.group import Group
 from retrace.present.message import eager_row, heading, lines, origin, raised, where
 from retrace.present.sentences import explanation
@@ -57,6 +57,9 @@ def report(
     out = ["# retrace report", "", *_opening(view, tally.totals)]
     if said := [*unfinished(view), *lost(view)]:
         out += ["", "## What is missing", "", *(f"- {escaped(text)}" for text in said)]
+    if (found := view.audited) is not None:
+        out += ["", "## Out of date", ""]
+        out += [f"- {escaped(line.strip())}" for line in stale.text(view, found, 10_000)]
     if plan is not None and plan.steps:
         from retrace.present.plan_markdown import table
 
@@ -70,9 +73,9 @@ def report(
         out += ["", *_section(view, group, keys)]
     quiet = [group for group in groups if group.is_quiet]
     out += _quiet(quiet, view)
-    if found := raised(view, [*worth_telling(tally, groups)[1], *quiet]):
+    if raising := raised(view, [*worth_telling(tally, groups)[1], *quiet]):
         out += ["", "## Raised while JAX traced or compiled", ""]
-        out += [f"- {escaped(one)}" for one in found]
+        out += [f"- {escaped(one)}" for one in raising]
     if slow := dispatch.rows(view, tally):
         out += ["", "## Slow at every call", "", f"{escaped(dispatch.heading(len(slow)))}:", ""]
         out += [f"- {code(who)} ({code(at)}): {escaped(what)}" for who, at, what in slow]

@@ -17,7 +17,7 @@ from pathlib import Path
 from retrace.causes import Cause
 from retrace.model import Stage, Verdict
 from retrace.plan.step import Plan
-from retrace.present import difference, dispatch, glossary, machine, plan_page
+from retrace.present import difference, dispatch, glossary, machine, plan_page, stale
 from retrace.present.group import Group
 from retrace.present.markup import prose, rows, text
 from retrace.present.message import eager_row, lines, origin, told, what_raised, where
@@ -76,6 +76,7 @@ def report(
     for section, found in (("small", small), ("eager", eager), ("first", first)):
         anchors |= {id(group): section for group in found}
     sections = [
+        ("stale", "Out of date", [*_stale(view)]),
         ("plan", "What to change first", [*plan_page.section(view, plan)]),
         ("functions", "Functions", [*_functions(view, tally, groups, anchors)]),
         ("timeline", "Timeline", [*timeline.html(view, lambda group: anchors[id(group)])]),
@@ -95,6 +96,11 @@ def report(
         yield f'<section id="{anchor}"><h2>{title}</h2>\n'
         yield from (*(f"{part}\n" for part in parts), "</section>\n")
     yield from _tail(view, tally, misses)
+
+
+def _stale(view: View) -> Iterator[str]:
+    if (found := view.audited) is not None:
+        yield f"<pre>{text(chr(10).join(stale.text(view, found, 110)))}</pre>"
 
 
 def _anchor(group: Group) -> str:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from retrace.causes import Cause
 from retrace.model import Stage
 from retrace.plan.step import Plan
-from retrace.present import dispatch, stored
+from retrace.present import dispatch, stale, stored
 from retrace.present.advice import advised
 from retrace.present.group import Group
 from retrace.present.layout import INDENT, Paint, key, parts, plain, wrapped
@@ -52,6 +52,7 @@ def report(
     tally = tally or Tally.of(view)
     out = list(_opening(view, tally, width, paint, program=program))
     out += _lacking(view, width, paint)
+    out += _stale(view, width, paint)
     if plan is not None and (steps := list(block(view, plan, width, paint))):
         out += ["", *steps]
     groups = tally.groups(sort)
@@ -216,6 +217,13 @@ def _slow(view: View, tally: Tally, width: int, paint: Paint) -> Iterator[str]:
         yield f"  and {count(len(found) - _LONGEST_LIST, 'more function')}"
 
 
+def _stale(view: View, width: int, paint: Paint) -> Iterator[str]:
+    """Wrong results stand above slow calls."""
+    if (found := view.audited) is not None:
+        yield ""
+        yield from stale.text(view, found, width, paint)
+
+
 def _raised(view: View, groups: list[Group], width: int, paint: Paint) -> Iterator[str]:
     found = raised(view, groups)
     if not found:
@@ -301,6 +309,7 @@ def summary(
     out += _lacking(view, width, paint)
     if not tally.totals.misses:
         return "\n".join([*out, *_closing(view, width, paint)]) + "\n"
+    out += _stale(view, width, paint)
     if plan is not None:
         out += block(view, plan, width, paint)
     worth = [g for g in worth_telling(tally, tally.groups())[0] if g.avoidable != "no"]

@@ -10,6 +10,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from retrace.model import Finding, Function, Miss, Recording, Run, Verdict
 from retrace.present import words
 from retrace.reason.dispatch import slow_dispatch
+from retrace.reason.stale import Audited, audited, together
 
 
 class View:
@@ -41,6 +42,7 @@ class View:
         """What a label can say of each definition site beside its name."""
         self._processes: tuple[object, dict[str, tuple[str, ...]]] = None, {}
         """In words, and how many there were when they were put so."""
+        self._audited: Audited | None = None
         self.add(verdicts)
 
     def add(self, verdicts: Iterable[Verdict]) -> None:
@@ -70,6 +72,15 @@ class View:
                 self.own[outer.id] = max(0.0, self.own[outer.id] - verdict.miss.seconds)
         self._folders |= {os.path.dirname(file) for file in called if os.path.isabs(file)}
         self.bases = (self.bases[0], os.path.commonpath(self._folders) if self._folders else "")
+
+    def conclude(self, found: Audited | None) -> None:
+        """Take in what the audits of one process found, of a recording that is read in parts."""
+        self._audited = together(self._audited, found)
+
+    @property
+    def audited(self) -> Audited | None:
+        """What all audits found; None where there was none."""
+        return self._audited if self._audited is not None else audited(self.recording)
 
     def forget(self, but: Iterable[Verdict]) -> None:
         """Let go of all misses but these, and what is said of them.

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 
 _MARKER = (
     "retrace(max_traces=None, allow=None, functions=None, warmup=0, compiles=None, "
-    "lowerings=None, seconds=None, causes=None): fail where JAX traces or compiles too often; "
-    "without arguments, where anything but a first trace misses JAX's caches"
+    "lowerings=None, seconds=None, causes=None, stale=None): fail where JAX traces or "
+    "compiles too often, or a program is out of date; without "
+    "arguments, where anything but a first trace misses JAX's caches"
 )
 WATCHED = pytest.StashKey["Watched"]()
 """The watch over a test, while it runs."""

@@ -11,6 +11,7 @@ from retrace.errors import UsageError
 from retrace.guards import budget
 from retrace.guards.assertions import in_order, make_budget, unmatched
 from retrace.guards.jitted import make_cold
+from retrace.guards.stale import begun, out_of_date
 from retrace.guards.trust import doubt, losses
 from retrace.guards.watch import of_numbers, watch
 from retrace.model import Miss, Verdict
@@ -27,7 +28,7 @@ _LIMITS = {
     "lowerings": "lowerings",
     "seconds": "seconds",
 }
-_KNOWN = (*_LIMITS, "allow", "functions", "warmup", "causes")
+_KNOWN = (*_LIMITS, "allow", "functions", "warmup", "causes", "stale")
 
 
 Marks: TypeAlias = Sequence[tuple[Sequence[Any], Mapping[str, Any]]]
@@ -52,6 +53,8 @@ class Watched:
         self._nonsense: UsageError | None = None
         self._warm: set[budget.Selector] = set()
         """What markers name and no jitted object was found of."""
+        self._audits_from: int | None = None
+        """The first miss whose program is to be up to date after the test; None for none."""
 
     def __enter__(self) -> Self:
         self._start = self._called = self._watch.open()
@@ -74,10 +77,14 @@ class Watched:
                 same functions the closest holds.
         """
         self._start = self._called = self._watch.position
-        self._budgets, self._nonsense = [], None
+        self._budgets, self._nonsense, self._audits_from = [], None, None
         try:
             budgets: dict[object, budget.Budget] = {}
             for arguments, options in marks:
+                if _asks_for_audit(options):
+                    self._audits_from = begun()
+                    if len(options) == 1 and not arguments:
+                        continue
                 made = _budget(arguments, options)
                 budgets.setdefault(made.functions, made)
         except UsageError as error:
@@ -98,7 +105,15 @@ class Watched:
         self._called = self._watch.position
 
     def excesses(self) -> Found:
-        """What the test has exceeded, explained."""
+        """What the test has exceeded, and what is out of date after it, explained."""
+        found = self._exceeded()
+        if self._audits_from is None:
+            return found
+        heads, text = out_of_date(self._audits_from)
+        parts = [part for part in (found.text, text) if part]
+        return Found([*found.heads, *heads], "\n".join(parts))
+
+    def _exceeded(self) -> Found:
         if not self._budgets:
             return Found([], "")
         unknown = [
@@ -156,6 +171,12 @@ class Watched:
             said = f"{who} ({where(view, group)}): {group.cause.value}{often}{worth}"
             rows.append((round(group.seconds, 4), said))
         return rows
+
+
+def _asks_for_audit(options: Mapping[str, Any]) -> bool:
+    if (wish := options.get("stale")) not in (None, "fail"):
+        raise UsageError(f'stale is "fail", or is left out: not {wish!r}')
+    return wish is not None
 
 
 def _is_missed(one: budget.Selector, misses: Sequence[Miss]) -> bool:

@@ -103,7 +103,7 @@ def _writer(path: Path) -> str | None:
         return "somebody, perhaps: its first line is unreadable"
     if not is_here or type(process) is not int:
         return "a process on another host, perhaps" if silent < _SILENT else None
-    return f"process {process}" if _lives(process) else None
+    return f"process {process}" if lives(process) else None
 
 
 def _has_ended(file: IO[bytes]) -> bool:
@@ -112,7 +112,8 @@ def _has_ended(file: IO[bytes]) -> bool:
     return file.read() == _ENDED
 
 
-def _lives(process: int) -> bool:
+def lives(process: int) -> bool:
+    """Whether a process of this host runs."""
     try:
         os.kill(process, 0)  # asks, and sends nothing
     except (ProcessLookupError, OverflowError, ValueError):

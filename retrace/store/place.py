@@ -17,6 +17,8 @@ from retrace.store.attempts import clear, join, known_job, numbers_of
 ROOT = Path(".retrace")
 """Where recordings go that were given no directory."""
 
+REQUEST = ".audit"
+"""Behind the id of a run: a file by which an audit of it is asked for."""
 HEADER = '{"retrace":'
 """How the file of a process begins."""
 

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from retrace.errors import UnreadableError
-from retrace.model import JSON, Key, Miss, Recording, Run
+from retrace.model import JSON, Audit, Key, Miss, Recording, Run
 from retrace.store import files
+from retrace.store.audits import decode_audit
 from retrace.store.leaves import Columns, columns_of, decode_leaves_like
 from retrace.store.lines import lines
 from retrace.store.place import HEADER, ROOT, inside, recording_files, recordings
@@ -35,6 +36,7 @@ _NONSENSE = (TypeError, ValueError, LookupError, AttributeError, OverflowError)
 _UNREADABLE = "unreadable line"
 _LONGEST_HEADER = 1 << 20
 _decode = json.JSONDecoder().decode
+_MOST_AUDITS = 10_000
 _STEP = 1 << 18
 """So many bytes are told of at once."""
 _MOST_FOREIGN = 1 << 28
@@ -59,7 +61,8 @@ def read(paths: Sequence[Path], attempt: int | None = None) -> Recording:
     parts = list(read_each(paths, attempt=attempt))
     runs = [run for part in parts for run in part.runs]
     misses = [miss for part in parts for miss in part.misses]
-    return Recording(runs, misses, parts[0].listings if parts else {})
+    audits = [audit for part in parts for audit in part.audits]
+    return Recording(runs, misses, parts[0].listings if parts else {}, audits)
 
 
 def read_each(
@@ -98,7 +101,7 @@ def read_each(
                 _lose(other, "a second file of the same process was left out")
                 continue
             runs[run.id] = run
-            yield Recording([run], misses, library)
+            yield Recording([run], misses, library, reader.audits)
             del misses
         if not found:
             raise UnreadableError(_none_in(path))
@@ -124,7 +127,7 @@ def read_lines(lines: Iterable[str]) -> Recording:
         else:
             reader.add(line)
     run, misses = reader.result()
-    return Recording([run], misses, library)
+    return Recording([run], misses, library, reader.audits)
 
 
 class Reader:
@@ -140,6 +143,7 @@ class Reader:
         self._headed = False
         self._parts: dict[tuple[str, int], Any] = {}
         self._columns: dict[int, Columns] = {}
+        self.audits: list[Audit] = []
         self._misses: dict[int, Miss] = {}
         self._begun: list[Miss] = []
         self._parents: dict[int, int] = {}
@@ -212,6 +216,8 @@ class Reader:
             amend_run(self._run, line["run"])
         elif "loss" in line:
             self._take_loss(line)
+        elif "audit" in line:
+            return self._take_audit(line)
         elif "end" in line:
             self._run.complete = True
         else:
@@ -243,6 +249,12 @@ class Reader:
             self._parents[miss.number] = line["parent"]
         self._run.complete = False
         return reason
+
+    def _take_audit(self, line: Mapping[str, Any]) -> str | None:
+        if len(self.audits) >= _MOST_AUDITS:
+            return "one audit more than are read"
+        self.audits.append(decode_audit(line, self._run.id))
+        return None
 
     def _take_header(self, line: Mapping[str, Any]) -> None:
         format_ = line["retrace"]

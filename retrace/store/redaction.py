@@ -22,8 +22,10 @@ from pathlib import Path
 
 from retrace.model import (
     JSON,
+    Audit,
     Callback,
     CallSite,
+    Checked,
     Class,
     Frame,
     Function,
@@ -189,6 +191,37 @@ class Redaction:
             source=None,
         )
 
+    def audit(self, audit: Audit, functions: Mapping[int, Function]) -> Audit:
+        """An audit without values; `functions` are those of its misses, as they were."""
+        return audit._replace(
+            checked=tuple(
+                [
+                    self._checked(one, found.site if (found := functions.get(one.miss)) else "")
+                    for one in audit.checked
+                ]
+            )
+        )
+
+    def _checked(self, one: Checked, site: str) -> Checked:
+        return one._replace(
+            reads=tuple(
+                [
+                    read._replace(
+                        name=self._read(site, read.name),
+                        old=self._value(site, read.name, read.old),
+                        new=read.new and self._value(site, read.name, read.new),
+                        file=read.file and self.path(read.file),
+                    )
+                    for read in one.reads
+                ]
+            ),
+            old=one.old and self.listing_id(one.old),
+            new=one.new and self.listing_id(one.new),
+            again=one.again and self.listing_id(one.again),
+            sources=tuple([each._replace(file=self.path(each.file)) for each in one.sources]),
+            disturbed=tuple([self._read(site, name) for name in one.disturbed]),
+        )
+
     def _read(self, site: str, name: str) -> str:
         """The name of what a function reads, without the keys that stand in it."""
         told: list[str] = []
@@ -316,7 +349,14 @@ class Redaction:
         """A whole recording; its programs as they are asked for."""
         runs = [self.run(run) for run in recording.runs]
         misses = [self.miss(miss) for miss in recording.misses]
-        return Recording(runs, misses, _Listings(self, recording.listings))
+        known = {(miss.run, miss.number): miss.function for miss in recording.misses}
+        audits = [
+            self.audit(
+                one, {n: function for (run, n), function in known.items() if run == one.run}
+            )
+            for one in recording.audits
+        ]
+        return Recording(runs, misses, _Listings(self, recording.listings), audits)
 
     def listing_id(self, id_: str) -> str:
         """What the id of a program's text becomes."""

@@ -8,6 +8,7 @@
     {"amend": 3, "stages": {"trace": 0.1}, ...}  what became known of it later
     {"run": {"backend": "cpu"}}                  what became known of the run later: its devices,
                                                  its settings, whether files were changed
+    {"audit": 1, "at": ..., "checked": [...], ...}   which programs are out of date (`audits`)
     {"loss": "unreadable static value"}          something could not be recorded; "count": 3
     {"end": true}                                the process closed its recording
 
@@ -33,7 +34,6 @@ from retrace.model import (
     JSON,
     Callback,
     CallSite,
-    Class,
     Function,
     Key,
     Kind,
@@ -46,6 +46,12 @@ from retrace.model import (
     Stage,
     Value,
 )
+from retrace.store.decoded import class_ as _class
+from retrace.store.decoded import number as _number
+from retrace.store.decoded import seconds as _seconds
+from retrace.store.decoded import text as _text
+from retrace.store.decoded import text_or_none as _text_or_none
+from retrace.store.decoded import value as _value
 from retrace.store.leaves import decode_leaves
 
 FORMAT = 1
@@ -132,32 +138,6 @@ def encode_run(run: Run) -> dict[str, JSON]:
     return fields
 
 
-_DEEPEST = 64
-"""Levels of nesting that a reader takes in a value's data."""
-
-
-def _value(row: Any) -> Value:
-    type_, text, token, exact, data, *later = row
-    _check_depth(data, _DEEPEST)
-    classes = tuple(map(_class, later[0])) if later else ()
-    return Value(_text(type_), _text(text), _text_or_none(token), bool(exact), data, classes)
-
-
-def _class(row: Any) -> Class:
-    name, number, file, line = row
-    where = None if line is None else _number(line)
-    return Class(_text(name), _number(number), _text_or_none(file), where)
-
-
-def _check_depth(data: Any, levels: int) -> None:
-    if isinstance(data, list | dict):
-        if not levels:
-            raise ValueError("nested too deep")
-        node = cast(list[Any] | dict[str, Any], data)
-        for child in node.values() if isinstance(node, dict) else node:
-            _check_depth(child, levels - 1)
-
-
 def _values(rows: Any) -> tuple[tuple[str, Value], ...]:
     return tuple((_text(name), _value(row)) for name, row in rows)
 
@@ -166,24 +146,6 @@ def _node(row: Any) -> Node:
     path, type_, children, meta, *later = row
     made = _class(later[0]) if later and later[0] is not None else None
     return Node(_text(path), _text(type_), tuple(map(_text, children)), _values(meta), made)
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"text expected, not {type(value).__name__}")
-    return value
-
-
-def _text_or_none(value: Any) -> str | None:
-    return None if value is None else _text(value)
-
-
-def _number(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"a whole number expected, not {type(value).__name__}")
-    if not -(1 << 63) <= value < 1 << 63:
-        raise ValueError("a number out of range")
-    return value
 
 
 def _numbers(row: Any) -> tuple[int | None, ...]:
@@ -200,15 +162,6 @@ def _plain(value: Any) -> JSON:
     if value is not None and not isinstance(value, bool | int | float | str):
         raise TypeError(f"plain data expected, not {type(value).__name__}")
     return value
-
-
-def _seconds(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeError(f"seconds expected, not {type(value).__name__}")
-    # Neither NaN nor a time that has no date.
-    if not -6e10 < value < 2.5e11:
-        raise ValueError("seconds out of range")
-    return float(value)
 
 
 def _receiver(row: Any) -> Receiver | None:

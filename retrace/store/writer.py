@@ -230,6 +230,10 @@ class Writer:
             fields = {**fields, "settings": self.redaction.settings(told)}
         self._put(_encode({"run": fields}))
 
+    def audit(self, fields: Mapping[str, JSON]) -> None:
+        """Write what an audit found."""
+        self._put(_encode(fields))
+
     def loss(self, reason: str, number: int = 1) -> None:
         """Write that something could not be recorded, `number` times."""
         self._put(_encode(_loss(reason, number)))

@@ -18,7 +18,7 @@ from retrace.compare.programs import compare
 from retrace.model import Listing, Recording, Run
 from retrace.present.lines import table
 from retrace.present.view import View
-from retrace.store import programs, schema
+from retrace.store import decoded, programs, schema
 from retrace.store.programs import Library, encode
 from retrace.store.reader import read
 
@@ -38,7 +38,7 @@ ITEMS = f"{schema.MOST_ITEMS >> 20} million values"
 INSIDE = "programs inside programs"
 AT_MOST = [
     ("a line", f"{schema.LONGEST_LINE >> 20} MiB and {ITEMS}"),
-    ("nesting of a value", f"{schema._DEEPEST} levels"),
+    ("nesting of a value", f"{decoded._DEEPEST} levels"),
     ("a block of programs, unpacked", f"{programs._LONGEST_BLOCK >> 20} MiB and {ITEMS}"),
     ("programs that are kept unpacked", f"{programs._MOST_KEPT >> 20} MiB of text"),
     ("programs unpacked in all", f"{programs._MOST_UNPACKED >> 30} GiB of text"),

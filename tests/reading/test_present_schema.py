@@ -201,6 +201,22 @@ REPORT = record(
         ),
         by_cause=table(CODE, record(misses=NUMBER, seconds=SECONDS)),
     ),
+    stale=rows(
+        record(
+            function=TEXT,
+            file=MAYBE_TEXT,
+            line=MAYBE_NUMBER,
+            verdict={"enum": ["proved", "perhaps", "each-trace", "not-checked"]},
+            reads=rows(record(name=TEXT, old={}, new={}, file=MAYBE_TEXT, line=MAYBE_NUMBER)),
+            reason=WORDS,
+            fix=record(maybe=True, code=WORDS, text=WORDS),
+            miss=ID,
+            since=NUMBER,
+            before=MAYBE_NUMBER,
+            until=MAYBE_NUMBER,
+            evidence=rows(WORDS),
+        )
+    ),
     functions=rows(
         record(
             name=TEXT,

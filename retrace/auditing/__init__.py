@@ -1,0 +1,1 @@
+"""Which programs no longer match the code: read again, and traced anew, in the program itself."""

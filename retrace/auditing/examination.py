@@ -1,0 +1,298 @@
+"""One audit: every program that JAX keeps is held against what the code would give today.
+
+What each function reads is read again first, which runs nothing of the user's. Then it is
+traced anew, from what JAX itself keeps of its call, and the two programs are compared with their
+constants. Nothing is lowered or compiled.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from time import perf_counter, time
+from typing import Any, NamedTuple
+
+from retrace.auditing import constants
+from retrace.auditing.effects import changing, generators, read_at, writes
+from retrace.auditing.limit import TooSlowError, limited
+from retrace.auditing.neutral import put_back, undisturbed
+from retrace.capture.kept import Program
+from retrace.capture.misses import Misses
+from retrace.capture.programs import transcript
+from retrace.failure import asked
+from retrace.jax_internals import anew, config
+from retrace.jax_internals.jaxprs import Transcript
+from retrace.model import Audit, Checked, Function, Listing, Outcome, Reading, Reason, Value
+
+_MOST_READS = 16
+
+
+class Limits(NamedTuple):
+    """How long an audit may take."""
+
+    each: float = 10.0
+    """Seconds for each function."""
+    all: float = 60.0
+    """Seconds for tracing in all."""
+    effects: bool = False
+    """Whether functions are traced anew that write what is not their own."""
+    since: int = 0
+    """The first miss whose program is looked at."""
+
+
+class Found(NamedTuple):
+    """What an audit found, with the texts of the programs that differ."""
+
+    audit: Audit
+    functions: dict[int, Function]
+    """The function of each miss that was checked, as it was when it was traced."""
+    listings: tuple[Listing, ...]
+
+
+class Examination:
+    """An audit of all programs that JAX keeps."""
+
+    def __init__(self, misses: Misses, limits: Limits, number: int) -> None:
+        self._misses = misses
+        self._limits = limits
+        self._number = number
+        self._listings: dict[str, Listing] = {}
+        self._left = limits.all
+
+    def run(self, run: str, seen: int) -> Found:
+        """Look at every program.
+
+        Args:
+            run: the process.
+            seen: how many misses there were.
+        """
+        began, at = perf_counter(), time()
+        since = self._limits.since
+        programs = [one for one in self._misses.kept.programs() if one[0] >= since]
+        candidates = [(number, one, self._changed(one)) for number, one in programs]
+        # What has changed is looked at first, since time may run out.
+        candidates.sort(key=lambda one: (not _matters(one[2]), one[0]))
+        checked: list[Checked] = []
+        same: list[int] = []
+        with ExitStack() as stack:
+            may = anew.possible() and bool(candidates)
+            if may:
+                stack.enter_context(undisturbed())
+                stack.enter_context(anew.past_caches())
+            for number, program, reads in candidates:
+                found = self._check(number, program, reads, may=may)
+                if found is None:
+                    continue
+                if found.outcome is Outcome.SAME:
+                    same.append(number)
+                if found.outcome is not Outcome.SAME or found.reads or found.disturbed:
+                    checked.append(found)
+        audit = Audit(
+            run,
+            self._number,
+            at,
+            seen,
+            len(programs),
+            perf_counter() - began,
+            tuple(checked),
+            tuple(same),
+        )
+        functions = {number: program.function for number, program in programs}
+        return Found(audit, functions, tuple(self._listings.values()))
+
+    def _changed(self, program: Program) -> tuple[Reading, ...]:
+        """What a function reads, and would find changed."""
+        subject = None if program.subject is None else program.subject()
+        if subject is None:
+            return ()
+        return asked(self._readings, program, subject) or ()
+
+    def _readings(self, program: Program, subject: Any) -> tuple[Reading, ...]:
+        then = _held(program.function)
+        now = _held(self._misses.described_now(subject))
+        functions = self._misses.functions_of(subject)
+        written = _all_writes(functions)
+        found: list[Reading] = []
+        for name, old in then.items():
+            new = now.get(name)
+            if new is None or not _same(old, new):
+                file, line = read_at(functions, name)
+                found.append(Reading(name, old, new, file, line, _is_written(name, written)))
+        return tuple(found[:_MOST_READS])
+
+    def _check(
+        self,
+        number: int,
+        program: Program,
+        reads: tuple[Reading, ...],
+        *,
+        may: bool,
+    ) -> Checked | None:
+        jaxpr = program.recipe.jaxpr()
+        if jaxpr is None:
+            return None
+        subject = None if program.subject is None else program.subject()
+        functions = (asked(self._misses.functions_of, subject) or []) if subject else []
+
+        def untraced(reason: Reason, detail: str = "", seconds: float = 0.0) -> Checked:
+            return Checked(number, Outcome.UNTRACED, reads, reason, detail, seconds=seconds)
+
+        if not may:
+            return untraced(Reason.JAX)
+        if not self._limits.effects and (what := _first_write(functions)) is not None:
+            return untraced(Reason.WRITES, what)
+        settings, differs = self._settings(program)
+        if differs is not None:
+            return untraced(Reason.CONFIG, differs)
+        if self._left <= 0:
+            return untraced(Reason.TIME)
+        began = perf_counter()
+        try:
+            with anew.configured(settings), put_back(generators(functions)):
+                return self._compare(number, program, jaxpr, reads, functions)
+        except anew.GoneError:
+            return untraced(Reason.GONE)
+        except TooSlowError:
+            return untraced(Reason.SLOW, seconds=perf_counter() - began)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001 - the function may raise anything
+            return untraced(Reason.RAISES, type(error).__name__)
+        finally:
+            self._left -= perf_counter() - began
+
+    def _compare(
+        self,
+        number: int,
+        program: Program,
+        jaxpr: Any,
+        reads: tuple[Reading, ...],
+        functions: list[tuple[Any, Any]],
+    ) -> Checked:
+        began = perf_counter()
+        old = transcript(jaxpr)
+        new, answer = self._traced(program, old, began)
+        arrays = self._misses.kept.arrays(number)
+        if answer is True and arrays is not None and arrays != new.host:
+            answer = False  # changed in place, and so in what JAX keeps of the trace as well
+        again, fresh = None, None
+        if answer is False:
+            fresh, is_new = self._traced(program, new, began)
+            if is_new is not True:
+                again = fresh
+        disturbed = self._disturbed(program, reads)
+        seconds = perf_counter() - began
+        in_place = bool(arrays) and any(_is_in_place(read) for read in reads)
+        if answer is True and not in_place:
+            found = Checked(number, Outcome.SAME, reads)
+        elif answer is not False:
+            # An array that was changed in place may have been traced anew as it was: JAX keeps
+            # the copy that it made when it converted its type.
+            found = Checked(number, Outcome.UNTRACED, reads, Reason.CONSTANTS)
+        else:
+            told = [old, new] if again is None else [old, new, again]
+            for one in told:
+                self._listings.update((each.id, each) for each in one.listings)
+            found = Checked(
+                number,
+                Outcome.OTHER if again is None else Outcome.EACH,
+                reads,
+                old=old.program.listing,
+                new=new.program.listing,
+                again=None if again is None else again.program.listing,
+                sources=() if again is None else asked(changing, functions) or (),
+            )
+        return found._replace(seconds=seconds, disturbed=disturbed)
+
+    def _traced(
+        self, program: Program, old: Transcript, began: float
+    ) -> tuple[Transcript, bool | None]:
+        """The program of today, and whether it is the old one; None where that is not known."""
+        left = min(self._limits.each, self._left) - (perf_counter() - began)
+        jaxpr = limited(left, program.recipe.trace)
+        new = transcript(jaxpr)
+        if new.program.hash != old.program.hash:
+            return new, False
+        captured = [(*one.arrays, *one.large) for one in (old, new)]
+        return new, constants.same(*captured)
+
+    def _disturbed(self, program: Program, reads: tuple[Reading, ...]) -> tuple[str, ...]:
+        after = {reading.name: reading for reading in self._changed(program)}
+        before = {reading.name: reading for reading in reads}
+        return tuple(
+            [
+                name
+                for name, reading in after.items()
+                if name not in before or before[name].new != reading.new
+            ]
+        )
+
+    def _settings(self, program: Program) -> tuple[dict[str, Any], str | None]:
+        """What is to be set as it was when it was traced; the name of what cannot be."""
+        now = dict(self._misses.config_now())
+        settings: dict[str, Any] = {}
+        for name, old in program.config:
+            new = now.get(name)
+            if new is not None and (new.token, new.text) == (old.token, old.text):
+                continue
+            if not config.can_be_set(name) or not _is_plain(old):
+                return {}, name
+            settings[name] = old.data
+        return settings, None
+
+
+def _is_in_place(read: Reading) -> bool:
+    return (
+        read.new is not None
+        and read.old.type == read.new.type == "numpy.ndarray"
+        and read.old.text == read.new.text
+    )
+
+
+def _is_plain(value: Value) -> bool:
+    return value.exact and type(value.data) in (bool, int, float, str, type(None))
+
+
+def _matters(reads: tuple[Reading, ...]) -> bool:
+    return any(not reading.written for reading in reads)
+
+
+def _first_write(functions: list[tuple[Any, Any]]) -> str | None:
+    """What they write first; something, where that cannot be told."""
+    found = asked(_told, functions)
+    return "something" if found is None else found[0]
+
+
+def _told(functions: list[tuple[Any, Any]]) -> tuple[str | None]:
+    return (writes(functions),)
+
+
+def _is_written(name: str, written: set[str]) -> bool:
+    """Whether a read is of what a function writes, or of what holds that."""
+    name = name.partition("[")[0]
+    last = name.rpartition(".")[2]
+    return any(
+        place.startswith(f"{name}.") or place.rpartition(".")[2] == last for place in written
+    )
+
+
+def _all_writes(functions: list[tuple[Any, Any]]) -> set[str]:
+    left, found = list(functions), set[str]()
+    for one in left:
+        if (what := writes([one])) is not None:
+            found.add(what)
+    return found
+
+
+def _held(function: Function) -> dict[str, Value]:
+    """What a function holds and reads, by name."""
+    return dict((*function.closure, *function.defaults, *function.bound, *function.reads))
+
+
+def _same(old: Value, new: Value) -> bool:
+    # Not by equality alone: 1 == 1.0 == True.
+    return (old.type, old.token, old.text, repr(old.data)) == (
+        new.type,
+        new.token,
+        new.text,
+        repr(new.data),
+    )

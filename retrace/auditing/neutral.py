@@ -1,0 +1,126 @@
+"""While functions of the user's run for an audit: what they change is put back.
+
+The state of `random` and `numpy.random`, and the tables by which Python shows a warning once.
+What this thread prints, and what it warns of, is not shown: the function has said it before.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+import threading
+import warnings
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any, cast
+
+import numpy as np
+
+_REGISTRY = "__warningregistry__"
+
+
+@contextmanager
+def undisturbed() -> Generator[None]:
+    """Run what is to leave no trace in the program."""
+    state, array_state = random.getstate(), np.random.get_state()
+    registries = _registries()
+    known = cast(dict[Any, Any], getattr(warnings, "onceregistry", {}))
+    once = dict(known)
+    shown = warnings.showwarning
+    out, err = sys.stdout, sys.stderr
+    muted_out, muted_err = _Muted(out), _Muted(err)
+    here = threading.get_ident()
+
+    def unshown(*args: Any, **kwargs: Any) -> None:
+        if threading.get_ident() != here:
+            shown(*args, **kwargs)
+
+    warnings.showwarning = unshown
+    sys.stdout, sys.stderr = muted_out, muted_err
+    try:
+        yield
+    finally:
+        if sys.stdout is muted_out:
+            sys.stdout = out
+        if sys.stderr is muted_err:
+            sys.stderr = err
+        if warnings.showwarning is unshown:
+            warnings.showwarning = shown
+        _put_back(registries)
+        _restore(known, once)
+        random.setstate(state)
+        np.random.set_state(array_state)
+
+
+@contextmanager
+def put_back(generators: list[Any]) -> Generator[None]:
+    """Have generators of random numbers go on from where they are."""
+    states = [_state(one) for one in generators]
+    try:
+        yield
+    finally:
+        for one, state in zip(generators, states, strict=True):
+            if isinstance(one, np.random.Generator):
+                one.bit_generator.state = state
+            elif isinstance(one, np.random.RandomState):
+                one.set_state(state)
+            else:
+                one.setstate(state)
+
+
+def _state(generator: Any) -> Any:
+    if isinstance(generator, np.random.Generator):
+        return generator.bit_generator.state
+    if isinstance(generator, np.random.RandomState):
+        return generator.get_state()
+    return generator.getstate()
+
+
+class _Muted:
+    """A stream to which one thread writes nothing."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+        self._thread = threading.get_ident()
+
+    def write(self, text: str) -> int:
+        if threading.get_ident() == self._thread:
+            return len(text)
+        return self._stream.write(text)
+
+    def writelines(self, lines: Any) -> None:
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+def _registries() -> dict[str, dict[Any, Any]]:
+    """The warnings that were shown already, by module."""
+    return {
+        name: dict(known)
+        for name, module in list(sys.modules.items())
+        if (known := _registry(module)) is not None
+    }
+
+
+def _registry(module: Any) -> dict[Any, Any] | None:
+    names: Any = getattr(module, "__dict__", None)
+    if names is None or _REGISTRY not in names:
+        return None
+    known: object = names[_REGISTRY]
+    return cast(dict[Any, Any], known) if type(known) is dict else None
+
+
+def _put_back(before: dict[str, dict[Any, Any]]) -> None:
+    for name, module in list(sys.modules.items()):
+        known = _registry(module)
+        if known is not None:
+            _restore(known, before.get(name, {}))
+
+
+def _restore(known: dict[Any, Any], before: dict[Any, Any]) -> None:
+    if known != before:
+        known.clear()
+        known.update(before)

@@ -1,0 +1,89 @@
+"""`retrace audit`, and what `retrace run --audit` tells the program."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from retrace.command import console
+from retrace.errors import UsageError
+
+if TYPE_CHECKING:
+    from retrace.model import Run
+
+_VARIABLE = "RETRACE_AUDIT"
+_EVERY = re.compile(r"[1-9]\d{0,8}s?")
+
+
+def ask(*, end: bool, every: str | None, effects: bool) -> None:
+    """Tell the program, and what it starts, when to make audits.
+
+    Raises:
+        UsageError: `every` is neither a number of misses nor of seconds.
+    """
+    if every is not None and not _EVERY.fullmatch(every):
+        raise UsageError(
+            f"--audit-every does not know {every!r}: give a number of misses (100), or of "
+            "seconds (30s)"
+        )
+    words = ["end"] if end or effects else []
+    words += [f"every {every}"] if every is not None else []
+    words += ["all"] if effects else []
+    if words:
+        # By the environment, so that it holds for what the program starts as well.
+        os.environ[_VARIABLE] = ",".join(words)
+
+
+def audit(
+    which: Annotated[
+        str, typer.Argument(metavar="PID|DIR", help="A process that records, or its recording.")
+    ],
+) -> int:
+    """Ask a running program which of its compiled functions are out of date.
+
+    It traces its functions anew at the end of its next miss; `retrace report` tells the result.
+
+    Example:  retrace audit 14658
+    """
+    from retrace.store.place import REQUEST
+
+    found = list(_running(which))
+    if not found:
+        raise UsageError(
+            f"no process that is running records under {which!r}: name its number, or the "
+            "directory that it records into"
+        )
+    for directory, run in found:
+        try:
+            (directory / f"{run.id}{REQUEST}").touch()
+        except OSError as error:
+            raise UsageError(f"cannot write in {directory}: {error.strerror}") from error
+        console.say(
+            f"asked process {run.pid}: it makes an audit at the end of its next miss, and "
+            f"`retrace report {directory}` tells what it found"
+        )
+    return 0
+
+
+def _running(which: str) -> Iterator[tuple[Path, Run]]:
+    """The processes that are meant and run on this host, each with where it records."""
+    import socket
+
+    from retrace.store.old import lives
+    from retrace.store.place import recordings
+    from retrace.store.reader import headers
+
+    host = socket.gethostname()
+    path = Path(which)
+    directories = [path] if path.is_dir() else list(recordings())
+    for directory in directories:
+        for _, run in headers(directory):
+            if not path.is_dir() and str(run.pid) != which:
+                continue
+            if run.host == host and lives(run.pid):
+                yield directory, run

@@ -1,0 +1,22 @@
+"""What tracing a function anew, past JAX's caches, relies on (`anew`)."""
+
+from __future__ import annotations
+
+from retrace.jax_internals import losses
+from retrace.jax_internals.row import attribute, field, frame, local, text
+
+INFER = attribute("jax._src.pjit", "_infer_params_cached", losses.AUDITS)
+"""The cache of calls, in front of the cache of traces; its class is that of all weak caches."""
+SILENCE = attribute("jax._src.dispatch", "log_elapsed_time", losses.AUDITS)
+_CACHE_BEFORE = frame("jax._src.linear_util.cache", losses.AUDITS, until="0.9")
+UNCACHED_BEFORE = local(_CACHE_BEFORE, "call", losses.AUDITS)
+ENTRIES_BEFORE = local(_CACHE_BEFORE, "fun_caches", losses.AUDITS)
+WRAPPED_FUN = attribute("jax._src.linear_util", "WrappedFun", losses.AUDITS, until="0.9")
+STORES = field("jax._src.linear_util.WrappedFun", "stores", losses.AUDITS, until="0.9")
+RESULT_PATHS = field("jax._src.core.DebugInfo", "result_paths", losses.AUDITS)
+KEY_DATA = text(
+    "jax._src.prng.PRNGKeyArray.__init__",
+    "_base_array",
+    None,
+    said="Programs that captured keys of jax.random cannot be compared by an audit.",
+)

@@ -1,0 +1,183 @@
+"""What the audits found, in words and as data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, assert_never
+
+from retrace.model import Reason
+from retrace.present.layout import Paint, plain, wrapped
+from retrace.present.program import told_difference
+from retrace.present.view import View
+from retrace.present.words import clean, count, cut_apart, listed, name, place
+from retrace.reason.stale import Audited, Change, Remedy, Stale
+
+_MOST = 20
+_MOST_READS = 6
+_HEADS = {
+    "proved": "OUT OF DATE",
+    "each-trace": "ANOTHER PROGRAM AT EACH TRACE",
+    "perhaps": "perhaps out of date",
+    "not-checked": "not checked",
+}
+
+
+def reason(view: View, one: Stale) -> str:
+    """Why the verdict is what it is, in one sentence."""
+    match one.verdict:
+        case "proved":
+            return "proved: traced now, it is another program"
+        case "each-trace":
+            said = "traced twice now, it was two different programs"
+            if one.sources:
+                asked = [
+                    f"{clean(s.name, 48)} at {place(s.file, s.line, view.bases)}"
+                    for s in one.sources
+                ]
+                said += f": {listed(asked, 3)}"
+            return said
+        case _:
+            return _unchecked(one.reason, clean(one.detail, 64))
+
+
+def _unchecked(why: Reason | None, detail: str) -> str:
+    match why:
+        case Reason.WRITES:
+            return f"it writes `{detail}`, so it was not traced anew (--audit-all does)"
+        case Reason.GONE:
+            return "what it was called with is gone"
+        case Reason.CONFIG:
+            return f"it was traced under another `{detail}`"
+        case Reason.RAISES:
+            return f"traced anew, it raised {detail}"
+        case Reason.SLOW:
+            return "to trace it anew took longer than the limit"
+        case Reason.TIME:
+            return "the time for the audit was spent"
+        case Reason.CONSTANTS:
+            return "the arrays that it captured could not be compared"
+        case _:
+            return "this JAX does not let it be traced anew"
+
+
+def when(one: Stale) -> str:
+    """Since when, as far as the audits tell."""
+    if one.verdict not in ("proved", "perhaps"):
+        return ""
+    said = ""
+    if one.before is not None:
+        said = f" since audit {one.since.number} (it was not at audit {one.before.number})"
+    elif one.since.number > 1 or one.until is not None:
+        said = f" at audit {one.since.number}"
+    if one.until is not None:
+        said += f", up to date again at audit {one.until.number}"
+    return said
+
+
+def text(view: View, audited: Audited, width: int = 80, paint: Paint = plain) -> Iterator[str]:
+    """The section of the report; nothing where there is nothing to tell."""
+    loud = [one for one in audited.stale if one.verdict != "not-checked"]
+    quiet = [one for one in audited.stale if one.verdict == "not-checked"]
+    audits = count(audited.audits, "audit")
+    programs = count(audited.programs, "program")
+    worst = sum(one.verdict == "proved" for one in loud)
+    found = f"{worst} proved out of date" if worst else "none proved out of date"
+    yield from (
+        paint(line, "bold") for line in wrapped(f"{audits} of {programs}: {found}", width, 2)
+    )
+    for one in loud[:_MOST]:
+        head = f"{name(one.function)}   {view.place(one.miss)}   {_HEADS[one.verdict]}"
+        many = f" in {one.programs} programs" if one.programs > 1 else ""
+        lines = list(wrapped(f"{head}{when(one)}{many}   ({reason(view, one)})", width, 2))
+        yield paint(lines[0], "bold")
+        yield from lines[1:]
+        for change in one.reads[:_MOST_READS]:
+            yield from wrapped(f"  {_change(view, change)}", width, 4)
+        if len(one.reads) > _MOST_READS:
+            yield f"  and {count(len(one.reads) - _MOST_READS, 'more value')}"
+        if one.difference is not None:
+            for fact in told_difference(view, one.difference, ()):
+                yield from wrapped(f"  program    {fact}", width, 13)
+        if one.fix is not None:
+            yield from wrapped(f"  fix        {_advised(one.fix)}", width, 13)
+        if one.disturbed:
+            changed = listed([f"`{clean(each, 48)}`" for each in one.disturbed], 3)
+            yield from wrapped(f"  note       to trace it anew changed {changed}", width, 13)
+    if len(loud) > _MOST:
+        yield f"and {count(len(loud) - _MOST, 'more function')}"
+    if audited.harmless:
+        values = count(len(audited.harmless), "changed value")
+        leave = "leaves its program" if len(audited.harmless) == 1 else "leave their programs"
+        named = listed([clean(each, 32) for each in audited.harmless], 4)
+        yield from wrapped(f"{values} {leave} as they are ({named}).", width, 2)
+    if quiet:
+        why: dict[str, int] = {}
+        for one in quiet:
+            said = reason(view, one)
+            why[said] = why.get(said, 0) + 1
+        told = listed([f"{said}" + (f" ({n})" if n > 1 else "") for said, n in why.items()], 4)
+        yield from wrapped(f"{count(len(quiet), 'function')} not checked: {told}.", width, 2)
+
+
+def _change(view: View, change: Change) -> str:
+    old, new = cut_apart(clean(change.old_text, 200), clean(change.new_text, 200), 40)
+    at = f"   {place(change.file, change.line, view.bases)}" if change.file else ""
+    return f"{clean(change.name, 40):<10} {old} when traced -> {new} now{at}"
+
+
+def data(view: View, audited: Audited | None) -> list[dict[str, Any]]:
+    """The `stale` section of a JSON report."""
+    if audited is None:
+        return []
+    return [
+        {
+            "function": name(one.function),
+            "file": one.function.file,
+            "line": one.function.line,
+            "verdict": one.verdict,
+            "reads": [
+                {
+                    "name": change.name,
+                    "old": change.old,
+                    "new": change.new,
+                    "file": change.file,
+                    "line": change.line,
+                }
+                for change in one.reads
+            ],
+            "reason": reason(view, one),
+            "fix": one.fix and {"code": one.fix.code, "text": _advised(one.fix)},
+            "miss": one.miss.id,
+            "since": one.since.number,
+            "before": one.before and one.before.number,
+            "until": one.until and one.until.number,
+            "evidence": _evidence(view, one),
+        }
+        for one in audited.stale
+    ]
+
+
+def _evidence(view: View, one: Stale) -> list[str]:
+    return [] if one.difference is None else told_difference(view, one.difference, ())
+
+
+def _advised(remedy: Remedy) -> str:
+    """What to do, in one sentence."""
+    who = f"`{clean(remedy.function)}`"
+    named = listed([f"`{clean(name, 48)}`" for name in remedy.names], 4)
+    match remedy.how:
+        case "result":
+            what = f"what {named} gives" if remedy.names else "what changes"
+            return f"pass {what} to {who} as an argument"
+        case "again":
+            how = "`jax.jit` of a new function, or `clear_cache()`"
+            return f"jit {who} again after the change ({how})"
+        case "state":
+            return f"keep {named} in the state of an `nnx` module, or pass it"
+        case "attribute":
+            return f"pass {named} to {who} as an argument, not as an attribute"
+        case "argument":
+            return f"pass {named} to {who} as an argument"
+        case "static":
+            return f"pass {named} to {who} as a static argument"
+    assert_never(remedy.how)

@@ -1,0 +1,318 @@
+"""Which programs are out of date, by what the audits of a recording observed.
+
+proved        traced anew, the function is another program
+each-trace    it is another program at each trace
+perhaps       what it reads has changed, and it could not be traced anew
+not-checked   it could not be traced anew, and nothing of what it reads is known to have changed
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Literal, NamedTuple, TypeAlias
+
+from retrace.compare.programs import Difference, compare
+from retrace.compare.values import differences
+from retrace.model import (
+    Audit,
+    Checked,
+    Function,
+    Listing,
+    Miss,
+    Outcome,
+    Reading,
+    Reason,
+    Recording,
+    Source,
+)
+
+StaleVerdict: TypeAlias = Literal["proved", "each-trace", "perhaps", "not-checked"]
+_ORDER: tuple[StaleVerdict, ...] = ("proved", "each-trace", "perhaps", "not-checked")
+
+
+def _rank(verdict: StaleVerdict) -> int:
+    return _ORDER.index(verdict)
+
+
+class Remedy(NamedTuple):
+    """What to do about a program that is out of date."""
+
+    code: Literal["pass-state", "module-state", "rejit"]
+    function: str
+    names: tuple[str, ...]
+    """What it reads that has changed, or what gives something else at each trace."""
+    how: Literal["argument", "static", "attribute", "state", "result", "again"]
+    """How it is passed, or that it is jitted again."""
+
+
+class Change(NamedTuple):
+    """Something that a function reads, then and now."""
+
+    name: str
+    old: object
+    new: object
+    """None where it is gone."""
+    old_text: str
+    new_text: str
+    file: str | None
+    line: int | None
+    is_constant: bool = False
+    """Whether it is a constant of the program that changed with it."""
+
+
+class Stale(NamedTuple):
+    """What the audits say of one function."""
+
+    miss: Miss
+    """That traced the program; of several, the latest."""
+    verdict: StaleVerdict
+    reads: tuple[Change, ...]
+    reason: Reason | None
+    detail: str
+    difference: Difference | None
+    sources: tuple[Source, ...]
+    fix: Remedy | None
+    since: Audit
+    """The first audit that found it so."""
+    before: Audit | None
+    """The last one before that, which found the program as it should be."""
+    until: Audit | None
+    """A later one that found it as it should be again."""
+    programs: int
+    """So many programs of the function are meant."""
+    disturbed: tuple[str, ...]
+
+    @property
+    def function(self) -> Function:
+        """The function."""
+        return self.miss.function
+
+
+class Audited(NamedTuple):
+    """What all audits of a recording come to."""
+
+    stale: tuple[Stale, ...]
+    """Worst first."""
+    audits: int
+    programs: int
+    """That were looked at, in the last audit of each process."""
+    harmless: tuple[str, ...]
+    """What has changed and left the programs that read it as they are."""
+
+
+def audited(recording: Recording) -> Audited | None:
+    """What the audits found; None where there was none."""
+    if not recording.audits:
+        return None
+    by_number = {(miss.run, miss.number): miss for miss in recording.misses}
+    found: dict[tuple[str, str, StaleVerdict], Stale] = {}
+    harmless: dict[str, None] = {}
+    last: dict[str, int] = {}
+    for run, audits in _by_run(recording.audits).items():
+        last[run] = audits[-1].programs
+        for number, history in _histories(audits).items():
+            miss = by_number.get((run, number))
+            if miss is None:
+                continue
+            harmless.update(
+                (read.name, None)
+                for _, one in history
+                if one is not None and one.outcome is Outcome.SAME
+                for read in one.reads
+            )
+            stale = _stale(miss, history, recording)
+            if stale is not None:
+                key = (run, miss.function.site, stale.verdict)
+                known = found.get(key)
+                found[key] = stale if known is None else _both(known, stale)
+    # What is proved of one program of a function need not be told as a perhaps of another.
+    worst: dict[tuple[str, str], int] = {}
+    for run, site, verdict in found:
+        rank = _rank(verdict)
+        worst[run, site] = min(worst.get((run, site), rank), rank)
+    told = [
+        one for (run, site, verdict), one in found.items() if _rank(verdict) == worst[run, site]
+    ]
+    told.sort(key=lambda one: (_rank(one.verdict), one.miss.number))
+    return Audited(tuple(told), len(recording.audits), sum(last.values()), tuple(harmless))
+
+
+def together(one: Audited | None, other: Audited | None) -> Audited | None:
+    """What the audits of several processes come to."""
+    if one is None or other is None:
+        return one or other
+    stale = sorted((*one.stale, *other.stale), key=lambda each: _rank(each.verdict))
+    return Audited(
+        tuple(stale),
+        one.audits + other.audits,
+        one.programs + other.programs,
+        tuple(dict.fromkeys((*one.harmless, *other.harmless))),
+    )
+
+
+def _by_run(audits: Iterable[Audit]) -> dict[str, list[Audit]]:
+    found: dict[str, list[Audit]] = {}
+    for audit in audits:
+        found.setdefault(audit.run, []).append(audit)
+    return found
+
+
+_History: TypeAlias = list[tuple[Audit, Checked | None]]
+
+
+def _histories(audits: Iterable[Audit]) -> dict[int, _History]:
+    """What each audit says of each program; None where it is as it should be."""
+    found: dict[int, _History] = {}
+    for audit in audits:
+        told = {one.miss: one for one in audit.checked}
+        for number in {*audit.same, *told}:
+            found.setdefault(number, []).append((audit, told.get(number)))
+    return found
+
+
+def _stale(miss: Miss, history: _History, recording: Recording) -> Stale | None:
+    ranked: list[tuple[StaleVerdict | None, Audit, Checked | None]] = [
+        (_verdict(miss, one), audit, one) for audit, one in history
+    ]
+    ranks = [_rank(verdict) for verdict, _, _ in ranked if verdict is not None]
+    if not ranks:
+        return None
+    worst = _ORDER[min(ranks)]
+    at = next(i for i, (verdict, _, _) in enumerate(ranked) if verdict == worst)
+    since = ranked[at][1]
+    checked = next(one for verdict, _, one in reversed(ranked) if verdict == worst)
+    assert checked is not None
+    before = next((a for v, a, _ in reversed(ranked[:at]) if v is None), None)
+    until = next((a for v, a, _ in ranked[at:] if v is None), None)
+    difference = _difference(checked, recording)
+    reads = tuple(_changes(checked, difference))
+    return Stale(
+        miss,
+        worst,
+        reads,
+        checked.reason,
+        checked.detail,
+        difference,
+        checked.sources,
+        _fix(miss.function, worst, reads, difference, checked.sources),
+        since,
+        before,
+        until,
+        1,
+        checked.disturbed,
+    )
+
+
+def _verdict(miss: Miss, checked: Checked | None) -> StaleVerdict | None:
+    if checked is None or checked.outcome is Outcome.SAME:
+        return None
+    if checked.outcome is Outcome.OTHER:
+        return "proved"
+    if checked.outcome is Outcome.EACH:
+        return "each-trace"
+    # What a library reads of its own is told only where it is proved.
+    others = any(not read.written for read in checked.reads)
+    return "perhaps" if others and not miss.function.in_library else "not-checked"
+
+
+def _both(known: Stale, other: Stale) -> Stale:
+    latest = max(known, other, key=lambda one: one.miss.number)
+    reads = {change.name: change for change in (*known.reads, *other.reads)}
+    first = min(known, other, key=lambda one: one.since.number)
+    return latest._replace(
+        reads=tuple(reads.values()),
+        since=first.since,
+        before=first.before,
+        programs=known.programs + other.programs,
+    )
+
+
+def _difference(checked: Checked, recording: Recording) -> Difference | None:
+    ids = (
+        (checked.new, checked.again) if checked.again is not None else (checked.old, checked.new)
+    )
+    old, new = [None if id_ is None else _listing(recording, id_) for id_ in ids]
+    return None if old is None or new is None else compare(old, new, recording.listings)
+
+
+def _listing(recording: Recording, id_: str) -> Listing | None:
+    return recording.listings.get(id_)
+
+
+def _changes(checked: Checked, difference: Difference | None) -> Iterator[Change]:
+    reads = [read for read in checked.reads if not read.written] or list(checked.reads)
+    constants: set[tuple[str, str]] = (
+        set()
+        if difference is None
+        else {(_bare(one.old), _bare(one.new)) for one in difference.constants}
+    )
+    found = [change for read in reads for change in _fields(read, constants)]
+    # Those that stand in the program are why; of the others it cannot be told.
+    yield from sorted(found, key=lambda change: not change.is_constant)
+
+
+def _fields(read: Reading, constants: Iterable[tuple[str, str]]) -> Iterator[Change]:
+    old, new = read.old, read.new
+    parts = () if new is None else differences(old, new)
+    if new is not None and parts and all(part.path for part in parts) and len(parts) <= 4:
+        for part in parts:
+            texts = repr(part.old), repr(part.new)
+            yield Change(
+                read.name + part.path,
+                part.old,
+                part.new,
+                *texts,
+                read.file,
+                read.line,
+                _among(texts, constants),
+            )
+        return
+    texts = old.text, "gone" if new is None else new.text
+    if new is not None and texts[0] == texts[1]:
+        texts = old.text, f"another {new.type}, or other contents"
+    yield Change(
+        read.name,
+        old.text if old.data is None else old.data,
+        None if new is None else new.text if new.data is None else new.data,
+        *texts,
+        read.file,
+        read.line,
+        _among(texts, constants),
+    )
+
+
+def _among(texts: tuple[str, str], constants: Iterable[tuple[str, str]]) -> bool:
+    return (_bare(texts[0]), _bare(texts[1])) in set(constants)
+
+
+def _bare(text: str) -> str:
+    """A number without its type: `2.0:f32[]`."""
+    number = text.partition(":")[0]
+    try:
+        return repr(float(number))
+    except ValueError:
+        return number
+
+
+def _fix(
+    function: Function,
+    verdict: StaleVerdict,
+    reads: tuple[Change, ...],
+    difference: Difference | None,
+    sources: tuple[Source, ...],
+) -> Remedy | None:
+    name = function.name
+    if verdict == "each-trace":
+        return Remedy("pass-state", name, (sources[0].name,) if sources else (), "result")
+    if verdict != "proved":
+        return None
+    if not reads:
+        return Remedy("rejit", name, (), "again")
+    names = tuple(change.name for change in reads)
+    if any(each.startswith("self.") for each in names):
+        module = "" if function.receiver is None else function.receiver.type.partition(".")[0]
+        if module == "flax":
+            return Remedy("module-state", name, names, "state")
+        return Remedy("pass-state", name, names, "attribute")
+    constant = difference is not None and difference.kind == "constants-only"
+    return Remedy("pass-state", name, names, "argument" if constant else "static")

@@ -1,0 +1,97 @@
+"""The line of an audit.
+
+{"audit": 2, "at": ..., "misses": 14, "programs": 5, "seconds": 0.1, "same": [0, 3],
+ "checked": [{"miss": 7, "outcome": "other", "reads": [[NAME, OLD, NEW, FILE, LINE,
+ WRITTEN]], "old": LISTING, "new": LISTING, ...}]}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from retrace.model import JSON, Audit, Checked, Function, Outcome, Reading, Reason, Source
+from retrace.store.decoded import number, number_or_none, seconds, text, text_or_none, value
+from retrace.store.redaction import Redaction
+
+
+def encode_audit(
+    audit: Audit, functions: Mapping[int, Function], hide: Redaction | None
+) -> dict[str, JSON]:
+    """The line of an audit.
+
+    Args:
+        audit: what it found.
+        functions: those of the misses that it tells of, as they were recorded.
+        hide: takes out what shall not be given away.
+    """
+    checked = audit.checked
+    if hide is not None:
+        checked = hide.audit(audit, functions).checked
+    return {
+        "audit": audit.number,
+        "at": audit.time,
+        "misses": audit.misses,
+        "programs": audit.programs,
+        "seconds": audit.seconds,
+        "same": audit.same,
+        "checked": [_encode(one) for one in checked],
+    }
+
+
+def _encode(one: Checked) -> dict[str, JSON]:
+    fields: dict[str, JSON] = {"miss": one.miss, "outcome": one.outcome}
+    for name in ("reads", "reason", "detail", "old", "new", "again", "sources", "disturbed"):
+        if held := getattr(one, name):
+            fields[name] = held
+    if one.seconds:
+        fields["seconds"] = round(one.seconds, 6)
+    return fields
+
+
+def decode_audit(line: Mapping[str, Any], run: str) -> Audit:
+    """The audit of a line; raises TypeError, ValueError or LookupError on nonsense."""
+    return Audit(
+        run=run,
+        number=number(line["audit"]),
+        time=seconds(line["at"]),
+        misses=number(line["misses"]),
+        programs=number(line["programs"]),
+        seconds=seconds(line["seconds"]),
+        checked=tuple(map(_checked, line["checked"])),
+        same=tuple(map(number, line.get("same", ()))),
+    )
+
+
+def _checked(row: Mapping[str, Any]) -> Checked:
+    reason = row.get("reason")
+    return Checked(
+        miss=number(row["miss"]),
+        outcome=Outcome(row["outcome"]),
+        reads=tuple(map(_reading, row.get("reads", ()))),
+        reason=None if reason is None else Reason(reason),
+        detail=text(row.get("detail", "")),
+        old=text_or_none(row.get("old")),
+        new=text_or_none(row.get("new")),
+        again=text_or_none(row.get("again")),
+        sources=tuple(map(_source, row.get("sources", ()))),
+        seconds=seconds(row.get("seconds", 0.0)),
+        disturbed=tuple(map(text, row.get("disturbed", ()))),
+    )
+
+
+def _reading(row: Any) -> Reading:
+    name, old, new, file, line, written = row
+    return Reading(
+        text(name),
+        value(old),
+        None if new is None else value(new),
+        text_or_none(file),
+        number_or_none(line),
+        bool(written),
+    )
+
+
+def _source(row: Any) -> Source:
+    name, file, line = row
+    return Source(text(name), text(file), number(line))

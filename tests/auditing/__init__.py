@@ -1,0 +1,1 @@
+"""Programs that are out of date, and programs that only look so."""

@@ -1,0 +1,457 @@
+"""Forty programs that change something, and whose compiled functions are as they should be.
+
+Each is a generator as in `stale`: what it changes is read by nothing, or leaves the program.
+"""
+
+# pyright: basic, reportAttributeAccessIssue=false
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import functools
+import itertools
+import logging
+import random
+import types
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import equinox as eqx
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from tests.auditing.stale import Program
+
+PROGRAMS: list[Program] = []
+x = jnp.arange(3.0)
+
+
+def harmless(program: Program) -> Program:
+    PROGRAMS.append(program)
+    return program
+
+
+traces = 0
+log: list[Any] = []
+memo: dict[Any, Any] = {}
+debug = False
+verbose = 1
+threshold = 0.5
+seen: set[str] = set()
+counter = itertools.count()
+config = {"rate": 0.1, "name": "first"}
+logger = logging.getLogger("retrace.harmless")
+weights = jnp.ones(3)
+mask = np.ones(3, np.float32)
+
+
+@harmless
+def a_counter_of_traces() -> Iterator[Any]:
+    @jax.jit
+    def f(x: Any) -> Any:
+        global traces
+        traces += 1
+        return x + 1
+
+    yield lambda: f(x)
+
+
+@harmless
+def a_log_of_shapes() -> Iterator[Any]:
+    @jax.jit
+    def f(x: Any) -> Any:
+        log.append(x.shape)
+        return x + 2
+
+    yield lambda: f(x)
+
+
+@harmless
+def a_memo_table() -> Iterator[Any]:
+    @jax.jit
+    def f(x: Any) -> Any:
+        if x.shape not in memo:
+            memo[x.shape] = 3.0
+        return x * memo[x.shape]
+
+    yield lambda: f(x)
+    memo[(99,)] = 4.0
+
+
+@harmless
+def a_memoized_helper() -> Iterator[Any]:
+    @functools.lru_cache
+    def helper(n: int) -> float:
+        return n * 2.0
+
+    f = jax.jit(lambda x: x * helper(3))
+    yield lambda: f(x)
+    helper(4)
+
+
+@harmless
+def a_debug_flag() -> Iterator[Any]:
+    global debug
+    debug = False
+
+    @jax.jit
+    def f(x: Any) -> Any:
+        if debug:
+            print("tracing", x)
+        return x + 3
+
+    yield lambda: f(x)
+    debug = True
+
+
+@harmless
+def a_level_of_logging() -> Iterator[Any]:
+    @jax.jit
+    def f(x: Any) -> Any:
+        logger.debug("tracing %s", x)
+        return x + 4
+
+    yield lambda: f(x)
+    logger.setLevel(logging.ERROR)
+
+
+@harmless
+def a_threshold_on_the_same_side() -> Iterator[Any]:
+    global threshold
+    threshold = 0.5
+    f = jax.jit(lambda x: x * 2 if threshold > 0 else x)
+    yield lambda: f(x)
+    threshold = 0.75
+
+
+@harmless
+def another_item_of_the_dict() -> Iterator[Any]:
+    f = jax.jit(lambda x: x * config["rate"])
+    yield lambda: f(x)
+    config["name"] = "second"
+
+
+@harmless
+def changed_and_changed_back() -> Iterator[Any]:
+    config["rate"] = 0.1
+    f = jax.jit(lambda x: x + config["rate"])
+    yield lambda: f(x)
+    config["rate"] = 0.7
+    config["rate"] = 0.1
+
+
+@harmless
+def an_equal_array() -> Iterator[Any]:
+    global weights
+    weights = jnp.ones(3)
+    f = jax.jit(lambda x: x @ weights)
+    yield lambda: f(x)
+    weights = jnp.ones(3)
+
+
+@harmless
+def an_equal_numpy_array() -> Iterator[Any]:
+    global mask
+    mask = np.ones(3, np.float32)
+    f = jax.jit(lambda x: x * mask)
+    yield lambda: f(x)
+    mask = np.ones(3, np.float32)
+
+
+@harmless
+def only_the_shape_is_read() -> Iterator[Any]:
+    held = types.SimpleNamespace(array=np.zeros(3, np.float32))
+    f = jax.jit(lambda x: x * held.array.shape[0])
+    yield lambda: f(x)
+    held.array = np.ones(3, np.float32)
+
+
+@harmless
+def only_the_type_is_read() -> Iterator[Any]:
+    held = types.SimpleNamespace(value=1)
+    f = jax.jit(lambda x: x * 2 if isinstance(held.value, int) else x)
+    yield lambda: f(x)
+    held.value = 2
+
+
+@harmless
+def only_the_length_is_read() -> Iterator[Any]:
+    held = [1.0, 2.0]
+    f = jax.jit(lambda x: x * len(held))
+    yield lambda: f(x)
+    held[0] = 9.0
+
+
+@harmless
+def an_argument_that_changes() -> Iterator[Any]:
+    f = jax.jit(lambda x, rate: x * rate)
+    yield lambda: f(x, 0.5)
+
+
+@harmless
+def a_static_argument() -> Iterator[Any]:
+    f = jax.jit(lambda x, n: x * n, static_argnums=1)
+    yield lambda: f(x, 2)
+
+
+@harmless
+def nothing_is_read() -> Iterator[Any]:
+    f = jax.jit(lambda x: jnp.sin(x) ** 2)
+    yield lambda: f(x)
+
+
+@harmless
+def an_attribute_that_no_program_reads() -> Iterator[Any]:
+    class Model:
+        def __init__(self) -> None:
+            self.rate, self.epoch = 0.5, 0
+
+        def step(self, x: Any) -> Any:
+            return x * self.rate
+
+    model = Model()
+    f = jax.jit(model.step)
+    yield lambda: f(x)
+    model.epoch = 5
+
+
+@harmless
+def an_attribute_written_at_the_trace() -> Iterator[Any]:
+    class Model:
+        def __init__(self) -> None:
+            self.calls = 0
+
+        def step(self, x: Any) -> Any:
+            self.calls += 1
+            return x * 2
+
+    model = Model()
+    f = jax.jit(model.step)
+    yield lambda: f(x)
+
+
+@harmless
+def a_nonlocal_counter() -> Iterator[Any]:
+    calls = 0
+
+    @jax.jit
+    def f(x: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        return x * 3
+
+    yield lambda: f(x)
+
+
+@harmless
+def a_counter_of_itertools() -> Iterator[Any]:
+    @jax.jit
+    def f(x: Any) -> Any:
+        number = next(counter)
+        return x * (number >= 0)
+
+    yield lambda: f(x)
+
+
+@harmless
+def a_warning_once() -> Iterator[Any]:
+    @jax.jit
+    def f(x: Any) -> Any:
+        if "warned" not in seen:
+            seen.add("warned")
+        return x * 4
+
+    yield lambda: f(x)
+
+
+@harmless
+def a_deprecation_warning() -> Iterator[Any]:
+    @jax.jit
+    def f(x: Any) -> Any:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            warnings.warn("old", DeprecationWarning, stacklevel=2)
+        return x * 5
+
+    yield lambda: f(x)
+
+
+@harmless
+def a_key_of_random() -> Iterator[Any]:
+    f = jax.jit(lambda key: jax.random.normal(key, (3,)))
+    yield lambda: f(jax.random.key(0))
+
+
+@harmless
+def a_captured_key() -> Iterator[Any]:
+    key = jax.random.key(3)
+    f = jax.jit(lambda x: x + jax.random.normal(key, (3,)))
+    yield lambda: f(x)
+
+
+@harmless
+def the_state_of_random() -> Iterator[Any]:
+    f = jax.jit(lambda x: x + 6)
+    yield lambda: f(x)
+    random.seed(1)
+    np.random.seed(1)
+
+
+@harmless
+def a_function_replaced_by_an_equal_one() -> Iterator[Any]:
+    def make() -> Any:
+        return lambda x: x * 7
+
+    held = types.SimpleNamespace(f=make())
+    f = jax.jit(lambda x: held.f(x))
+    yield lambda: f(x)
+    held.f = make()
+
+
+@harmless
+def a_sampler_with_a_new_shape() -> Iterator[Any]:
+    f = jax.jit(lambda x: x.sum())
+    yield lambda: (f(x), f(jnp.ones(5)))
+
+
+@harmless
+def scan_and_cond() -> Iterator[Any]:
+    def body(carry: Any, x: Any) -> Any:
+        return jax.lax.cond(x > 1, lambda c: c + x, lambda c: c, carry), x
+
+    f = jax.jit(lambda x: jax.lax.scan(body, 0.0, x)[0])
+    yield lambda: f(x)
+
+
+@harmless
+def custom_rules() -> Iterator[Any]:
+    @jax.custom_vjp
+    def inner(x: Any) -> Any:
+        return x * 2
+
+    inner.defvjp(lambda x: (inner(x), x), lambda held, g: (g * held,))
+    f = jax.jit(jax.grad(lambda x: inner(x).sum()))
+    yield lambda: f(x)
+
+
+@harmless
+def a_checkpoint() -> Iterator[Any]:
+    inner = jax.checkpoint(lambda x: jnp.sin(x).sum())
+    f = jax.jit(jax.grad(inner))
+    yield lambda: f(x)
+
+
+@harmless
+def under_x64() -> Iterator[Any]:
+    f = jax.jit(lambda x: x * 2.5 + jnp.zeros(()))
+
+    def call() -> Any:
+        if hasattr(jax, "enable_x64"):
+            enabled = jax.enable_x64(True)
+        else:
+            enabled = jax.experimental.enable_x64()
+        with enabled:
+            return f(np.arange(3.0))
+
+    yield call
+
+
+@harmless
+def under_another_precision() -> Iterator[Any]:
+    f = jax.jit(lambda x: x @ x)
+
+    def call() -> Any:
+        with jax.default_matmul_precision("highest"):
+            return f(x)
+
+    yield call
+
+
+class Dense(nn.Module):
+    @nn.compact
+    def __call__(self, x: Any) -> Any:
+        return nn.Dense(2)(nn.relu(x))
+
+
+@harmless
+def a_flax_module() -> Iterator[Any]:
+    model = Dense()
+    variables = model.init(jax.random.key(0), x)
+    f = jax.jit(model.apply)
+    yield lambda: f(variables, x)
+
+
+@harmless
+def an_optimizer() -> Iterator[Any]:
+    optimizer = optax.adam(1e-3)
+    state = optimizer.init(x)
+    f = jax.jit(optimizer.update)
+    yield lambda: f(x, state)
+
+
+class Linear(eqx.Module):
+    weight: Any
+    name: str = eqx.field(static=True)
+
+    def __call__(self, x: Any) -> Any:
+        return self.weight * x
+
+
+@harmless
+def an_equinox_module() -> Iterator[Any]:
+    model = Linear(jnp.ones(3), "linear")
+    f = eqx.filter_jit(lambda model, x: model(x))
+    yield lambda: f(model, x)
+
+
+@dataclasses.dataclass
+class Metrics:
+    steps: int = 0
+    losses: list[float] = dataclasses.field(default_factory=list)
+
+
+@harmless
+def metrics_beside_the_step() -> Iterator[Any]:
+    metrics = Metrics()
+    f = jax.jit(lambda x: (x**2).mean())
+
+    def call() -> Any:
+        metrics.steps += 1
+        metrics.losses.append(float(f(x)))
+        return metrics.losses[-1]
+
+    yield call
+    metrics.steps = 100
+
+
+@harmless
+def a_registry_that_grows() -> Iterator[Any]:
+    registry: dict[str, Any] = {"tanh": jnp.tanh}
+    f = jax.jit(lambda x: registry["tanh"](x))
+    yield lambda: f(x)
+    registry["sin"] = jnp.sin
+
+
+@harmless
+def a_numpy_scratch_buffer() -> Iterator[Any]:
+    scratch = np.zeros(3, np.float32)
+
+    @jax.jit
+    def f(x: Any) -> Any:
+        return x * float(scratch.sum() * 0)
+
+    yield lambda: f(x)
+    scratch[:] = 5
+
+
+@harmless
+def an_order_of_keys() -> Iterator[Any]:
+    order = collections.OrderedDict(a=1.0, b=1.0)
+    f = jax.jit(lambda x: x * sum(order.values()))
+    yield lambda: f(x)
+    order.move_to_end("a")

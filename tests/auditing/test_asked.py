@@ -1,0 +1,114 @@
+"""Audits that are asked for on the command line, by another process, by a marker."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+PROGRAM = """
+import os, pathlib, subprocess, sys
+import jax, jax.numpy as jnp
+rate, printed = 12345.5, []
+
+@jax.jit
+def step(x):
+    return x * rate
+
+@jax.jit
+def later(x):
+    return x + 1
+
+step(jnp.ones(3))
+rate = 54321.5
+if len(sys.argv) > 1:
+    asked = [sys.executable, "-m", "retrace", "audit", str(os.getpid())]
+    print(subprocess.run(asked, cwd=sys.argv[1], capture_output=True, text=True).stderr)
+later(jnp.ones(3))
+print(step(jnp.ones(3)))
+"""
+
+TESTS = """
+import jax, jax.numpy as jnp, pytest
+scale = 2.0
+f = jax.jit(lambda x: x * scale)
+
+@pytest.mark.retrace(stale="fail")
+def test_stale(monkeypatch):
+    f(1.0)
+    monkeypatch.setitem(globals(), "scale", 3.0)
+    f(1.0)
+
+@pytest.mark.retrace(stale="fail")
+def test_fresh():
+    jax.jit(lambda x: x * scale)(1.0)
+
+@pytest.mark.retrace(stale="never")
+def test_nonsense():
+    pass
+"""
+
+
+def retrace(*arguments: str, cwd: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "JAX_PLATFORMS": "cpu", **variables}
+    line = [sys.executable, "-m", "retrace", *arguments]
+    return subprocess.run(
+        line, capture_output=True, text=True, check=False, cwd=cwd, env=environment
+    )
+
+
+def test_on_the_command_line_and_by_another_process(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(PROGRAM)
+    ran = retrace("run", "--audit", "program.py", str(tmp_path), cwd=tmp_path)
+    assert (ran.returncode, "[12345.5" in ran.stdout) == (0, True), ran.stderr
+    assert "asked process" in ran.stdout
+    report = json.loads(retrace("report", "--format=json", cwd=tmp_path).stdout)
+    (found,) = report["stale"]
+    assert (found["function"], found["verdict"]) == ("step", "proved")
+    assert found["reads"] == [
+        {
+            "name": "rate",
+            "old": 12345.5,
+            "new": 54321.5,
+            "file": str(tmp_path / "program.py"),
+            "line": 8,
+        }
+    ]
+    # Another process asked, and it was asked for at the end.
+    (file,) = tmp_path.glob(".retrace/*/*.jsonl")
+    assert file.read_text().count('{"audit":') == 2
+    assert not [*tmp_path.glob(".retrace/*/*.audit")]
+    for form in ("text", "markdown", "html"):
+        told = retrace("report", f"--format={form}", cwd=tmp_path).stdout
+        assert "54321.5" in told
+        hidden = retrace("report", "--redact", f"--format={form}", cwd=tmp_path).stdout
+        assert "54321.5" not in hidden
+        assert "step" in hidden
+
+
+def test_without_values_and_every_so_often(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(PROGRAM)
+    ran = retrace("run", "--audit-every=1", "--redact", "--out=r", "program.py", cwd=tmp_path)
+    assert ran.returncode == 0, ran.stderr
+    (file,) = tmp_path.glob("r/*.jsonl")
+    text = file.read_text()
+    assert text.count('{"audit":') > 1
+    assert "54321.5" not in text + ran.stderr
+    assert "OUT OF DATE" in ran.stderr
+    nobody = retrace("audit", "r", cwd=tmp_path)
+    wrong = retrace("run", "--audit-every=often", "program.py", cwd=tmp_path)
+    assert (nobody.returncode, wrong.returncode) == (2, 2)
+
+
+def test_by_a_marker(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text(TESTS)
+    line = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_it.py"]
+    environment = {**os.environ, "JAX_PLATFORMS": "cpu"}
+    done = subprocess.run(
+        line, capture_output=True, text=True, check=False, cwd=tmp_path, env=environment
+    )
+    assert "2 failed, 1 passed" in done.stdout, done.stdout
+    assert "FAILED test_it.py::test_stale - Failed: <lambda> is out of date: scale" in done.stdout
+    assert "test_nonsense" in done.stdout

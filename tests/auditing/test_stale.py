@@ -1,0 +1,117 @@
+"""Forty programs that are out of date, and forty that only look so, in one process."""
+
+# JAX's own annotations are partial.
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownLambdaType=false, reportUnknownVariableType=false
+
+from __future__ import annotations
+
+import random
+import warnings
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+import pytest
+
+import retrace
+from retrace.capture.session import session
+from retrace.jax_internals.names_audit import INFER
+from retrace.jax_internals.names_hooks import (
+    DURATION_LISTENERS,
+    TEST_SLOT,
+    TRACE,
+    TRACE_BEFORE,
+)
+from tests.auditing import harmless, stale
+from tests.auditing.stale import Program
+
+
+class Ran(NamedTuple):
+    """What came of programs that were all run before one audit."""
+
+    verdicts: dict[str, set[str]]
+    """Of each program, those of its functions."""
+    told: str
+    disturbed: list[str]
+    """What was not as it should be after the audit."""
+
+
+def run(programs: list[Program]) -> Ran:
+    events: list[str] = []
+    listener: Any = lambda event, _, **__: events.append(event)
+    misses: dict[str, range] = {}
+    kept: list[tuple[Any, Any, Any]] = []
+    with retrace.recording():
+        for program in programs:
+            began = session().recorder.misses.begun
+            generator: Iterator[Any] = program()
+            call = next(generator)
+            result = jax.tree.map(np.asarray, call())
+            next(generator, None)
+            misses[program.__name__] = range(began, session().recorder.misses.begun)
+            kept.append((program, call, result))
+        jax.monitoring.register_event_duration_secs_listener(listener)
+        try:
+            before = _state()
+            told = retrace.audit()
+            disturbed = [f"{len(events)} events"] if events else []
+            disturbed += [name for name, value in _state().items() if before[name] != value]
+            seen = session().recorder.misses.begun
+            for program, call, result in kept:
+                again = jax.tree.map(np.asarray, call())
+                if str(again) != str(result):
+                    disturbed.append(f"{program.__name__} gives another result")
+            if session().recorder.misses.begun != seen or events:
+                disturbed.append(f"later calls miss: {sorted(set(events))}")
+        finally:
+            DURATION_LISTENERS.look().remove(listener)
+    verdicts: dict[str, set[str]] = {}
+    for one in told:
+        for name, numbers in misses.items():
+            if int(one.miss) in numbers:
+                verdicts.setdefault(name, set()).add(one.verdict)
+    return Ran(verdicts, str(told), disturbed)
+
+
+def _state() -> dict[str, object]:
+    return {
+        "random": random.getstate(),
+        "numpy.random": str(np.random.get_state()),
+        "filters": list(warnings.filters),
+        "x64": jax.config.jax_enable_x64,
+        "traces": harmless.traces,
+        "log": list(harmless.log),
+        "memo": dict(harmless.memo),
+        "slot": TEST_SLOT.value(),
+        "caches": [row.look() for row in (TRACE, TRACE_BEFORE, INFER)],
+    }
+
+
+def test_what_is_out_of_date_is_proved() -> None:
+    ran = run(stale.PROGRAMS)
+    proved = {name for name, verdicts in ran.verdicts.items() if "proved" in verdicts}
+    missed = {program.__name__ for program in stale.PROGRAMS} - proved
+    assert len(stale.PROGRAMS) >= 40
+    assert len(proved) >= 36, {name: ran.verdicts.get(name) for name in missed}
+    assert not ran.disturbed
+
+
+def test_what_only_looks_out_of_date_is_not() -> None:
+    ran = run(harmless.PROGRAMS)
+    wrong = {
+        name: verdicts
+        for name, verdicts in ran.verdicts.items()
+        if verdicts & {"proved", "each-trace", "perhaps"}
+    }
+    assert len(harmless.PROGRAMS) >= 40
+    assert not wrong, ran.told
+    assert not ran.disturbed
+
+
+@pytest.fixture(autouse=True)
+def _programs_are_cold() -> Iterator[None]:  # pyright: ignore[reportUnusedFunction]
+    jax.clear_caches()
+    yield
+    jax.clear_caches()

@@ -1,0 +1,205 @@
+"""An audit leaves the program as it was, whatever its functions do when they are traced."""
+
+# JAX's own annotations are partial.
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownLambdaType=false, reportUnknownVariableType=false
+
+from __future__ import annotations
+
+import random
+import sys
+import time
+import types
+import warnings
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import retrace
+
+x = jnp.arange(3.0)
+
+
+@pytest.fixture(autouse=True)
+def _earlier_programs_are_gone() -> None:  # pyright: ignore[reportUnusedFunction]
+    jax.clear_caches()
+
+
+def audited(make: Callable[[], Any], **options: Any) -> tuple[dict[str, str], Any]:
+    """The verdicts of one program by function, and what it holds."""
+    with retrace.recording():
+        held = make()
+        return {one.function: one.verdict for one in retrace.audit(**options)}, held
+
+
+def test_what_is_asked_at_each_trace_is_told_as_that() -> None:
+    generator = np.random.default_rng(0)
+    own = random.Random(0)
+
+    def make() -> Any:
+        def by_random(x: Any) -> Any:
+            return x * random.random()
+
+        def by_numpy(x: Any) -> Any:
+            return x * np.random.rand()
+
+        def by_clock(x: Any) -> Any:
+            return x * (time.perf_counter_ns() % 100_000)
+
+        def by_generator(x: Any) -> Any:
+            return x * generator.random()
+
+        def by_own(x: Any) -> Any:
+            return x * own.random()
+
+        functions = (by_random, by_numpy, by_clock, by_generator, by_own)
+        for function in functions:
+            jax.jit(function)(x)
+        return functions, generator.bit_generator.state, own.getstate()
+
+    with retrace.recording():
+        held = make()
+        told = retrace.audit()
+    assert {one.function: one.verdict for one in told} == dict.fromkeys(
+        ("by_random", "by_numpy", "by_clock", "by_generator", "by_own"), "each-trace"
+    )
+    assert [one.reason for one in told if "test_undisturbed.py:" not in one.reason] == []
+    # They go on with the numbers that would have come next.
+    assert (generator.bit_generator.state, own.getstate()) == held[1:]
+
+
+def test_what_would_be_done_once_more_is_not_done() -> None:
+    done: list[str] = []
+    numbers = iter((1.0, 2.0, 3.0))
+    holder = types.SimpleNamespace(calls=0)
+
+    def make() -> Any:
+        def appends(x: Any) -> Any:
+            done.append("appended")
+            return x
+
+        def consumes(x: Any) -> Any:
+            return x * sum(n for _, n in zip((0,), numbers, strict=False))
+
+        def sets(x: Any) -> Any:
+            holder.calls += 1
+            return x
+
+        for function in (appends, consumes, sets):
+            jax.jit(function)(x)
+        return appends, consumes, sets
+
+    verdicts, _ = audited(make)
+    assert verdicts == dict.fromkeys(("appends", "consumes", "sets"), "not-checked")
+    assert (done, list(numbers), holder.calls) == (["appended"], [2.0, 3.0], 1)
+
+
+def test_what_raises_or_takes_too_long_is_told() -> None:
+    holder = types.SimpleNamespace(how="fine")
+
+    def make() -> Any:
+        def raises(x: Any) -> Any:
+            if holder.how == "bad":
+                raise ValueError
+            return x
+
+        def leaves(x: Any) -> Any:
+            if holder.how == "bad":
+                sys.exit(3)
+            return x
+
+        def hangs(x: Any) -> Any:
+            while holder.how == "bad":
+                pass
+            return x
+
+        for function in (raises, leaves, hangs):
+            jax.jit(function)(x)
+        holder.how = "bad"
+        return raises, leaves, hangs
+
+    verdicts, _ = audited(make, seconds=0.5)
+    assert verdicts == dict.fromkeys(("raises", "leaves", "hangs"), "perhaps")
+
+
+def test_nothing_is_shown_or_kept_alive(capsys: pytest.CaptureFixture[str]) -> None:
+    holder = types.SimpleNamespace(weights=jnp.ones(3))
+    filters = list(warnings.filters)
+
+    @jax.jit
+    def nested(x: Any) -> Any:
+        return x * holder.weights
+
+    def make() -> Any:
+        def prints(x: Any) -> Any:
+            print("traced")
+            return nested(x)
+
+        jax.jit(prints)(x)
+        holder.weights = jnp.full(3, 2.0)
+        return prints
+
+    verdicts, prints = audited(make)
+    assert verdicts == {"prints": "proved"}
+    assert capsys.readouterr().out == "traced\n"
+    assert list(warnings.filters) == filters
+    # What the audit has traced, and JAX's caches with it, hold nothing of today's values.
+    current = weakref.ref(holder.weights)
+    holder.weights = None
+    assert current() is None
+    function = weakref.ref(prints)
+    del prints
+    assert function() is None
+
+
+def test_several_audits_tell_when_it_changed(tmp_path: Path) -> None:
+    holder = types.SimpleNamespace(rate=0.5)
+    step = jax.jit(lambda x: x * holder.rate)
+    with retrace.recording(tmp_path):
+        step(x)
+        first = retrace.audit()
+        retrace.audit()
+        holder.rate = 0.25
+        third = retrace.audit()
+    assert not first
+    (found,) = third
+    assert (found.since - found.before, found.reads[0]["new"]) == (1, 0.25)
+
+
+def test_a_nested_function_is_traced_anew_below_every_transform() -> None:
+    holder = types.SimpleNamespace(scale=2.0)
+
+    @jax.jit
+    def nested(x: Any) -> Any:
+        return x * holder.scale
+
+    def make() -> Any:
+        def loops(x: Any) -> Any:
+            return jax.lax.fori_loop(0, 2, lambda _, x: nested(x), x)
+
+        def whiles(x: Any) -> Any:
+            return jax.lax.while_loop(lambda x: x[0] < holder.scale, lambda x: x + 1, x)
+
+        def maps(x: Any) -> Any:
+            return jax.lax.map(nested, x)
+
+        def switches(x: Any) -> Any:
+            return jax.lax.switch(1, [lambda x: x, nested], x)
+
+        def differs(x: Any) -> Any:
+            return jax.jvp(nested, (x,), (x,))
+
+        functions = (loops, whiles, maps, switches, differs)
+        for function in functions:
+            jax.jit(function)(x)
+        holder.scale = 3.0
+        return functions
+
+    verdicts, functions = audited(make)
+    assert verdicts == dict.fromkeys((one.__name__ for one in functions), "proved")
