@@ -15,7 +15,7 @@ from retrace.capture.misses import Misses
 from retrace.capture.operation import operation_around
 from retrace.capture.programs import AHEAD, NESTED, Programs
 from retrace.capture.running import Running, Underway, raised
-from retrace.jax_internals import losses, names, shardings
+from retrace.jax_internals import losses, names, shardings, spanning
 from retrace.jax_internals import names_frames as at
 from retrace.jax_internals.calls import (
     bare,
@@ -145,6 +145,9 @@ class Recorder:
         if stage is Stage.COMPILE and self._thread.progress.compiles(number):
             self._belonging.missed(losses.LOWERINGS)
         if stage is Stage.COMPILE:
+            self._belonging.hold(number, _spans(frame))
+            # A process that hangs here has to say which of its job's it is.
+            self.journal.tell_backend()
             # It may take minutes, and be the last that the program does.
             self._belonging.write_held()
             self._background.compiling(+1)
@@ -175,8 +178,10 @@ class Recorder:
             self._thread.lookup = None
             if (cache := lookup.outcome(seconds)) is not None:
                 fields["persistent_cache"] = cache
-            if top is None and self._thread.progress.compiles(number):
-                self._belonging.missed(losses.LOWERINGS)
+            if top is None:
+                fields |= _spans(frame)
+                if self._thread.progress.compiles(number):
+                    self._belonging.missed(losses.LOWERINGS)
             self.journal.tell_backend()
             self._programs.compiled(number)
         else:
@@ -330,6 +335,12 @@ def _is_lowering(running: list[Running], number: int | None) -> bool:
     return bool(running) and any(
         each.number == number and each.stage is Stage.LOWER for each in running
     )
+
+
+def _spans(frame: FrameType) -> dict[str, JSON]:
+    """On how many processes a program runs that is being compiled, where it is not this alone."""
+    found = spanning.processes(frame) or 1
+    return {"processes": found} if found > 1 else {}
 
 
 def _unguarded(task: Task) -> None:

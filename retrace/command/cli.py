@@ -14,6 +14,7 @@ import typer.core
 
 from retrace.command import clean, commands, console
 from retrace.command.complaint import usage
+from retrace.command.hosts import hosts
 from retrace.command.plan import plan
 from retrace.command.selection import Told, at_last, found_miss, one_of, read_at_last
 from retrace.command.steps import steps_of
@@ -271,6 +272,7 @@ def show(
 app.command()(plan)
 app.command()(commands.programs)
 app.command()(commands.diff)
+app.command()(hosts)
 app.command()(doctor)
 app.command()(clean.clean)
 

@@ -6,7 +6,18 @@ from typing import Any
 
 from retrace.command.selection import nearest
 
-_COMMANDS = ("run", "report", "plan", "check", "show", "programs", "diff", "doctor", "clean")
+_COMMANDS = (
+    "run",
+    "report",
+    "plan",
+    "check",
+    "show",
+    "programs",
+    "diff",
+    "hosts",
+    "doctor",
+    "clean",
+)
 
 
 def usage(error: Any) -> str:

@@ -93,6 +93,10 @@ FUNCTIONS = Loss(
     "What is made by a transform may be told as an operation of JAX.",
     "which function a transform wraps",
 )
+DEVICES = Loss(
+    "this JAX does not show which devices a program is compiled for",
+    "Whether a program runs on several processes is not recorded.",
+)
 DISK = Loss(
     "this JAX does not show its on-disk cache",
     "What the on-disk compilation cache did is not recorded, or without the reason.",

@@ -80,6 +80,9 @@ class Miss:
     raised: str | None = None
     persistent_cache: PersistentCache | None = None
     program: Program | None = None
+    processes: int | None = None
+    """On the devices of how many processes its program runs; None for its own process alone,
+    or where that was not told."""
 
     @property
     def seconds(self) -> float:
@@ -114,6 +117,8 @@ class Run:
     off_fast_path: tuple[str, ...] = ()
     """What of a program keeps its calls off the fast path of this JAX: `effects`,
     `host-callbacks`. Empty where that was not told."""
+    redaction: str | None = None
+    """What tells the key apart under which its values are hidden; None where none are."""
     complete: bool = False
     losses: dict[str, int] = field(default_factory=dict[str, int])
     """What could not be recorded or read, by reason."""

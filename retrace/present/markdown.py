@@ -57,6 +57,9 @@ def report(
     out = ["# retrace report", "", *_opening(view, tally.totals)]
     if said := [*unfinished(view), *lost(view)]:
         out += ["", "## What is missing", "", *(f"- {escaped(text)}" for text in said)]
+    if view.hosts is not None and (differ := list(view.hosts.block())):
+        inside = [line.replace("`", "'") for line in differ]
+        out += ["", "## Processes of one job", "", "```text", *inside, "```"]
     if plan is not None and plan.steps:
         from retrace.present.plan_markdown import table
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from retrace.causes import Cause
 from retrace.model import Stage, Verdict
 from retrace.plan.step import Plan
-from retrace.present import difference, dispatch, glossary, machine, plan_page
+from retrace.present import difference, dispatch, glossary, hosts_page, machine, plan_page
 from retrace.present.group import Group
 from retrace.present.markup import prose, rows, text
 from retrace.present.message import eager_row, lines, origin, told, what_raised, where
@@ -76,6 +76,7 @@ def report(
     for section, found in (("small", small), ("eager", eager), ("first", first)):
         anchors |= {id(group): section for group in found}
     sections = [
+        ("hosts", "Processes of one job", [*hosts_page.section(view)]),
         ("plan", "What to change first", [*plan_page.section(view, plan)]),
         ("functions", "Functions", [*_functions(view, tally, groups, anchors)]),
         ("timeline", "Timeline", [*timeline.html(view, lambda group: anchors[id(group)])]),

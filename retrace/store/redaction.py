@@ -92,7 +92,7 @@ class Redaction:
         if program and not program.startswith("-"):
             program = self.path(os.path.abspath(program))
         argv = [program, *["<redacted>"] * (len(run.argv) - 1)][: len(run.argv)]
-        return replace(run, argv=argv, host="<redacted>")
+        return replace(run, argv=argv, host="<redacted>", redaction=self._hash(8, "key"))
 
     def path(self, file: str) -> str:
         """A path within the project or a package; of another one its last part."""

@@ -15,6 +15,8 @@
 `"held"`, those of what its custom rules hold, and where it calls back into Python:
 `"callbacks": [[PRIMITIVE, FILE, LINE], ...]`.
 
+`"processes": N` says on the devices of how many processes the program runs.
+
 Both lines of a miss may have `"compiled_with"`: options that `Lowered.compile` was given.
 
 Format 1: the first.
@@ -120,6 +122,7 @@ def encode_run(run: Run) -> dict[str, JSON]:
         "process_count": run.process_count,
         "forked_by": run.forked_by,
         "off_fast_path": run.off_fast_path,
+        "redaction": run.redaction,
     }
 
 
@@ -284,6 +287,7 @@ def decode_run(fields: Any) -> Run:
         process_count=None if processes is None else _number(processes),
         forked_by=None if parent is None else _number(parent),
         off_fast_path=tuple(map(_text, fields.get("off_fast_path", ()))),
+        redaction=_text_or_none(fields.get("redaction")),
     )
 
 
@@ -393,6 +397,8 @@ def amend(miss: Miss, line: Mapping[str, Any], parts: Parts) -> None:
         miss.in_flight = None
     if "inner" in line:
         miss.inner += _number(line["inner"])
+    if (processes := line.get("processes")) is not None:
+        miss.processes = _number(processes)
     if (cache := line.get("persistent_cache")) is not None:
         outcome, key, reason, *ingredients = cache
         if outcome not in ("hit", "miss", "not-stored", "off"):
