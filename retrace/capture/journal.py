@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from retrace.capture.background import Task
 from retrace.jax_internals.backend import running
+from retrace.jax_internals.config import settings
 from retrace.model import JSON, CallSite, Function, Key, Listing, Program, Stage
 from retrace.store.schema import PARTS, encode_call_site, encode_function
 from retrace.store.writer import Writer
@@ -125,6 +126,7 @@ class Journal:
             self._told_backend.add(writer)
             fields = backend._asdict()
             fields["backend"] = fields.pop("platform")
+            fields["settings"] = settings()
             self._write(partial(writer.amend_run, fields))
 
     def lose(self, reason: str) -> None:

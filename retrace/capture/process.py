@@ -7,10 +7,12 @@ import platform
 import socket
 import sys
 import time
+from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from retrace.capture import arrival
+from retrace.capture.commit import Checkout, checkout_of
 from retrace.model import Run
 from retrace.store.attempts import Attempt, attempt_of
 from retrace.store.place import new_run_id
@@ -48,7 +50,34 @@ def describe(jax: str, jaxlib: str, attempt: Attempt) -> Run:
         job=attempt.job,
         attempt=attempt.number,
         process_count=attempt.processes,
+        variables=_variables(),
     )
+
+
+_READ_BY_JAX = ("JAX_", "XLA_", "LIBTPU_", "TPU_", "NCCL_")
+_LONGEST = 4096
+"""Characters of a variable's value; of a longer one the rest is told by its hash."""
+
+
+def _variables() -> dict[str, str]:
+    """What JAX, XLA, libtpu and NCCL may read from the environment."""
+    found: dict[str, str] = {}
+    for name in sorted(os.environ):
+        if name.startswith(_READ_BY_JAX):
+            value = os.environ[name]
+            if len(value) > _LONGEST:
+                rest = value.encode(errors="surrogateescape")
+                value = f"{value[:_LONGEST]}... {blake2b(rest, digest_size=8).hexdigest()}"
+            found[name] = value
+    return found
+
+
+def checkout() -> Checkout | None:
+    """The checkout of git that this program runs from; None where there is none."""
+    try:
+        return checkout_of(sys.argv[0] if sys.argv else "", os.getcwd())
+    except (OSError, ValueError):  # the folder that it was started in is gone
+        return None
 
 
 def redaction(run: Run) -> Redaction | None:

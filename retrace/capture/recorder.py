@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from types import FrameType
 from typing import Any
 
-from retrace.capture import interpreter
+from retrace.capture import interpreter, process
 from retrace.capture.background import Background, Task
 from retrace.capture.belonging import Belonging
+from retrace.capture.commit import Checkout, is_dirty
 from retrace.capture.function import is_internal
 from retrace.capture.journal import Journal
 from retrace.capture.misses import Misses
@@ -301,6 +303,9 @@ class Recorder:
             writer.loss(loss)
         for name, number in names.losses_told().items():
             writer.loss(name, number)
+        if writer.run.commit is not None and (checkout := process.checkout()) is not None:
+            # Thousands of files may have to be looked at: while XLA compiles, or at the end.
+            self._background.program(partial(_tell_whether_dirty, writer, checkout))
 
     def site_of(self, function: Any) -> str:
         """The definition site of a function, jitted or not."""
@@ -328,6 +333,11 @@ class Recorder:
         self._belonging.watch_compiled()
         self._belonging.write_held()
         self._background.flush()
+
+
+def _tell_whether_dirty(writer: Writer, checkout: Checkout) -> None:
+    if (dirty := is_dirty(checkout)) is not None:
+        writer.amend_run({"dirty": dirty})
 
 
 def _is_lowering(running: list[Running], number: int | None) -> bool:

@@ -16,6 +16,7 @@ from typing import Any
 import jax
 
 from retrace.capture import interpreter, lock, place, process
+from retrace.capture.commit import commit_of
 from retrace.capture.journal import Event
 from retrace.capture.public import PublicEvents
 from retrace.errors import RetraceError
@@ -222,7 +223,11 @@ def describe_run(directory: Path | None = None) -> Run:
     """This process, for the header of its recording into a directory. Touches no device."""
     attempt = Attempt() if directory is None else attempt_of(directory)
     run = process.describe(jax.__version__, version("jaxlib"), attempt)
-    return replace(run, off_fast_path=behavior.off_fast_path())
+    run = replace(run, off_fast_path=behavior.off_fast_path())
+    # A window in memory is for the program that opened it, which knows where it is.
+    if directory is not None and (checkout := process.checkout()) is not None:
+        run = replace(run, commit=commit_of(checkout))
+    return run
 
 
 def _file_writer(directory: Path) -> Writer:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 
@@ -15,6 +15,10 @@ class Backend(NamedTuple):
     platform: str
     process_index: int
     process_count: int
+    local_devices: int
+    device_kind: str | None
+    platform_version: str | None
+    """Of the runtime behind it: libtpu's, CUDA's."""
 
 
 def running() -> Backend | None:
@@ -22,4 +26,14 @@ def running() -> Backend | None:
     runs = BACKEND_RUNS.get()
     if runs is None or not runs():
         return None
-    return Backend(jax.default_backend(), jax.process_index(), jax.process_count())
+    devices: list[Any] = jax.local_devices()
+    first = devices[0] if devices else None
+    version = getattr(getattr(first, "client", None), "platform_version", None)
+    return Backend(
+        jax.default_backend(),
+        jax.process_index(),
+        jax.process_count(),
+        len(devices),
+        getattr(first, "device_kind", None),
+        version if isinstance(version, str) else None,
+    )

@@ -22,9 +22,11 @@ from retrace.jax_internals.names_values import (
     MESHES,
     METADATA,
     METADATA_VALUE,
+    OF_ALL_THREADS,
     OTHER_AXES,
     PUBLIC_NAMES,
     SET,
+    SETTINGS,
     STATES,
     SWAP,
     TRACE_CONTEXT,
@@ -75,6 +77,22 @@ def context(
         _last = (values, found, uncompared)
     for reason in uncompared:
         lost(reason)
+    return found
+
+
+def settings() -> dict[str, JSON]:
+    """All of `jax.config` by name, as it stands for every thread; empty where JAX hides it."""
+    holders: dict[str, Any] = dict(SETTINGS.get() or {})
+    found: dict[str, JSON] = {}
+    for name, holder in sorted(holders.items()):
+        # Of this thread it may say something else, within a context manager.
+        ask = OF_ALL_THREADS.of(holder)
+        value = HELD.of(holder) if ask is None else ask()
+        if isinstance(value, enum.Enum):
+            value = value.value
+        if type(value) not in _PLAIN:
+            value = _special(value, None).text
+        found[name] = value
     return found
 
 

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Literal, NamedTuple
 
 from retrace.model.function import CallSite, Function
-from retrace.model.key import Key
+from retrace.model.key import JSON, Key
 from retrace.model.program import Listing, Program
 
 
@@ -119,6 +119,21 @@ class Run:
     `host-callbacks`. Empty where that was not told."""
     redaction: str | None = None
     """What tells the key apart under which its values are hidden; None where none are."""
+    variables: dict[str, str] = field(default_factory=dict[str, str])
+    """The environment variables of JAX, XLA, libtpu and NCCL, as they stood when it began."""
+    settings: dict[str, JSON] = field(default_factory=dict[str, JSON])
+    """All of `jax.config`, for all threads, when its first program was compiled; empty where
+    that was not told."""
+    commit: str | None = None
+    """The commit of git that the program was at; None outside git."""
+    dirty: bool | None = None
+    """Whether a tracked file differed from that commit; None where that is unknown."""
+    local_devices: int | None = None
+    """How many devices it had to itself."""
+    device_kind: str | None = None
+    """JAX's name for them: `TPU v4`."""
+    platform_version: str | None = None
+    """What the backend says of itself: the release of libtpu, of CUDA."""
     complete: bool = False
     losses: dict[str, int] = field(default_factory=dict[str, int])
     """What could not be recorded or read, by reason."""

@@ -21,6 +21,7 @@ from hashlib import blake2b
 from pathlib import Path
 
 from retrace.model import (
+    JSON,
     Callback,
     CallSite,
     Class,
@@ -61,6 +62,12 @@ _WORDS = re.compile(
     "strict|allow|warn|raise|log|none|threefry2x32|rbg|unsafe_rbg"
 )
 """What JAX's own settings may be set to."""
+_SIMPLE = re.compile(
+    rf"|(?i:[-+]?\d{{1,9}}(?:\.\d{{1,9}})?|true|false|on|off|cpu|gpu|tpu|cuda|rocm|"
+    rf"{_WORDS.pattern})"
+)
+"""What an environment variable, a flag or a setting may be set to without saying anything."""
+_FLAG = re.compile(r"(?:<redacted [0-9a-f]+>|\S)+")
 _PLACES = frozenset(("mesh", "jax_default_device"))
 _PLAIN = frozenset(("NoneType", "bool", "float", "int"))
 _TELLING = frozenset(("compiler_options",))
@@ -92,7 +99,39 @@ class Redaction:
         if program and not program.startswith("-"):
             program = self.path(os.path.abspath(program))
         argv = [program, *["<redacted>"] * (len(run.argv) - 1)][: len(run.argv)]
-        return replace(run, argv=argv, host="<redacted>", redaction=self._hash(8, "key"))
+        return replace(
+            run,
+            argv=argv,
+            host="<redacted>",
+            variables={name: self._flags(name, text) for name, text in run.variables.items()},
+            settings=self.settings(run.settings),
+            redaction=self._hash(8, "key"),
+        )
+
+    def settings(self, settings: Mapping[str, JSON]) -> dict[str, JSON]:
+        """All of JAX's settings, without those that may hold anything."""
+        return {
+            name: self._flag(name, value) if isinstance(value, str) else value
+            for name, value in settings.items()
+        }
+
+    def _flags(self, name: str, text: str) -> str:
+        """An environment variable: `--xla_dump_to=<redacted 1f2e3d4c> --xla_cpu_aot=true`."""
+        if "--" not in text:
+            return self._flag(name, text)
+        told: list[str] = []
+        for part in _FLAG.findall(text):
+            flag, mark, value = part.partition("=")
+            if not flag.startswith("--"):
+                told.append(self._flag(name, part))
+            else:
+                told.append(flag + mark + (self._flag(f"{name} {flag}", value) if mark else ""))
+        return " ".join(told)
+
+    def _flag(self, name: str, text: str) -> str:
+        if text.startswith("<redacted ") or _SIMPLE.fullmatch(text):
+            return text
+        return f"<redacted {self._hash(4, 'flag', name, text)}>"
 
     def path(self, file: str) -> str:
         """A path within the project or a package; of another one its last part."""

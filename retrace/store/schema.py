@@ -6,7 +6,8 @@
     {"miss": 3, "at": ..., "function": 2, "leaves": 7, ...}   a miss began; parts by number
     {"miss": 8, "again": 3, "at": ...}           one began with the function and key of another
     {"amend": 3, "stages": {"trace": 0.1}, ...}  what became known of it later
-    {"run": {"backend": "cpu"}}                  what became known of the run later
+    {"run": {"backend": "cpu"}}                  what became known of the run later: its devices,
+                                                 its settings, whether files were changed
     {"loss": "unreadable static value"}          something could not be recorded; "count": 3
     {"end": true}                                the process closed its recording
 
@@ -123,6 +124,8 @@ def encode_run(run: Run) -> dict[str, JSON]:
         "forked_by": run.forked_by,
         "off_fast_path": run.off_fast_path,
         "redaction": run.redaction,
+        "variables": run.variables,
+        "commit": run.commit,
     }
 
 
@@ -188,6 +191,12 @@ def _callback(row: Any) -> Callback:
     primitive, file, line = row
     where = None if line is None else _number(line)
     return Callback(_text(primitive), _text_or_none(file), where)
+
+
+def _plain(value: Any) -> JSON:
+    if value is not None and not isinstance(value, bool | int | float | str):
+        raise TypeError(f"plain data expected, not {type(value).__name__}")
+    return value
 
 
 def _seconds(value: Any) -> float:
@@ -288,6 +297,10 @@ def decode_run(fields: Any) -> Run:
         forked_by=None if parent is None else _number(parent),
         off_fast_path=tuple(map(_text, fields.get("off_fast_path", ()))),
         redaction=_text_or_none(fields.get("redaction")),
+        variables={
+            _text(name): _text(value) for name, value in fields.get("variables", {}).items()
+        },
+        commit=_text_or_none(fields.get("commit")),
     )
 
 
@@ -299,6 +312,16 @@ def amend_run(run: Run, fields: Any) -> None:
         run.process_index = _number(index)
     if (processes := fields.get("process_count")) is not None:
         run.process_count = _number(processes)
+    if (devices := fields.get("local_devices")) is not None:
+        run.local_devices = _number(devices)
+    if (kind := fields.get("device_kind")) is not None:
+        run.device_kind = _text(kind)
+    if (version := fields.get("platform_version")) is not None:
+        run.platform_version = _text(version)
+    if (settings := fields.get("settings")) is not None:
+        run.settings = {_text(name): _plain(value) for name, value in settings.items()}
+    if (dirty := fields.get("dirty")) is not None:
+        run.dirty = bool(dirty)
 
 
 Parts: TypeAlias = Mapping[tuple[str, int], Any]

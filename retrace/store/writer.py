@@ -223,6 +223,9 @@ class Writer:
 
     def amend_run(self, fields: Mapping[str, JSON]) -> None:
         """Write what became known of the run later: its `backend`, its `process_index`."""
+        if self.redaction is not None and "settings" in fields:
+            told = cast(Mapping[str, JSON], fields["settings"])
+            fields = {**fields, "settings": self.redaction.settings(told)}
         self._put(_encode({"run": fields}))
 
     def loss(self, reason: str, number: int = 1) -> None:

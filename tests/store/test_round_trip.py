@@ -45,6 +45,8 @@ RUN = Run(
     "0.10",
     "cpu",
     off_fast_path=("effects",),
+    variables={"XLA_FLAGS": "--xla_dump_to=\udcff"},
+    commit="0" * 40,
 )
 
 text = st.text(max_size=8)
