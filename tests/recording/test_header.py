@@ -112,6 +112,13 @@ def steps(root: Path) -> Iterator[tuple[str, Path]]:
     yield "as it was, written later", root
     os.utime(root / "a.py", (1, 1))
     yield "touched", root
+    git(root, "checkout", "-q", ".")
+    at = (root / "a.py").stat().st_mtime_ns
+    (root / "a.py").write_text("x = 4\n")
+    for file in (root / "a.py", root / ".git" / "index"):
+        os.utime(file, ns=(at, at))
+    yield "changed within the moment in which git wrote its index", root
+    (root / "a.py").write_text("x = 1\n")
     (root / "new.py").write_text("z = 1\n")
     yield "a file that is not tracked", root
     git(root, "add", "new.py")
@@ -153,7 +160,7 @@ def test_the_commit_and_changed_files_are_as_git_says(tmp_path: Path) -> None:
             assert dirty == bool(status), name
             seen.append(dirty)
     assert unknown == ["staged", "renamed", "where git may convert what it keeps"]
-    assert len([1 for one, other in pairwise(seen) if one != other]) == 3
+    assert len([1 for one, other in pairwise(seen) if one != other]) == 5
 
 
 def test_a_checkout_that_cannot_be_read_is_unknown(tmp_path: Path) -> None:
