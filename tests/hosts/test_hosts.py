@@ -152,6 +152,17 @@ def _text(side: Any) -> Any:
     return side["text"] if isinstance(side, dict) else side  # pyright: ignore[reportUnknownVariableType]
 
 
+def test_other_flags_are_told_with_the_first_program_made_under_them(told: Told) -> None:
+    found = told.hosts("flags", 1)
+    first = found["first"]
+    assert (first["how"], first["minority"]) == ("environment", [ODD])
+    assert [_sides(one) for one in first["changes"]] == [
+        ("config", "XLA_FLAGS", "", "--xla_cpu_enable_fast_math=true")
+    ]
+    assert {side["miss"] is None for side in first["processes"].values()} == {False}
+    assert [one["name"] for one in found["environment"] if one["matters"]] == ["XLA_FLAGS"]
+
+
 def test_where_no_two_agree_all_but_the_first_are_named(told: Told) -> None:
     first = told.hosts("random_constant", 1)["first"]
     assert first["minority"] == list(range(1, COUNT))
