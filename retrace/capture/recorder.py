@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from types import FrameType
-from typing import Any
+from typing import Any, Protocol
 
 from retrace.capture import interpreter, process
 from retrace.capture.background import Background, Task
@@ -34,6 +34,20 @@ from retrace.jax_internals.traces import Trace
 from retrace.model import JSON, Function, Stage
 from retrace.store.writer import Writer
 
+_MOST_HASHES = 10_000
+
+
+class Meeting(Protocol):
+    """Who holds the programs of several processes against each other."""
+
+    def joint(self, number: int, program: str | None, processes: tuple[int, ...]) -> None:
+        """A program that these processes run is about to be compiled, in this thread."""
+        ...
+
+    def alone(self, number: int) -> None:
+        """One that this process runs by itself is."""
+        ...
+
 
 class Recorder:
     """The observer behind JAX's hooks, for all threads of a process."""
@@ -47,6 +61,10 @@ class Recorder:
         self._programs = self._new_programs()
         self._thread = Underway()
         self._belonging = Belonging(self.misses, self.journal, self._thread, self._add_program)
+        self.meeting: Meeting | None = None
+        """Who is told, before it is compiled, of a program that several processes run."""
+        self._hashes: dict[int, str] = {}
+        """Of programs that are not compiled yet; kept for the meeting alone."""
         self._begins = False
         """Whether JAX tells when a stage begins: jax 0.6.0 does not."""
 
@@ -152,7 +170,20 @@ class Recorder:
             self.journal.tell_backend()
             # It may take minutes, and be the last that the program does.
             self._belonging.write_held()
+            if self.meeting is not None:
+                self._meet(self.meeting, number, frame)
             self._background.compiling(+1)
+
+    def _meet(self, meeting: Meeting, number: int, frame: FrameType) -> None:
+        processes = spanning.which(frame)
+        if len(processes) > 1:
+            self._programs.now(number)
+            if number not in self._hashes:
+                self._background.flush()  # another thread is just at it
+            meeting.joint(number, self._hashes.get(number), processes)
+        else:
+            meeting.alone(number)
+        self._hashes.pop(number, None)
 
     def stage_ended(self, stage: Stage, name: str, seconds: float, frame: FrameType) -> None:
         """JAX has lowered or compiled, or raised in doing so."""
@@ -181,9 +212,7 @@ class Recorder:
             if (cache := lookup.outcome(seconds)) is not None:
                 fields["persistent_cache"] = cache
             if top is None:
-                fields |= _spans(frame)
-                if self._thread.progress.compiles(number):
-                    self._belonging.missed(losses.LOWERINGS)
+                fields |= self._compiled_untold(number, frame)
             self.journal.tell_backend()
             self._programs.compiled(number)
         else:
@@ -196,6 +225,14 @@ class Recorder:
             self._belonging.write_held()
         if top is None:
             self._background.compiling(-1 if stage is Stage.COMPILE else +1)
+
+    def _compiled_untold(self, number: int, frame: FrameType) -> dict[str, JSON]:
+        """What is done as a compilation begins, where this JAX tells only that it ended."""
+        if self.meeting is not None:
+            self._meet(self.meeting, number, frame)
+        if self._thread.progress.compiles(number):
+            self._belonging.missed(losses.LOWERINGS)
+        return _spans(frame)
 
     def cache_event(self, event: str, frame: FrameType) -> None:
         """JAX looked into its on-disk cache."""
@@ -244,6 +281,10 @@ class Recorder:
 
     def _program_known(self, number: int, found: Transcript) -> None:
         program = found.program
+        if self.meeting is not None:
+            if len(self._hashes) >= _MOST_HASHES:
+                self._hashes.clear()
+            self._hashes[number] = program.hash
         fields: dict[str, JSON] = {"program": [program.hash, program.equations]}
         self.journal.listings(number, found.listings)
         fields["listing"] = program.listing
@@ -349,7 +390,7 @@ def _is_lowering(running: list[Running], number: int | None) -> bool:
 
 def _spans(frame: FrameType) -> dict[str, JSON]:
     """On how many processes a program runs that is being compiled, where it is not this alone."""
-    found = spanning.processes(frame) or 1
+    found = len(spanning.which(frame))
     return {"processes": found} if found > 1 else {}
 
 

@@ -10,7 +10,6 @@ import typer
 
 from retrace.command import console
 from retrace.command.selection import one_of, total_size
-from retrace.errors import UnreadableError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,7 +32,7 @@ def hosts(
 
     Example:  retrace hosts runs/pod-17
     """
-    from retrace.hosts.compare import diverge
+    from retrace.hosts.compare import alone, diverge
     from retrace.hosts.trail import Trails
     from retrace.present.hosts import Told
     from retrace.store.place import newest
@@ -47,11 +46,7 @@ def hosts(
         for part in read_each(paths, progress):
             trails.add(part.runs[0], part.misses)
             listings = part.listings
-    found = diverge(trails, listings, any_processes=True)
-    if found is None:
-        number = len(trails.all)
-        processes = "1 process" if number == 1 else f"{number:,} processes of no common job"
-        raise UnreadableError(f"nothing to compare: the recording holds {processes}")
+    found = diverge(trails, listings, any_processes=True) or alone(trails)
     told = Told(found, listings, console.here())
     if format == "json":
         from retrace.present import machine

@@ -85,6 +85,16 @@ def diverge(
 _TYPES = frozenset((Component.SHAPE, Component.DTYPE, Component.WEAK_TYPE, Component.TREE))
 
 
+def alone(trails: Trails) -> Divergence:
+    """What is told where there is no second process to compare: of each what it took."""
+    own = dict(enumerate(trails.all))
+    return Divergence(
+        runs={process: trail.run for process, trail in own.items()},
+        seconds={process: trail.seconds for process, trail in own.items()},
+        misses={process: len(trail.steps) for process, trail in own.items()},
+    )
+
+
 class _Asked(NamedTuple):
     """What is asked when a slot is explained."""
 

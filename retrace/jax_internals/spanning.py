@@ -1,4 +1,4 @@
-"""How many processes the program that is being compiled runs on."""
+"""Which processes the program that is being compiled runs on."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from retrace.jax_internals import names_frames as at
 _DEEPEST = 10
 
 
-def processes(frame: FrameType | None) -> int | None:
-    """The number of processes whose devices a program is compiled for.
+def which(frame: FrameType | None) -> tuple[int, ...]:
+    """The processes whose devices a program is compiled for.
 
     Args:
         frame: of JAX's, below its compilation.
 
     Returns:
-        None where this JAX does not show it.
+        Their indices; none where this JAX does not show them.
     """
     compiles = at.COMPILES.get()
     for _ in range(_DEEPEST):
         if frame is None or compiles is None:
-            return None
+            return ()
         if frame.f_code is compiles:
             before = at.COMPILED_FOR_BEFORE.among(frame.f_locals)
             devices = at.COMPILED_FOR.among(frame.f_locals, before)
             if devices is None:
-                return None
-            return len({device.process_index for device in devices})
+                return ()
+            return tuple(sorted({device.process_index for device in devices}))
         frame = frame.f_back
-    return None
+    return ()

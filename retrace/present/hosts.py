@@ -89,6 +89,9 @@ class Told:
             )
 
     def _equal(self, width: int, paint: Paint) -> Iterator[str]:
+        if len(self.found.processes) < 2:
+            yield from wrapped("1 process: there is no other one to compare it with", width, 2)
+            return
         processes = count(len(self.found.processes), "process", "processes")
         number = max(self.found.misses.values(), default=0)
         programs = count(number, "program")
@@ -227,6 +230,9 @@ class Told:
 
     def _costs(self, width: int) -> Iterator[str]:
         spent = self.found.seconds
+        if len(spent) < 2:
+            yield from (f"it took {seconds(sum(spent.values()))}" for _ in spent)
+            return
         slowest = max(spent, key=lambda one: spent[one])
         said = (
             f"tracing, lowering and compiling took {seconds(median(spent.values()))} in the "
