@@ -72,7 +72,7 @@ def own_options_ended(args: Sequence[str]) -> list[str]:
         if module and set(before) <= set("qf"):
             position += 1 if rest else 2
             return [*args[:position], "--", *args[position:]]
-        position += 2 if option in ("--out", "-o", "--job") else 1
+        position += 2 if option in ("--out", "-o", "--job", "--redact-key") else 1
     return list(args)
 
 
@@ -137,6 +137,14 @@ def run(
         bool,
         typer.Option("--redact", help="Record no values, no source, no paths outside."),
     ] = False,
+    redact_key: Annotated[
+        Path | None,
+        typer.Option(
+            "--redact-key",
+            metavar="FILE",
+            help="As --redact, under a key that the processes of a job share.",
+        ),
+    ] = None,
     children: Annotated[
         bool, typer.Option("--children", help="Record the Python processes that it starts, too.")
     ] = False,
@@ -161,7 +169,12 @@ def run(
         )
     if force and append:
         raise UsageError("--force replaces and --append keeps: pass one of them")
-    if redact:
+    if redact_key is not None:
+        from retrace.store.redaction import read_key
+
+        read_key(redact_key)
+        os.environ["RETRACE_REDACT_KEY"] = str(redact_key.absolute())
+    if redact or redact_key is not None:
         # By the environment, so that it holds for what the program starts as well.
         os.environ["RETRACE_REDACT"] = "1"
     kept = _Kept(out, force=force, append=append, children=children, job=job)

@@ -20,6 +20,7 @@ from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
 
+from retrace.errors import UsageError
 from retrace.model import (
     JSON,
     Callback,
@@ -37,6 +38,7 @@ from retrace.model import (
     Value,
     is_cut,
 )
+from retrace.store import files
 from retrace.store.equations import Equations
 from retrace.store.roots import is_project
 
@@ -74,6 +76,22 @@ _TELLING = frozenset(("compiler_options",))
 """Options of `jit` that may hold anything."""
 
 _MOST_KEPT = 1 << 12
+_SHORTEST_KEY = 32
+
+
+def read_key(path: Path) -> bytes:
+    """The key that the processes of a job share; raises UsageError where the file holds none."""
+    try:
+        with files.opened(path) as file:
+            content = file.read(1 << 16)
+    except OSError as error:
+        raise UsageError(f"cannot read the key in {path} ({files.reason(error)})") from error
+    if len(content) < _SHORTEST_KEY:
+        raise UsageError(
+            f"the key in {path} is shorter than {_SHORTEST_KEY} bytes: make one with "
+            f"`head -c 32 /dev/urandom > {path}`"
+        )
+    return blake2b(content, digest_size=32).digest()
 
 
 class Redaction:
