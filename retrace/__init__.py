@@ -7,6 +7,7 @@
     misses, explain     what was recorded up to now, as data and in words
     audit               compiled programs that no longer match what they read when traced
     assert_max_traces, assert_no_retrace, freeze, policy    keep it from coming back
+    agree               other programs on other processes are told before XLA waits for ever
 
 Importing this package costs nothing: each name is fetched when it is first touched.
 PYTEST_DONT_REWRITE: under `retrace run -m pytest` it is there before pytest, which would
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from retrace.causes import Cause as Cause
     from retrace.errors import RetraceError as RetraceError
     from retrace.errors import RetraceWarning as RetraceWarning
+    from retrace.guards.agree import agree as agree
     from retrace.guards.assertions import assert_max_traces as assert_max_traces
     from retrace.guards.assertions import assert_no_retrace as assert_no_retrace
     from retrace.guards.freeze import freeze as freeze
@@ -43,6 +45,7 @@ _HOMES = {
     "Cause": "retrace.causes",
     "RetraceError": "retrace.errors",
     "RetraceWarning": "retrace.errors",
+    "agree": "retrace.guards.agree",
     "assert_max_traces": "retrace.guards.assertions",
     "assert_no_retrace": "retrace.guards.assertions",
     "audit": "retrace.inside.stale",
@@ -64,6 +67,7 @@ __all__ = [
     "Cause",
     "RetraceError",
     "RetraceWarning",
+    "agree",
     "assert_max_traces",
     "assert_no_retrace",
     "audit",
@@ -117,6 +121,9 @@ _tell_of_foreign_modules()
 # Where the launcher or its starter loads this, they record.
 if os.environ.get("RETRACE") == "1" and "retrace.command.within" not in sys.modules:
     import_module("retrace.inside.live").install_or_warn()
+
+if os.environ.get("RETRACE_AGREE") and os.environ.get("RETRACE") != "0":
+    import_module("retrace.guards.agree").start_from_environment()
 
 if os.environ.get("RETRACE_POLICY") and os.environ.get("RETRACE") != "0":
     import_module("retrace.guards.policy").start_from_environment()

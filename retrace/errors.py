@@ -41,5 +41,9 @@ class CannotTellError(RetraceError, AssertionError):
     """
 
 
+class DisagreementError(RetraceError):
+    """Another process of the job compiles another program at the same place."""
+
+
 class RetraceWarning(UserWarning):
     """A miss that a guard only warns of, or a guard that guards nothing."""

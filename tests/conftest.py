@@ -10,7 +10,14 @@ from typing import cast
 import pytest
 
 os.environ["JAX_PLATFORMS"] = "cpu"
-for name in ("RETRACE", "RETRACE_DIR", "RETRACE_POLICY", "RETRACE_REDACT"):
+for name in (
+    "RETRACE",
+    "RETRACE_DIR",
+    "RETRACE_POLICY",
+    "RETRACE_REDACT",
+    "RETRACE_AGREE",
+    "RETRACE_REDACT_KEY",
+):
     os.environ.pop(name, None)
 
 # Where a hook could stand: JAX's listeners, its trace functions, its `jit` and its stages.

@@ -50,6 +50,7 @@ def test_the_public_names() -> None:
         "Cause",
         "RetraceError",
         "RetraceWarning",
+        "agree",
         "assert_max_traces",
         "assert_no_retrace",
         "audit",

@@ -49,6 +49,8 @@ class Journal:
         """Those of them that have begun."""
         self.told: Callable[[int, Event, tuple[Function, ...]], None] | None = None
         """Told at once, on the stack of the call, what became of a miss."""
+        self.noted: Callable[[int, Function, Key, CallSite | None], None] | None = None
+        """Told at once what is known of a miss as it begins, or when that becomes known."""
         self.losses: list[str] = []
         """What could not be recorded, in order; bounded."""
         self._writers: dict[int, tuple[Writer, ...]] = {}
@@ -80,6 +82,8 @@ class Journal:
         bodies = tuple(bodies)
         self._writers[number] = writers
         line = {**fields, "at": time.time(), "thread": _thread_name()}
+        if self.noted is not None:
+            self.noted(number, function, key, site)
         if self.told is not None and self.writers:
             self.told(number, "begun", (function, *bodies))
         self._write(partial(_begin, number, function, key, site, line, writers, bodies))
@@ -110,6 +114,8 @@ class Journal:
 
     def replace(self, number: int, function: Function, key: Key, fields: dict[str, JSON]) -> None:
         """An operation that began with its body is known now."""
+        if self.noted is not None:
+            self.noted(number, function, key, None)
         if self.told is not None and self.writers:
             self.told(number, "known", (function,))
         if writers := self._writers.get(number, ()):

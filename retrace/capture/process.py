@@ -7,12 +7,14 @@ import platform
 import socket
 import sys
 import time
+from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from retrace.capture import arrival
 from retrace.capture.commit import Checkout, checkout_of
+from retrace.errors import UsageError
 from retrace.model import Run
 from retrace.store.attempts import Attempt, attempt_of
 from retrace.store.place import new_run_id
@@ -84,10 +86,15 @@ def redaction(run: Run) -> Redaction | None:
     """What hides what may not be given away, where the environment asks for it."""
     if os.environ.get("RETRACE_REDACT", "0") in ("", "0"):
         return None
-    from retrace.store.redaction import Redaction
+    from retrace.store.redaction import Redaction, read_key
     from retrace.store.roots import roots_of
 
-    return Redaction(roots_of(run.argv))
+    key = None
+    if path := os.environ.get("RETRACE_REDACT_KEY"):
+        # Without the file a key of its own hides as much, and is comparable with nothing.
+        with suppress(UsageError):
+            key = read_key(Path(path))
+    return Redaction(roots_of(run.argv), key)
 
 
 def write_without_jax(directory: Path, *, failed: bool) -> None:

@@ -80,6 +80,10 @@ class Programs:
             self._waiting[number] = weakref.ref(jaxpr)
             self._background.program(partial(self._walk, number))
 
+    def now(self, number: int) -> None:
+        """Write down a miss's program before it is compiled, for who has to know it by then."""
+        self._walk(number)
+
     def compiled(self, number: int) -> None:
         """Its compilation is over: JAX may drop the program now, where the thread is late."""
         if (reference := self._waiting.get(number)) is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from types import FrameType
-from typing import Any
+from typing import Any, Protocol
 
 from retrace.capture import interpreter, process
 from retrace.capture.asked import Asked
@@ -18,7 +18,7 @@ from retrace.capture.misses import Misses
 from retrace.capture.operation import operation_around
 from retrace.capture.programs import AHEAD, NESTED, Programs
 from retrace.capture.running import Running, Underway, raised
-from retrace.jax_internals import losses, names, shardings
+from retrace.jax_internals import losses, names, shardings, spanning
 from retrace.jax_internals import names_frames as at
 from retrace.jax_internals.calls import (
     bare,
@@ -35,6 +35,20 @@ from retrace.jax_internals.traces import Trace
 from retrace.model import JSON, Function, Stage
 from retrace.store.writer import Writer
 
+_MOST_HASHES = 10_000
+
+
+class Meeting(Protocol):
+    """Who holds the programs of several processes against each other."""
+
+    def joint(self, number: int, program: str | None, processes: tuple[int, ...]) -> None:
+        """A program that these processes run is about to be compiled, in this thread."""
+        ...
+
+    def alone(self, number: int) -> None:
+        """One that this process runs by itself is."""
+        ...
+
 
 class Recorder:
     """The observer behind JAX's hooks, for all threads of a process."""
@@ -50,6 +64,10 @@ class Recorder:
         self._belonging = Belonging(self.misses, self.journal, self._thread, self._add_program)
         self.asked: dict[object, Asked] = {}
         """Who asks for audits, by where they are recorded."""
+        self.meeting: Meeting | None = None
+        """Who is told, before it is compiled, of a program that several processes run."""
+        self._hashes: dict[int, str] = {}
+        """Of programs that are not compiled yet; kept for the meeting alone."""
         self._begins = False
         """Whether JAX tells when a stage begins: jax 0.6.0 does not."""
 
@@ -151,9 +169,25 @@ class Recorder:
         if stage is Stage.COMPILE and self._thread.progress.compiles(number):
             self._belonging.missed(losses.LOWERINGS)
         if stage is Stage.COMPILE:
+            self._belonging.hold(number, _spans(frame))
+            # A process that hangs here has to say which of its job's it is.
+            self.journal.tell_backend()
             # It may take minutes, and be the last that the program does.
             self._belonging.write_held()
+            if self.meeting is not None:
+                self._meet(self.meeting, number, frame)
             self._background.compiling(+1)
+
+    def _meet(self, meeting: Meeting, number: int, frame: FrameType) -> None:
+        processes = spanning.which(frame)
+        if len(processes) > 1:
+            self._programs.now(number)
+            if number not in self._hashes:
+                self._background.flush()  # another thread is just at it
+            meeting.joint(number, self._hashes.get(number), processes)
+        else:
+            meeting.alone(number)
+        self._hashes.pop(number, None)
 
     def stage_ended(self, stage: Stage, name: str, seconds: float, frame: FrameType) -> None:
         """JAX has lowered or compiled, or raised in doing so."""
@@ -181,8 +215,8 @@ class Recorder:
             self._thread.lookup = None
             if (cache := lookup.outcome(seconds)) is not None:
                 fields["persistent_cache"] = cache
-            if top is None and self._thread.progress.compiles(number):
-                self._belonging.missed(losses.LOWERINGS)
+            if top is None:
+                fields |= self._compiled_untold(number, frame)
             self.journal.tell_backend()
             self._programs.compiled(number)
         else:
@@ -204,6 +238,14 @@ class Recorder:
             return
         for one in list(self.asked.values()):
             one.missed()
+
+    def _compiled_untold(self, number: int, frame: FrameType) -> dict[str, JSON]:
+        """What is done as a compilation begins, where this JAX tells only that it ended."""
+        if self.meeting is not None:
+            self._meet(self.meeting, number, frame)
+        if self._thread.progress.compiles(number):
+            self._belonging.missed(losses.LOWERINGS)
+        return _spans(frame)
 
     def cache_event(self, event: str, frame: FrameType) -> None:
         """JAX looked into its on-disk cache."""
@@ -257,6 +299,10 @@ class Recorder:
     def _program_known(self, number: int, found: Transcript) -> None:
         program = found.program
         self.misses.kept.known(number, found.host)
+        if self.meeting is not None:
+            if len(self._hashes) >= _MOST_HASHES:
+                self._hashes.clear()
+            self._hashes[number] = program.hash
         fields: dict[str, JSON] = {"program": [program.hash, program.equations]}
         self.journal.listings(number, found.listings)
         fields["listing"] = program.listing
@@ -358,6 +404,12 @@ def _is_lowering(running: list[Running], number: int | None) -> bool:
     return bool(running) and any(
         each.number == number and each.stage is Stage.LOWER for each in running
     )
+
+
+def _spans(frame: FrameType) -> dict[str, JSON]:
+    """On how many processes a program runs that is being compiled, where it is not this alone."""
+    found = len(spanning.which(frame))
+    return {"processes": found} if found > 1 else {}
 
 
 def _unguarded(task: Task) -> None:

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 
@@ -19,15 +19,18 @@ from retrace.capture.commit import commit_of
 from retrace.capture.journal import Event
 from retrace.capture.public import PublicEvents
 from retrace.capture.weak import ByObject
-from retrace.errors import RetraceError
+from retrace.errors import CannotTellError, RetraceError
 from retrace.jax_internals import behavior
 from retrace.jax_internals.backend import jaxlib_version
 from retrace.jax_internals.names_frames import JITTED_INFO
-from retrace.model import Function, Run
+from retrace.model import CallSite, Function, Key, Run
 from retrace.store.attempts import Attempt, attempt_of
 from retrace.store.programs import SUFFIX
-from retrace.store.sinks import File, Memory
+from retrace.store.sinks import File, Memory, Nothing
 from retrace.store.writer import Writer
+
+if TYPE_CHECKING:
+    from retrace.capture.recorder import Meeting
 
 
 class Session:
@@ -46,6 +49,8 @@ class Session:
         """The functions made with `retrace.jit`, and for each the id of its options."""
         self._own_info: dict[int, None] = {}
         """The same by the id of their options."""
+        self._listener: Writer | None = None
+        """Who gets every miss while processes are compared, so that misses are looked at."""
         self.windows: dict[Writer, Memory] = {}
         """The windows in memory that are open."""
 
@@ -63,6 +68,30 @@ class Session:
         """
         self.recorder.journal.told = told
         self._hooks.refuse(refusal)
+
+    def meet(
+        self,
+        meeting: Meeting | None,
+        noted: Callable[[int, Function, Key, CallSite | None], None] | None = None,
+        stop: Callable[[], BaseException | None] | None = None,
+    ) -> None:
+        """Tell of each program of several processes before it is compiled; None for no more.
+
+        Args:
+            meeting: told of the programs, in the thread and on the stack of the call.
+            noted: told of each miss as it begins.
+            stop: asked after that what to raise there.
+        """
+        if isinstance(self.recorder, PublicEvents):
+            raise CannotTellError("this JAX shows too little of its programs to compare them")
+        if self._listener is None and meeting is not None:
+            self._listener = Writer(Nothing(), describe_run())
+            self.attach(self._listener)
+        elif self._listener is not None and meeting is None:
+            listener, self._listener = self._listener, None
+            self.detach(listener)
+        self.recorder.meeting, self.recorder.journal.noted = meeting, noted
+        self._hooks.stop = stop or _nothing
 
     def doubts(self, since: int = 0) -> list[str]:
         """Why misses may have gone unseen; empty where a silence means that there were none.
@@ -172,6 +201,10 @@ class Session:
         if not self._hooks.installed:
             _count()
             self._hooks.install()
+
+
+def _nothing() -> None:
+    """Nothing is to be raised."""
 
 
 def _count() -> None:

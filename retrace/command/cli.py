@@ -15,6 +15,7 @@ import typer.core
 from retrace.command import audits, clean, commands, console, importing
 from retrace.command.complaint import usage
 from retrace.command.diff import diff
+from retrace.command.hosts import hosts
 from retrace.command.plan import plan
 from retrace.command.selection import Told, at_last, found_miss, one_of, read_at_last
 from retrace.command.steps import steps_of
@@ -59,6 +60,10 @@ class RunCommand(typer.core.TyperCommand):
         return ["[OPTIONS]", "SCRIPT|-m MODULE", "[ARGS]..."]
 
 
+_WITH_VALUE = ("--out", "-o", "--job", "--audit-every", "--redact-key")
+"""Options of `run` that are followed by a value."""
+
+
 def own_options_ended(args: Sequence[str]) -> list[str]:
     """The arguments of `run` with `--` behind the module, where there is one."""
     position = 0
@@ -72,7 +77,7 @@ def own_options_ended(args: Sequence[str]) -> list[str]:
         if module and set(before) <= set("qf"):
             position += 1 if rest else 2
             return [*args[:position], "--", *args[position:]]
-        position += 2 if option in ("--out", "-o", "--job", "--audit-every") else 1
+        position += 2 if option in _WITH_VALUE else 1
     return list(args)
 
 
@@ -137,6 +142,14 @@ def run(
         bool,
         typer.Option("--redact", help="Record no values, no source, no paths outside."),
     ] = False,
+    redact_key: Annotated[
+        Path | None,
+        typer.Option(
+            "--redact-key",
+            metavar="FILE",
+            help="As --redact, under a key that the processes of a job share.",
+        ),
+    ] = None,
     children: Annotated[
         bool, typer.Option("--children", help="Record the Python processes that it starts, too.")
     ] = False,
@@ -172,7 +185,12 @@ def run(
         )
     if force and append:
         raise UsageError("--force replaces and --append keeps: pass one of them")
-    if redact:
+    if redact_key is not None:
+        from retrace.store.redaction import read_key
+
+        read_key(redact_key)
+        os.environ["RETRACE_REDACT_KEY"] = str(redact_key.absolute())
+    if redact or redact_key is not None:
         # By the environment, so that it holds for what the program starts as well.
         os.environ["RETRACE_REDACT"] = "1"
     audits.ask(end=audit, every=audit_every, effects=audit_all)
@@ -287,6 +305,7 @@ def show(
 app.command()(plan)
 app.command()(commands.programs)
 app.command()(diff)
+app.command()(hosts)
 app.command()(audits.audit)
 app.command("import")(importing.import_)
 app.command()(doctor)

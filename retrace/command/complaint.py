@@ -7,8 +7,8 @@ from typing import Any
 from retrace.command.selection import nearest
 
 _COMMANDS = (
-    *("run", "report", "plan", "check", "show", "programs", "diff", "doctor", "clean"),
-    "import",
+    *("run", "report", "plan", "check", "show", "programs", "diff", "hosts", "audit"),
+    *("import", "doctor", "clean"),
 )
 
 

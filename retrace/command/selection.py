@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -12,7 +12,8 @@ from retrace.command import console
 from retrace.errors import UsageError
 
 if TYPE_CHECKING:
-    from retrace.model import Verdict
+    from retrace.hosts.trail import Trails
+    from retrace.model import Listing, Verdict
     from retrace.present.view import View
     from retrace.store.redaction import Redaction
 
@@ -102,7 +103,10 @@ class Told:
         redact: bool = False,
         every: bool = False,
     ) -> None:
+        from retrace.hosts.compare import diverge
+        from retrace.hosts.trail import Trails
         from retrace.model import Recording
+        from retrace.present import hosts
         from retrace.present.tally import Tally
         from retrace.present.view import View
         from retrace.store.place import newest
@@ -112,19 +116,20 @@ class Told:
         self._function, self._cause = function, cause
         self.is_part = function is not None or cause is not None
         """Whether some misses may have been left out."""
+        trails = Trails() if _has_several(self._paths, self._attempt) else None
         self._redaction: Redaction | None = None
         if redact:
             from retrace.store.redaction import Redaction
             from retrace.store.roots import project_folders
 
             self._redaction = Redaction(project_folders(console.here()))
-        self.is_large = _size(self._paths, self._attempt) > _MOST_HELD
+        self.is_large = total_size(self._paths, self._attempt) > _MOST_HELD
         self.view = View(Recording([], []), [], console.here())
         self.tally = Tally()
         self.verdicts: list[Verdict] = []
         """The chosen ones; of large recordings none, see `again`."""
         matched = False
-        for verdicts in self._each():
+        for verdicts in self._each(trails):
             of_function = _of_function(verdicts, function)
             matched = matched or bool(of_function)
             chosen = [v for v in of_function if cause is None or v.cause.value == cause]
@@ -135,6 +140,12 @@ class Told:
                 self.verdicts += chosen
         if function is not None and not matched:
             raise _unknown(function, self.view)
+        if trails is not None and (found := diverge(trails, self._listings)) is not None:
+            self.view.hosts = hosts.Told(found, self._listings, console.here())
+
+    @property
+    def _listings(self) -> Mapping[str, Listing]:
+        return self.view.recording.listings
 
     @property
     def earlier(self) -> int:
@@ -145,7 +156,7 @@ class Told:
 
     @property
     def _size(self) -> int:
-        return _size(self._paths, self._attempt) if self.is_large else 0
+        return total_size(self._paths, self._attempt) if self.is_large else 0
 
     def again(self) -> Iterator[list[Verdict]]:
         """The chosen misses, a process at a time; those of large recordings are read again."""
@@ -157,8 +168,8 @@ class Told:
             yield [v for v in found if self._cause is None or v.cause.value == self._cause]
             self.view.forget(self.tally.settle())
 
-    def _each(self) -> Iterator[list[Verdict]]:
-        """The verdicts of each process, known to the view."""
+    def _each(self, trails: Trails | None = None) -> Iterator[list[Verdict]]:
+        """The verdicts of each process, known to the view; what it did goes to `trails`."""
         from retrace.reason.stale import audited
         from retrace.reason.verdict import judge
         from retrace.store.reader import read_each
@@ -175,6 +186,8 @@ class Told:
                     self.view.conclude(audited(part))
                 if not self.is_large:
                     recording.misses += part.misses
+                if trails is not None:
+                    trails.add(part.runs[0], part.misses)
                 verdicts = judge(part)
                 self.view.add(verdicts)
                 yield verdicts
@@ -194,7 +207,17 @@ def found_miss(view: View, text: str) -> Verdict:
     raise UsageError(f"no miss {text!r} in this recording{guess}")
 
 
-def _size(paths: Iterable[Path], attempt: int | None) -> int:
+def _has_several(paths: Iterable[Path], attempt: int | None) -> bool:
+    """Whether there is more than one process to read."""
+    from itertools import islice
+
+    from retrace.store.reader import files_of
+
+    files = (file for path in paths for file in files_of(path, attempt))
+    return len(list(islice(files, 2))) > 1
+
+
+def total_size(paths: Iterable[Path], attempt: int | None = None) -> int:
     """Bytes of the files of recordings, without their programs."""
     from retrace.store.reader import files_of
 

@@ -165,7 +165,14 @@ def _run(folder: Path, code: str) -> _Done:
         name: value
         for name, value in os.environ.items()
         if name
-        not in ("RETRACE", "RETRACE_DIR", "RETRACE_POLICY", "RETRACE_REDACT", "PYTEST_ADDOPTS")
+        not in (
+            "RETRACE",
+            "RETRACE_DIR",
+            "RETRACE_POLICY",
+            "RETRACE_AGREE",
+            "RETRACE_REDACT",
+            "PYTEST_ADDOPTS",
+        )
     }
     # A look at a device must not take the memory of the programs that run on it.
     environment.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")

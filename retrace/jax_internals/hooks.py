@@ -108,6 +108,9 @@ class Hooks:
         """Whether JAX has told of a real trace: then it tells of each."""
         self._refusal: Callable[[], BaseException | None] = _none
         self._undo_refusal: Callable[[], None] = _none
+        self.stop: Callable[[], BaseException | None] = _none
+        """Asked before a program is compiled what to raise there, whatever JAX has under way: the
+        job is lost, and what JAX lowers again later is its least trouble."""
 
     @property
     def installed(self) -> bool:
@@ -246,6 +249,8 @@ class Hooks:
             name = str(metadata.get("fun_name", ""))
             frame = sys._getframe(1)
             self.guarded(self._observer.stage_started, stage, name, frame)
+            if stage is Stage.COMPILE:
+                self._stop_at(stage, name, frame)
             # Raised inside JAX's caches of lowerings and executables, it would stay in them:
             # JAX would lower and compile anew at every later call.
             if not self._thread.calls and (refused := self._refused()) is not None:
@@ -262,11 +267,22 @@ class Hooks:
             if stage is Stage.TRACE and _TELLS_BEFORE:
                 self.guarded(self._trace_told)
             self.guarded(self._observer.stage_ended, stage, name, duration_secs, sys._getframe(1))
+            if stage is Stage.COMPILE and (stopped := contain(self._fail, self.stop)) is not None:
+                raise stopped
             # jax 0.6.0 tells no beginnings.
             if not self._thread.calls and (refused := self._refused()) is not None:
                 raise refused
         elif event == at.SAVED.name and self.installed:
             self.guarded(self._observer.cache_saved, duration_secs)
+
+    def _stop_at(self, stage: Stage, name: str, frame: FrameType) -> None:
+        if (stopped := contain(self._fail, self.stop)) is None:
+            return
+        try:
+            _raise(stopped)
+        finally:
+            # JAX does not tell the end of a stage that did not get to begin.
+            self.guarded(self._observer.stage_ended, stage, name, 0.0, frame)
 
     def _on_event(self, event: str, **metadata: Any) -> None:
         if event in _CACHE_EVENTS and self.installed:

@@ -93,6 +93,15 @@ FUNCTIONS = Loss(
     "What is made by a transform may be told as an operation of JAX.",
     "which function a transform wraps",
 )
+JOBS = Loss(
+    "this JAX does not show the job of jax.distributed",
+    "retrace.agree() cannot compare processes, and a job that the program itself joins is not "
+    "known by its coordinator.",
+)
+DEVICES = Loss(
+    "this JAX does not show which devices a program is compiled for",
+    "Whether a program runs on several processes is not recorded.",
+)
 DISK = Loss(
     "this JAX does not show its on-disk cache",
     "What the on-disk compilation cache did is not recorded, or without the reason.",

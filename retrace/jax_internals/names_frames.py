@@ -53,6 +53,12 @@ LINEARIZE_BEFORE = frame(
 )
 BACKWARD_FANCY = frame("jax._src.interpreters.ad.backward_pass3", losses.DERIVED, since="0.8")
 
+COMPILES = frame(
+    "jax._src.interpreters.pxla.UnloadedMeshExecutable.from_hlo", losses.DEVICES
+)
+COMPILED_FOR = local(COMPILES, "device_list", losses.DEVICES, since="0.7")
+COMPILED_FOR_BEFORE = local(COMPILES, "da", losses.DEVICES, until="0.7")
+
 DISK = frame("jax._src.compiler.compile_or_get_cached", losses.DISK)
 WRITES = frame("jax._src.compilation_cache.put_executable_and_time", losses.DISK)
 BYTES_TO_WRITE = local(

@@ -238,3 +238,12 @@ BACKEND_RUNS = attribute(
     None,
     said="The backend's name is not told.",
 )
+
+# What `jax.distributed` made of this process, and the store that the processes of a job share.
+_CLIENT = "jax._src.lib._jax.DistributedRuntimeClient"
+CLIENT = field("jax._src.distributed.State", "client", losses.JOBS)
+COORDINATOR = field("jax._src.distributed.State", "coordinator_address", losses.JOBS)
+STORE_SET = attribute(_CLIENT, "key_value_set", losses.JOBS, since="0.6.2")
+STORE_GET = attribute(_CLIENT, "blocking_key_value_get", losses.JOBS, since="0.6.2")
+STORE_LOOK = attribute(_CLIENT, "key_value_try_get", losses.JOBS, since="0.6.2")
+STORE_UNDER = attribute(_CLIENT, "key_value_dir_get", losses.JOBS, since="0.6.2")

@@ -88,6 +88,9 @@ class Miss:
     said: tuple[tuple[str, str], ...] = ()
     """What JAX and XLA themselves logged about it, word for word: (`jax` or `xla`, text).
     From imported logs. Shown beside our conclusions, and never taken as one."""
+    processes: int | None = None
+    """On the devices of how many processes its program runs; None for its own process alone,
+    or where that was not told."""
 
     @property
     def seconds(self) -> float:
@@ -122,6 +125,8 @@ class Run:
     off_fast_path: tuple[str, ...] = ()
     """What of a program keeps its calls off the fast path of this JAX: `effects`,
     `host-callbacks`. Empty where that was not told."""
+    redaction: str | None = None
+    """What tells the key apart under which its values are hidden; None where none are."""
     variables: dict[str, str] = field(default_factory=dict[str, str])
     """The environment variables of JAX, XLA, libtpu and NCCL, as they stood when it began."""
     settings: dict[str, JSON] = field(default_factory=dict[str, JSON])

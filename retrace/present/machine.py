@@ -70,6 +70,8 @@ def _head(view: View, tally: Tally) -> Object:
         "schema": SCHEMA,
         "runs": [_run(run) for run in view.recording.runs],
         "summary": _summary(tally),
+        # Null where all processes did the same, or there is one alone.
+        "divergence": None if view.hosts is None or view.hosts.found.equal else view.hosts.json(),
         "functions": [
             {
                 "name": row.function.name,

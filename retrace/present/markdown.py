@@ -60,6 +60,9 @@ def report(
     if (found := view.audited) is not None:
         out += ["", "## Out of date", ""]
         out += [f"- {escaped(line.strip())}" for line in stale.text(view, found, 10_000)]
+    if view.hosts is not None and (differ := list(view.hosts.block())):
+        inside = [line.replace("`", "'") for line in differ]
+        out += ["", "## Processes of one job", "", "```text", *inside, "```"]
     if plan is not None and plan.steps:
         from retrace.present.plan_markdown import table
 

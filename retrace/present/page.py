@@ -17,7 +17,15 @@ from pathlib import Path
 from retrace.causes import Cause
 from retrace.model import Stage, Verdict
 from retrace.plan.step import Plan
-from retrace.present import difference, dispatch, glossary, machine, plan_page, stale
+from retrace.present import (
+    difference,
+    dispatch,
+    glossary,
+    hosts_page,
+    machine,
+    plan_page,
+    stale,
+)
 from retrace.present.group import Group
 from retrace.present.markup import prose, rows, text
 from retrace.present.message import eager_row, lines, origin, told, what_raised, where
@@ -77,6 +85,7 @@ def report(
         anchors |= {id(group): section for group in found}
     sections = [
         ("stale", "Out of date", [*_stale(view)]),
+        ("hosts", "Processes of one job", [*hosts_page.section(view)]),
         ("plan", "What to change first", [*plan_page.section(view, plan)]),
         ("functions", "Functions", [*_functions(view, tally, groups, anchors)]),
         ("timeline", "Timeline", [*timeline.html(view, lambda group: anchors[id(group)])]),

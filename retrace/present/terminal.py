@@ -53,6 +53,8 @@ def report(
     out = list(_opening(view, tally, width, paint, program=program))
     out += _lacking(view, width, paint)
     out += _stale(view, width, paint)
+    if view.hosts is not None and (differ := list(view.hosts.block(width, paint))):
+        out += ["", *differ]
     if plan is not None and (steps := list(block(view, plan, width, paint))):
         out += ["", *steps]
     groups = tally.groups(sort)

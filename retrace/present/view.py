@@ -6,11 +6,15 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from retrace.model import Finding, Function, Miss, Recording, Run, Verdict
 from retrace.present import words
 from retrace.reason.dispatch import slow_dispatch
 from retrace.reason.stale import Audited, audited, together
+
+if TYPE_CHECKING:
+    from retrace.present.hosts import Told
 
 
 class View:
@@ -32,6 +36,8 @@ class View:
         """Seconds of each miss without those of the misses nested in it."""
         self.missed: dict[str, None] = {}
         """The processes that missed anything."""
+        self.hosts: Told | None = None
+        """What processes of one job did otherwise; None where there are no two of one job."""
         self._runs: dict[str, Run] = {}
         self.bases = (here, "")
         self._folders: set[str] = set()

@@ -20,6 +20,7 @@ from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
 
+from retrace.errors import UsageError
 from retrace.model import (
     JSON,
     Audit,
@@ -39,6 +40,7 @@ from retrace.model import (
     Value,
     is_cut,
 )
+from retrace.store import files
 from retrace.store.equations import Equations
 from retrace.store.roots import is_project
 
@@ -76,6 +78,23 @@ _TELLING = frozenset(("compiler_options",))
 """Options of `jit` that may hold anything."""
 
 _MOST_KEPT = 1 << 12
+_SHORTEST_KEY = 32
+
+
+def read_key(path: Path) -> bytes:
+    """The key that the processes of a job share; raises UsageError where the file holds none."""
+    try:
+        with files.opened(path) as file:
+            content = file.read(1 << 16)
+    except OSError as error:
+        raise UsageError(f"cannot read the key in {path} ({files.reason(error)})") from error
+    if len(content) < _SHORTEST_KEY:
+        raise UsageError(
+            f"the key in {path} is shorter than {_SHORTEST_KEY} bytes: make one with "
+            f"`head -c 32 /dev/urandom > {path}`"
+        )
+    return blake2b(content, digest_size=32).digest()
+
 
 _FIXED_WORDS = re.compile(
     r" *(?:\* key with )?(?:never seen function|different input types|different input pytree"
@@ -116,6 +135,7 @@ class Redaction:
             host="<redacted>",
             variables={name: self._flags(name, text) for name, text in run.variables.items()},
             settings=self.settings(run.settings),
+            redaction=self._hash(8, "key"),
         )
 
     def settings(self, settings: Mapping[str, JSON]) -> dict[str, JSON]:

@@ -19,6 +19,7 @@
 
 An amendment may have `"said": [["jax", TEXT], ...]`, what the log that it was imported from
 says of it; the run of such a file has `"source": "log"`.
+`"processes": N` says on the devices of how many processes the program runs.
 
 Both lines of a miss may have `"compiled_with"`: options that `Lowered.compile` was given.
 
@@ -130,6 +131,7 @@ def encode_run(run: Run) -> dict[str, JSON]:
         "process_count": run.process_count,
         "forked_by": run.forked_by,
         "off_fast_path": run.off_fast_path,
+        "redaction": run.redaction,
         "variables": run.variables,
         "commit": run.commit,
     }
@@ -252,6 +254,7 @@ def decode_run(fields: Any) -> Run:
         process_count=None if processes is None else _number(processes),
         forked_by=None if parent is None else _number(parent),
         off_fast_path=tuple(map(_text, fields.get("off_fast_path", ()))),
+        redaction=_text_or_none(fields.get("redaction")),
         variables={
             _text(name): _text(value) for name, value in fields.get("variables", {}).items()
         },
@@ -347,6 +350,23 @@ def _compiled_with(key: Key, line: Mapping[str, Any]) -> Key:
     return key._replace(options=tuple({**dict(key.options), **dict(_values(options))}.items()))
 
 
+def _cached(row: Any) -> PersistentCache:
+    outcome, key, reason, *later = row
+    ingredients: Any = later[0] if later else ()
+    own: Any = later[1] if len(later) > 1 else ()
+    saved = later[2] if len(later) > 2 else None
+    if outcome not in ("hit", "miss", "not-stored", "off"):
+        raise ValueError(f"no such outcome: {outcome!r}")
+    return PersistentCache(
+        outcome,
+        _text_or_none(key),
+        _text_or_none(reason),
+        tuple((_text(name), _text(digest)) for name, digest in ingredients),
+        tuple(map(_text, own)),
+        None if saved is None else _seconds(saved),
+    )
+
+
 def amend(miss: Miss, line: Mapping[str, Any], parts: Parts) -> None:
     """Add to a miss what a later line says; raises as `decode_miss` does."""
     if not line.keys().isdisjoint(PARTS):
@@ -376,21 +396,10 @@ def amend(miss: Miss, line: Mapping[str, Any], parts: Parts) -> None:
         miss.in_flight = None
     if "inner" in line:
         miss.inner += _number(line["inner"])
+    if (processes := line.get("processes")) is not None:
+        miss.processes = _number(processes)
     if (cache := line.get("persistent_cache")) is not None:
-        outcome, key, reason, *later = cache
-        ingredients: Any = later[0] if later else ()
-        own: Any = later[1] if len(later) > 1 else ()
-        saved = later[2] if len(later) > 2 else None
-        if outcome not in ("hit", "miss", "not-stored", "off"):
-            raise ValueError(f"no such outcome: {outcome!r}")
-        miss.persistent_cache = PersistentCache(
-            outcome,
-            _text_or_none(key),
-            _text_or_none(reason),
-            tuple((_text(name), _text(digest)) for name, digest in ingredients),
-            tuple(map(_text, own)),
-            None if saved is None else _seconds(saved),
-        )
+        miss.persistent_cache = _cached(cache)
     if said := line.get("said"):
         miss.said += tuple([(_text(who), _text(text)) for who, text in said])
     if (program := line.get("program")) is not None:

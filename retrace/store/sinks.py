@@ -31,6 +31,20 @@ class Memory:
         """Nothing: the lines stay."""
 
 
+class Nothing:
+    """Keeps no line."""
+
+    def open(self) -> bool:
+        """False: there is no need of a header."""
+        return False
+
+    def write(self, line: str) -> None:
+        """Let go of a line."""
+
+    def close(self) -> None:
+        """Nothing was taken."""
+
+
 class File:
     """Appends each line to a file with one system call, so that a kill loses one at most."""
 

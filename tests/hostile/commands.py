@@ -51,6 +51,8 @@ def lines(recording: Path, other: Path, profile: Path, project: Path) -> list[tu
         *(("report", told, "--format", name) for name in cli.FORMATS),
         *(("report", told, "--keys", "--format", name) for name in cli.FORMATS),
         ("report", told, clean, "--sort", "time"),
+        ("hosts", told, clean),
+        ("hosts", told, clean, "--format", "json"),
         ("programs", told, "--pprof", str(profile)),
         ("diff", told, clean),
         ("check", told, "--config", str(project)),

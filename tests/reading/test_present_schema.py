@@ -163,6 +163,42 @@ MISS = record(
     added={"key": KEY},
 )
 
+CHANGE = record(
+    component={"enum": [part.value for part in Component]},
+    path=MAYBE_TEXT,
+    detail=TEXT,
+    old={},
+    new={},
+    exact=FLAG,
+)
+PROCESS = {"type": "string", "pattern": r"^\d+$"}
+PARTING = record(
+    function=TEXT,
+    file=MAYBE_TEXT,
+    line=MAYBE_NUMBER,
+    occurrence=NUMBER,
+    how={"enum": ["other", "extra", "missing", "environment"]},
+    minority=rows(NUMBER),
+    processes=table(PROCESS, record(miss=MAYBE_ID, program=MAYBE_TEXT, stopped=FLAG)),
+    spans=MAYBE_NUMBER,
+    call_site=record(True, file=TEXT, line=NUMBER, source=MAYBE_TEXT),
+    changes=rows(CHANGE),
+    reads=rows(CHANGE),
+    explanation=WORDS,
+)
+DIVERGENCE = record(
+    equal=FLAG,
+    processes=NUMBER,
+    first={"anyOf": [PARTING, {"type": "null"}]},
+    others=rows(PARTING),
+    environment=rows(record(name=TEXT, values=table(PROCESS, {}), matters=FLAG)),
+    stopped=rows(record(process=NUMBER, stage=MAYBE_TEXT, miss=MAYBE_ID, last=MAYBE_ID)),
+    absent=rows(NUMBER),
+    seconds=table(PROCESS, SECONDS),
+    misses=table(PROCESS, NUMBER),
+    comparable=FLAG,
+)
+
 REPORT = record(
     schema={"const": "retrace-report/1"},
     runs=rows(
@@ -217,6 +253,7 @@ REPORT = record(
             evidence=rows(WORDS),
         )
     ),
+    divergence={"anyOf": [DIVERGENCE, {"type": "null"}]},
     functions=rows(
         record(
             name=TEXT,

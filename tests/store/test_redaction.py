@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 import time
+from pathlib import Path
 
 import pytest
 
+from retrace.errors import UsageError
 from retrace.model import Function, Key, Kind, Leaf, Listing, Value
-from retrace.store.redaction import Redaction
+from retrace.store.redaction import Redaction, read_key
+from tests.reading.story import Story
 
 VALUE = Value("int", "1", "=1", True)
 
@@ -98,3 +101,17 @@ def test_values_that_were_cut_are_not_told_as_equal() -> None:
     cut, whole = Value("C", "C(1, ...", "=1", False), Value("C", "C(1)", "#1", False, {"n": 1})
     assert len(texts(cut, cut._replace(token="=2"))) == 2
     assert len(texts(whole, whole._replace(token="#2"))) == 1
+
+
+def test_a_key_from_a_file_is_shared_and_a_short_one_refused(tmp_path: Path) -> None:
+    key = tmp_path / "key"
+    key.write_bytes(bytes(range(64)))
+    one, other = (Redaction([], read_key(key)) for _ in range(2))
+    run = Story().run
+    assert one.run(run).redaction == other.run(run).redaction
+    assert one.run(run).redaction != Redaction([]).run(run).redaction
+    assert bytes(range(64)).hex()[:16] not in str(one.run(run).redaction)
+    key.write_bytes(b"short")
+    for path in (key, tmp_path / "none", tmp_path):
+        with pytest.raises(UsageError):
+            read_key(path)

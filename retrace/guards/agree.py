@@ -1,0 +1,198 @@
+"""`retrace.agree`: another program on another process is told before XLA waits for it."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from typing import TYPE_CHECKING, Literal
+
+from retrace.errors import DisagreementError, RetraceError, UsageError
+from retrace.guards.agreement import Agreement, Disagreement, Late, Program
+from retrace.inside.live import is_off
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from retrace.model import CallSite, Function, Key, Value
+
+MODES = ("raise", "warn", "off")
+_MOST_KEPT = 4096
+"""Misses that have begun and are not compiled yet."""
+_MOST_PARTS = 400
+_LONGEST = 120
+_failed = False
+
+
+def agree(on: Literal["raise", "warn", "off"] = "raise", timeout: float = 60.0) -> None:
+    """Hold each program that several processes of the job run against theirs, from here on.
+
+    Before such a program is compiled, its hash is published through the key-value store of
+    `jax.distributed`. Where another process has a different program at the same place, both
+    say which, where and why. A process that is late is told of, and never an error. Programs
+    that a process runs on its own devices are not compared, and a call that hits costs nothing.
+
+    Args:
+        on: "raise" waits for the other processes, and raises at the call where they differ;
+            "warn" waits for nobody, and says so on stderr; "off" ends it.
+        timeout: seconds to wait for others at one program, at most.
+
+    Raises:
+        UsageError: an argument is nonsense.
+        CannotTellError: this JAX shows too little of its programs.
+
+    Example:
+        >>> import retrace
+        >>> retrace.agree("warn")
+        >>> retrace.agree("off")
+    """
+    if on not in MODES:
+        raise UsageError(f"agree() takes 'raise', 'warn' or 'off', not {on!r}")
+    if not timeout > 0:
+        raise UsageError(f"agree() needs a timeout above 0 seconds, not {timeout!r}")
+    if is_off():
+        return
+    from retrace.capture.session import session
+
+    if on == "off":
+        session().meet(None)
+        return
+    here = _Here(raises=on == "raise", timeout=float(timeout))
+    session().meet(here, here.noted, here.stop)
+
+
+class _Thread(threading.local):
+    def __init__(self) -> None:
+        self.error: BaseException | None = None
+
+
+class _Here:
+    """What this process has to agree on."""
+
+    def __init__(self, *, raises: bool, timeout: float) -> None:
+        self._raises = raises
+        self._timeout = timeout
+        self._begun: dict[int, tuple[Function, Key, CallSite | None]] = {}
+        self._agreements: dict[tuple[str | None, int], Agreement] = {}
+        self._thread = _Thread()
+
+    def noted(self, number: int, function: Function, key: Key, site: CallSite | None) -> None:
+        """A miss began, or an operation that had begun became known."""
+        known = self._begun.get(number)
+        self._begun[number] = (function, key, site if known is None else known[2])
+        while len(self._begun) > _MOST_KEPT:  # traces that nothing was compiled of
+            self._begun.pop(next(iter(self._begun), -1), None)
+
+    def alone(self, number: int) -> None:
+        """A program that this process runs by itself."""
+        self._begun.pop(number, None)
+
+    def joint(self, number: int, program: str | None, processes: tuple[int, ...]) -> None:
+        """A program that these processes run is about to be compiled."""
+        begun = self._begun.pop(number, None)
+        if program is None or begun is None:
+            return
+        from retrace.jax_internals.job import joined
+
+        job = joined()
+        if job is None:
+            return
+        connection = (job.coordinator, job.connection)
+        agreement = self._agreements.get(connection)
+        if agreement is None:
+            seconds = self._timeout if self._raises else None
+            agreement = Agreement(job.store, job.process, seconds)
+            self._agreements = {connection: agreement}
+        try:
+            found = agreement.meet(_described(program, *begun), processes, _late)
+        except RuntimeError as error:
+            _store_failed(error)
+            return
+        if found is None:
+            return
+        text = _said(found, job.process)
+        if self._raises:
+            self._thread.error = DisagreementError(text)
+        else:
+            _say(text)
+
+    def stop(self) -> BaseException | None:
+        """What is to be raised in this thread."""
+        error, self._thread.error = self._thread.error, None
+        return error
+
+
+def _described(program: str, function: Function, key: Key, site: CallSite | None) -> Program:
+    from retrace.compare.detail import array
+    from retrace.hosts.neutral import config_of
+
+    where = f"{function.file}:{function.line}" if function.file else function.jax_name
+    called = "" if site is None else f", called from {site.file}:{site.line}"
+    told = {
+        "argument": [
+            (leaf.path, array(leaf) + (f" {leaf.sharding}" if leaf.sharding else ""))
+            for leaf in key.leaves[:_MOST_PARTS]
+        ],
+        "static": _texts(key.static),
+        "option": _texts(key.options),
+        "setting": _texts(config_of(key.config)),
+        "closure": _texts((*function.closure, *function.bound, *function.defaults)),
+        "global": _texts(function.reads),
+        "code": [("code", function.code or "")],
+    }
+    label = f"{function.name} ({where}{called})"
+    return Program(f"{function.site} {','.join(function.wrappers)}", label, program, told)
+
+
+def _texts(values: Iterable[tuple[str, Value]]) -> list[tuple[str, str]]:
+    return [(name, value.text[:_LONGEST]) for name, value in values][:_MOST_PARTS]
+
+
+def _said(found: Disagreement, process: int) -> str:
+    why = "; ".join(found.differences)
+    because = f": {why}" if why else ", with equal arguments and settings"
+    return (
+        f"process {process} has another program than process {found.process} at {found.label}"
+        f"{because}. Every process must compile the same programs, or all wait for ever."
+    )
+
+
+def _late(late: Late) -> None:
+    told = [
+        f"process {process}" + (f" (its last: {last})" if last else " (it compiled none yet)")
+        for process, last in list(late.last.items())[:4]
+    ]
+    more = f" and {len(late.last) - 4} more" if len(late.last) > 4 else ""
+    _say(
+        f"at {late.label} {', '.join(told)}{more} did not come within {late.waited:.0f} s; "
+        "going on without"
+    )
+
+
+def _store_failed(error: RuntimeError) -> None:
+    global _failed
+    if not _failed:
+        _failed = True
+        _say(f"agree: the store of jax.distributed failed ({str(error).splitlines()[0]})")
+
+
+def _say(text: str) -> None:
+    try:
+        sys.stderr.write(f"retrace: {text}\n")
+        sys.stderr.flush()
+    except (OSError, ValueError, AttributeError):
+        pass  # closed, or None: there is nobody to tell
+
+
+def start_from_environment() -> None:
+    """Do what `RETRACE_AGREE` says (`raise`, `warn`, `raise:30`), once jax is there."""
+    from retrace.capture.arrival import call
+
+    def begin() -> None:
+        try:
+            mode, _, seconds = os.environ["RETRACE_AGREE"].partition(":")
+            agree("raise" if mode == "1" else mode, float(seconds or 60.0))  # pyright: ignore[reportArgumentType]
+        except (RetraceError, ValueError) as error:
+            sys.stderr.write(f"retrace: RETRACE_AGREE: {error}\n")
+
+    call(begin)

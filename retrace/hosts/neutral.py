@@ -1,0 +1,128 @@
+"""A miss without what belongs to its process alone, so that those of two can be compared."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from retrace.model import Function, Key, Leaf, Listing, Miss, Node, Value
+
+Named = tuple[tuple[str, Value], ...]
+
+OF_PROCESS = frozenset(("axis_env", "jax_default_device", "mesh", "user_context"))
+"""Parts of JAX's configuration that name the devices of a process, or its objects."""
+_DEVICES = re.compile(r" on \[[^]]*\]")
+_DEVICE = re.compile(r"\b([a-z]\w*):\d+(?=[,\])}]|$)")
+_MOST = 200
+"""Programs inside programs that are compared without their devices."""
+
+
+def neutral(miss: Miss) -> Miss:
+    """The same, with values told by their content and objects by nothing.
+
+    A token or a number stands for an object of one process: that of another one may have the
+    same number and be something else.
+    """
+    key, local = miss.key, miss.processes is None
+    return replace(
+        miss,
+        function=_function(miss.function),
+        key=Key(
+            leaves=tuple(map(placeless, key.leaves)) if local else key.leaves,
+            tree=tuple(map(_node, key.tree)),
+            static=_values(key.static),
+            signature=key.signature,
+            options=_options(key.options, local),
+            config=config_of(key.config),
+        ),
+    )
+
+
+def config_of(config: Named) -> Named:
+    """JAX's configuration without what differs between processes by its nature."""
+    return _values((name, value) for name, value in config if name not in OF_PROCESS)
+
+
+def placeless(leaf: Leaf) -> Leaf:
+    """An array that lies on devices of its process, whichever these are."""
+    if leaf.sharding is None:
+        return leaf
+    return leaf._replace(sharding=without_devices(leaf.sharding))
+
+
+def without_devices(text: str) -> str:
+    """`SingleDevice(cpu:2048)` as `SingleDevice(cpu:*)`."""
+    return _DEVICE.sub(r"\1:*", _DEVICES.sub("", text))
+
+
+def same_but_devices(old: Listing, new: Listing, listings: Mapping[str, Listing]) -> bool:
+    """Whether two programs differ in nothing but the devices of their process."""
+    waiting, seen = [(old, new)], set[tuple[str, str]]()
+    while waiting:
+        a, b = waiting.pop()
+        if a.hash == b.hash:
+            continue
+        if len(seen) > _MOST or len(a.equations) != len(b.equations):
+            return False
+        inside = list(zip(a.inner.items(), b.inner.items(), strict=False))
+        if len(a.inner) != len(b.inner):
+            return False
+        known = {one: f"@{number}" for number, ((one, _), _) in enumerate(inside)}
+        other = {one: f"@{number}" for number, (_, (one, _)) in enumerate(inside)}
+        if (a.inputs, a.outputs, a.wires) != (b.inputs, b.outputs, b.wires):
+            return False
+        if any(
+            _text(x, known) != _text(y, other)
+            for x, y in zip(a.equations, b.equations, strict=True)
+        ):
+            return False
+        for (_, x), (_, y) in inside:
+            if (x, y) in seen:
+                continue
+            seen.add((x, y))
+            left, right = listings.get(x), listings.get(y)
+            if left is None or right is None:
+                return False
+            waiting.append((left, right))
+    return True
+
+
+def _text(equation: str, inside: Mapping[str, str]) -> str:
+    for hash_, stand_in in inside.items():
+        equation = equation.replace(f"@{hash_}", stand_in)
+    return without_devices(equation)
+
+
+def _values(values: Iterable[tuple[str, Value]]) -> Named:
+    return tuple([(name, value._replace(token=None, classes=())) for name, value in values])
+
+
+def _options(options: Named, local: bool) -> Named:
+    found = _values(options)
+    if not local:
+        return found
+    return tuple(
+        [(name, value._replace(text=without_devices(value.text))) for name, value in found]
+    )
+
+
+def _node(node: Node) -> Node:
+    made = node.made and node.made._replace(number=1, file=None, line=None)
+    return node._replace(meta=_values(node.meta), made=made)
+
+
+def _function(function: Function) -> Function:
+    receiver = function.receiver
+    if receiver is not None:
+        value = receiver.value and receiver.value._replace(token=None, classes=())
+        receiver = receiver._replace(object=None, equal=None, value=value)
+    return function._replace(
+        object=0,
+        base=0,
+        closure=_values(function.closure),
+        defaults=_values(function.defaults),
+        bound=_values(function.bound),
+        reads=_values(function.reads),
+        receiver=receiver,
+    )

@@ -1,0 +1,161 @@
+"""What one process did, miss by miss, as little of it as is needed to compare processes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator
+from typing import Any, NamedTuple
+
+from retrace.hosts.neutral import config_of, placeless, without_devices
+from retrace.model import Key, Kind, Miss, Run, Stage
+from retrace.reason.verdict import Site, site_of
+
+
+class Step(NamedTuple):
+    """An outermost miss that led to a program."""
+
+    site: Site
+    identity: Hashable
+    """Equal in two processes where both did the same."""
+    arguments: Hashable
+    """What stands for it where its program is not known."""
+    bare: Hashable
+    """What stands for it where neither values nor programs can be compared; None otherwise."""
+    id: str
+    thread: str
+    occurrence: int
+    """Among the steps of its site in this process, from 1."""
+    program: str | None
+    spans: int | None
+
+
+class Trail(NamedTuple):
+    """The steps of one process."""
+
+    run: Run
+    steps: tuple[Step, ...]
+    seconds: float
+    at: Miss | None
+    """What it was in when its recording stopped."""
+    last: Miss | None
+
+
+class Trails:
+    """The trails of all processes of a recording, and an example of each thing that was done."""
+
+    def __init__(self) -> None:
+        self.all: list[Trail] = []
+        self.examples: dict[tuple[Site, Hashable], Miss] = {}
+
+    @property
+    def comparable(self) -> bool:
+        """Whether values and programs are as they were, or all hidden under one key."""
+        return len({_key_of(trail.run) for trail in self.all}) < 2
+
+    def add(self, run: Run, misses: list[Miss]) -> None:
+        """Take in a process with all of its misses."""
+        read = _Reading()
+        redacted = _key_of(run) is not None
+        steps: list[Step] = []
+        seconds = 0.0
+        number = Counter[Site]()
+        last = at = None
+        for miss in misses:
+            if not _is_outermost(miss):
+                continue
+            seconds += miss.seconds
+            last = miss
+            if miss.in_flight is not None:
+                at = miss
+            if not _led_to_a_program(miss):
+                continue
+            site = site_of(miss)
+            number[site] += 1
+            step = Step(
+                site,
+                read.identity(miss),
+                read.arguments(miss),
+                ("bare", read.types(miss)) if redacted else None,
+                miss.id,
+                miss.thread,
+                number[site],
+                None if miss.program is None else miss.program.hash,
+                miss.processes,
+            )
+            steps.append(step)
+            self.examples.setdefault((site, step.identity), miss)
+            if redacted:
+                self.examples.setdefault((site, step.bare), miss)
+        self.all.append(Trail(run, tuple(steps), seconds, None if run.complete else at, last))
+
+
+def _key_of(run: Run) -> str | None:
+    """What tells the key apart under which a process was redacted; None for one that was not."""
+    if run.redaction is None and run.host == "<redacted>":
+        return run.id  # by a retrace that gave each process a key of its own
+    return run.redaction
+
+
+def _is_outermost(miss: Miss) -> bool:
+    return (miss.parent is None or miss.derived is not None) and not miss.nested
+
+
+def _led_to_a_program(miss: Miss) -> bool:
+    """Whether it ran anywhere, and others have to do with it.
+
+    What was traced alone, as by `eval_shape`, ran nowhere. Of eager operations only those count
+    that processes run together: each may log what it likes.
+    """
+    if miss.function.kind is Kind.OP and miss.processes is None:
+        return False
+    return Stage.COMPILE in miss.stages or miss.in_flight is not None or miss.raised is not None
+
+
+class _Reading:
+    """Makes identities; what several misses of a process share is looked at once."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[object, Hashable]] = {}
+
+    def identity(self, miss: Miss) -> Hashable:
+        if miss.program is None:
+            return ("arguments", self.arguments(miss))
+        return (miss.program.hash, *self._around(miss.key, miss.processes))
+
+    def arguments(self, miss: Miss) -> Hashable:
+        static = tuple(_contents(miss.key.static))
+        return (self.types(miss), static, *self._around(miss.key, miss.processes))
+
+    def types(self, miss: Miss) -> Hashable:
+        return self._once(miss.key.leaves, _types)
+
+    def _around(self, key: Key, spans: int | None) -> Iterator[Hashable]:
+        """What makes another program of an equal jaxpr."""
+        yield self._once(key.config, lambda config: tuple(_contents(config_of(config))))
+        options = tuple(_contents(key.options))
+        if spans is None:
+            yield tuple([(name, type_, without_devices(text)) for name, type_, text in options])
+            yield self._once((key.leaves,), lambda one: tuple(map(_placed, one[0])), key.leaves)
+        else:
+            yield options
+            yield tuple([leaf[4:] for leaf in key.leaves])
+
+    def _once(self, part: Any, make: Callable[[Any], Hashable], kept: Any = None) -> Hashable:
+        key = id(part) if kept is None else -id(kept)
+        if (found := self._known.get(key)) is None:
+            # The part is kept, so that no other is given its address.
+            found = self._known[key] = (part, make(part))
+        return found[1]
+
+
+def _types(leaves: Any) -> Hashable:
+    return tuple([leaf[:4] for leaf in leaves])
+
+
+def _placed(leaf: Any) -> Hashable:
+    return placeless(leaf)[4:]
+
+
+def _contents(values: Any) -> Iterator[tuple[str, str, str]]:
+    for name, value in values:
+        yield name, value.type, value.text

@@ -1,0 +1,32 @@
+"""Which processes the program that is being compiled runs on."""
+
+from __future__ import annotations
+
+from types import FrameType
+
+from retrace.jax_internals import names_frames as at
+
+_DEEPEST = 10
+
+
+def which(frame: FrameType | None) -> tuple[int, ...]:
+    """The processes whose devices a program is compiled for.
+
+    Args:
+        frame: of JAX's, below its compilation.
+
+    Returns:
+        Their indices; none where this JAX does not show them.
+    """
+    compiles = at.COMPILES.get()
+    for _ in range(_DEEPEST):
+        if frame is None or compiles is None:
+            return ()
+        if frame.f_code is compiles:
+            before = at.COMPILED_FOR_BEFORE.among(frame.f_locals)
+            devices = at.COMPILED_FOR.among(frame.f_locals, before)
+            if devices is None:
+                return ()
+            return tuple(sorted({device.process_index for device in devices}))
+        frame = frame.f_back
+    return ()

@@ -1,0 +1,334 @@
+"""What processes of a job did otherwise, in words and as JSON."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from statistics import median
+from typing import Any
+
+from retrace.causes import Cause
+from retrace.hosts.divergence import Divergence, Parting, Setting, Stopped
+from retrace.model import Change, Component, Listing, Miss, Recording, Verdict
+from retrace.present.layout import Paint, plain, rows, wrapped
+from retrace.present.message import Line
+from retrace.present.program import evidence
+from retrace.present.sentences import sides
+from retrace.present.view import View
+from retrace.present.words import clean, count, listed, name, place, seconds, turned
+from retrace.reason.program import Comparison
+
+_MOST = 4
+"""So many changes, settings, processes and further places are written out."""
+_LEAF = (Component.SHAPE, Component.DTYPE, Component.WEAK_TYPE)
+_NOT_TOLD = (Component.FUNCTION, Component.PROGRAM)
+
+
+class Told:
+    """A divergence, ready to be shown.
+
+    Args:
+        found: what was found.
+        listings: the text of the programs, by id.
+        here: directory of the reader.
+    """
+
+    def __init__(
+        self, found: Divergence, listings: Mapping[str, Listing], here: str = ""
+    ) -> None:
+        self.found = found
+        self._runs = found.runs
+        self._view = View(Recording([], [], listings), [], here)
+        first = found.first
+        if first is not None and first.function.file:
+            folder = os.path.dirname(first.function.file)
+            self._view.bases = (here, folder if os.path.isabs(folder) else "")
+        self._hosts = len({run.host for run in found.runs.values()}) > 1
+
+    def report(self, width: int = 80, paint: Paint = plain) -> str:
+        """All of it, as `retrace hosts` tells it."""
+        found = self.found
+        out = list(self.block(width, paint)) or list(self._equal(width, paint))
+        out += ["", *self._costs(width)]
+        quiet = [one for one in found.environment if not one.matters]
+        if quiet:
+            out.append("")
+            said = "these differ too, and make no other programs as a rule"
+            out += wrapped(said, width, 2)
+            for one in quiet[:_MOST]:
+                out += wrapped(f"  {self._setting(one)}", width, 4)
+            if len(quiet) > _MOST:
+                out.append(f"  and {count(len(quiet) - _MOST, 'more setting')}")
+        return "\n".join(out) + "\n"
+
+    def block(self, width: int = 80, paint: Paint = plain) -> Iterator[str]:
+        """Where processes part; nothing where they do not, and none stopped."""
+        found, first = self.found, self.found.first
+        if first is not None:
+            heading = f"processes differ, first at {self._label(first)}: {self._who(first)}"
+            for number, text in enumerate(wrapped(heading, width, 2)):
+                yield paint(text, "loud") if number == 0 else text
+            yield from rows(self._lines(first), width, paint)
+            if len(found.partings) > 1:
+                yield from self._further(width)
+        matters = [one for one in found.environment if one.matters]
+        for one in matters[:_MOST] if first is None or first.how != "environment" else ():
+            yield from wrapped(f"  also differs: {self._setting(one)}", width, 4)
+        if first is not None or len(found.stopped) < len(found.processes):
+            yield from self._stopped(width, paint)
+        if found.absent:
+            who = self._named(found.absent)
+            were = "was" if len(found.absent) == 1 else "were"
+            yield from wrapped(f"of {who} no recording {were} found", width, 2)
+        if found.incomparable:
+            yield from wrapped(
+                "programs and values were not compared: each process was redacted under a key "
+                "of its own (record with --redact-key FILE to compare them)",
+                width,
+                2,
+            )
+
+    def _equal(self, width: int, paint: Paint) -> Iterator[str]:
+        if len(self.found.processes) < 2:
+            yield from wrapped("1 process: there is no other one to compare it with", width, 2)
+            return
+        processes = count(len(self.found.processes), "process", "processes")
+        number = max(self.found.misses.values(), default=0)
+        programs = count(number, "program")
+        said = f"{processes}, no differences: each compiled the same {programs}"
+        yield from (paint(text, "bold") for text in wrapped(said, width, 2))
+
+    def _lines(self, first: Parting) -> Iterator[Line]:
+        told = [one for one in first.changes if one.component not in _NOT_TOLD]
+        label = "because"
+        for change in told[:_MOST]:
+            yield Line(label, self._cells(first, change))
+            label = ""
+        if len(told) > _MOST:
+            yield Line("", (f"and {count(len(told) - _MOST, 'more change')}",))
+        if not told and first.how == "other":
+            yield Line(label, ("equal arguments, and another program",))
+        label = "reads"
+        for change in first.reads[:_MOST]:
+            yield Line(label, (clean(change.path, 40), turned(change.detail, 160)))
+            label = ""
+        if said := evidence(self._view, self._verdict(first)):
+            yield Line("program", tuple(said))
+        if (site := _shown(first).call_site) is not None:
+            where = place(site.file, site.line, self._view.bases)
+            source = f"   {clean(site.source)}" if site.source else ""
+            yield Line("called", (f"{where}{source}",))
+        yield Line("runs on", (self._runs_on(first),))
+        yield Line("see", (self._misses(first),))
+
+    def _cells(self, first: Parting, change: Change) -> tuple[str, ...]:
+        what = change.component.value.replace("_", " ")
+        path = () if change.path is None else (clean(change.path, 40),)
+        if change.component in _LEAF:
+            old, new = sides(self._verdict(first), change)
+            return (what, *path, f"{new}, the others {old}")
+        return (what, *path, turned(change.detail, 160))
+
+    def _verdict(self, first: Parting) -> Verdict:
+        miss = _shown(first)
+        comparison = None
+        if first.old is not None and first.new is not None and first.old is not first.new:
+            comparison = Comparison(
+                first.old, first.new, first.changes, self._view.recording.listings
+            )
+        return Verdict(miss, Cause.UNKNOWN, first.old, first.changes, comparison, "maybe", None)
+
+    def _label(self, parting: Parting) -> str:
+        function = parting.function
+        where = place(function.file, function.line, self._view.bases)
+        return f"{name(function)} #{parting.occurrence} ({where})"
+
+    def _who(self, parting: Parting) -> str:
+        who = self._named(parting.minority)
+        many = len(parting.minority) > 1
+        number = len(parting.sides) - len(parting.minority)
+        others = "the other one" if number == 1 else f"the {number:,} others"
+        if parting.how == "environment":
+            return f"{who} run{'' if many else 's'} it under other settings than {others}"
+        if parting.groups > 2 and parting.groups == len(parting.sides):
+            return "each process has another program"
+        if parting.how == "extra":
+            return f"{who} compiled it, {others} did not"
+        if parting.how == "missing":
+            return f"{who} did not compile it, {others} did"
+        has = "have" if many else "has"
+        return f"{who} {has} another program than {others}"
+
+    def _named(self, processes: Sequence[int]) -> str:
+        told = [
+            f"{one} on {clean(self._runs[one].host, 32)}"
+            if self._hosts and one in self._runs and len(processes) <= _MOST
+            else str(one)
+            for one in processes
+        ]
+        noun = "process" if len(told) == 1 else "processes"
+        return f"{noun} {listed(told, _MOST)}"
+
+    def _runs_on(self, parting: Parting) -> str:
+        if parting.spans is None:
+            return "its own devices: no other process waits for it"
+        stopped = [one for one in parting.sides if parting.sides[one].miss is None]
+        wait = "which wait for each other here"
+        if parting.how == "extra" and stopped:
+            wait = "so it waits for those that never come here"
+        return f"{count(parting.spans, 'process', 'processes')}, {wait}"
+
+    def _misses(self, parting: Parting) -> str:
+        told: list[str] = []
+        usual = [one for one in parting.sides if one not in parting.minority]
+        for one in (*parting.minority[:2], *usual[:1]):
+            side = parting.sides[one]
+            if side.miss is not None:
+                told.append(f"retrace show {side.miss} (process {one})")
+        return ", ".join(told)
+
+    def _further(self, width: int) -> Iterator[str]:
+        rest = self.found.partings[1:]
+        said = [f"{self._label(one)}, {self._named(one.minority)}" for one in rest[:_MOST]]
+        more = f"; and {len(rest) - _MOST} more" if len(rest) > _MOST else ""
+        yield from wrapped(f"  then at {'; '.join(said)}{more}", width, 4)
+
+    def _stopped(self, width: int, paint: Paint) -> Iterator[str]:
+        stopped = self.found.stopped
+        for one in stopped[:_MOST]:
+            first, *rest = wrapped(self._stop(one), width, 2)
+            yield paint(first, "warm")
+            yield from rest
+        if len(stopped) > _MOST:
+            more = count(len(stopped) - _MOST, "more process", "more processes")
+            yield f"{more} did not end their recording either"
+
+    def _stop(self, one: Stopped) -> str:
+        said = f"{self._named((one.process,))} did not end its recording"
+        if one.at is not None and one.at.in_flight is not None:
+            return f"{said}: it was in the {one.at.in_flight.value} stage of {self._at(one.at)}"
+        if one.last is not None:
+            return f"{said}: its last miss was {self._at(one.last)}"
+        return f"{said}, and had no miss"
+
+    def _at(self, miss: Miss) -> str:
+        site = miss.call_site
+        called = ""
+        if site is not None:
+            called = f", called from {place(site.file, site.line, self._view.bases)}"
+        return f"{name(miss.function)}{called}"
+
+    def _setting(self, one: Setting) -> str:
+        groups: dict[str, list[int]] = {}
+        for process, value in one.values.items():
+            said = "not set" if value is None else clean(value)
+            groups.setdefault(said, []).append(process)
+        most, *others = sorted(groups.items(), key=lambda item: -len(item[1]))
+        told = [f"{said} ({self._named(who)})" for said, who in others[:_MOST]]
+        more = f", and {len(others) - _MOST} more values" if len(others) > _MOST else ""
+        return f"{clean(one.name)}: {', '.join(told)}{more}; the others {most[0]}"
+
+    def _costs(self, width: int) -> Iterator[str]:
+        spent = self.found.seconds
+        if len(spent) < 2:
+            yield from (f"it took {seconds(sum(spent.values()))}" for _ in spent)
+            return
+        slowest = max(spent, key=lambda one: spent[one])
+        said = (
+            f"tracing, lowering and compiling took {seconds(median(spent.values()))} in the "
+            f"median process, {seconds(spent[slowest])} in the slowest ({slowest}); "
+            f"{seconds(sum(spent.values()))} in all processes together"
+        )
+        yield from wrapped(said, width, 2)
+
+    def explanation(self, parting: Parting) -> str:
+        """What is told of a parting, in a sentence or two."""
+        told = [one for one in parting.changes if one.component not in _NOT_TOLD]
+        said = f"{self._label(parting)}: {self._who(parting)}"
+        if told:
+            cells = (self._cells(parting, change) for change in told[:_MOST])
+            said += f": {'; '.join(' '.join(one[1:] or one) for one in cells)}"
+        elif parting.reads:
+            reads = [f"{clean(one.path, 40)} {turned(one.detail)}" for one in parting.reads]
+            said += f": it reads {listed(reads, 2)}"
+        elif facts := evidence(self._view, self._verdict(parting)):
+            said += f": {facts[0]}"
+        return f"{said}. It runs on {self._runs_on(parting)}."
+
+    def json(self) -> dict[str, Any]:
+        """The same as data."""
+        found, first = self.found, self.found.first
+        return {
+            "equal": found.equal,
+            "processes": len(found.processes),
+            "first": None if first is None else self._parting(first),
+            "others": [self._parting(one) for one in found.partings[1:]],
+            "environment": [
+                {
+                    "name": one.name,
+                    "values": {str(process): value for process, value in one.values.items()},
+                    "matters": one.matters,
+                }
+                for one in found.environment
+            ],
+            "stopped": [
+                {
+                    "process": one.process,
+                    "stage": one.at and one.at.in_flight and one.at.in_flight.value,
+                    "miss": one.at and one.at.id,
+                    "last": one.last and one.last.id,
+                }
+                for one in found.stopped
+            ],
+            "absent": list(found.absent),
+            "seconds": {str(process): spent for process, spent in found.seconds.items()},
+            "misses": {str(process): number for process, number in found.misses.items()},
+            "comparable": not found.incomparable,
+        }
+
+    def _parting(self, one: Parting) -> dict[str, Any]:
+        site = _shown(one).call_site
+        return {
+            "function": one.function.name,
+            "file": one.function.file,
+            "line": one.function.line,
+            "occurrence": one.occurrence,
+            "how": one.how,
+            "minority": list(one.minority),
+            "processes": {
+                str(process): {
+                    "miss": side.miss,
+                    "program": side.program,
+                    "stopped": side.stopped,
+                }
+                for process, side in one.sides.items()
+            },
+            "spans": one.spans,
+            "call_site": site and {"file": site.file, "line": site.line, "source": site.source},
+            "changes": [change_fields(change) for change in one.changes if _tells(change)],
+            "reads": [change_fields(change) for change in one.reads],
+            "explanation": self.explanation(one),
+        }
+
+
+def change_fields(change: Change) -> dict[str, Any]:
+    """A change as JSON."""
+    return {
+        "component": change.component.value,
+        "path": change.path,
+        "detail": change.detail,
+        "old": change.old,
+        "new": change.new,
+        "exact": change.exact,
+    }
+
+
+def _shown(parting: Parting) -> Miss:
+    """The miss that stands for a parting: that of the minority, where it had one."""
+    found = parting.new or parting.old
+    assert found is not None
+    return found
+
+
+def _tells(change: Change) -> bool:
+    return change.component is not Component.FUNCTION

@@ -1,0 +1,14 @@
+"""What processes of a job did otherwise, as a part of the page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from retrace.present.markup import text
+from retrace.present.view import View
+
+
+def section(view: View) -> Iterator[str]:
+    """The lines of the text report; nothing where all did the same."""
+    if view.hosts is not None and (differ := list(view.hosts.block())):
+        yield f"<pre>{'<br>'.join(map(text, differ))}</pre>"

@@ -1,0 +1,108 @@
+"""Processes of a job that agree on what they compile, and those that do not."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import retrace
+
+ROOT = Path(__file__).parents[2]
+PROGRAM = ROOT / "tests" / "recording" / "programs" / "agreeing.py"
+COUNT = 4
+LAST = COUNT - 1
+
+
+class Ran(list[dict[str, dict[str, Any]]]):
+    """What each process printed, by case, and what retrace said beside it."""
+
+    said: list[str]
+
+
+@pytest.fixture(scope="module")
+def ran() -> Ran:
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        port = free.getsockname()[1]
+    processes = [
+        subprocess.Popen(
+            [sys.executable, str(PROGRAM), str(port), str(index), str(COUNT)],
+            env={**os.environ, "JAX_PLATFORMS": "cpu", "PYTHONPATH": str(ROOT)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for index in range(COUNT)
+    ]
+    told = Ran()
+    told.said = []
+    try:
+        for process in processes:
+            out, err = process.communicate(timeout=300)
+            assert process.returncode == 0, err
+            lines = [json.loads(line) for line in out.splitlines() if line.startswith("{")]
+            told.append({line["case"]: line for line in lines})
+            told.said.append("\n".join(x for x in err.splitlines() if x.startswith("retrace: ")))
+    finally:
+        for process in processes:
+            process.kill()
+    return told
+
+
+@pytest.mark.parametrize("case", ["equal", "again", "alone", "late", "warned", "off"])
+def test_what_is_no_disagreement_raises_nowhere(ran: Ran, case: str) -> None:
+    assert [process[case]["said"] for process in ran] == [None] * COUNT
+
+
+@pytest.mark.parametrize(
+    ("case", "function", "sides"),
+    [
+        ("other program", "other", ("scale: ", "2.0", "3.0")),
+        ("other shape", "step", ("argument x: ", "float32[4,6]", "float32[4,7]")),
+    ],
+)
+def test_every_process_says_what_another_one_has(
+    ran: Ran, case: str, function: str, sides: tuple[str, ...]
+) -> None:
+    for index, process in enumerate(ran):
+        said = process[case]["said"]
+        assert said.startswith("DisagreementError") and f" {function} (" in said, said
+        assert all(side in said for side in sides), said
+        assert (f"than process {LAST}" in said) is (index != LAST), said
+
+
+def test_a_late_process_is_told_with_its_last_program(ran: Ran) -> None:
+    waited = [text for text in ran.said[:LAST] if f"process {LAST} (its last: step (" in text]
+    assert len(waited) == LAST, ran.said
+    assert ran[LAST]["late"]["said"] is None
+
+
+def test_who_only_warns_says_it_and_goes_on(ran: Ran) -> None:
+    assert "<lambda>" in ran.said[LAST] or any("<lambda>" in text for text in ran.said[:LAST])
+
+
+def test_256_processes_agree_through_the_same_store(ran: Ran) -> None:
+    assert ran[0]["many"]["said"] is None
+
+
+@pytest.mark.parametrize(("on", "timeout"), [("loud", 60.0), ("raise", 0.0), ("warn", -1.0)])
+def test_nonsense_is_refused(on: Any, timeout: float) -> None:
+    with pytest.raises(retrace.RetraceError):
+        retrace.agree(on, timeout)
+
+
+def test_without_a_job_nothing_is_compared() -> None:
+    jnp: Any = import_module("jax.numpy")
+    retrace.agree("raise", timeout=1.0)
+    try:
+        assert jnp.ones(3).tolist() == [1.0] * 3
+    finally:
+        retrace.agree("off")

@@ -1,0 +1,192 @@
+"""Which processes are held against each other, and what gives no alarm, without JAX."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from retrace.hosts.compare import diverge
+from retrace.hosts.divergence import Divergence
+from retrace.hosts.trail import Trails
+from retrace.model import Function, Key, Program, Stage
+from retrace.present.hosts import Told
+from tests.reading.story import Story, array, at, function, plain
+
+STEP, EVAL, LOG = function("step", 10), function("evaluate", 20), function("log", 30)
+COUNT = 3
+
+
+class Job:
+    """Processes of one job, each with what it did."""
+
+    def __init__(self, count: int = COUNT, **fields: Any) -> None:
+        self.stories = [
+            Story(f"run{index}", process_index=index, process_count=count, **fields)
+            for index in range(count)
+        ]
+
+    def does(
+        self,
+        what: Function,
+        size: int,
+        *,
+        by: tuple[int, ...] | None = None,
+        spans: bool = True,
+        static: str | None = None,
+        program: str | None = None,
+        **fields: Any,
+    ) -> None:
+        """A miss of some processes, or of all."""
+        key = Key(
+            leaves=(array("x", "float32", size),),
+            static=() if static is None else (("name", plain(static)),),
+        )
+        known = Program(program or f"{what.name}{size}", 3)
+        for index, story in enumerate(self.stories):
+            if by is None or index in by:
+                told: dict[str, Any] = {
+                    "program": known,
+                    "processes": len(self.stories) if spans else None,
+                    **fields,
+                }
+                story.miss(what, key, at(50, "step(x)"), **told)
+
+    def found(self) -> Divergence:
+        trails = Trails()
+        for story in self.stories:
+            trails.add(story.run, story.misses)
+        found = diverge(trails, {})
+        assert found is not None
+        told = Told(found, {})
+        # Whatever is found can be told.
+        assert told.report() and told.json()
+        return found
+
+    def stops(self, *indices: int) -> None:
+        for index in indices:
+            self.stories[index].run.complete = False
+
+
+def test_a_process_that_stopped_is_not_blamed_for_what_came_later() -> None:
+    job = Job()
+    job.does(STEP, 8)
+    job.does(EVAL, 8, by=(0, 1))
+    job.stops(2)
+    found = job.found()
+    assert found.equal
+    assert [one.process for one in found.stopped] == [2]
+
+
+def test_a_process_that_left_out_what_others_did_is_named_though_it_stopped() -> None:
+    job = Job()
+    job.does(STEP, 8, by=(0, 1))
+    job.does(EVAL, 8)
+    job.stops(2)
+    (one,) = job.found().partings
+    assert (one.how, one.function.name, one.minority) == ("missing", "step", (2,))
+
+
+def test_one_that_all_wait_for_is_named_where_all_were_killed() -> None:
+    job = Job()
+    job.does(STEP, 8)
+    job.does(EVAL, 8, by=(1,))
+    job.stops(0, 1, 2)
+    (one,) = job.found().partings
+    assert (one.how, one.function.name, one.minority) == ("extra", "evaluate", (1,))
+
+
+def test_an_equal_program_of_other_static_values_is_the_same_program() -> None:
+    job = Job()
+    for index in range(COUNT):
+        job.does(STEP, 8, by=(index,), static=f"host {index}")
+    assert job.found().equal
+
+
+@pytest.mark.parametrize("by", [(0,), (0, 1)])
+def test_a_process_may_do_more_by_itself(by: tuple[int, ...]) -> None:
+    job = Job()
+    job.does(STEP, 8)
+    job.does(LOG, 8, by=by, spans=False)
+    job.does(LOG, 9, by=by, spans=False)
+    assert job.found().equal
+    job.does(LOG, 10, by=by, spans=True)
+    (one,) = job.found().partings
+    assert (one.function.name, one.minority) == ("log", (0,) if by == (0,) else (2,))
+
+
+def test_a_program_that_nobody_wrote_down_is_told_by_its_arguments() -> None:
+    job = Job()
+    job.does(STEP, 8, by=(0, 1))
+    job.does(STEP, 8, by=(2,), in_flight=Stage.COMPILE)
+    job.stories[2].misses[0].program = None
+    assert job.found().equal
+    job.does(STEP, 9, by=(0, 1))
+    job.does(STEP, 7, by=(2,))
+    job.stories[2].misses[1].program = None
+    (one,) = job.found().partings
+    assert [(change.path, change.new) for change in one.changes] == [("x", [7])]
+
+
+def test_of_a_process_that_was_started_again_the_later_one_counts() -> None:
+    job = Job()
+    job.does(STEP, 8, by=(0, 1))
+    again = Story("again", process_index=2, process_count=COUNT, attempt=2)
+    job.stories[2].miss(STEP, Key(), None, processes=COUNT, program=Program("other", 1))
+    job.stories.append(again)
+    job.does(STEP, 8, by=(3,))
+    assert job.found().equal
+
+
+def test_processes_that_are_no_job_are_not_held_against_each_other() -> None:
+    job = Job()
+    job.does(STEP, 8, by=(0,))
+    for story in job.stories:
+        story.run.process_index, story.run.process_count = 0, 1
+    trails = Trails()
+    for story in job.stories:
+        trails.add(story.run, story.misses)
+    assert diverge(trails, {}) is None
+    assert diverge(trails, {}, any_processes=True) is not None
+
+
+def test_what_was_redacted_under_several_keys_is_compared_by_its_types() -> None:
+    job = Job()
+    for index, story in enumerate(job.stories):
+        story.run.redaction = f"key {index}"
+        job.does(STEP, 8, by=(index,), static=f"<redacted {index}>", program=f"hash {index}")
+    found = job.found()
+    assert found.equal and found.incomparable
+    for story in job.stories:
+        story.run.redaction = "one key"
+    assert not job.found().equal
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "equal"),
+    [
+        ("XLA_FLAGS", "--xla_gpu_autotune_level=0", False),
+        ("XLA_FLAGS", "--xla_dump_to=/tmp/host2", True),
+        ("TPU_WORKER_ID", "2", True),
+        ("LIBTPU_INIT_ARGS", "--xla_tpu_spmd=true", False),
+        ("jax_enable_x64", True, False),
+        ("jax_compilation_cache_dir", "/tmp/host2", True),
+    ],
+)
+def test_settings_that_make_other_programs_are_told_from_others(
+    name: str, value: Any, equal: bool
+) -> None:
+    job = Job()
+    job.does(STEP, 8)
+    for index, story in enumerate(job.stories):
+        held: dict[str, Any] = {name: value} if index == 1 else {"JAX_PLATFORMS": "tpu"}
+        if name.startswith("jax_"):
+            story.run.settings = {"jax_x": 1, **held}
+            story.run.settings.pop("JAX_PLATFORMS", None)
+        else:
+            story.run.variables = {"JAX_PLATFORMS": "tpu", **held}
+    found = job.found()
+    assert found.equal is equal
+    if not equal:
+        assert found.partings[0].minority == (1,)
+        assert [change.path for change in found.partings[0].changes] == [name]
