@@ -21,6 +21,7 @@ HARMLESS = (
     "this JAX does not show its listeners",
     "this JAX does not show its on-disk cache",
     "this JAX does not show the parts of on-disk cache keys",
+    "this JAX does not count its own work",
     "this JAX does not let a call be refused at its end",
     "this JAX does not let retrace leave its frames out of programs",
     "this Python's bytecode is not known",

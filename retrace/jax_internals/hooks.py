@@ -26,6 +26,7 @@ from retrace.jax_internals import names_hooks as at
 from retrace.jax_internals.row import Loss, Row, resolve
 from retrace.jax_internals.traces import Trace, TraceProxy
 from retrace.jax_internals.wiring import PROBE, Wiring
+from retrace.jax_internals.witness import Witness
 from retrace.model import Stage
 
 _TELLS_BEFORE = at.TRACE_BEFORE.expected
@@ -93,6 +94,7 @@ class Hooks:
         self._thread = _Thread()
         self.wiring = Wiring()
         """What was put into JAX, to see whether JAX still calls it."""
+        self._witness = Witness()
         self._reported: set[str] = set()
         self._undo: list[Callable[[], None]] = []
         self._installation: object = None
@@ -121,6 +123,7 @@ class Hooks:
         self._replace(at.LOWER, self._observe_lower)
         self._replace(at.UPDATE, self._observe_update)
         self._replace(at.LOG_CACHE_KEY, self._observe_cache_key)
+        self._witness.begin()
 
     def _listen(self) -> None:
         public = jax.monitoring
@@ -155,8 +158,8 @@ class Hooks:
         self._undo.append(undo)
 
     def cut(self) -> list[str]:
-        """Why JAX no longer calls these hooks, although nobody here removed them."""
-        return self.wiring.cut() if self.installed else []
+        """Why JAX no longer tells these hooks what it does, although nobody here removed them."""
+        return [*self.wiring.cut(), *self._witness.silent()] if self.installed else []
 
     def remove(self) -> None:
         """Leave JAX as it was; others' listeners stay."""
@@ -230,8 +233,14 @@ class Hooks:
         else:
             send("a failure while recording, reported once; the program goes on", error)
 
+    def _told(self, stage: Stage) -> None:
+        # The event of a trace proves nothing: it is also sent where the tracing cache hits.
+        if stage is not Stage.TRACE:
+            self._witness.told(stage)
+
     def _on_scalar(self, event: str, value: float, **metadata: Any) -> None:
         if (stage := _STAGES.get(event)) is not None and self.installed:
+            self._told(stage)
             name = str(metadata.get("fun_name", ""))
             frame = sys._getframe(1)
             self.guarded(self._observer.stage_started, stage, name, frame)
@@ -247,6 +256,7 @@ class Hooks:
     def _on_duration(self, event: str, duration_secs: float, **metadata: Any) -> None:
         if (stage := _STAGES.get(event)) is not None and self.installed:
             name = str(metadata.get("fun_name", ""))
+            self._told(stage)
             if stage is Stage.TRACE and _TELLS_BEFORE:
                 self.guarded(self._trace_told)
             self.guarded(self._observer.stage_ended, stage, name, duration_secs, sys._getframe(1))
@@ -302,6 +312,7 @@ class Hooks:
         self._undo.append(undo)
 
     def _on_real_trace(self, frame: int) -> None:
+        self._witness.told(Stage.TRACE)
         traces = self._thread.traces
         if traces and traces[-1].frame == frame:
             return  # told twice
@@ -337,6 +348,7 @@ class Hooks:
         self.guarded(self._exit, trace)
 
     def _enter(self, given: tuple[Any, ...], caller: FrameType, cached: Any) -> Trace:
+        self._witness.told(Stage.TRACE)
         trace = Trace(_unwrapped(given[0] if given else None), caller, given)
         if not self._heard:
             trace.cached, trace.misses = cached, _misses(cached)

@@ -105,6 +105,10 @@ LISTENERS = Loss(
     "this JAX does not show its listeners",
     "Where a program removes all listeners of jax.monitoring, it is not noticed.",
 )
+COUNTS = Loss(
+    "this JAX does not count its own work",
+    "A guard that saw no miss passes only where an earlier miss of the process was seen.",
+)
 REFUSALS = Loss(
     "this JAX does not let a call be refused at its end",
     "retrace.freeze() and policies that raise do so inside JAX, which may then lower again.",

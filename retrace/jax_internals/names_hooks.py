@@ -70,6 +70,20 @@ EVICT_BEFORE = field(
 )
 CLEARED = attribute("jax._src.util", "cache", losses.CLEARS)
 
+# Misses of JAX's own caches, as these count them: what it does although it tells nobody.
+COUNT_OF_TRACES = field(
+    "jax._src.interpreters.partial_eval.trace_to_jaxpr",
+    "cache_info",
+    losses.COUNTS,
+    since="0.9",
+)
+COUNT_OF_LOWERINGS = field(
+    "jax._src.interpreters.pxla._cached_lowering_to_hlo", "cache_info", losses.COUNTS
+)
+COUNT_OF_COMPILATIONS = field(
+    "jax._src.interpreters.pxla._cached_compilation", "cache_info", losses.COUNTS
+)
+
 MAKE_JIT = attribute("jax._src.pjit", "_cpp_pjit", losses.JIT_LINES)
 LOWER = attribute("jax._src.stages.Traced", "lower", losses.AHEAD)
 CALL = attribute("jax._src.pjit", "_pjit_call_impl_python", losses.REFUSALS)

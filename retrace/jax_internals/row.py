@@ -6,9 +6,11 @@ takes less than a microsecond for most, runs none of JAX's code and touches no d
 
 from __future__ import annotations
 
+import functools
 import importlib
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import CodeType, ModuleType
 from typing import Any, NamedTuple
@@ -56,9 +58,7 @@ class Row:
     @property
     def expected(self) -> bool:
         """Whether the installed JAX should have it, going by its version."""
-        return _version(self.since) <= _INSTALLED and (
-            self.until is None or _version(self.until) > _INSTALLED
-        )
+        return _has_come(self.since) and (self.until is None or not _has_come(self.until))
 
     def get(self) -> Any:
         """What it names; None where this JAX does not have it. Asked of JAX once."""
@@ -93,6 +93,11 @@ def forget() -> None:
     _found.clear()
 
 
+@functools.cache
+def _has_come(release: str) -> bool:
+    return _version(release) <= _INSTALLED
+
+
 def _version(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in text.split("."))
 
@@ -100,8 +105,42 @@ def _version(text: str) -> tuple[int, ...]:
 _INSTALLED: tuple[int, ...] = tuple(jax.__version_info__[:3])  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType, reportAttributeAccessIssue]
 
 
+_resolved: dict[str | Row, Any] | None = None
+"""What was found by its path, and the code of frames, since `at_once` began."""
+
+
+@contextmanager
+def at_once() -> Generator[None, None, None]:
+    """Many rows are asked one after the other: each path is walked once."""
+    global _resolved
+    _resolved = {}
+    try:
+        yield
+    finally:
+        _resolved = None
+
+
 def resolve(path: str) -> Any:
     """A module, a class or a function of JAX by its dotted path; None where it is not there."""
+    if (known := _resolved) is None:
+        return _walked(path)
+    found = known.get(path, _ABSENT)
+    if found is _ABSENT:
+        found = known[path] = _walked(path)
+    return found
+
+
+def _code(frames: Row) -> Any:
+    """What a row of a frame finds: each of its locals asks."""
+    if (known := _resolved) is None:
+        return frames.look()
+    found = known.get(frames, _ABSENT)
+    if found is _ABSENT:
+        found = known[frames] = frames.look()
+    return found
+
+
+def _walked(path: str) -> Any:
     found: Any = jax
     done = "jax"
     for part in path.split(".")[1:]:
@@ -188,7 +227,7 @@ def local(
     """A local variable of a frame of JAX's, one that it closes over included."""
 
     def look() -> str | None:
-        code = frames.look()
+        code = _code(frames)
         # Without the frame it is the frame that is missing.
         return name if code is None or name in variables(code) else None
 

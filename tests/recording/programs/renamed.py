@@ -229,6 +229,24 @@ def _recorded() -> dict[str, Any]:
     }
 
 
+def _guarded() -> str:
+    """What a guard makes of a call that hits."""
+    import jax
+    import numpy as np
+
+    import retrace
+
+    x = np.ones(3, np.float32)
+    hits: Any = jax.jit(lambda x: x * 17)
+    hits(x)
+    try:
+        with retrace.assert_no_retrace():
+            hits(x)
+    except AssertionError as error:
+        return str(error)
+    return "passed"
+
+
 def _child(row: str, result: int) -> None:
     os.environ["JAX_PLATFORMS"] = "cpu"
     kind, _, name = row.partition(":")
@@ -249,6 +267,7 @@ def _child(row: str, result: int) -> None:
         _send(kind, name)
     try:
         about |= _recorded()
+        about["guard"] = _guarded()
     except BaseException:  # noqa: BLE001 - whatever it is, it is told
         about["error"] = traceback.format_exc()
     with os.fdopen(result, "w") as out:
