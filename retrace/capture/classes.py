@@ -10,13 +10,13 @@ from __future__ import annotations
 import linecache
 import re
 import sys
-import weakref
 from collections.abc import Iterator
 from types import CodeType, FunctionType
 from typing import Any, cast
 
 from retrace.capture.cell import is_cell, shown
 from retrace.capture.objects import own, package, type_name
+from retrace.capture.weak import ByObject
 from retrace.model import Class
 
 _STABLE = frozenset(("builtins", "collections", "numpy", "ml_dtypes", "jax", "jaxlib"))
@@ -29,28 +29,20 @@ class Classes:
     """The classes that were met, each with its number among those of its name."""
 
     def __init__(self) -> None:
-        self._known: dict[int, tuple[weakref.ref[type], Class]] = {}
+        self._known: ByObject[Class] = ByObject()
         self._counts: dict[str, int] = {}
 
     def of(self, kind: type) -> Class | None:
         """What a class is known by; None for one that is never defined again."""
-        key = id(kind)
-        if (known := self._known.get(key)) is not None and known[0]() is kind:
-            return known[1]
+        if (known := self._known.get(kind)) is not None:
+            return known
         if package(kind) in _STABLE:
             return None
         name = type_name(kind)
         number = self._counts[name] = self._counts.get(name, 0) + 1
         file, line = (None, None) if number == 1 else _place(kind)
         found = Class(name, number, file, line)
-        known_classes = self._known
-
-        def forget(gone: weakref.ref[type]) -> None:
-            # The address may belong to another class by now.
-            if (known := known_classes.get(key)) is not None and known[0] is gone:
-                del known_classes[key]
-
-        known_classes[key] = weakref.ref(kind, forget), found
+        self._known.put(kind, found)
         return found
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import linecache
 import os
-import weakref
 from types import CodeType
 from typing import NamedTuple, TypeAlias
 
 from retrace.capture.cell import is_cell, shown
 from retrace.capture.place import source_lines
+from retrace.capture.weak import ByObject
 
 _LONGEST_SOURCE = 4000
 
@@ -33,42 +33,30 @@ class Definitions:
 
     def __init__(self) -> None:
         # By identity: equal code objects of two files are two definitions.
-        self._known: dict[int, tuple[weakref.ref[CodeType], Definition]] = {}
-        self._places: dict[int, tuple[weakref.ref[CodeType], str]] = {}
+        self._known: ByObject[Definition] = ByObject()
+        self._places: ByObject[str] = ByObject()
         self._sites: dict[tuple[str, str], dict[str, Version]] = {}
 
     def of(self, code: CodeType) -> Definition:
         """The definition of a code object."""
-        key = id(code)
-        if (known := self._known.get(key)) is not None:
-            return known[1]
+        if (known := self._known.get(code)) is not None:
+            return known
         version = _version(code.co_filename)
         site = self._site(code, version)
         found = Definition(
             site, shown(code.co_filename), code.co_firstlineno, _digest(code), _source(code)
         )
-        definitions = self._known
-
-        def forget(_: object) -> None:
-            definitions.pop(key, None)
-
-        definitions[key] = (weakref.ref(code, forget), found)
+        self._known.put(code, found)
         return found
 
     def site_of(self, code: CodeType) -> str:
         """The site of a code object alone, which takes no reading of its source."""
-        key = id(code)
-        if (known := self._known.get(key)) is not None:
-            return known[1].site
-        if (place := self._places.get(key)) is not None:
-            return place[1]
+        if (known := self._known.get(code)) is not None:
+            return known.site
+        if (place := self._places.get(code)) is not None:
+            return place
         site = self._site(code, _version(code.co_filename))
-        places = self._places
-
-        def forget(_: object) -> None:
-            places.pop(key, None)
-
-        places[key] = (weakref.ref(code, forget), site)
+        self._places.put(code, site)
         return site
 
     def _site(self, code: CodeType, version: Version) -> str:

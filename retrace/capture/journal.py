@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
@@ -44,7 +43,6 @@ class Journal:
         """What could not be recorded, in order; bounded."""
         self._writers: dict[int, tuple[Writer, ...]] = {}
         self._told_all: tuple[Writer, ...] = ()
-        self._told_backend: weakref.WeakSet[Writer] = weakref.WeakSet()
 
     def readers_of(self, info: Any) -> tuple[Writer, ...]:
         """Who is to get the misses of a function that was jitted with `info`."""
@@ -117,12 +115,12 @@ class Journal:
         everybody = self._all()
         if everybody == self._told_all:
             return
-        untold = [writer for writer in everybody if writer not in self._told_backend]
+        untold = [writer for writer in everybody if not writer.told_backend]
         if not untold or (backend := running()) is None:
             return
         self._told_all = everybody
         for writer in untold:
-            self._told_backend.add(writer)
+            writer.told_backend = True
             fields = backend._asdict()
             fields["backend"] = fields.pop("platform")
             self._write(partial(writer.amend_run, fields))

@@ -8,7 +8,6 @@ of the user's. What is read by a computed name, or in a library, is not seen.
 
 from __future__ import annotations
 
-import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
 from math import isfinite
@@ -31,6 +30,7 @@ from retrace.capture.objects import (
 )
 from retrace.capture.place import Owner, owner
 from retrace.capture.snapshot import named_text, snapshot
+from retrace.capture.weak import ByObject
 from retrace.model import Value
 
 _MOST_FUNCTIONS = 64
@@ -66,7 +66,7 @@ class Reads:
         self._number = number
         self._is_blind = lacks(BYTECODE)
         # By identity: equal code objects are found by a slow hash.
-        self._codes: dict[int, tuple[weakref.ref[CodeType], tuple[Chain, ...]]] = {}
+        self._codes: ByObject[tuple[Chain, ...]] = ByObject()
 
     def of(self, function: FunctionType, *receivers: Any) -> tuple[Read, ...]:
         """What a function of the user's would read if it were traced now.
@@ -92,16 +92,15 @@ class Reads:
     def _reads_any(self, function: FunctionType, receiver: Any) -> bool:
         """Whether it is worth a look; most functions name nothing but libraries."""
         code, names = function.__code__, function.__globals__
-        if (known := self._codes.get(id(code))) is not None:
-            return bool(known[1])
+        if (known := self._codes.get(code)) is not None:
+            return bool(known)
         if owner(code.co_filename) is not Owner.USER:
             return False
         return receiver is not _MISSING or bool(code.co_freevars) or _names_any(code, names)
 
     def _chains(self, code: CodeType) -> tuple[Chain, ...]:
-        key = id(code)
-        if (known := self._codes.get(key)) is not None:
-            return known[1]
+        if (known := self._codes.get(code)) is not None:
+            return known
         free = dict.fromkeys(code.co_freevars, "cell")
         if code.co_argcount:
             free[code.co_varnames[0]] = "self"
@@ -113,8 +112,7 @@ class Reads:
                 for chain in found
             ]
         )
-        codes = self._codes
-        codes[key] = (weakref.ref(code, lambda _: codes.pop(key, None)), chains)
+        self._codes.put(code, chains)
         return chains
 
 

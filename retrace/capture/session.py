@@ -6,7 +6,6 @@ import atexit
 import os
 import sys
 import threading
-import weakref
 from collections.abc import Callable
 from dataclasses import replace
 from importlib.metadata import version
@@ -18,6 +17,7 @@ import jax
 from retrace.capture import interpreter, lock, place, process
 from retrace.capture.journal import Event
 from retrace.capture.public import PublicEvents
+from retrace.capture.weak import ByObject
 from retrace.errors import RetraceError
 from retrace.jax_internals import behavior
 from retrace.jax_internals.names_frames import JITTED_INFO
@@ -40,7 +40,10 @@ class Session:
         """Where the misses of functions made with `retrace.jit` are kept."""
         self._own_writer: Writer | None = None
         self._own_place: Callable[[], Path] | None = None
-        self._own_info: dict[int, weakref.ref[Any]] = {}
+        self._own: ByObject[int] = ByObject(lambda gone: self._own_info.pop(gone, None))
+        """The functions made with `retrace.jit`, and for each the id of its options."""
+        self._own_info: dict[int, None] = {}
+        """The same by the id of their options."""
         self.windows: dict[Writer, Memory] = {}
         """The windows in memory that are open."""
 
@@ -92,7 +95,7 @@ class Session:
             )
             self.windows.pop(writer, None)
             self._hooks.guarded(writer.end)
-            if not self.recorder.journal.writers and not self._own_info:
+            if not self.recorder.journal.writers and not self.owns_any:
                 self._hooks.remove()
                 self._hooks.guarded(self.recorder.ended)
 
@@ -106,21 +109,21 @@ class Session:
         The first of them begins a recording in the directory that `place` gives.
         """
         info = JITTED_INFO.of(jitted)
-        key = id(info)
         with self._lock:
             self._listen()
-            known = self._own_info
-            known[key] = weakref.ref(jitted, lambda _: known.pop(key, None))
+            self._own.put(jitted, id(info))
+            self._own_info[id(info)] = None
             self._own_place = place
             self.recorder.journal.own = self._owners
 
     @property
     def owns_any(self) -> bool:
         """Whether any function that lives was made with `retrace.jit`."""
-        return bool(self._own_info)
+        return len(self._own) > 0
 
     def _owners(self, info: Any) -> tuple[Writer, ...]:
         # `retrace run` and `install` record it already, and say where.
+        self._own.forget_dead()
         if _files or id(info) not in self._own_info:
             return ()
         with self._beginning:

@@ -20,9 +20,9 @@ JAX's caches alive, and `id()` is used again once an object has died.
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import weakref
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -30,6 +30,7 @@ from retrace.capture import lock
 from retrace.capture.canonical import CannotTellError, Content
 from retrace.capture.lock import Count
 from retrace.capture.objects import defined, kind_of, package, type_name
+from retrace.capture.weak import ByObject
 from retrace.failure import asked
 
 _LONGEST = 96
@@ -48,8 +49,10 @@ class Tokens:
     def __init__(self) -> None:
         self._lock = lock.make()
         self._counter = Count(1)
-        self._numbers: dict[int, tuple[weakref.ref[Any], int]] = {}
-        self._buckets: dict[Bucket, dict[int, tuple[weakref.ref[Any], str]]] = {}
+        self._numbers: ByObject[int] = ByObject(self._forget)
+        self._buckets: dict[Bucket, dict[int, _Equal]] = {}
+        self._dead: deque[Any] = deque()
+        """Of the buckets, those that died, put there by C alone."""
         self._keywords: dict[str, str] = {}
         self.forgotten: list[Callable[[int], object]] = []
         """Told the number of each object that died: it is given to no other."""
@@ -58,6 +61,7 @@ class Tokens:
 
     def __len__(self) -> int:
         """How many objects it knows; the dead are none of them."""
+        self._forget_equal()
         return len(self._numbers) + sum(map(len, list(self._buckets.values())))
 
     def static(self, value: object) -> str | None:
@@ -101,27 +105,22 @@ class Tokens:
 
     def number(self, value: object) -> int | None:
         """A number for an object's identity; None where it takes no weak reference."""
-        key = id(value)
-        if (known := self._numbers.get(key)) is not None and known[0]() is value:
-            return known[1]
+        if (known := self._numbers.get(value)) is not None:
+            return known
         with self._lock:
             # Another thread may have met it meanwhile.
-            if (known := self._numbers.get(key)) is not None and known[0]() is value:
-                return known[1]
+            if (known := self._numbers.get(value)) is not None:
+                return known
             number = self._counter()
-            forget = functools.partial(
-                _forget_number, self._numbers, key, self.forgotten, self.tables
-            )
             try:
-                self._numbers[key] = (weakref.ref(value, forget), number)
+                self._numbers.put(value, number)
             except TypeError:
                 return None
             return number
 
     def seen(self, value: object) -> bool:
         """Whether the object has a number already."""
-        known = self._numbers.get(id(value))
-        return known is not None and known[0]() is value
+        return self._numbers.get(value) is not None
 
     def type(self, kind: type) -> str:
         """A token of a class."""
@@ -146,6 +145,7 @@ class Tokens:
         return found
 
     def _find_equal(self, value: object) -> str | None:
+        self._forget_equal()
         kind = kind_of(value)
         unhashable = defined(kind, "__hash__") is None
         place: Bucket = (self.number(kind), 0) if unhashable else (None, hash(value))
@@ -160,14 +160,12 @@ class Tokens:
                 if not others:
                     number = self._counter()
                     token = token or f"={number}"
-                    forget = functools.partial(
-                        _forget_equal, self._lock, self._buckets, place, number
-                    )
-                    bucket[number] = (weakref.ref(value, forget), token)
+                    reference = bucket[number] = _Equal(value, self._dead.append)
+                    reference.place, reference.number, reference.token = place, number, token
                     return token
             known = [
-                (other, entry)
-                for _, (reference, other) in others
+                (reference.token, entry)
+                for _, reference in others
                 if (entry := reference()) is not None
             ]
             # An object found again under another hash was changed: JAX does not find it either.
@@ -180,6 +178,34 @@ class Tokens:
             if token is None:
                 token = next((other for other, entry in known if bool(value == entry)), None)
 
+    def _forget(self, number: int) -> None:
+        for table in self.tables:
+            table.pop(number, None)
+        for forget in self.forgotten:
+            forget(number)
+
+    def _forget_equal(self) -> None:
+        while self._dead:
+            with self._lock:
+                try:
+                    gone = self._dead.popleft()
+                except IndexError:  # another thread was first
+                    return
+                if (bucket := self._buckets.get(gone.place)) is not None:
+                    bucket.pop(gone.number, None)
+                    if not bucket:
+                        self._buckets.pop(gone.place, None)
+
+
+class _Equal(weakref.ref[Any]):
+    """An object that was compared, and its token."""
+
+    __slots__ = ("number", "place", "token")
+
+    place: Bucket
+    number: int
+    token: str
+
 
 class _Apart:
     """Each object that is not plain data is equal to itself alone."""
@@ -187,36 +213,6 @@ class _Apart:
     def __init__(self, tokens: Tokens) -> None:
         self.identity = self.equal = tokens.identity
         self.type = tokens.type
-
-
-def _forget_number(
-    numbers: dict[int, tuple[weakref.ref[Any], int]],
-    key: int,
-    forgotten: list[Callable[[int], object]],
-    tables: list[dict[int, Any]],
-    reference: weakref.ref[Any],
-) -> None:
-    # The address may belong to another object by now.
-    if (known := numbers.get(key)) is not None and known[0] is reference:
-        del numbers[key]
-        for table in tables:
-            table.pop(known[1], None)
-        for forget in forgotten:
-            forget(known[1])
-
-
-def _forget_equal(
-    held: Any,
-    buckets: dict[Bucket, dict[int, tuple[weakref.ref[Any], str]]],
-    place: Bucket,
-    number: int,
-    _: weakref.ref[Any],
-) -> None:
-    with held:
-        if (bucket := buckets.get(place)) is not None:
-            bucket.pop(number, None)
-            if not bucket:
-                buckets.pop(place, None)
 
 
 def _bounded(token: str) -> str:

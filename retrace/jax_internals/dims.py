@@ -10,7 +10,9 @@ from retrace.jax_internals.names_values import SYMBOL
 from retrace.model import Dim
 
 _counter = itertools.count(1)
-_scopes: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+_MOST_SCOPES = 1000
+_scopes: dict[int, tuple[weakref.ref[Any], int]] = {}
+"""By identity. A callback that took out the dead would be Python's, in which Ctrl-C is lost."""
 
 
 def dims(shape: Any) -> tuple[Dim, ...]:
@@ -61,10 +63,16 @@ def _scope_number(size: Any) -> int:
     scope = getattr(size, "scope", None)
     if scope is None:
         return 1
+    known = _scopes.get(id(scope))
+    if known is not None and known[0]() is scope:
+        return known[1]
+    if len(_scopes) >= _MOST_SCOPES:
+        for key in [key for key, (reference, _) in list(_scopes.items()) if reference() is None]:
+            _scopes.pop(key, None)
     try:
-        number = _scopes.get(scope)
-        if number is None:
-            number = _scopes.setdefault(scope, next(_counter))
+        reference = weakref.ref(scope)
     except TypeError:
         return 1
+    number = next(_counter)
+    _scopes[id(scope)] = (reference, number)
     return number

@@ -103,6 +103,8 @@ class Writer:
         """Why nothing can be written at present; None where all is well."""
         self.lost = 0
         """Lines lost since the last one that was written; a part counts with its misses."""
+        self.told_backend = False
+        """Whether whoever writes has said where compiled programs run."""
         self._sink = sink
         self._shelf = Shelf(programs) if programs is not None else None
         self._told = False

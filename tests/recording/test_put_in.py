@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import gc
 import os
 import signal
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable
-from types import FrameType
+from pathlib import Path
+from types import FrameType, FunctionType, MethodType
 from typing import Any
 
+import jax
+import numpy as np
 import pytest
+from jax import export
 
+import retrace
 from retrace import failure
 
 
@@ -167,3 +174,53 @@ def test_what_our_own_code_raises_is_contained(text: str) -> None:
     told: list[Exception] = []
     failure.contain(told.append, exec, code, {})
     assert len(told) == 1
+
+
+class Setting:
+    """A static argument that is equal to others of its value."""
+
+    def __init__(self, value: int) -> None:
+        self.value = value
+
+    def __hash__(self) -> int:
+        return hash(self.value)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Setting) and other.value == self.value
+
+
+def test_nothing_of_ours_runs_where_an_object_dies(tmp_path: Path) -> None:
+    # An exception that is put into a callback of a weak reference is printed and lost there.
+    held, factor, setting = [], 3, Setting(1)
+
+    def step(x: Any, s: Setting) -> Any:
+        return x * factor * s.value
+
+    with retrace.recording(), retrace.recording(tmp_path / "recorded"):
+        ours: Any = retrace.jit(lambda x: x + factor)
+        held += [ours, jax.jit(step, static_argnums=1)]
+        ours(np.ones(3))
+        held[1](np.ones(3), setting)
+        (n,) = export.symbolic_shape("n")
+        held.append(export.export(held[1])(jax.ShapeDtypeStruct((n,), "float32"), setting))
+        held += [weakref.ref(one) for one in (step, setting, step.__code__)]
+        gc.collect()
+        found = [one for one in gc.get_objects() if isinstance(one, weakref.ref)]
+        held.clear()
+        del ours  # while it lives, retrace listens
+    assert len(found) > 100
+    ours_among: list[Any] = [type(one) for one in found if type(one).__module__.startswith("ret")]
+    assert len(ours_among) > 3, "those that are looked for are not seen"
+    called = [getattr(one, "__callback__", None) for one in found]
+    called = [getattr(one, "func", one) for one in called if one is not None]
+    of_python = [one for one in called if isinstance(one, FunctionType | MethodType)]
+    assert of_python, "JAX and the standard library have some"
+    assert [one for one in of_python if str(one.__module__).startswith("retrace")] == []
+    # Weak dicts and sets call Python as well.
+    for name, module in list(sys.modules.items()):
+        if name.startswith("retrace."):
+            weak = [one for one in vars(module).values() if type(one) in WEAK]
+            assert not weak or name == "retrace.capture.lock", name  # locks live on
+
+
+WEAK = (weakref.WeakKeyDictionary, weakref.WeakValueDictionary, weakref.WeakSet)
