@@ -8,7 +8,6 @@ import sys
 import threading
 from collections.abc import Callable
 from dataclasses import replace
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from retrace.capture.public import PublicEvents
 from retrace.capture.weak import ByObject
 from retrace.errors import RetraceError
 from retrace.jax_internals import behavior
+from retrace.jax_internals.backend import jaxlib_version
 from retrace.jax_internals.names_frames import JITTED_INFO
 from retrace.model import Function, Run
 from retrace.store.attempts import Attempt, attempt_of
@@ -224,7 +224,7 @@ def session() -> Session:
 def describe_run(directory: Path | None = None) -> Run:
     """This process, for the header of its recording into a directory. Touches no device."""
     attempt = Attempt() if directory is None else attempt_of(directory)
-    run = process.describe(jax.__version__, version("jaxlib"), attempt)
+    run = process.describe(jax.__version__, jaxlib_version(), attempt)
     return replace(run, off_fast_path=behavior.off_fast_path())
 
 

@@ -5,8 +5,16 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import jax
+import jaxlib.version
 
 from retrace.jax_internals.names_values import BACKEND_RUNS
+
+
+def jaxlib_version() -> str:
+    """The release of jaxlib."""
+    # `importlib.metadata` would tell as well, and imports `csv` and more, for which a program
+    # may have modules of its own.
+    return str(jaxlib.version.__version__)
 
 
 class Backend(NamedTuple):

@@ -148,6 +148,33 @@ def test_every_module_of_the_programs_own_is_its_own(tmp_path: Path) -> None:
     ]
 
 
+OF_JIT = """
+import sys
+sys.modules["etils"] = None  # which would import more, where it is installed
+import jax
+import numpy as np
+if sys.argv[1] == "retrace":
+    import retrace as module
+else:
+    module = jax
+step = module.jit(lambda x: x + 1)
+jax.eval_shape(step, np.ones(2))  # JAX looks for plugins where it starts a backend
+print("MODULES", *sys.modules)
+"""
+
+
+def test_retrace_jit_alone_imports_no_module_of_the_programs_own(tmp_path: Path) -> None:
+    # Without `retrace run` nothing keeps apart what retrace imports: it must not be much.
+    (tmp_path / "program.py").write_text(OF_JIT)
+    plain, ours = (
+        {*python("program.py", jit, cwd=tmp_path)[0].partition("MODULES")[2].split()}
+        for jit in ("jax", "retrace")
+    )
+    assert "retrace.capture.session" in ours
+    often = {"csv", "calendar", "email", "zipfile", "difflib", "shelve", "typer", "rich", "queue"}
+    assert not (ours - plain) & often
+
+
 BESIDE = """
 import importlib, sys
 import jax
