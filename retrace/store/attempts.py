@@ -11,7 +11,7 @@ import os
 import re
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -125,21 +125,22 @@ def join(
         return attempt
 
 
-def clear(directory: Path) -> None:
-    """Remove what says which attempts there were."""
-    for number in _numbers(directory):
+def clear(directory: Path, numbers: Iterable[int]) -> None:
+    """Remove what says that there were these attempts."""
+    for number in numbers:
         with suppress(OSError):
             _file(directory, number).unlink()
 
 
 def _newest(directory: Path) -> int:
     """The number of the newest attempt; 0 where there is none."""
-    numbers = _numbers(directory)
+    numbers = numbers_of(directory)
     # What was recorded before there were attempts is the first.
     return max(numbers) if numbers else int(any(directory.glob("*.jsonl")))
 
 
-def _numbers(directory: Path) -> list[int]:
+def numbers_of(directory: Path) -> list[int]:
+    """The numbers of the attempts in a directory."""
     try:
         names = os.listdir(directory)
     except OSError:

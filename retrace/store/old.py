@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from retrace.store import files
-from retrace.store.attempts import clear
+from retrace.store.attempts import clear, numbers_of
 from retrace.store.place import recording_files, recordings
 from retrace.store.programs import BEGINNING, SUFFIX
 
@@ -50,7 +50,7 @@ def remove(old: Old) -> None:
     for file in old.files:
         file.unlink(missing_ok=True)
     if not any(recording_files(old.directory)):
-        clear(old.directory)
+        clear(old.directory, numbers_of(old.directory))
     with suppress(OSError):  # something of somebody else's lies in it
         old.directory.rmdir()
 

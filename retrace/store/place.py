@@ -12,7 +12,7 @@ from pathlib import Path
 
 from retrace.errors import UnreadableError, UsageError
 from retrace.store import files
-from retrace.store.attempts import clear, join, known_job
+from retrace.store.attempts import clear, join, known_job, numbers_of
 
 ROOT = Path(".retrace")
 """Where recordings go that were given no directory."""
@@ -53,7 +53,8 @@ def create(
     Args:
         out: the directory; None for one under `.retrace/`: of the job where it is known, else
             a new one, named by time (UTC).
-        force: empty `out` of the recording that it holds; other files stay.
+        force: empty `out` of the recordings that it holds, but those of the attempt that this
+            process belongs to; other files stay.
         append: join the newest attempt in `out` in any case.
         job: the name of the job; otherwise what the scheduler tells.
 
@@ -70,14 +71,18 @@ def create(
             _root(ROOT.absolute())
             out = _of_job(told.name) if told.name else _new_directory(ROOT.absolute())
         _make(out)
-        if force:
-            for file in recording_files(out):
-                file.unlink(missing_ok=True)
-                file.with_suffix(".programs").unlink(missing_ok=True)
-            clear(out)
+        # In this order: no file was there yet of an attempt that is not.
+        old = list(recording_files(out)) if force else []
+        before = numbers_of(out) if force else []
         if not os.access(out, os.W_OK | os.X_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-        join(out.absolute(), told, append=append)
+        attempt = join(out.absolute(), told, append=append)
+        # Of several processes of a job that all replace, the later ones find the first one's.
+        if attempt.number not in before:
+            for file in old:
+                file.unlink(missing_ok=True)
+                file.with_suffix(".programs").unlink(missing_ok=True)
+            clear(out, before)
         return out.absolute()
     except FileExistsError:
         raise UsageError(f"{directory} is a file: name a directory with --out DIR") from None
@@ -118,7 +123,7 @@ def discard(directory: Path, process: int | None = None) -> None:
     if process in (None, os.getpid()):
         if any(directory.glob("[!.]*")):
             return
-        clear(directory)
+        clear(directory, numbers_of(directory))
         with suppress(OSError):
             directory.rmdir()
 

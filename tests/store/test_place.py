@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -65,6 +66,33 @@ def test_a_recording_is_not_lost_unasked(here: Path) -> None:
     assert create(out, force=True) == out
     assert sorted(path.name for path in out.glob("[!.]*")) == ["notes.jsonl", "notes.txt"]
     assert not holds_recording(out)
+
+
+def in_a_child(call: Callable[[], object]) -> None:
+    if not (child := os.fork()):
+        code = 1
+        try:
+            call()
+            code = 0
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="several processes are forked")
+def test_processes_of_a_job_that_all_replace_leave_each_other_s_recordings(here: Path) -> None:
+    out = record(here / "out")
+    create(out, job="training")
+    (old,) = out.glob("*.jsonl")
+    for _ in range(2):
+        in_a_child(lambda: record(create(out, force=True, job="training-2")))
+    record(create(out, force=True, job="training-2"))
+    assert not old.exists()
+    assert len(list(out.glob("*.jsonl"))) == 3
+    assert len(list(out.glob(".attempt-*"))) == 1
+    # The next job replaces all of that.
+    record(create(out, force=True, job="training-3"))
+    assert len(list(out.glob("*.jsonl"))) == 1
 
 
 def test_a_directory_of_other_things_is_used_as_it_is(here: Path) -> None:
