@@ -88,6 +88,8 @@ class Functions:
             if "callable" in found.wrappers:
                 name = type(found.receiver).__name__
         around = self._sites.around(base)
+        if "callable" in found.wrappers and not around.site:
+            around = self._sites.within(found.receiver)
         if around.site:
             site = f"{site} around {around.site}"
         if owner(definition.file) is Owner.LIBRARY and base.__closure__:

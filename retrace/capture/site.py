@@ -1,8 +1,8 @@
 """Definition sites: what makes several function objects one function to the user.
 
 It is the place of the `def` or `lambda`, and the places of the functions that it closes
-over, two levels deep: what one decorator makes of two functions is two functions, and
-what a factory makes of one function twice is one.
+over, or that a callable object holds, two levels deep: what one decorator makes of two
+functions is two functions, and what a factory makes of one function twice is one.
 """
 
 from __future__ import annotations
@@ -10,18 +10,20 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator
 from hashlib import blake2b
+from itertools import islice
 from types import BuiltinFunctionType, FrameType, FunctionType, MethodType, ModuleType, NoneType
 from typing import Any, NamedTuple
 
 from retrace.capture.cell import line_of
 from retrace.capture.definition import Definitions
 from retrace.capture.held import contents, held
-from retrace.capture.objects import derives, kind_of, package, type_name
+from retrace.capture.objects import defined, derives, fields, kind_of, package, type_name
 from retrace.capture.place import Owner, call_site, owner
 from retrace.capture.tokens import Tokens
 
 _DEEPEST = 2
 _MOST_WRAPPERS = 8
+_MOST_FIELDS = 32
 _LONGEST = 400
 _NUMERIC = ("jax", "jaxlib", "numpy")
 
@@ -53,12 +55,20 @@ class Sites:
         number = self._tokens.number(function) or 0
         found = self._around.get(number)
         if found is None:
-            sites, names = self._inside(function, _DEEPEST)
-            text = "; ".join(sites)
-            if len(text) > _LONGEST:
-                digest = blake2b(text.encode(), digest_size=8).hexdigest()
-                text = f"{len(sites)} functions {digest}"
-            found = self._around[number] = Around(text, tuple(dict.fromkeys(names)))
+            found = self._around[number] = _told(self._inside(function, _DEEPEST))
+        return found
+
+    def within(self, receiver: Any) -> Around:
+        """The user's functions that a callable instance held when it was first asked about.
+
+        A decorator may be a class: what it makes of two functions is two functions.
+        """
+        number = self._tokens.number(receiver)
+        found = None if number is None else self._around.get(number)
+        if found is None:
+            found = _told(self._held(receiver, _DEEPEST))
+            if number is not None:
+                self._around[number] = found
         return found
 
     def called_at(self, number: int) -> str:
@@ -75,16 +85,17 @@ class Sites:
             if site is not None and number is not None:
                 self._jit_lines[number] = line_of(site)
 
-    def _inside(self, function: FunctionType, depth: int) -> tuple[list[str], list[str]]:
-        sites: list[str] = []
-        names: list[str] = []
-        for content in contents(function):
-            for one in _callables(content):
-                site, name = self._of(one, depth - 1)
-                if site:
-                    sites.append(site)
-                    names.append(name)
-        return sites, names
+    def _inside(self, function: FunctionType, depth: int) -> list[tuple[str, str]]:
+        """Sites and names of what a function closes over."""
+        held = [one for content in contents(function) for one in _callables(content)]
+        return [found for one in held if (found := self._of(one, depth - 1))[0]]
+
+    def _held(self, receiver: Any, depth: int) -> list[tuple[str, str]]:
+        """Sites and names of the user's functions among the attributes of an object."""
+        values = islice((fields(receiver) or {}).values(), _MOST_FIELDS)
+        held = [one for value in values for one in _members(value)]
+        asked = [one for one in held if _is_users(one) or (depth > 1 and _is_instance(one))]
+        return [found for one in asked if (found := self._of(one, depth - 1))[0]]
 
     def _of(self, thing: Any, depth: int) -> tuple[str, str]:
         """The site and the name of something in a cell; empty where it is no function."""
@@ -97,8 +108,8 @@ class Sites:
                     continue
                 site = self._definitions.site_of(thing.__code__) + receiver
                 if depth:
-                    inner, _ = self._inside(thing, depth)
-                    site += f" [{'; '.join(inner)}]" if inner else ""
+                    inner = "; ".join([site for site, _ in self._inside(thing, depth)])
+                    site += f" [{inner}]" if inner else ""
                 return site, thing.__name__
             if kind is MethodType:
                 receiver = f" of {type_name(kind_of(thing.__self__))}"
@@ -115,7 +126,48 @@ class Sites:
             name = getattr(thing, "__name__", None)  # `jnp.add`, `np.add`
             if type(name) is str:
                 return f"{package(kind)}.{name}", name
+        elif depth and _is_instance(thing) and (inside := self._held(thing, depth)):
+            return f"{type_name(kind)} [{'; '.join([site for site, _ in inside])}]", inside[0][1]
         return "", ""
+
+
+def _told(held: list[tuple[str, str]]) -> Around:
+    """Sites and names as a part of a definition site."""
+    text = "; ".join([site for site, _ in held])
+    if len(text) > _LONGEST:
+        digest = blake2b(text.encode(), digest_size=8).hexdigest()
+        text = f"{len(held)} functions {digest}"
+    return Around(text, tuple(dict.fromkeys([name for _, name in held])))
+
+
+def _members(value: Any) -> Iterator[Any]:
+    """A function that is an attribute, in a partial or in a tuple there."""
+    if derives(kind_of(value), tuple):
+        for one in islice(tuple.__iter__(value), _MOST_FIELDS):
+            yield from _callables(one)
+    else:
+        yield from _callables(value)
+
+
+def _is_instance(thing: Any) -> bool:
+    """Whether it is an object of a class of the user's that can be called."""
+    call = defined(kind_of(thing), "__call__")
+    return type(call) is FunctionType and owner(call.__code__.co_filename) is Owner.USER
+
+
+def _is_users(thing: Any) -> bool:
+    """Whether it is a function that the user wrote, whatever was made around it."""
+    for _ in range(_MOST_WRAPPERS):
+        kind = kind_of(thing)
+        if kind is MethodType:
+            thing = thing.__func__
+        elif kind is FunctionType and "__wrapped__" in thing.__dict__:
+            thing = thing.__dict__["__wrapped__"]
+        elif kind is FunctionType:
+            return owner(thing.__code__.co_filename) is Owner.USER
+        elif (thing := _wrapped(thing)) is None:
+            break
+    return False
 
 
 def _callables(content: Any) -> Iterator[Any]:

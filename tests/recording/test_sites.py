@@ -82,6 +82,27 @@ def _library(source: str) -> dict[str, Any]:
     return names
 
 
+class Twice:
+    """A decorator that is a class."""
+
+    def __init__(self, function: Any) -> None:
+        self.function = function
+
+    def __call__(self, x: Any) -> Any:
+        function = self.function[0] if isinstance(self.function, tuple) else self.function
+        return function(function(x))
+
+
+class Slotted:
+    __slots__ = ("__weakref__", "function")
+
+    def __init__(self, function: Any) -> None:
+        self.function = function
+
+    def __call__(self, x: Any) -> Any:
+        return self.function(x)
+
+
 def _pairs() -> Iterator[tuple[Any, Any]]:
     yield _twice(actor), _twice(critic)
     yield _scaled(_twice(actor)), _scaled(_twice(critic))
@@ -93,6 +114,15 @@ def _pairs() -> Iterator[tuple[Any, Any]]:
     yield jax.vmap(_twice(actor)), jax.vmap(_twice(critic))
     yield functools.partial(_twice(actor)), functools.partial(_twice(critic))
     yield _twice(eqx.filter_jit(actor)), _twice(eqx.filter_jit(critic))
+    yield Twice(actor), Twice(critic)
+    yield Twice(jax.jit(actor)), Twice(jax.jit(critic))
+    yield Twice(functools.partial(actor)), Twice(functools.partial(critic))
+    yield Twice(Model().left), Twice(Model().right)
+    yield Twice((actor, 1)), Twice((critic, 1))
+    yield Twice(Twice(actor)), Twice(Twice(critic))
+    yield _twice(Twice(actor)), _twice(Twice(critic))
+    yield jax.vmap(Twice(actor)), jax.vmap(Twice(critic))
+    yield Slotted(actor), Slotted(critic)
 
 
 def test_functions_behind_one_decorator_are_two(judge_all: JudgeAll) -> None:
@@ -109,6 +139,21 @@ def test_functions_behind_one_decorator_are_two(judge_all: JudgeAll) -> None:
         assert causes == [ADDED, ADDED, Cause.SHAPE_CHANGED], index
         sites = [verdict.miss.function.site for verdict in found]
         assert sites[0] != sites[1] == sites[2], index
+
+
+def test_one_object_of_a_class_stays_one_function(judge_all: JudgeAll) -> None:
+    changed = Twice(actor)
+
+    def program() -> None:
+        jax.jit(Twice(actor))(X)
+        jax.jit(Twice(actor))(X)
+        jitted = jax.jit(changed)
+        jitted(X)
+        changed.function = critic
+        jitted(X[:2])
+
+    causes = _causes(judge_all, program)
+    assert causes == [ADDED, *[Cause.METHOD_REBOUND] * 2, Cause.SHAPE_CHANGED]
 
 
 def test_what_is_made_again_over_the_same_function_is_one(judge_all: JudgeAll) -> None:
