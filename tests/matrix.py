@@ -147,6 +147,14 @@ def installed(python: str) -> str:
     ).stdout.strip()
 
 
+def plugins() -> str:
+    """A folder with pytest plugins that must not load in each run: pytest-randomly shuffles."""
+    folder = ROOT / ".venv" / "matrix" / "plugins"
+    wanted = ("pytest-randomly", "pytest-rerunfailures")
+    install = ("-m", "pip", "install", "-q", "--no-deps", "--upgrade", "--target", str(folder))
+    return str(folder) if passes(sys.executable, *install, *wanted) else ""
+
+
 def tested(job: Job, made: Future[str | None], options: list[str], *, whole: bool) -> str:
     wanted = " or ".join(f"{major}.{minor}" for major, minor in job.pythons)
     found = interpreter(job.pythons)
@@ -195,6 +203,8 @@ def main() -> int:
         return 2
     else:
         chosen = names or [known[0], known[-1]]
+    # A test that needs them is skipped, and says so, where they could not be installed.
+    os.environ["RETRACE_TEST_PLUGINS"] = plugins()
     jobs = [job for job in (*MATRIX, NEXT) if job.name in chosen]
     # Installing waits for the network: the next environment is made while something is tested.
     with ThreadPoolExecutor(max_workers=1) as making:

@@ -235,6 +235,12 @@ def unmatched(watch: Watch, functions: tuple[Selector, ...]) -> list[str]:
             who = f"nothing named {one.said!r} was"
         else:
             guess, who = "", f"the function {one.said!r} was not"
+        last = one.said.rpartition(".")[2]
+        if (holder := next((f for f in traced if last in f.around), None)) is not None:
+            guess = (
+                f"; {holder.name!r}, which holds a function of this name, was traced: name what "
+                "jax.jit returned"
+            )
         said.append(
             f"{who} ever traced here, and no jitted function of this name is alive, so that "
             f"nothing is guarded{guess}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import pickle
 import threading
 import warnings
@@ -187,6 +188,57 @@ def test_a_coroutine_function_is_guarded_while_it_runs() -> None:
 
     with pytest.raises(ExceededError):
         asyncio.run(train())
+
+
+def behind_a_closure(function: Any) -> Any:
+    def wrapper(x: Any) -> Any:
+        return function(x)
+
+    return wrapper
+
+
+class BehindAClass:
+    def __init__(self, function: Any) -> None:
+        self.function = function
+
+    def __call__(self, x: Any) -> Any:
+        return self.function(x)
+
+
+def test_a_limit_on_a_function_behind_a_wrapper_is_counted_or_told() -> None:
+    def in_a_closure(x: Any) -> Any:
+        return x * 2
+
+    def in_an_object(x: Any) -> Any:
+        return x * 3
+
+    def wrapped(x: Any) -> Any:
+        return x * 4
+
+    for function, wrapper, holder in (
+        (in_a_closure, behind_a_closure, "wrapper"),
+        (in_an_object, BehindAClass, "BehindAClass"),
+    ):
+        for named in (function, function.__name__):
+            jitted = jax.jit(wrapper(function))
+            with (
+                pytest.warns(retrace.RetraceWarning, match=f"nothing is guarded.*'{holder}'"),
+                retrace.assert_max_traces(named, 1),
+            ):
+                run(jitted, 2, 3)
+        with pytest.raises(ExceededError), retrace.assert_max_traces(jitted, 1):
+            run(jitted, 4, 5)
+    wrappers: list[Callable[[Any], Any]] = [
+        lambda f: functools.wraps(f)(behind_a_closure(f)),
+        functools.partial,
+        jax.vmap,
+        jax.checkpoint,
+    ]
+    for wrapper in wrappers:
+        jitted = jax.jit(wrapper(wrapped))
+        for named in (wrapped, "wrapped"):
+            with pytest.raises(ExceededError), retrace.assert_max_traces(named, 1):
+                run(jitted, *((2, 3) if named is wrapped else (4, 5)))
 
 
 def test_an_error_of_the_block_stays_itself() -> None:

@@ -27,7 +27,7 @@ def ones(n):
 
 
 def run(
-    folder: Path, *options: str, source: str | None = None
+    folder: Path, *options: str, source: str | None = None, path: str = ""
 ) -> subprocess.CompletedProcess[str]:
     if source is not None:
         (folder / "test_it.py").write_text(HEAD + textwrap.dedent(source))
@@ -56,7 +56,7 @@ def run(
         cwd=folder,
         env={
             **os.environ,
-            "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+            "PYTHONPATH": os.pathsep.join(filter(None, (path, *sys.path))),
             "JAX_PLATFORMS": "cpu",
         },
     )
@@ -242,15 +242,34 @@ def pytest_collection_modifyitems(items):
 """
 
 
+def failed_in(said: str) -> set[str]:
+    """The tests of `MARKED` that failed in the end, without what comes before their names."""
+    summary = [line for line in said.splitlines() if line.startswith("FAILED t")]
+    return {line.split("::test_", 1)[1].split(" ")[0] for line in summary}
+
+
 @pytest.mark.parametrize("order", ["pass", "items.reverse()"])
 def test_marked_tests_begin_cold_in_each_rerun_and_order(order: str, tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text(RERUN.replace("ORDER", order))
     done = run(tmp_path, "-rA", source=MARKED)
     said = done.stdout
-    failed = {
-        line.split("::test_", 1)[1].split(" ")[0]
-        for line in said.splitlines()
-        if "FAILED t" in line
-    }
-    assert failed == FAILING, said + done.stderr
+    assert failed_in(said) == FAILING, said + done.stderr
     assert "never" in said and "nothing is guarded" in said
+
+
+PLUGINS = os.environ.get("RETRACE_TEST_PLUGINS", "")
+
+
+@pytest.mark.skipif(not PLUGINS, reason="RETRACE_TEST_PLUGINS names no folder of pytest plugins")
+def test_with_pytest_randomly_xdist_and_rerunfailures(tmp_path: Path) -> None:
+    # tests/matrix.py installs them apart: pytest-randomly shuffles every run that finds it.
+    orders: set[tuple[str, ...]] = set()
+    for seed, reruns, workers in ((1, 0, 0), (2, 2, 0), (3, 1, 2)):
+        options = ("-v", "-rA", f"--randomly-seed={seed}", f"--reruns={reruns}", f"-n{workers}")
+        done = run(tmp_path, *options, source=MARKED, path=PLUGINS)
+        said = done.stdout
+        assert f"random seed: {seed}" in said or f"--randomly-seed={seed}" in said, said
+        assert failed_in(said) == FAILING, said + done.stderr
+        assert reruns == 0 or f"{len(FAILING) * reruns} rerun" in said, said
+        orders.add(tuple(line.split(" ")[0] for line in said.splitlines() if " [" in line))
+    assert len(orders) == 3
