@@ -10,7 +10,8 @@ the misses recorded must be those that JAX counts; none may have
 the cause `unknown`. With --cache, a persistent cache that was filled without recording must
 serve every program with it, and the reverse. Exit code 1 where that does not hold. What
 differs between plain runs as well is told as unsteady, and is no difference. With --pairs
-nothing is compared but the time that both take.
+nothing is compared but the time that both take; with --ways, the processor time of each way of
+using retrace: `retrace run`, `pytest --retrace`, a policy and a guard that warn.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from tests.suites.differences import (
     unsound,
 )
 from tests.suites.runs import Run, Suite, programs
+from tests.suites.ways import in_turn
 
 _MOST = 20
 _AGAIN = 3
@@ -181,8 +183,8 @@ def main() -> int:
     assert __doc__
     parser = argparse.ArgumentParser(
         prog="python -m tests.suites",
-        usage="%(prog)s CHECKOUT [--cache | --pairs N] [--python PYTHON] [--limit SECONDS] "
-        "[--keep DIR] -- [ARGUMENTS OF PYTEST]...",
+        usage="%(prog)s CHECKOUT [--cache | --pairs N | --ways N] [--python PYTHON] "
+        "[--limit SECONDS] [--keep DIR] -- [ARGUMENTS OF PYTEST]...",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -191,6 +193,7 @@ def main() -> int:
     parser.add_argument("--limit", type=float, default=1800, help="seconds for each run")
     parser.add_argument("--cache", action="store_true", help="compare cache keys as well")
     parser.add_argument("--pairs", type=int, help="only time it, so often each way")
+    parser.add_argument("--ways", type=int, help="only time each way, so often in turn")
     parser.add_argument("--keep", type=Path, help="a new directory to keep the recordings in")
     arguments = sys.argv[1:]
     split = arguments.index("--") if "--" in arguments else len(arguments)
@@ -202,7 +205,9 @@ def main() -> int:
     suite = Suite(options.python, options.checkout, tuple(arguments[split + 1 :]), options.limit)
     scratch = options.keep or Path(tempfile.mkdtemp(prefix="suites-"))
     try:
-        if options.pairs:
+        if options.ways:
+            held = in_turn(suite, options.ways)
+        elif options.pairs:
             held = timed(suite, scratch.absolute(), options.pairs)
         else:
             held = compared(suite, scratch.absolute(), cached=options.cache)

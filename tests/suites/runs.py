@@ -87,12 +87,7 @@ class Suite(NamedTuple):
         """Run it once; `scratch` is a directory that does not exist yet."""
         scratch.mkdir(parents=True)
         counts = scratch / "counts.jsonl"
-        beside = scratch / "beside"
-        beside.mkdir()
-        # By itself, so that our own `tests` does not stand in the way of the project's.
-        (beside / "retrace").symlink_to(_ROOT / "retrace")
-        for file in _PLUGIN.glob("*.py"):
-            (beside / file.name).symlink_to(file)
+        beside = laid_beside(scratch)
         recording = scratch / "recording"
         through = ("-m", "retrace", "run", "-q", "--out", str(recording)) if recorded else ()
         command = [
@@ -110,7 +105,7 @@ class Suite(NamedTuple):
                 status = subprocess.run(
                     command,
                     cwd=self.checkout,
-                    env=_environment(beside, counts, cache),
+                    env=environment_of(beside, counts, cache),
                     stdout=file,
                     stderr=subprocess.STDOUT,
                     timeout=self.limit,
@@ -147,7 +142,19 @@ def _processor_seconds() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def _environment(beside: Path, counts: Path, cache: Path | None) -> dict[str, str]:
+def laid_beside(scratch: Path) -> Path:
+    """A folder that holds retrace and the plugins of these suites, and nothing else."""
+    beside = scratch / "beside"
+    beside.mkdir()
+    # By itself, so that our own `tests` does not stand in the way of the project's.
+    (beside / "retrace").symlink_to(_ROOT / "retrace")
+    for file in _PLUGIN.glob("*.py"):
+        (beside / file.name).symlink_to(file)
+    return beside
+
+
+def environment_of(beside: Path, counts: Path, cache: Path | None) -> dict[str, str]:
+    """The variables of a run."""
     given = {name: value for name, value in os.environ.items() if not name.startswith("RETRACE")}
     given.pop("JAX_COMPILATION_CACHE_DIR", None)
     if cache is not None:
