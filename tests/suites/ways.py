@@ -24,13 +24,16 @@ def in_turn(suite: Suite, rounds: int) -> bool:
     """Run the suite in each way, so many times in turn; whether all keep to their bounds."""
     spent: dict[str, list[float]] = {way: [] for way in WAYS}
     ended: set[str] = set()
-    for index in range(rounds + 1):
-        # The first round fills the caches of bytecode and of files, and does not count.
-        for way in reversed(WAYS) if index % 2 else WAYS:
-            seconds, last = _once(suite, way)
-            if index:
-                spent[way].append(seconds)
-            ended.add(f"{way}: {last}")
+    with tempfile.TemporaryDirectory() as folder:
+        # Bytecode is kept by path: retrace must lie at the same one in each run.
+        beside = laid_beside(Path(folder))
+        for index in range(rounds + 1):
+            # The first round fills the caches of bytecode and of files, and does not count.
+            for way in reversed(WAYS) if index % 2 else WAYS:
+                seconds, last = _once(suite, way, beside)
+                if index:
+                    spent[way].append(seconds)
+                ended.add(f"{way}: {last}")
     print("\n".join(sorted(ended)), "\n")
     print("| | processor seconds | ratio (median) | from | to | at most |")
     print("|---|---|---|---|---|---|")
@@ -44,7 +47,7 @@ def in_turn(suite: Suite, rounds: int) -> bool:
     return held
 
 
-def _once(suite: Suite, way: str) -> tuple[float, str]:
+def _once(suite: Suite, way: str, beside: Path) -> tuple[float, str]:
     """Processor seconds of one run, the system's included, and how pytest says it ended."""
     _, before, options = WAYS[way]
     with tempfile.TemporaryDirectory() as folder:
@@ -59,7 +62,7 @@ def _once(suite: Suite, way: str) -> tuple[float, str]:
             *options,
             *suite.selection,
         ]
-        environment = environment_of(laid_beside(scratch), scratch / "counts.jsonl", None)
+        environment = environment_of(beside, scratch / "counts.jsonl", None)
         # As after an installation by pip: what is imported has been compiled before.
         environment.pop("PYTHONDONTWRITEBYTECODE", None)
         environment["PYTHONPYCACHEPREFIX"] = str(Path(tempfile.gettempdir(), "suites-pyc"))
