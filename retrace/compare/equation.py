@@ -38,6 +38,8 @@ class Relation(NamedTuple):
     """The hashes of sub-programs."""
     trips: tuple[tuple[int, int] | None, ...] = ()
     """How often a loop of JAX's own runs, from what to what; None where that is not told."""
+    fixed: tuple[str, ...] = ()
+    """The primitives of which a parameter is such a constant: an array cannot stand there."""
 
 
 SAME = Relation()
@@ -82,6 +84,7 @@ class _Found:
         self.constants: list[tuple[str, str]] = []
         self.inner: list[tuple[str, str]] = []
         self.trips: list[tuple[int, int] | None] = []
+        self.fixed: list[str] = []
 
     def relation(self) -> Relation:
         return Relation(
@@ -90,6 +93,7 @@ class _Found:
             tuple(self.constants),
             tuple(self.inner),
             tuple(self.trips),
+            tuple(self.fixed),
         )
 
 
@@ -155,8 +159,12 @@ def _parameter(equation: str, old: str, new: str, found: _Found) -> bool:
         known = SIZE.fullmatch(a) and SIZE.fullmatch(b)
         found.trips.append((int(a), int(b)) if known else None)
         return True
-    kept = found.constants if (equation, name) in _VALUES else found.numbers
-    kept += [(x, y) for x, y in pairs if x != y]
+    changed = [(x, y) for x, y in pairs if x != y]
+    if (equation, name) in _VALUES:
+        found.constants += changed
+        found.fixed.append(equation)
+    else:
+        found.numbers += changed
     return True
 
 

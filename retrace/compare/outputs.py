@@ -1,14 +1,23 @@
-"""The results of a program: their types, and the line that made each."""
+"""What a program takes and gives: the types of its results, and the inputs that it never uses."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Iterator
 from typing import NamedTuple
 
-from retrace.compare.lines import place
+from retrace.compare.equation import inner, primitive
+from retrace.compare.lines import Listings, place
 from retrace.model import Frame, Listing
 
 _VARIABLE = re.compile(r"\$[0-9]{1,18}")
+_HASH = re.compile(r"@[0-9a-f]{32}")
+_CALLS = frozenset(("pjit", "jit"))
+"""Equations whose arguments are the inputs of their one sub-program, one by one."""
+_DEEPEST = 40
+_MOST = 100_000
+"""Equations that are held against others, those of sub-programs each time they are called."""
 
 
 class Output(NamedTuple):
@@ -42,8 +51,88 @@ def outputs(listing: Listing) -> tuple[Output, ...]:
     return tuple(found)
 
 
-def unused_inputs(listing: Listing) -> frozenset[int]:
-    """The positions of the inputs that no equation takes and no result is."""
-    used = set(listing.wires)
-    used.update(int(text[1:]) for text in listing.outputs if _VARIABLE.fullmatch(text))
+def arithmetic(listing: Listing, listings: Listings) -> Counter[tuple[str, ...]] | None:
+    """The operations of a program, with the types that they take and give, weak or not.
+
+    Conversions are left out, and what is called is taken as part of the program. None where a
+    sub-program is not known.
+    """
+    found: Counter[tuple[str, ...]] = Counter()
+    waiting, done = [listing], 0
+    while waiting:
+        one = waiting.pop()
+        done += len(one.equations)
+        types, wires = list(one.inputs), iter(one.wires)
+        for text in one.equations:
+            name, arguments, results, *_ = f"{text}\t\t".split("\t", 3)
+            taken = [_type(argument, types, wires) for argument in arguments.split(" ")]
+            types += results.split(" ") if results else []
+            for hash_ in inner(text):
+                known = listings.get(one.inner.get(hash_, ""))
+                if known is None or done > _MOST:
+                    return None
+                waiting.append(known)
+            if name not in _CALLS and name != "convert_element_type":
+                found[(name, results.replace("~", ""), *taken)] += 1
+    return found
+
+
+def _type(argument: str, types: list[str], wires: Iterator[int]) -> str:
+    if argument != "$":
+        return argument.rpartition(":")[2].replace("~", "")
+    wire = next(wires, len(types))
+    return types[wire].replace("~", "") if wire < len(types) else ""
+
+
+def unused_inputs(listing: Listing, listings: Listings, deep: int = 0) -> frozenset[int]:
+    """The positions of the inputs that no equation uses and no result is.
+
+    What is handed on to a function that is called counts as used only where that uses it.
+    """
+    used = {int(text[1:]) for text in listing.outputs if _VARIABLE.fullmatch(text)}
+    position = 0
+    for text in listing.equations:
+        arguments = text.split("\t", 2)[1].split(" ")
+        taken = arguments.count("$")
+        wires = iter(listing.wires[position : position + taken])
+        position += taken
+        called = _called(listing, text, listings) if deep < _DEEPEST else None
+        idle = (
+            unused_inputs(called, listings, deep + 1)
+            if called is not None and len(called.inputs) == len(arguments)
+            else frozenset[int]()
+        )
+        for index, argument in enumerate(arguments):
+            if argument == "$" and (wire := next(wires, None)) is not None and index not in idle:
+                used.add(wire)
     return frozenset(index for index in range(len(listing.inputs)) if index not in used)
+
+
+def same_but_inputs(old: Listing, new: Listing, listings: Listings, deep: int = 0) -> bool:
+    """Whether two programs do the same, whatever the types of inputs that they do not use."""
+    if old.hash == new.hash:
+        return True
+    if (
+        deep > _DEEPEST
+        or old.wires != new.wires
+        or old.constants != new.constants
+        or old.outputs != new.outputs
+        or len(old.inputs) != len(new.inputs)
+        or len(old.equations) != len(new.equations)
+    ):
+        return False
+    for a, b in zip(old.equations, new.equations, strict=True):
+        if a == b:
+            continue
+        before, after = _called(old, a, listings), _called(new, b, listings)
+        if before is None or after is None or _HASH.sub("@", a) != _HASH.sub("@", b):
+            return False
+        if not same_but_inputs(before, after, listings, deep + 1):
+            return False
+    return True
+
+
+def _called(listing: Listing, text: str, listings: Listings) -> Listing | None:
+    """The one sub-program that an equation calls as it is."""
+    hashes = inner(text) if primitive(text) in _CALLS else []
+    return listings.get(listing.inner.get(hashes[0], "")) if len(hashes) == 1 else None

@@ -86,6 +86,8 @@ class Difference(NamedTuple):
     """The same equations, over other variables."""
     unsure: bool = False
     """Captured device arrays are other objects; whether they are equal was not looked at."""
+    fixed: frozenset[str] = frozenset()
+    """Primitives that hold a changed constant as a parameter, where no array can stand."""
 
 
 def compare(old: Listing, new: Listing, listings: Listings) -> Difference:
@@ -109,6 +111,7 @@ def compare(old: Listing, new: Listing, listings: Listings) -> Difference:
                 paired.sizes(new),
                 paired.told_constants(),
                 paired.repeats(),
+                fixed=frozenset(paired.fixed),
             )
     lines, minimal = line_changes(old, new, paired.alignment(old, new), listings)
     return Difference(
@@ -139,6 +142,7 @@ class _Pairs:
         self._inputs: list[tuple[tuple[Dim, Dim], int, int]] = []
         self._repeats: dict[Repeated, None] = {}
         self._alignments: dict[tuple[str, str], Alignment] = {}
+        self.fixed: set[str] = set()
 
     def alignment(self, old: Listing, new: Listing) -> Alignment:
         """What the equations of two programs share."""
@@ -273,6 +277,7 @@ class _Pairs:
         if counts:
             self._followers.update(set(found.dims))
         self._numbers.update(found.numbers)
+        self.fixed.update(found.fixed)
         for old, new in found.constants:
             key = (old, new, _somewhere(at))
             self._constants[key] = self._constants.get(key, 0) + 1

@@ -10,7 +10,7 @@ from retrace.model.function import CallSite, Function, Kind, Receiver
 from retrace.model.key import JSON, Class, Dim, Key, Leaf, Node, Passing, Value, is_cut
 from retrace.model.miss import Miss, PersistentCache, Recording, Run, Stage
 from retrace.model.program import Callback, Frame, Listing, Program, Stack
-from retrace.model.verdict import Change, Comparison, Component, Finding, Fix, Verdict
+from retrace.model.verdict import Change, Comparison, Component, Finding, Verdict
 
 __all__ = [
     "JSON",
@@ -22,7 +22,6 @@ __all__ = [
     "Component",
     "Dim",
     "Finding",
-    "Fix",
     "Frame",
     "Function",
     "Key",

@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Literal, NamedTuple, Protocol
 
 from retrace.causes import Cause
+from retrace.model.advice import Advice
 from retrace.model.key import JSON
 from retrace.model.miss import Miss
 
@@ -43,13 +44,6 @@ class Change(NamedTuple):
     """False where `old` and `new` were compared by a token, not by their content."""
 
 
-class Fix(NamedTuple):
-    """Advice that was seen to remove the miss on the installed JAX."""
-
-    code: str
-    text: str
-
-
 class Finding(NamedTuple):
     """What a miss shows about the calls after it."""
 
@@ -79,7 +73,7 @@ class Verdict:
     program: Comparison | None = field(compare=False)
     """Its program against the nearest's; None where they are not comparable."""
     avoidable: Literal["yes", "no", "maybe"]
-    fix: Fix | None
+    fix: Advice | None
     detail: str | None = None
     """What the cause alone does not say: "an equal Filter that has died"."""
     pattern: str | None = None

@@ -7,10 +7,11 @@ from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from retrace.model import Function, Kind, Listing
+from retrace.model.advice import Sure
 from retrace.plan.history import Column, History
 from retrace.plan.programs import classes
 from retrace.plan.replay import Mapped
-from retrace.plan.step import Sizes, Sure
+from retrace.plan.step import Sizes
 
 VALUES = ("static", "meta")
 _BY_PROGRAM = ("function", "bodies", "state", *VALUES)

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from retrace.causes import Cause
 from retrace.model import Recording, Verdict
+from retrace.model.advice import Sure
 from retrace.plan.advice import Told, eager_proposal, proposal
 from retrace.plan.amount import Amount
 from retrace.plan.candidate import candidates
@@ -16,7 +17,7 @@ from retrace.plan.greedy import Choice, Greedy
 from retrace.plan.history import arranged
 from retrace.plan.ledger import Ledger
 from retrace.plan.replay import Replay
-from retrace.plan.step import Plan, Step, Sure
+from retrace.plan.step import Plan, Step
 from retrace.plan.variables import size_candidates
 from retrace.reason.rules import OF_FUNCTION
 from retrace.reason.verdict import Site, site_of
@@ -146,6 +147,8 @@ def _sure(choice: Choice, names: Sequence[str], ledger: Ledger) -> Sure:
     if worths == {"yes"} and not any(member.sure == "ask" for member in choice.members):
         return "clear"
     if any(member.sure == "ask" for member in choice.members):
+        return "ask"
+    if any(verdict.fix is not None and verdict.fix.sure == "ask" for verdict in own):
         return "ask"
     if any(member.family in _QUESTIONS for member in choice.members) or worths == {"no"}:
         return "ask"

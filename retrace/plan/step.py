@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from retrace.causes import Cause
+from retrace.model.advice import Advice, Sure
 from retrace.plan.amount import Amount
 from retrace.plan.sizes import Choice
-
-Sure: TypeAlias = Literal["clear", "likely", "ask"]
 
 
 class Sizes(NamedTuple):
@@ -35,14 +34,30 @@ class Sizes(NamedTuple):
     """So many sizes of the data were never called."""
 
 
+class Change(NamedTuple):
+    """One thing to change, by what it is about."""
+
+    family: str
+    """As of a column: "shape", "static"; "eager" and "eager-sizes" of a line."""
+    paths: tuple[str, ...] = ()
+    functions: tuple[str, ...] = ()
+    held: tuple[str, ...] = ()
+    """What a function holds that is to be passed."""
+    seen: int = 0
+    """So many values were seen."""
+    programs: int = 0
+    """So many programs are left of values that steer; 0 where that is not told."""
+    to_one: bool = False
+    """Whether each value has a program of its own, and one is to be kept to."""
+
+
 class Proposal(NamedTuple):
     """What to do, where, and what it is about."""
 
     code: str
-    title: str
-    """A few words for a table."""
-    text: str
-    """In one sentence, as in the report."""
+    changes: tuple[Change, ...]
+    advice: Advice | None
+    """What is advised on its misses; None where the changes say all."""
     file: str | None
     line: int | None
     sizes: Sizes | None = None

@@ -12,6 +12,7 @@ from math import prod
 from statistics import median
 
 from retrace.model import Kind, Listing
+from retrace.model.advice import AnotherModel
 from retrace.plan.candidate import Candidate, dropped
 from retrace.plan.data import Data
 from retrace.plan.history import Column, History, Part
@@ -87,6 +88,8 @@ def size_candidates(
         own: dict[Hashable, int] = {}
         columns = [(n, c) for n, c in enumerate(history.columns) if c.family == "shape"]
         for number, column in columns:
+            if _is_model(history, column):
+                continue  # parameters are never padded
             if any(part.axis < 0 for part in column.parts):
                 mapped = dropped(column)
                 at = {(index, number): mapped}
@@ -107,6 +110,15 @@ def size_candidates(
                     candidate.at[index, follower] = dropped(column)
                     candidate.certain[index, follower] = dropped(column)
         yield candidate
+
+
+def _is_model(history: History, column: Column) -> bool:
+    """Whether these are the sizes of parameters, of which others are another model."""
+    own = {part.path for part in column.parts}
+    return any(
+        isinstance(verdict.fix, AnotherModel) and not own.isdisjoint(verdict.fix.paths)
+        for verdict in history.rows
+    )
 
 
 def _leader(column: Column, columns: list[tuple[int, Column]]) -> int | None:

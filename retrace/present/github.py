@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 
 from retrace.model import Verdict
+from retrace.present.advice import advised
 from retrace.present.group import Group
 from retrace.present.message import heading
 from retrace.present.sentences import explanation
@@ -49,7 +50,7 @@ def _annotation(view: View, group: Group, over: Mapping[str, str]) -> str:
         at += f"line={line},"
     said = [explanation(view, verdict), f"Cost: {seconds(group.seconds)}."]
     if verdict.fix is not None:
-        said.append(f"Fix: {clean(verdict.fix.text, 400)}")
+        said.append(f"Fix: {clean(advised(verdict.fix), 400)}")
     level, excess = ("error", f"{limit}: ") if limit else ("warning", "")
     title = f"retrace: {excess}{heading(view, group)}"
     told = _data(clean(" ".join(said), None))

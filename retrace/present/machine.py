@@ -11,6 +11,7 @@ from typing import Any, TypeAlias, cast
 from retrace.causes import Cause
 from retrace.model import Key, Leaf, Miss, Run, Stage, Value, Verdict
 from retrace.present import dispatch
+from retrace.present.advice import advised
 from retrace.present.program import evidence
 from retrace.present.sentences import explanation
 from retrace.present.tally import Tally
@@ -169,7 +170,7 @@ def miss_report(view: View, verdict: Verdict, *, keys: bool = False) -> Object:
         },
         "avoidable": verdict.avoidable,
         "explanation": explanation(view, verdict),
-        "fix": verdict.fix and {"code": verdict.fix.code, "text": verdict.fix.text},
+        "fix": verdict.fix and {"code": verdict.fix.code, "text": advised(verdict.fix)},
         "findings": [
             {
                 "code": found.code,

@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple
 from retrace.causes import Cause
 from retrace.model import Change, Component, Kind, Miss, Stage, Verdict
 from retrace.present import sentences
+from retrace.present.advice import advised
 from retrace.present.group import Group
 from retrace.present.program import evidence
 from retrace.present.view import View
@@ -140,7 +141,7 @@ def lines(view: View, group: Group) -> Iterator[Line]:
     if only := _only(view, group):
         yield Line("process", (only,))
     if verdict.fix is not None:
-        yield Line("fix", (clean(verdict.fix.text, 400),))
+        yield Line("fix", (clean(advised(verdict.fix), 400),))
 
 
 def _because(view: View, group: Group) -> Iterator[Line]:

@@ -8,6 +8,7 @@ from retrace.plan.amount import Amount, Span
 from retrace.plan.sizes import Choice
 from retrace.plan.step import Plan, Proposal, Sizes, Step
 from retrace.plan.warm import Warmth
+from retrace.present.plan_words import sentence, title
 
 SCHEMA = "retrace-plan/1"
 """Raised when a field changes its meaning; fields may be added under one number."""
@@ -68,8 +69,8 @@ def _fix(proposal: Proposal) -> dict[str, Any]:
     sizes = proposal.sizes
     fields: dict[str, Any] = {
         "code": proposal.code,
-        "title": proposal.title,
-        "text": proposal.text,
+        "title": title(proposal),
+        "text": sentence(proposal),
         "file": proposal.file,
         "line": proposal.line,
         "k": None if sizes is None else len(sizes.chosen.sizes),

@@ -9,6 +9,7 @@ from retrace.plan.warm import Warmth
 from retrace.present.markdown import code, escaped
 from retrace.present.plan_sizes import sizes_told
 from retrace.present.plan_text import SHORT, headline, needed, step_cells, warm_told
+from retrace.present.plan_words import sentence
 from retrace.present.view import View
 from retrace.present.words import count
 
@@ -18,7 +19,7 @@ def whole(view: View, plan: Plan, warmth: Warmth | None = None, top: int = 10) -
     out = ["# retrace plan", "", f"{escaped(headline(view, plan))}.", ""]
     out += table(view, plan, top)
     for number, step in enumerate(plan.steps[:top], 1):
-        out += ["", f"{number}. {escaped(step.proposal.text)}"]
+        out += ["", f"{number}. {escaped(sentence(step.proposal))}"]
         if step.proposal.sizes is not None:
             out += ["", "```text", *sizes_told(number, step, 80), "```"]
     if warmth is not None:

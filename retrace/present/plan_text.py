@@ -10,6 +10,7 @@ from retrace.plan.warm import Warmth
 from retrace.present.layout import Paint, plain, wrapped
 from retrace.present.message import origin
 from retrace.present.plan_sizes import sizes_told
+from retrace.present.plan_words import sentence, title
 from retrace.present.view import View
 from retrace.present.words import cells, clean, count, cut, padded, place, seconds
 
@@ -124,18 +125,18 @@ def _stacked(view: View, number: int, step: Step, width: int, paint: Paint) -> I
 def _row(view: View, number: int, step: Step, room: int, paint: Paint) -> Iterator[str]:
     proposal = step.proposal
     mark = "?" if step.sure == "ask" else ""
-    title = clean(proposal.title, 3 * room) + mark
+    named = clean(title(proposal), 3 * room) + mark
     at = "" if proposal.file is None else place(proposal.file, proposal.line, view.bases)
     calls = _gone(step)
     spent = f"-{_number(_told(step.gone.seconds))}"
     left = f"   {_left(step.left, at_most=True)}" if step.worth else "   not worth it"
     right = f"{calls:>{_RIGHT[0]}}{spent:>{_RIGHT[1]}}{left}"
     style = "fix" if step.worth else "dim"
-    if cells(title) + cells(at) + 1 <= room:
-        gap = room - cells(title) - cells(at)
-        yield f"{number:>2}  {paint(title, style)}{' ' * gap}{at}{right}"
+    if cells(named) + cells(at) + 1 <= room:
+        gap = room - cells(named) - cells(at)
+        yield f"{number:>2}  {paint(named, style)}{' ' * gap}{at}{right}"
         return
-    first, *rest = wrapped(title, room, 0)
+    first, *rest = wrapped(named, room, 0)
     yield f"{number:>2}  {paint(padded(first, room), style)}{right}"
     lines = [*rest, ""] if rest and cells(rest[-1]) + cells(at) + 1 > room else rest or [""]
     for text in lines[:-1]:
@@ -216,7 +217,7 @@ def _seconds(span: Span) -> str:
 def _advice(plan: Plan, top: int, width: int) -> Iterator[str]:
     yield ""
     for number, step in enumerate(plan.steps[:top], 1):
-        yield from wrapped(f"{number:>2}  {clean(step.proposal.text, None)}", width, 4)
+        yield from wrapped(f"{number:>2}  {clean(sentence(step.proposal), None)}", width, 4)
 
 
 def warm_told(warmth: Warmth, width: int) -> Iterator[str]:
@@ -243,6 +244,6 @@ def step_cells(view: View, step: Step) -> tuple[str, str, str, str, str]:
     """A step as cells of a table: what, where, calls, seconds, left."""
     proposal = step.proposal
     at = "" if proposal.file is None else place(proposal.file, proposal.line, view.bases)
-    title = clean(proposal.title, None) + (" ?" if step.sure == "ask" else "")
+    named = clean(title(proposal), None) + (" ?" if step.sure == "ask" else "")
     left = _left(step.left) if step.worth else "not worth it"
-    return title, at, _gone(step), f"-{_number(_told(step.gone.seconds))}", left
+    return named, at, _gone(step), f"-{_number(_told(step.gone.seconds))}", left

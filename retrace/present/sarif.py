@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 from retrace.causes import Cause
 from retrace.present import glossary
+from retrace.present.advice import advised
 from retrace.present.github import place
 from retrace.present.group import Group
 from retrace.present.message import heading
@@ -77,7 +78,7 @@ def _result(view: View, group: Group, here: str) -> dict[str, Any]:
     said = [f"{heading(view, group)}.", explanation(view, verdict)]
     said.append(f"Cost: {seconds(group.seconds)}.")
     if verdict.fix is not None:
-        said.append(f"Fix: {clean(verdict.fix.text, None)}")
+        said.append(f"Fix: {clean(advised(verdict.fix), None)}")
     file, line = place(verdict)
     result: dict[str, Any] = {
         "ruleId": group.cause.value,

@@ -9,6 +9,7 @@ from retrace.causes import Cause
 from retrace.model import Stage
 from retrace.plan.step import Plan
 from retrace.present import dispatch
+from retrace.present.advice import advised
 from retrace.present.group import Group
 from retrace.present.layout import INDENT, Paint, key, parts, plain, wrapped
 from retrace.present.message import eager_row, firsts, heading, origin, raised, told, where
@@ -298,7 +299,7 @@ def summary(
             out += [line, *(f"{'':12}{paint(text, style)}" for text in rest)]
             out.append(" " * (width - cells(at)) + at)
         if (fix := group.shown.fix) is not None:
-            advice = wrapped(clean(fix.text, 2 * room), room, 0)[:2]
+            advice = wrapped(clean(advised(fix), 2 * room), room, 0)[:2]
             out += [f"{'':12}{paint(text, 'fix')}" for text in advice]
     if len(worth) > _DEAREST:
         rest = worth[_DEAREST:]

@@ -196,3 +196,13 @@ def did(miss: Miss, again: str = "again") -> str:
     if Stage.COMPILE in ran:
         return f"compiled{after} without a trace"
     return f"lowered{after} without a trace" if Stage.LOWER in ran else f"looked up{after}"
+
+
+def quoted(name: str) -> str:
+    """A name as it stands in a sentence."""
+    return f"`{name}`"
+
+
+def names(paths: Sequence[str]) -> str:
+    """Names in a sentence: `a`, `b` and `c`, or how many more there are."""
+    return listed([quoted(path) for path in paths])

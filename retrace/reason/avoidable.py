@@ -9,7 +9,7 @@ from retrace.causes import Cause
 from retrace.compare.detail import EQUAL_FIELDS
 from retrace.compare.equality import remade, same_content, value_of
 from retrace.compare.keys import NOT_IN_KEY
-from retrace.compare.outputs import unused_inputs
+from retrace.compare.outputs import same_but_inputs, unused_inputs
 from retrace.model import Change, Component, Dim, Kind, Leaf, Miss, is_cut
 from retrace.reason import rules, values
 from retrace.reason.evidence import grown
@@ -74,14 +74,11 @@ def _by_key(
             more = meant or _is_more(changes) or stands_for_none(miss, changes)
             return "maybe" if more else "yes"
         case Cause.WEAK_TYPE_CHANGED:
-            # Strong from the second call on, it is the strong program that stays.
-            first = next((c for c in changes if c.component is Component.WEAK_TYPE), None)
-            came_back = first is not None and bool(first.old)
-            return "yes" if came_back or keeps_types(program) else "maybe"
+            return "yes" if keeps_types(program) else "maybe"
         case Cause.SHAPE_CHANGED:
             if are_unused(miss, changes, program):
                 return "yes"
-            return "no" if is_another_model(miss, changes) else "maybe"
+            return "no" if another_model(miss, changes) else "maybe"
         case Cause.STATIC_ARGUMENT_CHANGED | Cause.TREE_STRUCTURE_CHANGED:
             own = [c for c in rules.in_key(changes) if c.component is not Component.SIGNATURE]
             same = program is None or program.kind in (None, "identical")
@@ -111,27 +108,46 @@ def is_new_as_well(cause: Cause, miss: Miss, changes: tuple[Change, ...]) -> boo
     )
 
 
-def is_another_model(miss: Miss, changes: tuple[Change, ...]) -> bool:
+def another_model(miss: Miss, changes: tuple[Change, ...]) -> bool | None:
     """Whether parameters have other shapes: layers of another width, and nothing to pad.
 
-    Of parameters, one size stands at different axes of several arrays of one argument. Data of
-    another size share their axis.
+    Of data, one size is that of the first axis everywhere, or of a later axis everywhere. Of
+    parameters, what one layer gives is the last axis of its kernel, and the first of its bias
+    or of the next kernel.
+
+    Returns:
+        True where that is so within one argument, False where only several arguments together
+        look like it, and None where they do not.
     """
     own = [change for change in changes if change.component is Component.SHAPE]
-    axes: dict[str, set[int]] = {}
+    first: dict[tuple[Dim, Dim], set[str]] = {}
+    later: dict[tuple[Dim, Dim], set[str]] = {}
     for change in own:
-        old, new = cast(list[int], change.old), cast(list[int], change.new)
+        old, new = cast(list[Dim], change.old), cast(list[Dim], change.new)
         if len(old) != len(new):
-            return False
-        differing = [axis for axis, (a, b) in enumerate(zip(old, new, strict=True)) if a != b]
-        root = re.split(r"[.\[]", change.path or "", maxsplit=1)[0]
-        axes.setdefault(root, set()).update(differing)
-    return any(
-        len(found) > 1 and sum((change.path or "").startswith(root) for change in own) > 1
-        for root, found in axes.items()
-    ) and all(
-        leaf.dtype.startswith(("float", "bfloat", "complex")) for leaf in _changed(miss, own)
-    )
+            return None
+        differing = [
+            (axis, pair)
+            for axis, pair in enumerate(zip(old, new, strict=True))
+            if len({*pair}) > 1
+        ]
+        at_first = {pair for axis, pair in differing if axis == 0}
+        for axis, pair in differing:
+            if axis == 0:
+                first.setdefault(pair, set()).add(change.path or "")
+            elif pair not in at_first:
+                later.setdefault(pair, set()).add(change.path or "")
+    floats = ("float", "bfloat", "complex")
+    if not all(leaf.dtype.startswith(floats) for leaf in _changed(miss, own)):
+        return None
+    crossing = [(first[pair], later[pair]) for pair in first.keys() & later.keys()]
+    if not crossing:
+        return None
+    return any({*map(_root, a)} & {*map(_root, b)} for a, b in crossing)
+
+
+def _root(path: str) -> str:
+    return re.split(r"[.\[]", path, maxsplit=1)[0]
 
 
 def _changed(miss: Miss, own: list[Change]) -> list[Leaf]:
@@ -142,21 +158,25 @@ def _changed(miss: Miss, own: list[Change]) -> list[Leaf]:
 def unused(miss: Miss, program: Comparison | None) -> list[str]:
     """The paths of the arrays that no equation of the program takes."""
     listings = None if program is None else program.listings()
-    if listings is None:
+    if program is None or listings is None:
         return []
     listing, leaves = listings[1], miss.key.leaves
     first = len(listing.inputs) - len(leaves)  # before them stand the captured arrays
     if first != len(listing.constants) and first != 0:
         return []
-    return [
-        leaves[index - first].path for index in sorted(unused_inputs(listing)) if index >= first
-    ]
+    found = sorted(unused_inputs(listing, program.texts))
+    return [leaves[index - first].path for index in found if index >= first]
 
 
 def are_unused(miss: Miss, changes: tuple[Change, ...], program: Comparison | None) -> bool:
-    """Whether all that changed are arrays that the program does not use."""
+    """Whether all that changed are arrays that the program does not use, not even their sizes."""
     own = {change.path for change in rules.in_key(changes)}
-    return bool(own) and own <= set(unused(miss, program))
+    if not own or not own <= set(unused(miss, program)):
+        return False
+    listings = None if program is None else program.listings()
+    if program is None or listings is None:
+        return False
+    return same_but_inputs(*listings, program.texts)
 
 
 def stands_for_none(miss: Miss, changes: tuple[Change, ...]) -> list[str]:

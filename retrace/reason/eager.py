@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from retrace.model import Change, Component, Fix
+from retrace.model import Change, Component
+from retrace.model.advice import (
+    Advice,
+    AtImport,
+    FewSizes,
+    InCallback,
+    JitBlock,
+    JitInit,
+    LeaveEager,
+    LibraryCall,
+    Proof,
+)
 from retrace.reason.evidence import Evidence, grown, resized
 
 _SHAPES = frozenset(
@@ -13,57 +24,42 @@ _INITIALISERS = frozenset(
 )
 
 
-def eager(evidence: Evidence) -> Fix | None:
+def eager(evidence: Evidence) -> Advice | None:
     """What to do about an eager operation: it depends on who runs it, and for what."""
     miss = evidence.miss
     site = miss.call_site
     if miss.within == "callback":
-        text = (
-            "this runs in a host callback: turn its arguments into NumPy arrays on entry "
-            "(`np.asarray`) and compute with NumPy; each JAX operation compiles its own program."
-        )
-        return Fix("callback-numpy", text)
+        return InCallback()
     if miss.within == "import":
         if site is None or site.in_library or _imports(site.source):
-            return Fix("nothing", "an import runs these operations: nothing to change here.")
-        return Fix(
-            "numpy-constants", "this runs as its module is imported: make it with NumPy there."
-        )
+            return LeaveEager(who="import")
+        return AtImport()
     if miss.through is not None:
         return _through(miss.through)
     if site is not None and site.in_library:
-        return Fix("nothing", "a library runs these operations: nothing to change here.")
+        return LeaveEager(who="library")
     if evidence.nearest is None:
         return None
-    text = "put the operations of this line into one jitted function"
     if miss.lines is not None and evidence.nearest.lines != miss.lines:
-        return Fix("jit-block", f"{text}.")  # it ran from elsewhere: their shapes are unrelated
-    # Jitted, what has another shape in each round would miss in each round.
+        return JitBlock(proof=Proof.MEANING)  # from elsewhere: the shapes are unrelated
+    # Jitted, what has another shape in each round would miss in each round, and what depends
+    # on data, as a boolean mask does, cannot be jitted at all.
     if any(map(grows, evidence.changes)):
-        return Fix("jit-block", f"{text}, and pad what grows to one size, with NumPy.")
+        return FewSizes(grows=True, proof=Proof.MEANING)
     shapes = (Component.SHAPE, Component.TREE, Component.SIGNATURE)
     if any(change.component in shapes or _is_shape(change) for change in evidence.changes):
-        text += "; pad what changes its shape to one size, or build it with NumPy"
-    return Fix("jit-block", f"{text}.")
+        return FewSizes(proof=Proof.MEANING)
+    return JitBlock(proof=Proof.MEANING)
 
 
-def _through(through: str) -> Fix:
+def _through(through: str) -> Advice:
     package, _, name = through.partition(":")
     owner, _, method = name.rpartition(".")
     # Flax, haiku and their like make parameters one by one; equinox in a constructor.
     is_made = method == "__call__" and owner.endswith("Meta")
     if is_made or method in _INITIALISERS or method.startswith("initial"):
-        text = (
-            f"`{name}` of {package} makes parameters one operation at a time: call it inside one "
-            "jitted function (`jax.jit(model.init)(...)`; `nnx.jit` or `eqx.filter_jit` where "
-            "it returns a module)."
-        )
-        return Fix("jit-init", text)
-    text = (
-        f"`{name}` of {package} runs these operations: nothing to change here, unless this call "
-        "can be part of a jitted function."
-    )
-    return Fix("library-call", text)
+        return JitInit(name=name, package=package)
+    return LibraryCall(name=name, package=package, proof=Proof.MEANING)
 
 
 def _imports(source: str | None) -> bool:

@@ -7,7 +7,7 @@ from itertools import pairwise
 from pathlib import PurePath
 from typing import Any, NamedTuple, cast
 
-from retrace.model import Change, Component, Dim, Miss
+from retrace.model import Change, Component, Dim, Miss, Value
 from retrace.reason.program import Comparison
 
 
@@ -73,6 +73,11 @@ _ARRAY = re.compile(r"\w+\[[\d,]*\]|\w+<\w+>\[[\d,]*\]")
 def is_arrays(change: Change) -> bool:
     """Whether both sides are arrays, or trees of arrays and numbers."""
     return all(_is_arrays(part(s, "data") or part(s, "text")) for s in (change.old, change.new))
+
+
+def holds_arrays(value: Value) -> bool:
+    """Whether a value is an array, or a tree of arrays and numbers."""
+    return _is_arrays(value.data or value.text)
 
 
 def _is_arrays(data: object) -> bool:

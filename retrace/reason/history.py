@@ -10,15 +10,20 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import cast
 
 from retrace.causes import Cause
-from retrace.model import Change, Component, Fix, Miss, Value, Verdict
+from retrace.model import Change, Component, Dim, Miss, Verdict
+from retrace.model.advice import PadBatch, PadShape, PassDecision, Proof
 from retrace.reason import rules
-from retrace.reason.fixes import pad_shape
+from retrace.reason.arrays import pad_shape
+from retrace.reason.evidence import part
+from retrace.reason.fields import field_changes
 
-_MOST_SHOWN = 4
-"""Values of one program that are written out."""
+_KINDS = ("int", "str", "bool", "float")
+_BUCKETS = 3
+"""From so many sizes on, each twice the one before, they look chosen."""
 
 
 def revise(verdicts: Sequence[Verdict]) -> list[Verdict]:
@@ -38,15 +43,15 @@ def revise(verdicts: Sequence[Verdict]) -> list[Verdict]:
         if len(history) < 2:
             continue
         own = [verdicts[index] for index in history]
-        changed = {id(old): new for old, new in (*_steering(own), *_sizes(own))}
+        changed = {id(old): new for old, new in (*_steering(own), *_sizes(own), *_buckets(own))}
         for index in history:
             revised[index] = changed.get(id(verdicts[index]), verdicts[index])
     return revised
 
 
 def is_partial_batch(verdict: Verdict) -> bool:
-    """Whether the end of a data set is all that its advice is about."""
-    return verdict.fix is not None and verdict.fix.code == "pad-batch"
+    """Whether it was told as what is left at the end of a data set."""
+    return isinstance(verdict.fix, PadBatch)
 
 
 def _sizes(history: list[Verdict]) -> Iterator[tuple[Verdict, Verdict]]:
@@ -74,62 +79,112 @@ def _line(miss: Miss) -> object:
     return None if site is None else (site.file, site.line)
 
 
+def _buckets(history: list[Verdict]) -> Iterator[tuple[Verdict, Verdict]]:
+    """Asks where sizes look chosen: programs for 32, 64 and 128 may be what is wanted."""
+    by_path: dict[tuple[str, ...], list[tuple[Verdict, tuple[Dim, Dim]]]] = defaultdict(list)
+    for verdict in history:
+        if isinstance(verdict.fix, PadShape) and (pair := _one_axis(verdict)) is not None:
+            by_path[verdict.fix.paths].append((verdict, pair))
+    for found in by_path.values():
+        sizes = {size for _, pair in found for size in pair if isinstance(size, int) and size}
+        ordered = sorted(sizes)
+        if len(ordered) < _BUCKETS or any(b != 2 * a for a, b in pairwise(ordered)):
+            continue
+        for verdict, _ in found:
+            chosen = replace(
+                cast(PadShape, verdict.fix), sizes=tuple(ordered), proof=Proof.MEANING
+            )
+            yield verdict, replace(verdict, fix=chosen)
+
+
+def _one_axis(verdict: Verdict) -> tuple[Dim, Dim] | None:
+    """From what to what the one size that changed did."""
+    found: set[tuple[Dim, Dim]] = set()
+    for change in verdict.changes:
+        if change.component is Component.SHAPE:
+            old, new = cast(list[Dim], change.old), cast(list[Dim], change.new)
+            found |= {pair for pair in zip(old, new, strict=False) if len({*pair}) > 1}
+    return next(iter(found)) if len(found) == 1 else None
+
+
 def _steering(history: list[Verdict]) -> Iterator[tuple[Verdict, Verdict]]:
     """Static values that steer: many values, few programs."""
-    by_path: dict[str, list[Verdict]] = defaultdict(list)
+    by_path: dict[str, dict[str, Change]] = defaultdict(dict)
     for verdict in history:
-        if verdict.cause is Cause.STATIC_ARGUMENT_CHANGED and (path := _only_path(verdict)):
-            by_path[path].append(verdict)
-    for path, found in by_path.items():
-        programs = _programs(path, [v.miss for v in history])
-        values = sum(map(len, programs.values()))
-        if len(programs) < 2 or values - len(programs) < 2:
+        if verdict.cause is not Cause.STATIC_ARGUMENT_CHANGED or verdict.miss.raised is not None:
             continue
-        told = " ".join(f"{{{_some(values)}}}" for values in programs.values())
-        name = found[0].miss.function.name
-        text = (
-            f"`{path}` had {values} values and made {len(programs)} programs, {told}: pass what "
-            f"`{name}` decides by it (a bool, say) as the static argument, not `{path}` itself."
+        if (change := _only_change(verdict)) is not None and change.path is not None:
+            by_path[change.path][verdict.miss.id] = change
+    for path, changes in by_path.items():
+        own = [verdict for verdict in history if verdict.miss.id in changes]
+        sharing = _Sharing(own, changes)
+        programs = sharing.values()
+        if len(programs) < 2 or sum(map(len, programs)) <= len(programs):
+            continue
+        advised = PassDecision(
+            paths=(path,),
+            name=own[0].miss.function.name,
+            values=tuple(map(tuple, programs)),
+            constant=sharing.constants,
+            proof=Proof.CONSTANTS if sharing.constants else Proof.PROGRAM,
         )
-        first: set[str] = set()
-        for verdict in history:
-            program = verdict.miss.program
-            seen = program is not None and program.hash in first
-            if program is not None:
-                first.add(program.hash)
-            if verdict in found:
-                worth = "yes" if seen else "no"
-                yield verdict, replace(verdict, fix=Fix("pass-decision", text), avoidable=worth)
+        for verdict in own:
+            first = sharing.is_first(verdict.miss)
+            yield verdict, replace(verdict, fix=advised, avoidable="no" if first else "yes")
 
 
-def _only_path(verdict: Verdict) -> str | None:
-    """The one static argument that changed, a plain value, if nothing else of the key did."""
+class _Sharing:
+    """Which values of a static argument one program could serve."""
+
+    def __init__(self, verdicts: list[Verdict], changes: dict[str, Change]) -> None:
+        self.constants = False
+        """Whether numbers in a program follow the value."""
+        self._texts: dict[str, str] = {}
+        self._above: dict[str, str] = {}
+        self._order: list[str] = []
+        by_hash: dict[str, str] = {}
+        for verdict in verdicts:
+            change, near = changes[verdict.miss.id], verdict.nearest
+            for miss, side in ((near, change.old), (verdict.miss, change.new)):
+                if miss is None or miss.program is None or miss.id in self._texts:
+                    continue
+                self._texts[miss.id] = str(part(side, "text"))
+                self._order.append(miss.id)
+                self._join(by_hash.setdefault(miss.program.hash, miss.id), miss.id)
+            if near is not None and verdict.program_change == "constants-only":
+                self.constants = True
+                self._join(near.id, verdict.miss.id)
+
+    def _top(self, name: str) -> str:
+        while (above := self._above.get(name, name)) != name:
+            name = above
+        return name
+
+    def _join(self, earlier: str, later: str) -> None:
+        a, b = self._top(earlier), self._top(later)
+        if a != b:
+            self._above[b] = a
+
+    def values(self) -> list[list[str]]:
+        """The values by program, in the order in which they came."""
+        found: dict[str, dict[str, None]] = defaultdict(dict)
+        for name in self._order:
+            found[self._top(name)][self._texts[name]] = None
+        return [list(texts) for texts in found.values()]
+
+    def is_first(self, miss: Miss) -> bool:
+        """Whether it is the first of those that share a program."""
+        return self._top(miss.id) == miss.id
+
+
+def _only_change(verdict: Verdict) -> Change | None:
+    """The one plain static value, or field of one, that changed, if nothing else did."""
     own = rules.in_key(verdict.changes)
-    if len(own) != 1 or own[0].component is not Component.STATIC or not _is_plain(own[0]):
+    if len(own) != 1 or own[0].component is not Component.STATIC:
         return None
-    return own[0].path
+    found = (own[0],) if _is_plain(own[0]) else field_changes(own[0])
+    return found[0] if len(found) == 1 and _is_plain(found[0]) else None
 
 
 def _is_plain(change: Change) -> bool:
-    kinds = ("int", "str", "bool", "float")
-    sides = (change.old, change.new)
-    return all(
-        isinstance(side, dict) and cast(dict[str, object], side).get("type") in kinds
-        for side in sides
-    )
-
-
-def _programs(path: str, misses: Sequence[Miss]) -> dict[str, list[str]]:
-    """The values of a static argument by the program that each made."""
-    found: dict[str, dict[str, None]] = defaultdict(dict)
-    for miss in misses:
-        value: Value | None = dict(miss.key.static).get(path)
-        if value is not None and miss.program is not None and miss.derived is None:
-            found[miss.program.hash][value.text] = None
-    return {hash_: list(values) for hash_, values in found.items()}
-
-
-def _some(values: list[str]) -> str:
-    more = len(values) - _MOST_SHOWN
-    said = ", ".join(value[:20] for value in values[:_MOST_SHOWN])
-    return f"{said}, {more} more" if more > 0 else said
+    return all(part(side, "type") in _KINDS for side in (change.old, change.new))

@@ -35,6 +35,11 @@ class Comparison:
         self._asked = False
 
     @property
+    def texts(self) -> Mapping[str, Listing]:
+        """The programs that were recorded, by id."""
+        return self._listings
+
+    @property
     def is_wasted(self) -> bool:
         """Whether both are the same."""
         if self._known is not None:
@@ -138,6 +143,12 @@ class Comparison:
         found = self.difference
         told = () if found is None else found.constants
         return {(number(each.old), number(each.new)) for each in told} - {(None, None)}
+
+    @property
+    def fixed(self) -> frozenset[str]:
+        """Primitives that hold a changed number where no array can stand."""
+        found = self.difference
+        return frozenset() if found is None else found.fixed
 
 
 def numbers(change: Change) -> tuple[float | None, float | None]:

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 from retrace.causes import Cause
-from retrace.model import Change, Component, Fix
-from retrace.reason.evidence import innermost, listed, paths
+from retrace.model import Change, Component
+from retrace.model.advice import PassState
+from retrace.reason.evidence import innermost, paths
 from retrace.reason.program import Comparison, numbers
 from retrace.reason.values import is_number
 
 
 def pass_state(
     cause: Cause, name: str, changes: tuple[Change, ...], program: Comparison | None
-) -> Fix | None:
+) -> PassState | None:
     """What to do about hidden state that can be named; None where none was seen to change."""
     cells = innermost(paths(changes, Component.CLOSURE))
     if cause is not Cause.JAXPR_CHANGED or not cells:
         return None
     # What steers a Python `if` or `for` cannot be traced.
     traced = program is not None and program.kind == "constants-only"
-    kind = "an argument" if traced else "a static argument"
-    if len(cells) > 1:
-        kind = f"{kind.partition(' ')[2]}s"
-    return Fix("pass-state", f"pass {listed(cells)} to `{name}` as {kind}.")
+    return PassState(paths=tuple(cells), name=name, static=not traced)
 
 
 def telling(

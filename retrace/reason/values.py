@@ -6,9 +6,20 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Literal, cast
 
 from retrace.causes import Cause
-from retrace.model import Change, Component, Fix
+from retrace.model import Change, Component
+from retrace.model.advice import (
+    Advice,
+    BranchInProgram,
+    FewValues,
+    LoopInProgram,
+    OneType,
+    PrintOutside,
+    Proof,
+    ToArgument,
+    TripsInProgram,
+)
 from retrace.reason import rules
-from retrace.reason.evidence import innermost, listed
+from retrace.reason.evidence import innermost, is_function
 from retrace.reason.fields import field_changes
 from retrace.reason.program import HELD, Comparison, numbers
 
@@ -30,11 +41,14 @@ def avoidable(
         return None
     kind = program.kind
     if kind == "constants-only" and (all(map(is_amount, values)) or _constants(values, program)):
-        return "yes"
+        # Where no array can stand, it takes another operation (`jax.lax.dynamic_slice`).
+        return None if program.fixed else "yes"
     return "no" if kind == "different" and not program.differs_in_prints else None
 
 
-def advice(cause: Cause, changes: tuple[Change, ...], program: Comparison | None) -> Fix | None:
+def advice(
+    cause: Cause, changes: tuple[Change, ...], program: Comparison | None
+) -> Advice | None:
     """What to do about a value that Python put into the program; None where it did not."""
     values = _values(cause, changes)
     if program is None or cause is not Cause.STATIC_ARGUMENT_CHANGED or not values:
@@ -47,12 +61,7 @@ def advice(cause: Cause, changes: tuple[Change, ...], program: Comparison | None
         case "repeated":
             return _rolled(values, program)
         case "different" if program.differs_in_prints:
-            named = listed([value.path for value in values])
-            text = (
-                f"only what is printed depends on {named}: print it outside of the function, and "
-                "all values share one program."
-            )
-            return Fix("print-outside", text)
+            return PrintOutside(paths=_paths(values))
         case "different":
             return _separate(_unexplained(values, program))
         case _:
@@ -61,54 +70,48 @@ def advice(cause: Cause, changes: tuple[Change, ...], program: Comparison | None
 
 def _as_arguments(
     changes: tuple[Change, ...], values: Sequence[Change], program: Comparison
-) -> Fix | None:
+) -> Advice | None:
     constants = _constants(values, program)
     amounts = constants or [value for value in values if is_amount(value)]
     if not constants and len(amounts) < len(values):
         return None
-    named = listed([value.path for value in amounts])
-    kind = "arguments that are" if len(amounts) > 1 else "an argument that is"
-    it = "constants depend on them" if len(amounts) > 1 else "a constant depends on it"
-    objects = _objects(changes, amounts)
-    outside = f", outside of {listed(objects)}" if objects else ""
-    text = f"pass {named} as {kind} not static{outside}: only {it}."
-    if not constants:
-        # `math.sqrt` and `int` refuse what is traced, and an `if` does.
-        them = "it" if len(amounts) == 1 else "them"
-        text = f"{text[:-1]} (an `if`, `int` or `math` of {them} would need `jnp`)."
-    elif rest := listed([value.path for value in values if value not in amounts]):
-        text = f"{text[:-1]}; on {rest} no constant depends."
-    return Fix("static-to-dynamic", text)
+    held = tuple([c for c in changes if c.component in HELD and is_function(c)])
+    functions = [path for path in _objects(held, amounts) if path is not None]
+    objects = [path for path in _objects(changes, amounts) if path not in functions]
+    return ToArgument(
+        paths=_paths(amounts),
+        outside=tuple(path for path in objects if path is not None),
+        function=functions[0] if functions else None,
+        computed=not constants,
+        fixed=tuple(sorted(program.fixed)),
+        unread=_paths([v for v in values if v not in amounts]) if constants else (),
+        proof=Proof.MEANING if program.fixed else Proof.CONSTANTS,
+    )
 
 
-def _rolled(values: Sequence[Change], program: Comparison) -> Fix:
+def _rolled(values: Sequence[Change], program: Comparison) -> Advice:
     found = program.difference
     repeats = () if found is None else found.repeats
     counts = {(block.old, block.new) for block in repeats}
     sure = [value for value in values if numbers(value) in counts]
-    named = listed([value.path for value in sure or _unexplained(values, program)])
+    paths = _paths(sure or _unexplained(values, program))
     if all(block.loop for block in repeats):
-        text = (
-            f"{named} is how often a loop of JAX's own runs: `jax.lax.fori_loop` and "
-            "`jax.lax.while_loop` take one that is not static (without a reverse gradient); "
-            "else keep to a few values."
-        )
-        return Fix("trips-in-program", text)
-    is_said = "is unrolled" if sure else "would be unrolled"
-    text = (
-        f"a Python loop over {named} {is_said}: `jax.lax.fori_loop` takes a bound that is not "
-        "static, `jax.lax.scan` keeps it one block for each length; else keep to a few values."
-    )
-    return Fix("loop-in-program", text)
+        return TripsInProgram(paths=paths)
+    return LoopInProgram(paths=paths, seen=bool(sure))
 
 
-def _separate(values: Sequence[Change]) -> Fix:
-    named = listed([value.path for value in values])
-    text = f"each value of {named} rightly has a program of its own"
+def _separate(values: Sequence[Change]) -> Advice:
+    paths = _paths(values)
+    if all(numbers(value)[0] == numbers(value)[1] is not None for value in values):
+        # 2 and 2.0: the one number in two types, with results of two dtypes.
+        return OneType(paths=paths, proof=Proof.MEANING)
     if not all(map(is_number, values)):
-        return Fix("few-values", f"{text}: keep to a few.")
-    text = f"{text}; where it steers an `if` or a `for`, `jax.lax.cond` or"
-    return Fix("branch-in-program", f"{text} `jax.lax.fori_loop` would make it one.")
+        return FewValues(paths=paths, why="separate")
+    return BranchInProgram(paths=paths)
+
+
+def _paths(values: Sequence[Change]) -> tuple[str, ...]:
+    return tuple(value.path for value in values if value.path is not None)
 
 
 def _objects(changes: tuple[Change, ...], values: Sequence[Change]) -> list[str | None]:
@@ -163,6 +166,11 @@ def _types(change: Change) -> Iterable[str]:
 
 def _data(side: object) -> object:
     return cast(dict[str, Any], side).get("data") if isinstance(side, dict) else None
+
+
+def is_plain_type(type_: str) -> bool:
+    """Whether values of a type are numbers, texts, None or tuples: what a static argument is."""
+    return type_ in _PLAIN or type_.startswith(("numpy.int", "numpy.uint", "numpy.float"))
 
 
 def is_plain(change: Change) -> bool:

@@ -13,7 +13,6 @@ from retrace.compare.nearest import TRACED, Index, Nearest, was_lowered
 from retrace.model import (
     Change,
     Component,
-    Fix,
     Function,
     Kind,
     Listing,
@@ -22,6 +21,7 @@ from retrace.model import (
     Stage,
     Verdict,
 )
+from retrace.model.advice import Advice, Proof
 from retrace.reason import rules, unseen
 from retrace.reason.avoidable import avoidable
 from retrace.reason.evidence import Evidence
@@ -83,7 +83,7 @@ class _Told(NamedTuple):
 
     cause: Cause
     avoidable: Literal["yes", "no", "maybe"]
-    fix: Fix | None
+    fix: Advice | None
     site: str = ""
     traces: int = 0
     """How many traces of JAX's own there had been until then."""
@@ -343,7 +343,7 @@ def _comparison(
     return Comparison(nearest, miss, found, listings)
 
 
-def _advised(cause: Cause, evidence: Evidence, found: tuple[Change, ...]) -> Fix | None:
+def _advised(cause: Cause, evidence: Evidence, found: tuple[Change, ...]) -> Advice | None:
     miss, program = evidence.miss, evidence.program
     if miss.nested and miss.function.in_library:
         return None  # it is the library's; the miss around it has the advice
@@ -357,24 +357,19 @@ def _advised(cause: Cause, evidence: Evidence, found: tuple[Change, ...]) -> Fix
     return _with_others(advised, rules.others(found, cause))
 
 
-def _with_others(advised: Fix, others: list[Change]) -> Fix:
+def _with_others(advised: Advice, others: list[Change]) -> Advice:
     """What the advice leaves to be done, so that the call is served."""
     of_values = (Component.TREE, Component.STATIC)
     rest = [
-        change
+        (change.path, change.component.value)
         for change in others
-        if change.component not in of_values
-        or not any(f"`{name}`" in advised.text for name in (change.path, _argument(change)))
+        if change.path is not None
+        and (
+            change.component not in of_values
+            or not {change.path, _argument(change)} & {*advised.paths}
+        )
     ]
-    if not rest:
-        return advised
-    said = [
-        f"`{change.path}` ({change.component.value.replace('_', ' ')})" for change in rest[:2]
-    ]
-    if len(rest) > 2:
-        said.append(f"{len(rest) - 2} more")
-    named = " and ".join([", ".join(said[:-1]), said[-1]] if len(said) > 1 else said)
-    return advised._replace(text=f"{advised.text[:-1]}; {named} changed too.")
+    return replace(advised, others=(*advised.others, *rest)) if rest else advised
 
 
 def _argument(change: Change) -> str:
@@ -407,11 +402,11 @@ def _verdict(
     sure, others = telling(_reads(cause, miss, nearest), program)
     if told is None:
         seen = (*found, *(sure or suspects(others, program)))
-        told = _Told(
-            cause,
-            "no" if first_of_line else avoidable(cause, miss, found, program),
-            _advised(cause, Evidence(miss, nearest, seen, program), found),
-        )
+        advised = _advised(cause, Evidence(miss, nearest, seen, program), found)
+        worth = "no" if first_of_line else avoidable(cause, miss, found, program)
+        if worth == "yes" and advised is not None and advised.proof is Proof.MEANING:
+            worth = "maybe"  # what is advised may not suffice, or may change results
+        told = _Told(cause, worth, advised)
     return Verdict(
         miss=miss,
         cause=cause,

@@ -24,6 +24,7 @@ from retrace.model import (
     Value,
     Verdict,
 )
+from retrace.present.advice import advised as words
 from retrace.reason.rules import in_key
 from retrace.reason.verdict import Judge, judge
 from tests.reading.strategies import (
@@ -119,7 +120,7 @@ def test_a_redefinition_tells_what_its_closure_was() -> None:
     assert ("alpha", "0.5 -> 0.1") in [(c.path, c.detail) for c in other.changes]
     assert [c.component for c in same.changes] == [Component.FUNCTION]
     assert (other.avoidable, same.avoidable) == ("maybe", "yes")
-    assert "`alpha`" in (other.fix.text if other.fix else "")
+    assert "`alpha`" in (words(other.fix) if other.fix else "")
 
 
 def test_an_equal_key_further_back_beats_a_near_one_of_the_same_function() -> None:
@@ -202,7 +203,7 @@ def test_what_a_library_makes_anew_is_the_librarys() -> None:
     first, again = (function(n, in_library=True, file=file) for n in (1, 2))
     _, verdict = verdicts(call(function=first), call(function=again))
     assert (verdict.cause, verdict.avoidable) == ("function-redefined", "maybe")
-    assert verdict.fix is not None and "optax" in verdict.fix.text
+    assert verdict.fix is not None and "optax" in words(verdict.fix)
 
 
 def test_an_omitted_array_default_is_the_way_of_calling() -> None:
@@ -422,13 +423,13 @@ def test_advice_names_the_leaf_and_the_dtype() -> None:
     fix = verdicts(call(old), call(new))[1].fix
     assert fix is not None
     assert fix.code == "cast-carry"
-    assert "`total`" in fix.text
-    assert "np.int32" in fix.text
+    assert "`total`" in words(fix)
+    assert "np.int32" in words(fix)
 
 
 def advised(first: Miss, second: Miss) -> str:
     fix = verdicts(first, second)[1].fix
-    return "" if fix is None else fix.text
+    return "" if fix is None else words(fix)
 
 
 def test_advice_says_all_that_changed() -> None:
@@ -466,7 +467,7 @@ def test_more_arguments_than_before_may_be_meant() -> None:
         )
     )
     assert verdicts(call(few), call(many))[1].avoidable == "maybe"
-    assert advised(call(few), call(many)) == "give `rest` the same arguments at every call."
+    assert advised(call(few), call(many)).startswith("give `rest` the same")
 
 
 def test_a_number_among_the_static_fields_can_be_a_leaf() -> None:

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 from retrace.model import Verdict
+from retrace.present.advice import advised
 from tests.recording.conftest import JudgeAll
 
 ones = np.ones(4, np.float32)
@@ -30,7 +31,7 @@ def last(judge_all: JudgeAll) -> Last:
     def run(program: Callable[[], object]) -> tuple[str, str]:
         found: Verdict = judge_all(program)[1][-1]
         assert found.nearest is not None
-        return "" if found.fix is None else found.fix.text, found.avoidable
+        return "" if found.fix is None else advised(found.fix), found.avoidable
 
     return run
 

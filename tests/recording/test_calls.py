@@ -21,6 +21,7 @@ from retrace.capture import background
 from retrace.capture.session import session
 from retrace.causes import Cause
 from retrace.model import Miss, Recording, Stage
+from retrace.present.advice import advised
 from retrace.reason.verdict import judge
 from tests.recording.conftest import Record
 
@@ -500,7 +501,7 @@ def test_what_is_new_of_a_wrapped_function_is_told(record: Record) -> None:
         ("transform-recreated", "the lambda in it was made again"),
     ]
     assert (said := verdicts[0].fix) is not None
-    assert said.text.startswith("jit the wrapped `double` once")
+    assert advised(said).startswith("jit the wrapped `double` once")
 
 
 class Pair(NamedTuple):

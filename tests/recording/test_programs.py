@@ -24,6 +24,7 @@ from retrace.capture.session import begin_file, session
 from retrace.compare.size import samples, unrolled
 from retrace.model import Kind, Listing, Recording, Verdict
 from retrace.present import pprof
+from retrace.present.advice import advised
 from retrace.present.program import evidence
 from retrace.present.view import View
 from retrace.reason.verdict import judge
@@ -109,7 +110,7 @@ def test_of_a_static_config_the_fields_that_changed_are_told(
     _, verdicts = run(lambda: [step(ones, config=c) for c in (Config(), Config(**fields))])
     found = verdicts[-1]
     assert found.changes[0].detail.startswith(detail)
-    assert found.fix is not None and found.fix.text.startswith(advice)
+    assert found.fix is not None and advised(found.fix).startswith(advice)
     assert found.avoidable == avoidable
 
 
@@ -148,7 +149,7 @@ def test_of_the_static_data_of_a_tree_the_items_that_changed_are_told(
     found = verdicts[-1]
     said = f"static field info['{item}']: {before[item]} -> {value}"
     assert (found.changes[0].path, found.changes[0].detail) == ("batch.info", said)
-    assert found.fix is not None and found.fix.text.startswith(advice)
+    assert found.fix is not None and advised(found.fix).startswith(advice)
 
 
 def test_a_python_if_on_a_static_value_is_rightly_separate(run: JudgeAll) -> None:
@@ -161,7 +162,7 @@ def test_a_python_if_on_a_static_value_is_rightly_separate(run: JudgeAll) -> Non
     judged = run(lambda: [step(ones, flag=flag) for flag in (True, False)])
     last = judged[1][-1]
     assert (last.program_change, last.avoidable) == ("different", "no")
-    assert last.fix is not None and "jax.lax.cond" in last.fix.text
+    assert last.fix is not None and "jax.lax.cond" in advised(last.fix)
     assert any("now runs cos and add" in text for text in said(judged))
 
 
@@ -174,7 +175,7 @@ def test_layers_in_a_python_loop_are_repeated(run: JudgeAll) -> None:
     jitted = jax.jit(step, static_argnames="depth")
     judged = run(lambda: [jitted(ones, depth=depth) for depth in (5, 7)])
     assert judged[1][-1].program_change == "repeated"
-    assert judged[1][-1].fix is not None and "fori_loop" in judged[1][-1].fix.text
+    assert judged[1][-1].fix is not None and "fori_loop" in advised(judged[1][-1].fix)
     expected = f"{line_of(step, 2)} now runs mul and tanh 7 times instead of 5"
     assert [text.rpartition("/")[2] for text in said(judged)] == [expected]
 

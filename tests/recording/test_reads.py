@@ -19,6 +19,7 @@ import pytest
 from retrace.capture.reads import Reads
 from retrace.capture.tokens import Tokens
 from retrace.causes import Cause
+from retrace.present.advice import advised
 from retrace.present.machine import miss_report
 from retrace.present.view import View
 from tests.recording.conftest import JudgeAll
@@ -198,8 +199,8 @@ def test_what_was_read_and_changed_is_named(name: str, judge_all: JudgeAll) -> N
     first = last.reads[0]
     assert first.path == path
     assert first.detail == detail or not detail
-    assert last.fix is not None and f"`{path}`" in last.fix.text
-    assert ("static" in last.fix.text) == (last.program_change != "constants-only")
+    assert last.fix is not None and f"`{path}`" in advised(last.fix)
+    assert ("static" in advised(last.fix)) == (last.program_change != "constants-only")
     fields = miss_report(View(recording, verdicts, ""), last)
     assert fields["reads"][0]["path"] == path
     assert f"`{path}`" in fields["explanation"]
@@ -255,7 +256,7 @@ def test_a_cell_that_changed_is_among_the_changes(judge_all: JudgeAll) -> None:
     assert last.cause is Cause.JAXPR_CHANGED
     assert [c.path for c in last.changes if c.component.value == "closure"] == ["rate"]
     assert last.reads == ()
-    assert last.fix is not None and last.fix.text == "pass `rate` to `decay` as an argument."
+    assert last.fix is not None and advised(last.fix) == "pass `rate` to `decay` as an argument."
 
 
 def test_a_clock_is_not_named(judge_all: JudgeAll) -> None:
@@ -343,7 +344,7 @@ def test_of_what_is_no_constant_none_is_named(judge_all: JudgeAll) -> None:
     _, verdicts = judge_all(lambda: [clock(ones), jax.clear_caches(), clock(ones)])
     fix = verdicts[-1].fix
     assert [change.path for change in verdicts[-1].reads] == ["runs"]
-    assert fix is not None and "`runs`" not in fix.text
+    assert fix is not None and "`runs`" not in advised(fix)
 
 
 def test_it_is_bounded() -> None:

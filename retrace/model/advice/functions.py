@@ -1,0 +1,157 @@
+"""Advice on the function object, its options and what it reads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from retrace.model.advice.advice import Advice
+
+
+class What(StrEnum):
+    """Which function object is to be kept."""
+
+    FUNCTION = "function"
+    LAMBDA = "lambda"
+    PARTIAL = "partial"
+    TRANSFORMED = "transformed"
+    WRAPPED = "wrapped"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfFunction(Advice):
+    """Advice on the function object itself."""
+
+    name: str
+    what: What = What.FUNCTION
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Library(Advice):
+    """A library makes the function anew."""
+
+    code = "library"
+    name: str
+    package: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeepTraced(OfFunction):
+    """A function that is traced without a call (`eval_shape`) is to be kept."""
+
+    code = "reuse-object"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PassTraced(OfFunction):
+    """The same, of one that holds other values each time: they are to be passed."""
+
+    code = "pass-held"
+    is_array: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JitOnce(OfFunction):
+    """Jit the function once, and call the result."""
+
+    code = "jit-once"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnCell(OfFunction):
+    """Keep the function in a notebook cell of its own."""
+
+    code = "own-cell"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JitForEach(OfFunction):
+    """Keep one jitted function for each object that it holds."""
+
+    code = "jit-once"
+    same: bool
+    """Whether the objects look the same each time."""
+    arrays: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JitAndPass(OfFunction):
+    """Jit the function once, and pass what it holds."""
+
+    code = "jit-once-pass-arguments"
+    traced: tuple[str, ...] = ()
+    static: tuple[str, ...] = ()
+    reads: bool = False
+    """Whether it also reads arrays that have no name here."""
+    computed: bool = False
+    """Whether Python computes with what is to be traced."""
+    bound: bool = False
+    """Whether a partial binds it, rather than a closure."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OneReceiver(Advice):
+    """Keep one object, and pass what differs between several."""
+
+    code = "one-receiver"
+    name: str
+    type: str
+    is_method: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeepBound(Advice):
+    """Keep the jitted instance or bound method."""
+
+    code = "jit-once"
+    name: str
+    is_method: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OneOption(Advice):
+    """Jit with one setting of some options."""
+
+    code = "jit-once"
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OneConfig(Advice):
+    """Call with one setting of JAX's configuration."""
+
+    code = "one-config"
+    in_thread: bool = False
+    """Whether the setting does not reach another thread."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeepCaches(Advice):
+    """Do not clear caches."""
+
+    code = "keep-caches"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PassState(Advice):
+    """Pass what a function reads from outside."""
+
+    code = "pass-state"
+    name: str
+    static: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeepMethod(Advice):
+    """Keep the bound method that is an eager loop's body."""
+
+    code = "keep-method"
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DefineBodyOnce(Advice):
+    """Jit what is around an eager loop, or define its body once."""
+
+    code = "define-body-once"
+    bodies: tuple[str, ...]

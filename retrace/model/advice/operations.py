@@ -1,0 +1,63 @@
+"""Advice on operations outside all jitted functions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from retrace.model.advice.advice import Advice
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InCallback(Advice):
+    """Compute with NumPy in a host callback."""
+
+    code = "callback-numpy"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AtImport(Advice):
+    """Compute with NumPy while a module is imported."""
+
+    code = "numpy-constants"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaveEager(Advice):
+    """An import or a library runs these operations."""
+
+    code = "nothing"
+    who: Literal["import", "library"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JitInit(Advice):
+    """Jit the call that makes a model's parameters."""
+
+    code = "jit-init"
+    name: str
+    package: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LibraryCall(Advice):
+    """A call into a library runs these operations."""
+
+    code = "library-call"
+    name: str
+    package: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JitBlock(Advice):
+    """Put the operations of a line into one jitted function."""
+
+    code = "jit-block"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FewSizes(Advice):
+    """Give a line of eager operations few sizes."""
+
+    code = "eager-sizes"
+    grows: bool = False

@@ -1,0 +1,137 @@
+"""Advice on arrays and how they are passed, in words."""
+
+from __future__ import annotations
+
+from retrace.model import advice as model
+from retrace.model.advice import Advice, Proof
+from retrace.present.words import names, quoted
+
+_NUMPY = frozenset(
+    (
+        *("bool", "complex64", "complex128", "float16", "float32", "float64"),
+        *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),
+    )
+)
+
+
+def of_arrays(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case each
+    """What to do about shapes, dtypes, placement and the way of passing."""
+    who = names(advice.paths)
+    it, many = ("it", False) if len(advice.paths) == 1 else ("them", True)
+    asks = advice.proof is Proof.MEANING
+    match advice:
+        case model.OneCallStyle(variadic=True):
+            return f"give {who} the same arguments at every call, if the same is meant"
+        case model.OneCallStyle():
+            return f"pass {who} the same way at every call"
+        case model.OneStructure(way=way):
+            return _structure(way, who)
+        case model.OneKeyType():
+            return f"make {who} in one way at every call, best by `jax.random.key`"
+        case model.OneScope():
+            return (
+                f"make the symbolic dimensions of {who} once, and give the same ones each time: "
+                "JAX takes those of another scope for other sizes"
+            )
+        case model.LeaveOutArray(name=name):
+            return f"{quoted(name)} never uses {who}: do not pass {it}"
+        case model.AnotherModel() if asks:
+            return (
+                f"if {who} are parameters, this is another model, which needs a program of its "
+                "own: leave it; if they are data, pad them to one shape, or to a few"
+            )
+        case model.AnotherModel():
+            return (
+                f"{who} have other sizes: this is another model, which needs a program of its own"
+            )
+        case model.SkipEmpty():
+            return (
+                f"{who} had no rows in one of the calls: if nothing is to be computed then, skip "
+                "the call"
+            )
+        case model.PadBatch():
+            return (
+                "if these rows are what is left at the end of a dataset, drop or pad that last "
+                "batch (`drop_remainder=True`, or a mask); else round axis 0 up to a few sizes"
+            )
+        case model.PadShape(sizes=sizes) if sizes:
+            told = ", ".join(map(str, sizes))
+            return (
+                f"the sizes of {who} ({told}) look chosen: if they are, leave them; else pad to "
+                "one shape with NumPy, and mask what was added"
+            )
+        case model.PadShape():
+            return (
+                f"pad {who} with NumPy (`jnp.pad` compiles for each shape) to one shape, or to a "
+                "few, and mask what was added"
+            )
+        case model.OneRank():
+            return f"give {who} the same number of axes at every call, if they mean the same"
+        case model.OneDtype(dtypes=dtypes):
+            both = f": {dtypes[0]} or {dtypes[1]}, not both" if dtypes else ""
+            each = f"each of {who}" if many and not dtypes else who
+            said = f"give {each} one dtype at every call{both}"
+            return f"{said} (results differ: choose the one that is meant)" if asks else said
+        case model.CastResult():
+            at = "" if advice.line is None else f" where line {advice.line} makes it"
+            said = (
+                f"{quoted(advice.name)} returns {who} weakly typed and gets it back: give it a "
+                f"dtype{at}, by `.astype(jnp.{advice.dtype})`"
+            )
+            return f"{said}, if results of that dtype are meant" if asks else said
+        case model.CastNumber():
+            return _number(advice, who)
+        case model.LowerWithSharding():
+            return (
+                f"lower it ahead of time with {who} placed as the call has {it}: "
+                "`jax.ShapeDtypeStruct(shape, dtype, sharding=...)`"
+            )
+        case model.OneMesh():
+            return f"make one mesh and place {who} on it at every call: another mesh misses"
+        case model.OneSharding():
+            return (
+                f"keep {who} on one device, or shard {it} over all by one `NamedSharding`: JAX "
+                "compiles a program for each device; where one for each is meant, leave it"
+            )
+        case model.PlaceFirst():
+            they = "they" if many else "it"
+            return (
+                f"put {who} where {they} will live before the first call as well "
+                "(`jax.device_put`)"
+            )
+        case _:
+            return None
+
+
+def _structure(way: str, who: str) -> str:
+    match way:
+        case "omitted":
+            return f"give {who} an array at every call: left out, it stands for None"
+        case "none":
+            return f"give {who} an array at every call, in place of None"
+        case "nodes":
+            return f"give {who} the same structure at every call"
+        case "program":
+            return f"keep {who} the same between calls: its program depends on it"
+        case _:
+            return f"keep {who} the same between calls"
+
+
+def _number(advice: model.CastNumber, who: str) -> str:
+    typed = " or ".join(_typed(*one) for one in advice.types)
+    if advice.proof is Proof.MEANING:
+        return (
+            f"a Python number as {who} takes the dtype of what it meets, an array does not, and "
+            f"the results differ: if all calls should compute as with the array, pass {typed} at "
+            f"every call; else cast inside {quoted(advice.name)}"
+        )
+    if isinstance(advice, model.CastCarry):
+        return f"start {who} as {typed}, the type that later calls pass"
+    return f"pass {who} as {typed} at every call, not as a Python number"
+
+
+def _typed(dtype: str, has_axes: bool) -> str:
+    """A value of the dtype that compiles nothing by itself, as `jnp.asarray` would."""
+    if has_axes:
+        return f"`value.astype(jnp.{dtype})`"
+    return f"`np.{dtype}(value)`" if dtype in _NUMPY else f"`np.asarray(value, jnp.{dtype})`"

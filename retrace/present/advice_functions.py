@@ -1,0 +1,168 @@
+"""Advice on function objects, in words."""
+
+from __future__ import annotations
+
+from retrace.model import advice as model
+from retrace.model.advice import Advice, OfFunction, Proof, What
+from retrace.present.words import names, quoted
+
+
+def of_functions(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case each
+    """What to do about a function object, its options, its state or its body."""
+    asks = advice.proof is Proof.MEANING
+    match advice:
+        case model.Library(name=name, package=where):
+            return (
+                f"{quoted(name)} is {where}'s, which made it anew: make the object that it comes "
+                f"from once, and jit that once; where {where} makes it at each call, report it "
+                "there"
+            )
+        case model.KeepTraced():
+            return (
+                f"keep {_whom(advice)} in a variable and pass that object each time: a new one "
+                "is traced"
+            )
+        case model.PassTraced():
+            differs = names(advice.paths)
+            if not differs:
+                return (
+                    f"{_whom(advice)} was made again and is another program each time: where the "
+                    "same one is meant, keep it in a variable"
+                )
+            return (
+                f"{_whom(advice)} holds another {differs} each time: keep one for each value, or "
+                f"give it {differs} as {_arguments(advice.paths)}"
+            )
+        case model.OwnCell():
+            return (
+                f"keep {_whom(advice)} in a cell of its own, and run that again only after an "
+                "edit"
+            )
+        case model.JitForEach():
+            return _for_each(advice)
+        case model.JitAndPass():
+            return _and_pass(advice)
+        case model.JitOnce():
+            said = (
+                f"jit {_whom(advice)} once, outside the loop or at module level, and call the "
+                "result"
+            )
+            if asks:
+                said += "; what it reads from outside made another program: pass that to it"
+            return said
+        case model.OneReceiver(name=name, type=type_, is_method=True):
+            return (
+                f"keep one {quoted(type_)} object, or pass to {quoted(name)} as arguments what "
+                "differs between them: JAX has a program for each object"
+            )
+        case model.OneReceiver(type=type_):
+            return (
+                f"give {quoted(type_)} as arguments what differs between its instances, and keep "
+                "one of them: JAX has a program for each"
+            )
+        case model.KeepBound(name=name, is_method=True):
+            return f"keep `jax.jit(...{name})` in a variable or attribute, and call that"
+        case model.KeepBound(name=name):
+            return (
+                f"keep one {quoted(name)} instance and one jitted function made of it, and call "
+                "that"
+            )
+        case model.OneOption(name=name):
+            what = names(advice.paths) or "its options"
+            return (
+                f"{quoted(name)} was jitted with two settings of {what}, and each has a program: "
+                "if one will do for both, jit it once; if both are meant, leave them"
+            )
+        case model.OneConfig(in_thread=True):
+            return (
+                f"{names(advice.paths)} was set by a context manager in another thread, and "
+                "holds "
+                "there alone: enter the context in this thread as well, or set it by "
+                "`jax.config.update`"
+            )
+        case model.OneConfig():
+            what = names(advice.paths)
+            if asks:
+                return (
+                    f"if all calls should compute with the same {what}, set it once, before the "
+                    "first call; if both settings are meant, leave them"
+                )
+            return (
+                f"set {what} once, before the first call, or make every call in the same context"
+            )
+        case model.KeepCaches():
+            return "do not clear the caches between calls of one function"
+        case model.PassState(name=name):
+            if not advice.paths:
+                return f"pass to {quoted(name)} as an argument what it reads from outside"
+            kind = _arguments(advice.paths, "static" if advice.static else "")
+            return f"pass {names(advice.paths)} to {quoted(name)} as {kind}"
+        case model.KeepMethod(name=name):
+            said = (
+                f"keep the bound method {quoted(name)} in a variable and pass that (each access "
+                f"to `.{name}` makes a new object), or jit the function around it once"
+            )
+            return f"{said}; if it reads other values each time, pass those" if asks else said
+        case model.DefineBodyOnce(bodies=bodies):
+            what = "what this line defines" if bodies == ("<lambda>",) else names(bodies)
+            is_made = "are made" if len(bodies) > 1 else "is made"
+            return (
+                "jit the function around it once, and call that; a `scan`, `while_loop` or "
+                "`cond` "
+                f"is also served where {what} {is_made} once, at module level"
+                f"{', and what differs is passed in' if asks else ''}"
+            )
+        case _:
+            return None
+
+
+def _whom(advice: OfFunction) -> str:
+    match advice.what:
+        case What.LAMBDA:
+            return "the lambda"
+        case What.PARTIAL:
+            return f"{quoted(advice.name)} itself"
+        case What.TRANSFORMED | What.WRAPPED:
+            return f"the {advice.what.value} {quoted(advice.name)}"
+        case What.FUNCTION:
+            return quoted(advice.name)
+
+
+def _for_each(advice: model.JitForEach) -> str:
+    said = f"keep one jitted {quoted(advice.name)} for each {names(advice.paths)}, and call that"
+    if advice.same:
+        said = (
+            f"make {names(advice.paths)} once, jit one {quoted(advice.name)} over that, and call "
+            "it"
+        )
+    if advice.arrays:
+        said += f"; pass {names(advice.arrays)} as {_arguments(advice.arrays)}"
+    return said
+
+
+def _and_pass(advice: model.JitAndPass) -> str:
+    traced, static = advice.traced, advice.static
+    if advice.reads:
+        also = f"{names(traced)} and " if traced else ""
+        return (
+            f"jit {_whom(advice)} once, outside the loop, and pass {also}the arrays that it "
+            "reads "
+            "as arguments"
+        )
+    at = "at module level" if advice.bound else "outside the loop"
+    ways = [f"pass {names(traced)} as {_arguments(traced)}"] if traced else []
+    if static:
+        kind = _arguments(static, "static")
+        ways.append(f"pass {names(static)} as {kind}: each value has a program of its own")
+    if not ways:
+        ways = ["pass what the partial binds at each call"]
+    said = f"jit {_whom(advice)} once, {at}, and {', and '.join(ways)}"
+    if advice.computed:
+        said += " (or what Python computes of it, where it uses `if`, `int` or `math`)"
+    return said
+
+
+def _arguments(found: tuple[str, ...], kind: str = "") -> str:
+    if len(found) > 1:
+        return f"{kind} arguments".strip()
+    return f"a {kind} argument" if kind else "an argument"

@@ -1,0 +1,53 @@
+"""Advice on operations outside all jitted functions, in words."""
+
+from __future__ import annotations
+
+from retrace.model import advice as model
+from retrace.model.advice import Advice
+
+
+def of_operations(advice: Advice) -> str | None:
+    """What to do about eager operations."""
+    match advice:
+        case model.InCallback():
+            return (
+                "this runs in a host callback: turn its arguments into NumPy arrays on entry "
+                "(`np.asarray`) and compute with NumPy; each JAX operation compiles its own "
+                "program"
+            )
+        case model.AtImport():
+            return "this runs as its module is imported: make it with NumPy there"
+        case model.LeaveEager(who=who):
+            one = "an import" if who == "import" else "a library"
+            return f"{one} runs these operations: nothing to change here"
+        case model.JitInit(name=name, package=package):
+            return (
+                f"`{name}` of {package} makes parameters one operation at a time: call it inside "
+                "one jitted function (`jax.jit(model.init)(...)`; `nnx.jit` or `eqx.filter_jit` "
+                "where it returns a module)"
+            )
+        case model.LibraryCall(name=name, package=package):
+            return (
+                f"`{name}` of {package} runs these operations: nothing to change here, unless "
+                "this "
+                "call can be part of a jitted function"
+            )
+        case model.JitBlock():
+            return (
+                "if this line runs often and no shape depends on data, put its operations into "
+                "one "
+                "jitted function"
+            )
+        case model.FewSizes(grows=True):
+            return (
+                "each size compiles the operations of this line again: give what grows its last "
+                "size from the start, with NumPy, or compute this line with NumPy"
+            )
+        case model.FewSizes():
+            return (
+                "each size compiles the operations of this line again: give it arrays of a few "
+                "sizes (a boolean mask has as many as there are counts: `jnp.where` keeps one), "
+                "or compute it with NumPy"
+            )
+        case _:
+            return None

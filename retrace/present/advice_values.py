@@ -1,0 +1,185 @@
+"""Advice on Python values in the key, in words."""
+
+from __future__ import annotations
+
+from retrace.model import advice as model
+from retrace.model.advice import Advice, Proof
+from retrace.present.words import listed, names, quoted
+
+_MOST_VALUES = 4
+_LONGEST_VALUE = 20
+
+
+def of_values(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case each
+    """What to do about static arguments, and the static data of trees."""
+    who = names(advice.paths)
+    it, many = ("it", False) if len(advice.paths) == 1 else ("them", True)
+    asks = advice.proof is Proof.MEANING
+    match advice:
+        case model.LeaveOutValue(name=name):
+            where = "the tree's static data" if advice.in_tree else "the static arguments"
+            said = (
+                f"leave {who} out of {where} unless {quoted(name)} reads {it}: the program is "
+                "the "
+                "same for both values"
+            )
+            if advice.type is not None:
+                said += f"; and give {quoted(advice.type)} an `__eq__` and a `__hash__` by value"
+            return said
+        case model.ReuseObject(in_tree=True):
+            return f"make {who} once and put the same object{'s' if many else ''} in each time"
+        case model.ReuseObject(package=where):
+            said = f"make {who} once, outside the loop, and pass that same object at every call"
+            return said if where is None else f"{said}; where {where} makes it, report it there"
+        case model.OneNaN():
+            return (
+                f"pass one NaN object as {who} (`math.nan`), or None where it stands for nothing"
+            )
+        case model.CompareByValue(type=type_, held=held):
+            said = f"pass one and the same {quoted(type_)} as {who}"
+            if held:
+                return (
+                    f"{said}; one that is made again needs the same object as {names(held)} too, "
+                    "and an `__eq__` and a `__hash__` by value"
+                )
+            return (
+                f"{said}, or give the class an `__eq__` and a `__hash__` by value, as a frozen "
+                "dataclass has"
+            )
+        case model.PassHeld():
+            return _held(advice, who)
+        case model.OneType(type=type_):
+            kind = "one type" if type_ is None else f"a Python {type_}"
+            if asks:
+                return (
+                    f"if {who} means the same in both calls, pass {it} as one type: results may "
+                    "have another dtype with another type"
+                )
+            return f"pass {who} as {kind} at every call"
+        case model.FewValues(why=why):
+            return _few(why, who, it)
+        case model.BranchInProgram():
+            return (
+                f"each value of {who} rightly has a program of its own; where it steers an `if` "
+                "or "
+                "a `for`, `jax.lax.cond` or `jax.lax.fori_loop` would make it one"
+            )
+        case model.ToArray(in_tree=True):
+            array = "arrays, leaves" if many else "an array, a leaf"
+            return (
+                f"make {who} {array} of its tree, if no shape depends on {it}; else keep {it} "
+                "the "
+                "same between calls"
+            )
+        case model.ToArray():
+            array = "arrays" if many else "an array"
+            return f"pass {who} as {array} if no shape depends on {it}; else keep to a few values"
+        case model.ToArgument():
+            return _argument(advice, who, it, many)
+        case model.PrintOutside():
+            return (
+                f"only what is printed depends on {who}: print it outside of the function, and "
+                "all values share one program"
+            )
+        case model.TripsInProgram():
+            return (
+                f"{who} is how often a loop of JAX's own runs: `jax.lax.fori_loop` and "
+                "`jax.lax.while_loop` take one that is not static (without a reverse gradient); "
+                "else keep to a few values"
+            )
+        case model.LoopInProgram(seen=seen):
+            is_said = "is unrolled" if seen else "would be unrolled"
+            return (
+                f"a Python loop over {who} {is_said}: `jax.lax.fori_loop` takes a bound that is "
+                "not static, `jax.lax.scan` keeps it one block for each length; else keep to a "
+                "few values"
+            )
+        case model.PassDecision():
+            return _decision(advice, who)
+        case model.InjectHyperparams(holder=holder):
+            return (
+                f"make {quoted(holder)} once with `optax.inject_hyperparams`, which keeps {who} "
+                "as "
+                "an array in the optimizer's state, and set it there"
+            )
+        case model.DefineOnce(classes=classes):
+            return (
+                f"define {names(classes)} once, in a place that does not run again (a module, a "
+                "cell of its own): to JAX each definition is another class"
+            )
+        case _:
+            return None
+
+
+def _held(advice: model.PassHeld, who: str) -> str:
+    held = names(advice.held)
+    if held:
+        return (
+            f"{who} is a new function over another {held}: make one for each and use it again, "
+            f"or pass {held} as an argument"
+        )
+    if advice.alike:
+        return (
+            f"{who} looks the same and makes another program: it holds something else. Make one "
+            "for each and put the same object in each time"
+        )
+    return (
+        f"{who} is a new function of the same code, and makes another program: it holds "
+        "something "
+        "else. Make one for each and use it again, or pass what differs"
+    )
+
+
+def _few(why: str, who: str, it: str) -> str:
+    match why:
+        case "functions":
+            return (
+                f"keep {who} to a few functions, each made once: JAX compiles a program for each"
+            )
+        case "separate":
+            return f"each value of {who} rightly has a program of its own: keep to a few"
+        case "shapes":
+            return f"keep {who} to a few values: shapes depend on {it}"
+        case _:
+            return f"keep {who} to a few values: JAX compiles a program for each"
+
+
+def _argument(advice: model.ToArgument, who: str, it: str, many: bool) -> str:
+    kind = "arguments that are" if many else "an argument that is"
+    depends = f"constants depend on {it}" if many else f"a constant depends on {it}"
+    outside = (*advice.outside, *(() if advice.function is None else (advice.function,)))
+    where = f", outside of {names(outside)}" if outside else ""
+    said = f"pass {who} as {kind} not static{where}: only {depends}"
+    if advice.fixed:
+        # A bound of a slice or an exponent cannot be traced as it is written.
+        other = "`jax.lax.dynamic_slice`" if "slice" in advice.fixed else "`jnp.power`"
+        said += f", if it may be written with {other}"
+    elif advice.computed:
+        # `math.sqrt` and `int` refuse what is traced, and an `if` does: compute outside.
+        said += f" (an `if`, `int` or `math` of {it} would need `jnp`)"
+    if advice.function is not None:
+        said += f"; and make {quoted(advice.function)} once"
+    if advice.unread:
+        said += f"; on {names(advice.unread)} no constant depends"
+    return said
+
+
+def _decision(advice: model.PassDecision, who: str) -> str:
+    number = sum(map(len, advice.values))
+    told = " ".join(f"{{{_some(values)}}}" for values in advice.values)
+    said = (
+        f"{who} had {number} values and made {len(advice.values)} programs, {told}: pass what "
+        f"{quoted(advice.name)} decides by it (a bool, say) as the static argument, not {who} "
+        "itself"
+    )
+    return (
+        f"{said}; what it computes of it is an argument that is not static"
+        if advice.constant
+        else said
+    )
+
+
+def _some(values: tuple[str, ...]) -> str:
+    return listed([value[:_LONGEST_VALUE] for value in values], _MOST_VALUES).replace(
+        " and ", ", "
+    )

@@ -1,0 +1,141 @@
+"""What a step of the plan asks for, in a few words and in a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from retrace.model import advice as model
+from retrace.model.advice import Advice
+from retrace.plan.step import Change, Proposal, Sizes
+from retrace.present.advice import advised
+from retrace.present.words import listed, names, quoted
+
+
+def title(proposal: Proposal) -> str:
+    """A few words for a table."""
+    return " and ".join(_title(change, proposal) for change in proposal.changes)
+
+
+def sentence(proposal: Proposal) -> str:
+    """What to do, in one sentence."""
+    change = proposal.changes[0]
+    if (said := _EAGER.get(change.family)) is not None:
+        return said.format(count=change.seen)
+    said = f"{title(proposal)}." if proposal.advice is None else advised(proposal.advice)
+    if proposal.sizes is None:
+        return said
+    return _padded(proposal.sizes, said if len(proposal.changes) > 1 else "")
+
+
+_EAGER = {
+    "eager": "this line compiles {count} operations one by one: put what it calls into one "
+    "jitted "
+    "function, where that is your own code; the time saved is small.",
+    "eager-sizes": "one operation compiles again for each size on this line: give it arrays of a "
+    "few sizes, or make with NumPy what varies.",
+}
+
+
+def _padded(sizes: Sizes, others: str) -> str:
+    name, number = quoted(sizes.names[0]), len(sizes.chosen.sizes)
+    if sizes.grows:
+        said = f"make {name} {sizes.chosen.sizes[-1]:,} long from the start, and write into it"
+    elif number == 1:
+        said = f"pad {name} to {sizes.chosen.sizes[0]:,}"
+    else:
+        said = f"pad {name} up to the next of {number} sizes"
+    said = f"{said}; mask what was added where results depend on it."
+    return f"{others[:-1]}: {said}" if others else said
+
+
+def _title(change: Change, proposal: Proposal) -> str:
+    if proposal.sizes is not None and change.family == "shape":
+        return _sized(proposal.sizes)
+    for kind, words in _BY_ADVICE:
+        if isinstance(proposal.advice, kind) and change.family in _TOLD_BY_ADVICE:
+            return words(change, proposal.advice)
+    words_of = _TITLES.get(change.family)
+    return change.family if words_of is None else words_of(change)
+
+
+def _sized(sizes: Sizes) -> str:
+    argument, _, axis = sizes.names[0].rpartition(" axis ")
+    name = quoted(argument) if axis == "0" else f"{quoted(argument)} axis {axis}"
+    seen, number = len(sizes.seen), len(sizes.chosen.sizes)
+    if sizes.grows:
+        return f"preallocate {name} ({sizes.chosen.sizes[-1]:,} rows)"
+    return f"{'one size' if number == 1 else f'{number} sizes'} for {name} ({seen} seen)"
+
+
+def _who(change: Change) -> str:
+    return names(change.functions)
+
+
+def _what(change: Change) -> str:
+    return names(change.paths)
+
+
+def _function(change: Change) -> str:
+    if change.held:
+        what = "an argument" if len(change.held) == 1 else "arguments"
+        return f"pass {names(change.held)} as {what} of {_who(change)}"
+    return f"make {_who(change)} once"
+
+
+def _static(change: Change) -> str:
+    if change.programs:
+        seen = f"{change.seen} values, {change.programs} programs"
+        return f"pass what {_what(change)} decides ({seen})"
+    if change.to_one:
+        return f"one value of {_what(change)} ({change.seen} seen)"
+    return f"one object for {_what(change)}"
+
+
+def _held(change: Change, advice: Advice) -> str:
+    held = advice.held if isinstance(advice, model.PassHeld) else ()
+    if held:
+        return f"pass {listed([quoted(one) for one in held])} beside {_what(change)}"
+    return f"pass what {_what(change)} holds"
+
+
+_TOLD_BY_ADVICE = ("static", "meta", "tree", "shape", "sharding", "weak_type")
+_BY_ADVICE: tuple[tuple[type[Advice], Callable[[Change, Advice], str]], ...] = (
+    (model.PassDecision, lambda change, advice: _static(change._replace(paths=advice.paths))),
+    (model.ToArgument, lambda _, advice: f"pass {names(advice.paths)} as an argument"),
+    (model.PassHeld, _held),
+    (model.PrintOutside, lambda _, advice: f"print {names(advice.paths)} outside"),
+    (model.LeaveOutValue, lambda _, advice: f"leave {names(advice.paths)} out of the key"),
+    (model.LeaveOutArray, lambda change, _: f"leave out {_what(change)}"),
+    (model.OneType, lambda change, _: f"one type for {_what(change)}"),
+    (
+        model.FewValues,
+        lambda change, _: f"fewer values of {_what(change)} ({change.seen} seen)",
+    ),
+    (model.OneMesh, lambda change, _: f"one mesh for {_what(change)}"),
+    (model.LowerWithSharding, lambda change, _: f"lower with the sharding of {_what(change)}"),
+    (model.OneSharding, lambda change, _: f"one device or sharding for {_what(change)}"),
+    (model.CastResult, lambda change, _: f"give the result {_what(change)} a dtype"),
+)
+"""Where the advice says more than the part of the key that changed."""
+
+_TITLES: dict[str, Callable[[Change], str]] = {
+    "function": _function,
+    "code": lambda change: f"run only the last version of {_who(change)}",
+    "bodies": lambda change: f"define {_who(change)} once, outside",
+    "options": lambda change: f"one setting of {_what(change)} for {_who(change)}",
+    "config": lambda change: f"one setting of {_what(change)}",
+    "static": _static,
+    "meta": _static,
+    "signature": lambda change: f"pass {_what(change)} one way",
+    "tree": lambda change: f"one structure for {_what(change)}",
+    "shape": lambda change: f"one size for {_what(change)}",
+    "rank": lambda change: f"one number of axes for {_what(change)}",
+    "dtype": lambda change: f"one dtype for {_what(change)}",
+    "weak_type": lambda change: f"pass {_what(change)} as an array from the start",
+    "sharding": lambda change: f"place {_what(change)} before the first call",
+    "clear": lambda _: "do not clear the caches",
+    "again": lambda change: f"keep fewer programs beside {_who(change)}",
+    "state": lambda change: f"pass to {_who(change)} what it reads from outside",
+    "eager": lambda _: "jit what this line calls",
+    "eager-sizes": lambda _: "few sizes in, or NumPy, on this line",
+}

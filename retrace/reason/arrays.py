@@ -1,0 +1,113 @@
+"""What to do where arrays have other shapes, dtypes or places, or are passed otherwise."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from retrace.compare.detail import same_but_scope
+from retrace.model import Change, Component
+from retrace.model.advice import (
+    Advice,
+    AnotherModel,
+    LeaveOutArray,
+    LowerWithSharding,
+    OneCallStyle,
+    OneDtype,
+    OneKeyType,
+    OneMesh,
+    OneRank,
+    OneScope,
+    OneSharding,
+    OneStructure,
+    PadBatch,
+    PadShape,
+    PlaceFirst,
+    Proof,
+    SkipEmpty,
+)
+from retrace.reason.avoidable import (
+    another_model,
+    are_unused,
+    partial_batch,
+    stands_for_none,
+)
+from retrace.reason.evidence import Evidence, grown, part, paths, resized
+from retrace.reason.weak import keeps_types
+
+_MESH = re.compile(r"mesh\{[^}]*\}")
+
+
+def signature(evidence: Evidence) -> Advice:
+    """What to do where a call is written otherwise."""
+    if optional := stands_for_none(evidence.miss, evidence.changes):
+        return OneStructure(paths=tuple(optional), way="omitted", proof=Proof.MEANING)
+    found = paths(evidence.changes, Component.SIGNATURE)
+    if any("[" in path for path in found):
+        many = tuple(dict.fromkeys(path.partition("[")[0] for path in found))
+        return OneCallStyle(paths=many, variadic=True, proof=Proof.MEANING)
+    return OneCallStyle(paths=tuple(found))
+
+
+def shape(evidence: Evidence) -> Advice | None:
+    """What to do about arrays of other sizes."""
+    changes, miss = evidence.changes, evidence.miss
+    own: list[Any] = [change for change in changes if change.component is Component.SHAPE]
+    names = _paths(own)
+    dtypes = [change for change in changes if change.component is Component.DTYPE]
+    if any("key<" in change.detail for change in dtypes):
+        return OneKeyType(paths=names)
+    if sizes := [pair for change in own for pair in resized(change) or ()]:
+        if any(same_but_scope(*pair) for pair in sizes):
+            return OneScope(paths=names, proof=Proof.PROGRAM)
+        if any(grown(*pair) is None for pair in sizes):
+            return None  # a symbolic size and a number: nobody can pad one to the other
+    if are_unused(miss, changes, evidence.program):
+        return LeaveOutArray(paths=names, name=miss.function.name, proof=Proof.UNUSED)
+    if (sure := another_model(miss, changes)) is not None:
+        return AnotherModel(paths=names, proof=Proof.KEY if sure else Proof.MEANING)
+    if any(0 in pair for pair in sizes):
+        return SkipEmpty(paths=names, proof=Proof.MEANING)
+    if partial_batch(miss, evidence.nearest, changes):
+        return PadBatch(paths=names)
+    if {len(change.old) - len(change.new) for change in own} - {0}:
+        return OneRank(paths=names, proof=Proof.MEANING)
+    return pad_shape(changes)
+
+
+def pad_shape(changes: tuple[Change, ...]) -> Advice:
+    """What to do about arrays of many sizes."""
+    return PadShape(paths=_paths([c for c in changes if c.component is Component.SHAPE]))
+
+
+def dtype(evidence: Evidence) -> Advice | None:
+    """What to do about arrays of other dtypes."""
+    own = [change for change in evidence.changes if change.component is Component.DTYPE]
+    if not own:
+        return None
+    pairs = {(str(change.old), str(change.new)) for change in own}
+    both = next(iter(pairs)) if len(pairs) == 1 else ()
+    # Where promotion makes them equal, either will do.
+    listings = None if evidence.program is None else evidence.program.listings()
+    same = listings is not None and keeps_types(evidence.program)
+    proof = Proof.KEY if same else Proof.MEANING
+    return OneDtype(paths=_paths(own), dtypes=both, proof=proof)
+
+
+def sharding(evidence: Evidence) -> Advice:
+    """What to do about arrays that are placed otherwise."""
+    own = [change for change in evidence.changes if change.component is Component.SHARDING]
+    names = _paths(own)
+    if evidence.nearest is not None and evidence.nearest.ahead and not evidence.miss.ahead:
+        return LowerWithSharding(paths=names)
+    sides = [part(side, "sharding") for change in own for side in (change.old, change.new)]
+    meshes = [_MESH.search(str(side)) for side in sides]
+    if all(meshes) and len({found[0] for found in meshes if found}) > 1:
+        return OneMesh(paths=names)
+    if own and all(str(side).startswith("SingleDevice(") for side in sides):
+        return OneSharding(paths=names, proof=Proof.MEANING)
+    return PlaceFirst(paths=names)
+
+
+def _paths(changes: list[Change]) -> tuple[str, ...]:
+    return tuple(change.path for change in changes if change.path is not None)

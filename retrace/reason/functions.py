@@ -1,0 +1,256 @@
+"""What to do where the function object is new, or its options, its state or its body."""
+
+from __future__ import annotations
+
+from retrace.compare.detail import type_name
+from retrace.model import Change, Component, Function, Kind, Miss, Stage, Value
+from retrace.model.advice import (
+    Advice,
+    DefineBodyOnce,
+    JitAndPass,
+    JitForEach,
+    JitOnce,
+    KeepBound,
+    KeepMethod,
+    KeepTraced,
+    OneConfig,
+    OneOption,
+    OneReceiver,
+    OwnCell,
+    PassState,
+    PassTraced,
+    Proof,
+    What,
+)
+from retrace.reason import rules, values
+from retrace.reason.evidence import (
+    Evidence,
+    holds_arrays,
+    innermost,
+    is_another_function,
+    is_arrays,
+    is_function,
+    paths,
+)
+from retrace.reason.fields import field_changes
+from retrace.reason.program import Comparison
+from retrace.reason.values import is_amount, is_plain, is_plain_type
+
+
+def made_again(evidence: Evidence) -> Advice:
+    """What to do about a function that was made again."""
+    miss, nearest, changes, program = evidence
+    function = miss.function
+    held = Held(changes)
+    name, what = function.name, _what(miss, nearest)
+    if miss.ahead and Stage.COMPILE not in miss.stages and nearest is not None and nearest.ahead:
+        if held.found or _is_other(program):
+            return PassTraced(name=name, what=what, paths=held.names, proof=Proof.MEANING)
+        return KeepTraced(name=name, what=what, proof=Proof.PROGRAM)
+    if held.objects:
+        same = held.alike == held.objects
+        return JitForEach(
+            name=name,
+            what=what,
+            paths=tuple(held.objects),
+            same=same,
+            arrays=tuple(held.arrays),
+            proof=Proof.PROGRAM if same and not _is_other(program) else Proof.KEY,
+        )
+    if function.kind is Kind.PARTIAL:
+        return _of_partial(function, held, program)
+    if program is not None and program.captures_others and not held.arrays:
+        # What it captured of the first call would stay in the program for ever.
+        return JitAndPass(name=name, what=what, traced=tuple(held.numbers), reads=True)
+    if held.found:
+        return _passing(function, what, held, program)
+    if _ran_again(function.file, None if nearest is None else nearest.function.file):
+        return OwnCell(name=name, what=what)
+    # Another program of a function that holds the same: it reads something else.
+    proof = Proof.MEANING if _is_other(program) else Proof.PROGRAM
+    return JitOnce(name=name, what=what, proof=proof)
+
+
+def _what(miss: Miss, nearest: Miss | None) -> What:
+    function = miss.function
+    is_plain_function = function.kind in (Kind.DEF, Kind.LAMBDA)
+    if is_plain_function and nearest and rules.wrapped_again(nearest.function, function):
+        return What.WRAPPED
+    return _OF_KIND.get(function.kind, What.FUNCTION)
+
+
+_OF_KIND = {
+    Kind.LAMBDA: What.LAMBDA,
+    Kind.PARTIAL: What.PARTIAL,
+    Kind.TRANSFORM: What.TRANSFORMED,
+}
+
+
+def _passing(
+    function: Function, what: What, held: Held, program: Comparison | None
+) -> JitAndPass:
+    """What it holds, as arguments: traced only where the programs show that it can be."""
+    traced = _is_traced(program)
+    proof = Proof.CONSTANTS if traced and held.parts and not held.plain else Proof.KEY
+    return JitAndPass(
+        name=function.name,
+        what=what,
+        traced=(*held.arrays, *(held.numbers if traced else ())),
+        static=(*held.plain, *(() if traced else held.numbers)),
+        computed=traced and bool(held.numbers) and _computes(held, program),
+        proof=proof,
+    )
+
+
+def _of_partial(function: Function, held: Held, program: Comparison | None) -> JitAndPass:
+    """What it binds, as arguments.
+
+    Of what did not change nobody knows whether it steers: it is static, which always works.
+    """
+    if held.found:
+        advised = _passing(function, What.PARTIAL, held, program)
+        traced, static = list(advised.traced), list(advised.static)
+    else:
+        advised = JitAndPass(name=function.name, what=What.PARTIAL, proof=Proof.PROGRAM)
+        traced, static = [], []
+    for name, value in function.bound:
+        if any(one == name or one.startswith((f"{name}.", f"{name}[")) for one in held.names):
+            continue
+        if _is_static(value):
+            static.append(name)
+        elif holds_arrays(value):
+            traced.append(name)
+    return JitAndPass(
+        name=function.name,
+        what=What.PARTIAL,
+        traced=tuple(traced),
+        static=tuple(static),
+        computed=advised.computed,
+        bound=True,
+        proof=advised.proof,
+    )
+
+
+def _is_static(value: Value) -> bool:
+    return is_plain_type(value.type) or value.type.rpartition(".")[2] in ("function", "type")
+
+
+class Held:
+    """What a function made again holds or reads that changed, by how it can be passed."""
+
+    def __init__(self, changes: tuple[Change, ...]) -> None:
+        told = paths(changes, Component.CLOSURE)
+        parts = [
+            part
+            for change in changes
+            if change.component in (Component.CLOSURE, Component.DEFAULTS) and change.path
+            # What of it the code reads is told by itself.
+            if not any(
+                str(other).startswith((f"{change.path}.", f"{change.path}[")) for other in told
+            )
+            for part in (field_changes(change) or (change,))
+        ]
+        names = innermost(list(dict.fromkeys(str(part.path) for part in parts)))
+        self.parts = {str(part.path): part for part in parts if part.path in names}
+        kept = self.parts
+        self.arrays = [name for name, part in kept.items() if is_arrays(part)]
+        self.numbers = [name for name, part in kept.items() if is_amount(part)]
+        self.plain = [
+            name
+            for name, part in kept.items()
+            if is_plain(part) and name not in (*self.arrays, *self.numbers)
+        ]
+        self.found = bool(kept)
+        self.names = tuple(kept)
+        known = {*self.arrays, *self.numbers, *self.plain}
+        self.alike = [name for name, part in kept.items() if "looks the same" in part.detail]
+        # A function that looks the same is made again by what makes this one again.
+        self.objects = [
+            name
+            for name, part in kept.items()
+            if name not in known and (not is_function(part) or is_another_function(part))
+        ]
+
+
+def _is_other(program: Comparison | None) -> bool:
+    """Whether the program is known to be another one, or may well be."""
+    return program is not None and not program.is_wasted
+
+
+def _computes(held: Held, program: Comparison | None) -> bool:
+    """Whether constants of the program are not the numbers themselves."""
+    numbers = [held.parts[name] for name in held.numbers]
+    known = program is not None and program.kind == "constants-only"
+    return known and program is not None and not values.are_constants(numbers, program)
+
+
+def _is_traced(program: Comparison | None) -> bool:
+    # What steers a shape, an `if` or a `for` cannot be traced, nor what bounds a slice.
+    return program is None or (program.kind in (None, "constants-only") and not program.fixed)
+
+
+def _ran_again(file: str | None, before: str | None) -> bool:
+    """Whether a notebook cell ran again: each run has a number of its own."""
+    cells = [one for one in (file, before) if one is not None and one.startswith("In [")]
+    return len(cells) == 2 and file != before
+
+
+def rebound(evidence: Evidence) -> Advice:
+    """What to do about a bound method or callable instance that is new."""
+    miss, nearest = evidence.miss, evidence.nearest
+    name = miss.function.name
+    before = None if nearest is None else nearest.function.receiver
+    after = miss.function.receiver
+    is_method = miss.function.kind is Kind.METHOD
+    if before is not None and after is not None:
+        other = after.object is None or before.object != after.object
+        if other and (is_method or _differs(evidence)):
+            proof = Proof.MEANING if _differs(evidence) else Proof.PROGRAM
+            type_ = type_name(after.type)
+            return OneReceiver(name=name, type=type_, is_method=is_method, proof=proof)
+    return KeepBound(
+        name=name, is_method=miss.function.kind is not Kind.CALLABLE, proof=Proof.PROGRAM
+    )
+
+
+def _differs(evidence: Evidence) -> bool:
+    """Whether another receiver makes another program, or reads other values."""
+    program = evidence.program
+    return Held(evidence.changes).found or (program is not None and program.kind != "identical")
+
+
+def options(evidence: Evidence) -> Advice:
+    """What to do where the options of `jit` changed."""
+    found = tuple(paths(evidence.changes, Component.OPTIONS))
+    return OneOption(paths=found, name=evidence.miss.function.name, proof=Proof.MEANING)
+
+
+def config(evidence: Evidence) -> Advice:
+    """What to do where JAX's configuration changed."""
+    nearest = evidence.nearest
+    return OneConfig(
+        paths=tuple(paths(evidence.changes, Component.CONFIG)),
+        in_thread=nearest is not None and nearest.thread != evidence.miss.thread,
+        proof=_proof(evidence.program),
+    )
+
+
+def _proof(program: Comparison | None) -> Proof:
+    if program is None:
+        return Proof.KEY
+    return Proof.PROGRAM if program.is_wasted else Proof.MEANING
+
+
+def hidden(evidence: Evidence) -> Advice:
+    """What to do about a function that reads what is no argument."""
+    return PassState(name=evidence.miss.function.name)
+
+
+def body(evidence: Evidence) -> Advice:
+    """What to do about the body of an eager loop that was defined again."""
+    bodies = evidence.miss.bodies
+    bound = [body.name for body in bodies if body.kind is Kind.METHOD]
+    proof = _proof(evidence.program)
+    if bound:
+        return KeepMethod(name=bound[0], proof=proof)
+    return DefineBodyOnce(bodies=tuple(dict.fromkeys(body.name for body in bodies)), proof=proof)

@@ -1,0 +1,83 @@
+"""Every advice has a sentence, and what a program's own names hold never changes which."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from retrace.model import advice
+from retrace.model.advice import Advice, Proof
+from retrace.present.advice import advised
+
+HOSTILE = ("None", "a -> b", "it's `x` and, y", "line\nbreak", "x" * 5_000, "{0}", "changed too.")
+ABSTRACT = (advice.Advice, advice.OfFunction)
+KINDS = [
+    kind
+    for name in advice.__all__
+    if isinstance(kind := getattr(advice, name), type)
+    and issubclass(kind, Advice)
+    and kind not in ABSTRACT
+]
+PLAIN: dict[str, Any] = {
+    "name": "step",
+    "package": "flax",
+    "type": "Config",
+    "is_method": True,
+    "same": True,
+    "way": "nodes",
+    "dtype": "float32",
+    "line": 3,
+    "types": (("float32", False),),
+    "bodies": ("body",),
+    "why": "shapes",
+    "who": "library",
+    "in_tree": False,
+    "seen": True,
+    "values": (("1", "2"), ("3",)),
+    "holder": "state.tx",
+    "classes": ("Mode",),
+}
+
+
+def made(kind: type[Advice], **fields: Any) -> Advice:
+    needed = {
+        field.name: PLAIN[field.name]
+        for field in dataclasses.fields(kind)
+        if field.default is dataclasses.MISSING
+    }
+    return kind(**{**needed, **fields})
+
+
+def every() -> Iterator[Advice]:
+    for kind in KINDS:
+        for proof in Proof:
+            yield made(kind, proof=proof)
+            yield made(kind, proof=proof, paths=("a", "b.c"))
+
+
+def test_every_advice_has_a_sentence_and_a_code() -> None:
+    for one in every():
+        assert one.code, one
+        said = advised(one)
+        assert said.endswith(".") and not said.endswith(".."), one
+        assert said.count("`") % 2 == 0, said
+
+
+@pytest.mark.parametrize("path", HOSTILE)
+def test_a_hostile_name_is_one_name_in_the_same_sentence(path: str) -> None:
+    for kind in KINDS:
+        plain, other = (advised(made(kind, paths=(name,))) for name in ("plain", path))
+        assert other == plain.replace("plain", path), kind
+        plain, other = (
+            advised(made(kind, paths=("a",), others=((name, "weak_type"),)))
+            for name in ("plain", path)
+        )
+        assert other == plain.replace("plain", path), kind
+
+
+def test_what_rests_on_its_meaning_alone_is_asked() -> None:
+    assert {one.sure for one in every() if one.proof is Proof.MEANING} == {"ask"}
+    assert {one.sure for one in every() if one.proof is Proof.KEY} == {"likely"}
