@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from retrace.model import Function, Kind, Listing
-from retrace.model.advice import Sure
+from retrace.model.advice import JitAndPass, Sure
 from retrace.plan.history import Column, History
 from retrace.plan.programs import classes
 from retrace.plan.replay import Mapped
@@ -87,9 +87,29 @@ def _take(
     candidate.certain[at] = mapped
     if column.family in ("function", *VALUES) and constants:
         candidate.certain[at] = _kept(history, column, mapped)
+    if column.family == "function" and _is_static(history):
+        candidate.certain[at] = _by_held(history, column, mapped)
     if column.family == "bodies" and constants:
         # Jitted around, so that its numbers are arguments, it is a call of its own, once.
         candidate.certain[at] = tuple(min(value, 1) for value in range(number))
+
+
+def _is_static(history: History) -> bool:
+    """Whether what a function holds becomes static arguments, each with its own program."""
+    return any(isinstance(row.fix, JitAndPass) and row.fix.static for row in history.rows)
+
+
+def _by_held(history: History, column: Column, mapped: Mapped) -> Mapped:
+    """One value for all functions that share a program and hold the same."""
+    known: dict[Hashable, int] = {}
+    found: list[int] = []
+    for value in range(len(mapped)):
+        row = column.values.index(value)
+        function = history.rows[row].miss.function
+        held = (*function.closure, *function.bound, *function.defaults)
+        texts = tuple((name, one.type, one.text) for name, one in held)
+        found.append(known.setdefault((mapped[value], texts), value))
+    return tuple(found)
 
 
 _NARROW = 2

@@ -171,7 +171,7 @@ def _values_of(key: Key) -> tuple[tuple[str, tuple[tuple[str, Value], ...]], ...
 def _tree(miss: Miss) -> Parts:
     found: Parts = {}
     for node in miss.key.tree:
-        found[Part("tree", node.path)] = (node.type, node.children)
+        found[Part("tree", node.path)] = (node.type, node.children, node.made)
         for name, value in node.meta:
             found[Part("meta", field_path(node, name))] = identity(value)
     return found

@@ -22,6 +22,10 @@ def of_arrays(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case eac
     match advice:
         case model.OneCallStyle(variadic=True):
             return f"give {who} the same arguments at every call, if the same is meant"
+        case model.OneCallStyle(optional=True):
+            return (
+                f"where {who} {'are' if many else 'is'} given, give {it} the same way each time"
+            )
         case model.OneCallStyle():
             return f"pass {who} the same way at every call"
         case model.OneStructure(way=way):

@@ -36,6 +36,8 @@ def of_values(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case eac
                 f"pass one NaN object as {who} (`math.nan`), or None where it stands for nothing"
             )
         case model.CompareByValue(type=type_, held=held):
+            if advice.varies:
+                return f"give {quoted(type_)} an `__eq__` and a `__hash__` by value, for {who}"
             said = f"pass one and the same {quoted(type_)} as {who}"
             if held:
                 return (
@@ -155,8 +157,12 @@ def _argument(advice: model.ToArgument, who: str, it: str, many: bool) -> str:
         other = "`jax.lax.dynamic_slice`" if "slice" in advice.fixed else "`jnp.power`"
         said += f", if it may be written with {other}"
     elif advice.computed:
-        # `math.sqrt` and `int` refuse what is traced, and an `if` does: compute outside.
-        said += f" (an `if`, `int` or `math` of {it} would need `jnp`)"
+        # `math.sqrt` and `int` refuse what is traced, and an `if` does.
+        said += f" (what `if`, `int` or `math` make of {it}, compute outside and pass that)"
+    else:
+        said += f" (an `if` of {it} stays outside)"
+    if advice.one_type:
+        said += "; give it as one type"
     if advice.function is not None:
         said += f"; and make {quoted(advice.function)} once"
     if advice.unread:

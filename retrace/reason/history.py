@@ -17,11 +17,14 @@ from retrace.causes import Cause
 from retrace.model import Change, Component, Dim, Miss, Verdict
 from retrace.model.advice import PadBatch, PadShape, PassDecision, Proof
 from retrace.reason import rules
+from retrace.reason.agreement import agree
 from retrace.reason.arrays import pad_shape
 from retrace.reason.evidence import part
 from retrace.reason.fields import field_changes
+from retrace.reason.program import Comparison
 
 _KINDS = ("int", "str", "bool", "float")
+_CAUSES = (Cause.STATIC_ARGUMENT_CHANGED, Cause.TREE_STRUCTURE_CHANGED)
 _BUCKETS = 3
 """From so many sizes on, each twice the one before, they look chosen."""
 
@@ -43,9 +46,10 @@ def revise(verdicts: Sequence[Verdict]) -> list[Verdict]:
         if len(history) < 2:
             continue
         own = [verdicts[index] for index in history]
+        agree(own)
         changed = {id(old): new for old, new in (*_steering(own), *_sizes(own), *_buckets(own))}
-        for index in history:
-            revised[index] = changed.get(id(verdicts[index]), verdicts[index])
+        for index, verdict in zip(history, own, strict=True):
+            revised[index] = changed.get(id(verdict), verdict)
     return revised
 
 
@@ -111,7 +115,7 @@ def _steering(history: list[Verdict]) -> Iterator[tuple[Verdict, Verdict]]:
     """Static values that steer: many values, few programs."""
     by_path: dict[str, dict[str, Change]] = defaultdict(dict)
     for verdict in history:
-        if verdict.cause is not Cause.STATIC_ARGUMENT_CHANGED or verdict.miss.raised is not None:
+        if verdict.cause not in _CAUSES or verdict.miss.raised is not None:
             continue
         if (change := _only_change(verdict)) is not None and change.path is not None:
             by_path[change.path][verdict.miss.id] = change
@@ -151,7 +155,9 @@ class _Sharing:
                 self._texts[miss.id] = str(part(side, "text"))
                 self._order.append(miss.id)
                 self._join(by_hash.setdefault(miss.program.hash, miss.id), miss.id)
-            if near is not None and verdict.program_change == "constants-only":
+            program = verdict.program
+            fixed = isinstance(program, Comparison) and program.fixed
+            if near is not None and verdict.program_change == "constants-only" and not fixed:
                 self.constants = True
                 self._join(near.id, verdict.miss.id)
 
@@ -180,7 +186,7 @@ class _Sharing:
 def _only_change(verdict: Verdict) -> Change | None:
     """The one plain static value, or field of one, that changed, if nothing else did."""
     own = rules.in_key(verdict.changes)
-    if len(own) != 1 or own[0].component is not Component.STATIC:
+    if len(own) != 1 or own[0].component not in (Component.STATIC, Component.TREE):
         return None
     found = (own[0],) if _is_plain(own[0]) else field_changes(own[0])
     return found[0] if len(found) == 1 and _is_plain(found[0]) else None

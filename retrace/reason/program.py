@@ -156,8 +156,14 @@ def numbers(change: Change) -> tuple[float | None, float | None]:
     sides = [
         cast(dict[str, Any], s) if isinstance(s, dict) else {} for s in (change.old, change.new)
     ]
-    old, new = (number(str(side.get("text", ""))) for side in sides)
+    old, new = map(_told, sides)
     return old, new
+
+
+def _told(side: dict[str, Any]) -> float | None:
+    found = number(str(side.get("text", "")))
+    # Of `np.int64(3)` the content is the number.
+    return number(str(side.get("data"))) if found is None else found
 
 
 def number(text: str) -> float | None:

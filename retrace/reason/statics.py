@@ -37,6 +37,7 @@ from retrace.reason.evidence import (
     part,
 )
 from retrace.reason.fields import field_changes, held_functions
+from retrace.reason.program import numbers
 from retrace.reason.values import is_amount
 
 _BY_IDENTITY = re.compile(r".*#\d+")
@@ -144,8 +145,10 @@ def _unused(evidence: Evidence, own: list[Change], *, in_tree: bool) -> Advice |
     ]
     if any(len(both) > 1 for both in types):
         if all(map(is_number, set[str]().union(*types))):
-            return None
-        return OneType(paths=_paths(own), proof=Proof.PROGRAM)
+            if all(map(_is_one_number, own)):
+                return None  # one number in two types
+        else:
+            return OneType(paths=_paths(own), proof=Proof.PROGRAM)
     equal = [str(part(side, "token")) for change in own for side in (change.old, change.new)]
     by_identity = all(map(_BY_IDENTITY.fullmatch, equal))
     return LeaveOutValue(
@@ -155,6 +158,14 @@ def _unused(evidence: Evidence, own: list[Change], *, in_tree: bool) -> Advice |
         type=type_name(part(own[0].new, "type")) if by_identity else None,
         proof=Proof.PROGRAM,
     )
+
+
+def _is_one_number(change: Change) -> bool:
+    """Whether both sides are one number in two types: True and 1, 2 and 2.0."""
+    truth = {"True": 1.0, "False": 0.0}
+    told = [truth.get(str(part(side, "text"))) for side in (change.old, change.new)]
+    old, new = (b if a is None else a for a, b in zip(told, numbers(change), strict=True))
+    return old == new
 
 
 def _define_once(own: list[Change]) -> Advice | None:
@@ -185,6 +196,8 @@ def tree_structure(evidence: Evidence) -> Advice:
         return ReuseObject(paths=equal, in_tree=True, proof=_same_program(evidence))
     if is_function(first) and (parts := field_changes(first)):
         return _holds_other(paths, parts)
+    if (unused := _unused(evidence, own, in_tree=True)) is not None:
+        return unused
     parts = field_changes(first) or (first,)
     kind = None if evidence.program is None else evidence.program.kind
     if kind in ("different", "repeated", "shapes-only"):
@@ -194,6 +207,4 @@ def tree_structure(evidence: Evidence) -> Advice:
         return InjectHyperparams(paths=_paths(parts), holder=first.path or "")
     if all(map(is_numeric, parts)):
         return ToArray(paths=_paths(parts), in_tree=True)
-    if (unused := _unused(evidence, own, in_tree=True)) is not None:
-        return unused
     return OneStructure(paths=_paths(parts), way="data", proof=Proof.MEANING)

@@ -84,6 +84,7 @@ def _as_arguments(
         function=functions[0] if functions else None,
         computed=not constants,
         fixed=tuple(sorted(program.fixed)),
+        one_type=any(len({*_types(value)}) > 1 for value in amounts),
         unread=_paths([v for v in values if v not in amounts]) if constants else (),
         proof=Proof.MEANING if program.fixed else Proof.CONSTANTS,
     )

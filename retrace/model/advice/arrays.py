@@ -14,6 +14,8 @@ class OneCallStyle(Advice):
 
     code = "one-call-style"
     variadic: bool = False
+    optional: bool = False
+    """Whether some calls leave it out, and mean something else."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -44,6 +44,8 @@ class CompareByValue(Advice):
     type: str
     held: tuple[str, ...] = ()
     """Functions that it holds, each equal to itself alone."""
+    varies: bool = False
+    """Whether another call passes one that holds something else."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +106,8 @@ class ToArgument(Advice):
     """Whether the constants are not the value itself but what Python makes of it."""
     fixed: tuple[str, ...] = ()
     """Primitives that hold it where no array can stand."""
+    one_type: bool = False
+    """Whether calls gave it in several types, of which each would be a program."""
     unread: tuple[str, ...] = ()
     """What changed beside it, and is no constant of the program."""
 

@@ -1,0 +1,215 @@
+"""One history, one advice: what is said of one miss must hold for the others of its function.
+
+Two calls that held the same value say "make it once"; a third that held another says "pass it".
+Whoever follows the first freezes the value. So the advice that does for all calls is given to
+all of them.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import TypeAlias, TypeVar
+
+from retrace.model import Change, Component, Verdict
+from retrace.model.advice import (
+    Advice,
+    CompareByValue,
+    DefineBodyOnce,
+    JitAndPass,
+    JitForEach,
+    JitOnce,
+    KeepBound,
+    KeepMethod,
+    KeepTraced,
+    LeaveOutArray,
+    LeaveOutValue,
+    OneCallStyle,
+    OneReceiver,
+    OneStructure,
+    OneType,
+    PassHeld,
+    PassTraced,
+    Proof,
+    ReuseObject,
+    ToArgument,
+)
+from retrace.reason.avoidable import looks_equal
+from retrace.reason.evidence import is_function
+from retrace.reason.fields import field_changes
+from retrace.reason.rules import in_key
+
+_Kind = TypeVar("_Kind", bound=Advice)
+Rule: TypeAlias = Callable[[list[Verdict]], None]
+
+
+def agree(history: list[Verdict]) -> None:
+    """Give all verdicts of one function, in place, the advice that does for all of its calls."""
+    for rule in (_passing, _traced, _meant, _functions, _compared, _types, _read, _given):
+        rule(history)
+
+
+def _of(history: Iterable[Verdict], kind: type[_Kind]) -> list[_Kind]:
+    return [verdict.fix for verdict in history if isinstance(verdict.fix, kind)]
+
+
+def _give(history: list[Verdict], index: int, advised: Advice) -> None:
+    verdict = history[index]
+    worth = verdict.avoidable
+    if worth == "yes" and advised.proof is Proof.MEANING:
+        worth = "maybe"
+    history[index] = replace(verdict, fix=advised, avoidable=worth)
+
+
+def _passing(history: list[Verdict]) -> None:
+    """What one call asks to pass is passed at every call; what steers one program is static."""
+    if each := _of(history, JitForEach):
+        for index, verdict in enumerate(history):
+            if isinstance(verdict.fix, JitOnce):
+                _give(history, index, each[0])
+    if not (found := _of(history, JitAndPass)):
+        return
+    static = tuple(dict.fromkeys(name for one in found for name in one.static))
+    traced = tuple(dict.fromkeys(name for one in found for name in one.traced))
+    for index, verdict in enumerate(history):
+        if not isinstance(verdict.fix, JitAndPass | JitOnce):
+            continue
+        own = verdict.fix if isinstance(verdict.fix, JitAndPass) else found[0]
+        advised = replace(
+            own,
+            static=static,
+            traced=tuple(name for name in traced if name not in static),
+            computed=any(one.computed for one in found),
+            reads=any(one.reads for one in found),
+        )
+        _give(history, index, advised)
+        named = {str(c.path) for c in verdict.changes if c.component in _HELD}
+        if verdict.avoidable == "yes" and named & {*static}:
+            # Each value of a static argument has a program, needed or not.
+            history[index] = replace(history[index], avoidable="maybe")
+
+
+_HELD = (Component.CLOSURE, Component.DEFAULTS)
+
+
+def _traced(history: list[Verdict]) -> None:
+    """A function that is only traced, and holds another value in one call."""
+    if not (found := _of(history, PassTraced)):
+        return
+    for index, verdict in enumerate(history):
+        if isinstance(verdict.fix, KeepTraced):
+            _give(history, index, found[0])
+
+
+def _meant(history: list[Verdict]) -> None:
+    """One object for all, where objects differ in one call: that is asked of all."""
+    kinds = (OneReceiver, KeepBound, KeepMethod, DefineBodyOnce)
+    asked: dict[tuple[str, ...], Advice] = {}
+    for verdict in history:
+        if isinstance(verdict.fix, kinds) and verdict.fix.proof is Proof.MEANING:
+            asked.setdefault(_bodies(verdict), verdict.fix)
+    for index, verdict in enumerate(history):
+        if isinstance(verdict.fix, kinds) and (bodies := _bodies(verdict)) in asked:
+            _give(history, index, asked[bodies])
+
+
+def _bodies(verdict: Verdict) -> tuple[str, ...]:
+    """The bodies of an eager loop: all loops of a program are one function of JAX's."""
+    return tuple(body.site for body in verdict.miss.bodies)
+
+
+def _functions(history: list[Verdict]) -> None:
+    """A function that is passed, made again over the same value and over another."""
+    held: dict[str, list[PassHeld | ToArgument]] = defaultdict(list)
+    for one in _of(history, PassHeld):
+        for path in one.paths:
+            held[path].append(one)
+    for one in _of(history, ToArgument):
+        if one.function is not None:
+            held[one.function].append(one)
+    for path, change in _differing(history).items():
+        if path not in held and is_function(change):
+            # A function of another value where it steers: none can stand for all.
+            names = tuple(str(one.path).rpartition(".")[2] for one in field_changes(change))
+            held[path].append(PassHeld(paths=(path,), held=names, proof=Proof.MEANING))
+    for index, verdict in enumerate(history):
+        advised = verdict.fix
+        if isinstance(advised, ReuseObject | PassHeld):
+            path = next((path for path in advised.paths if path in held), None)
+        elif isinstance(advised, ToArgument):
+            path = advised.function
+        else:
+            continue
+        if path is None or path not in held:
+            continue
+        asked = [one for one in held[path] if isinstance(one, PassHeld)]
+        if isinstance(advised, ReuseObject) or (asked and isinstance(advised, ToArgument)):
+            _give(history, index, (asked or held[path])[0])
+
+
+def _compared(history: list[Verdict]) -> None:
+    """An object that looks the same in two calls and holds something else in a third."""
+    differing = _differing(history)
+    unread = _of(history, LeaveOutValue)
+    for index, verdict in enumerate(history):
+        advised = verdict.fix
+        if not isinstance(advised, CompareByValue) or not differing.keys() & {*advised.paths}:
+            continue
+        within = [one for one in unread if all(_is_in(path, advised.paths) for path in one.paths)]
+        _give(history, index, within[0] if within else replace(advised, varies=True))
+
+
+def _differing(history: list[Verdict]) -> dict[str, Change]:
+    """The static values of which one call passed another than an earlier one, by path."""
+    return {
+        change.path: change
+        for verdict in history
+        for change in verdict.changes
+        if change.component is Component.STATIC
+        and change.path is not None
+        and not looks_equal(change)
+    }
+
+
+def _is_in(path: str, outer: tuple[str, ...]) -> bool:
+    return any(path == one or path.startswith((f"{one}.", f"{one}[")) for one in outer)
+
+
+def _types(history: list[Verdict]) -> None:
+    """One value in two types, and other values of which all share a program."""
+    by_path = {path: one for one in _of(history, LeaveOutValue) for path in one.paths}
+    for index, verdict in enumerate(history):
+        advised = verdict.fix
+        if isinstance(advised, OneType) and (path := advised.paths[0]) in by_path:
+            _give(history, index, by_path[path])
+
+
+def _read(history: list[Verdict]) -> None:
+    """What one pair of calls does not use, and another pair does."""
+    for kind, part in ((LeaveOutValue, None), (LeaveOutArray, Component.SHAPE)):
+        used: dict[str, Advice] = {}
+        for verdict in history:
+            changed = {str(change.path) for change in in_key(verdict.changes)}
+            advised = verdict.fix
+            if advised is None or isinstance(advised, (kind, OneType, CompareByValue)):
+                continue
+            if part is None or len(changed) == 1:
+                used |= {path: advised for path in advised.paths if path not in used}
+        for index, verdict in enumerate(history):
+            advised = verdict.fix
+            if isinstance(advised, kind) and (path := advised.paths[0]) in used:
+                _give(history, index, used[path])
+                if verdict.avoidable == "yes" and used[path].sure != "clear":
+                    history[index] = replace(history[index], avoidable="maybe")
+
+
+def _given(history: list[Verdict]) -> None:
+    """What stands for None where it is left out is not to be given there."""
+    optional = {
+        path for one in _of(history, OneStructure) if one.way == "omitted" for path in one.paths
+    }
+    for index, verdict in enumerate(history):
+        advised = verdict.fix
+        if isinstance(advised, OneCallStyle) and optional & {*advised.paths}:
+            _give(history, index, replace(advised, optional=True))

@@ -1,0 +1,145 @@
+"""Runs a generated program before and after its advice, and holds one against the other."""
+
+# JAX's own annotations are partial.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from retrace.capture.session import begin_file, session
+from retrace.causes import Cause
+from retrace.model import Verdict
+from retrace.model.advice import Advice
+from retrace.plan.order import plan
+from retrace.plan.step import Plan
+from retrace.reason.verdict import judge
+from retrace.store.reader import read
+from tests.generated.case import Case, Program
+
+
+class Ran(NamedTuple):
+    """What a program returned and what was concluded of it."""
+
+    results: Any
+    verdicts: list[Verdict]
+    plan: Plan
+
+    @property
+    def calls(self) -> int:
+        """Outermost misses that are no eager operations."""
+        return len(outermost(self.verdicts))
+
+
+def outermost(verdicts: Sequence[Verdict]) -> list[Verdict]:
+    """Those that the plan counts as calls."""
+    return [v for v in verdicts if v.miss.parent is None and v.cause is not Cause.EAGER_OP]
+
+
+def ran(program: Program) -> Ran:
+    """Run a program with empty caches, under recording."""
+    jax.clear_caches()
+    with tempfile.TemporaryDirectory() as folder:
+        writer = begin_file(Path(folder))
+        try:
+            results = program()
+        finally:
+            session().detach(writer)
+        recording = read([Path(folder)])
+        assert recording.runs[0].losses == {}, recording.runs[0].losses
+        verdicts = judge(recording)
+        return Ran(results, verdicts, plan(recording, verdicts))
+
+
+def prove(case: Case, told: Counter[str]) -> list[str]:
+    """What is wrong with the advice on a program.
+
+    Args:
+        case: the program and the edits.
+        told: counts each advice: followed, asked, or told without an edit to follow it by.
+    """
+    before = ran(case.before)
+    problems: list[str] = []
+    done: set[tuple[str, tuple[str, ...]]] = set()
+    for verdict in outermost(before.verdicts):
+        advice = verdict.fix
+        if advice is None:
+            if verdict.avoidable == "yes":
+                problems.append(f"{verdict.cause} is avoidable, and nothing is advised")
+            continue
+        if isinstance(advice, case.never):
+            problems.append(f"{_named(advice)} was given")
+        if (advice.code, advice.paths) in done:
+            continue
+        done.add((advice.code, advice.paths))
+        if advice.sure == "ask":
+            told[f"{advice.code}: asked"] += 1
+            continue
+        edit = case.edits.get(type(advice))
+        if edit is None:
+            told[f"{advice.code}: told, not followed"] += 1
+            if verdict.avoidable == "yes":
+                problems.append(f"{_named(advice)} is said to be avoidable: no edit does that")
+            continue
+        told[f"{advice.code}: followed"] += 1
+        problems += _followed(case, before, verdict, advice, edit(advice))
+    return problems
+
+
+def _named(advice: Advice) -> str:
+    return f"{type(advice).__name__}({', '.join(advice.paths)})"
+
+
+def _followed(
+    case: Case, before: Ran, verdict: Verdict, advice: Advice, program: Program
+) -> list[str]:
+    try:
+        after = ran(program)
+    except Exception as error:  # noqa: BLE001 - whatever following it raises
+        return [f"{_named(advice)} raises {error!r:.300}"]
+    problems: list[str] = []
+    if not _same(before.results, after.results, close=case.close):
+        problems.append(
+            f"{_named(advice)} changes results: {before.results!r:.300} -> {after.results!r:.300}"
+        )
+    step = next((s for s in before.plan.steps if verdict.miss.id in s.misses), None)
+    if step is None:
+        if verdict.avoidable == "yes":
+            problems.append(f"{_named(advice)} is in no step of the plan")
+        elif after.calls > before.calls:
+            problems.append(f"{_named(advice)}: {before.calls} -> {after.calls} calls")
+        return problems
+    # A few sizes may be one; of a step that is asked, this is but a part.
+    fewer = step.proposal.sizes is not None
+    low = 0 if fewer else before.calls - step.alone.calls.high
+    high = before.calls - (1 if step.sure == "ask" else step.alone.calls.low)
+    if not low <= after.calls <= high:
+        left = [(str(v.cause), v.miss.function.name) for v in outermost(after.verdicts)]
+        problems.append(
+            f"{_named(advice)} leaves {after.calls} of {before.calls} calls, {low:g} to {high:g} "
+            f"were said: {left}"
+        )
+    return problems
+
+
+def _same(before: Any, after: Any, *, close: bool) -> bool:
+    a, b = jax.tree.flatten(before), jax.tree.flatten(after)
+    if a[1] != b[1]:
+        return False
+    for one, other in zip(a[0], b[0], strict=True):
+        one, other = np.asarray(one), np.asarray(other)
+        if one.dtype != other.dtype or one.shape != other.shape:
+            return False
+        if close:
+            if not np.allclose(one, other, rtol=1e-5, equal_nan=True):
+                return False
+        elif not np.array_equal(one, other, equal_nan=one.dtype.kind in "fc"):
+            return False
+    return True
