@@ -187,6 +187,9 @@ def report(
     sort: Annotated[
         str, typer.Option("--sort", metavar="|".join(SORTS), help="What comes first.")
     ] = "seconds",
+    top: Annotated[
+        int, typer.Option("--top", min=0, help="So many causes are explained in text.")
+    ] = 10,
     keys: Annotated[bool, typer.Option("--keys", help="Write out the cache keys.")] = False,
     every: Annotated[
         bool, typer.Option("--all", help="Every attempt in DIR, not the newest alone.")
@@ -218,7 +221,7 @@ def report(
     if earlier := told.earlier:
         were = "attempt lies" if earlier == 1 else "attempts lie"
         console.say(f"{earlier:,} earlier {were} there too: --all explains every one")
-    text = _report(told, format, sort, keys, output)
+    text = _report(told, format, sort, keys, output, top)
     console.write(text, output, commands=format == "github", force=force)
     causes = told.tally.causes.items()
     failing = {cause: row.misses for cause, row in causes if cause.value in (fail_on or ())}
@@ -387,7 +390,7 @@ def _wrong(text: str) -> int:
 
 
 def _report(
-    told: Told, format: str, sort: Any, keys: bool, output: Path | None
+    told: Told, format: str, sort: Any, keys: bool, output: Path | None, top: int
 ) -> str | Iterator[str]:
     view, tally = told.view, told.tally
     if format == "json":
@@ -416,5 +419,5 @@ def _report(
 
     width, paint = console.terminal(sys.stdout, output)
     return terminal.report(
-        view, tally, sort=sort, keys=keys, width=width, paint=paint, plan=steps
+        view, tally, sort=sort, keys=keys, width=width, paint=paint, plan=steps, top=top
     )

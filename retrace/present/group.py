@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from itertools import islice
 from typing import Literal
 
@@ -33,8 +34,8 @@ class Group:
     """
 
     __slots__ = (
-        *("_folded", "_misses", "_sums", "began", "cause", "count", "seconds", "shown"),
-        "worths",
+        *("_folded", "_misses", "_sums", "began", "cause", "count", "functions", "seconds"),
+        *("shown", "worths"),
     )
 
     def __init__(self, first: Verdict) -> None:
@@ -45,6 +46,8 @@ class Group:
         self.began = first.miss.time
         self.count = 0
         self.seconds = 0.0
+        self.functions = 1
+        """How many definition sites it tells of."""
         self.worths: Counter[Literal["yes", "no", "maybe"]] = Counter()
         """How many misses are avoidable, for certain, perhaps or not at all."""
         self._sums = Sums()
@@ -57,6 +60,20 @@ class Group:
         group = cls(verdict)
         group.add(verdict)
         return group
+
+    @classmethod
+    def together(cls, groups: Sequence[Group]) -> Group:
+        """Several as one: the same cause, on one line of the caller."""
+        shown = min(groups, key=lambda group: (_URGENCY[group.avoidable], group.began)).shown
+        whole = cls(shown)
+        whole.functions = len(groups)
+        whole.began = min(group.began for group in groups)
+        for group in groups:
+            whole.count += group.count
+            whole.seconds += group.seconds
+            whole.worths.update(group.worths)
+            whole._sums.merge(group.sums)
+        return whole
 
     def add(self, verdict: Verdict) -> None:
         """Take in one more miss."""
@@ -161,6 +178,26 @@ class Sums:
                 self._types[known] = sentences.sides(verdict, change)[1] if told else ""
         if (change is None or verdict.cause not in _ARRAYS) and (said := _telling(verdict)):
             self._changed[said] += 1
+
+    def merge(self, other: Sums) -> None:
+        """Take in what another group comes to."""
+        for stage, spent in other.stages.items():
+            self.stages[stage] = self.stages.get(stage, 0.0) + spent
+        self.in_flight = self.in_flight or other.in_flight
+        self.on_disk += other.on_disk
+        self.runs |= other.runs
+        self.nested |= other.nested
+        self.folded += other.folded
+        self.after += other.after
+        for own, theirs in (
+            (self.raised, other.raised),
+            (self.derived, other.derived),
+            (self.operations, other.operations),
+            (self._changed, other._changed),
+        ):
+            own.update(theirs)
+        self.details.update(other.details)
+        self._types |= other._types
 
     def fold(self, verdict: Verdict) -> None:
         """Take in a miss that is nested in, or derived from, one of them."""

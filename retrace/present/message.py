@@ -103,6 +103,9 @@ def _heading(view: View, group: Group, who: str, same: str) -> str:
         return f"{said} ({_worth(group)})"
     if group.cause is Cause.FIRST_TRACE and not verdict.repeat:
         return f"{who} {did(miss, '').replace(' without a trace', '')} for the first time"
+    if group.functions > 1:
+        who = f"{who} and {count(group.functions - 1, 'more function')} called on one line"
+        return f"{who}: {did(miss)} ({times(group.count)}{same}, {_worth(group)})"
     if group.count > 1:
         return f"{who} {did(miss)} ({times(group.count)}{same}, {_worth(group)})"
     return f"{who} {did(miss)} ({ordinal(view.number[miss.id])} time, {_worth(group)})"
@@ -368,7 +371,7 @@ def where(view: View, group: Group) -> str:
     miss = group.shown.miss
     if group.cause is Cause.EAGER_OP or miss.function.kind is Kind.OP:
         return view.caused_at(miss) or "inside jax"
-    return view.place(miss)
+    return (view.called_from(miss) if group.functions > 1 else None) or view.place(miss)
 
 
 def eager_row(view: View, group: Group) -> tuple[str, str, str]:

@@ -13,6 +13,8 @@ from retrace.present.group import Group
 from retrace.present.view import View
 from retrace.present.words import seconds
 
+_FUNCTIONS = 3
+"""From so many functions on, one cause on one line of a caller is told once."""
 Sort: TypeAlias = Literal["seconds", "count", "time"]
 
 
@@ -89,6 +91,8 @@ class Tally:
         self.unfolded = Totals()
         """Of the misses that stand in a group by themselves."""
         self._groups: dict[tuple[object, ...], Group] = {}
+        self._together: dict[tuple[object, ...], Group] = {}
+        """By the same keys, where groups are told as one."""
 
     @classmethod
     def of(cls, view: View, verdicts: Sequence[Verdict] | None = None) -> Self:
@@ -140,11 +144,12 @@ class Tally:
 
     def group_of(self, verdict: Verdict) -> Group | None:
         """Where a miss was taken in; None where it is told with another one, or not at all."""
-        return self._groups.get(_key(verdict))
+        key = _key(verdict)
+        return self._together.get(key) or self._groups.get(key)
 
     def groups(self, sort: Sort = "seconds") -> list[Group]:
         """The misses by function and cause, eager operations by line; worst first."""
-        found = list(self._groups.values())
+        found = self._gathered()
         if sort == "seconds":
             found.sort(key=lambda group: group.seconds, reverse=True)
         elif sort == "count":
@@ -152,6 +157,20 @@ class Tally:
         else:
             found.sort(key=lambda group: group.began)
         return found
+
+    def _gathered(self) -> list[Group]:
+        """The groups, those of one cause on one line of a caller as one."""
+        lines: dict[tuple[object, ...], list[tuple[object, ...]]] = {}
+        for key, group in self._groups.items():
+            if (line := _line(group)) is not None:
+                lines.setdefault((group.cause, *line), []).append(key)
+        self._together = {}
+        for keys in lines.values():
+            if len(keys) >= _FUNCTIONS:
+                whole = Group.together([self._groups[key] for key in keys])
+                self._together |= dict.fromkeys(keys, whole)
+        whole = [self._together.get(key, group) for key, group in self._groups.items()]
+        return list(dict.fromkeys(whole))
 
     def settle(self) -> Iterator[Verdict]:
         """Add up what was taken in; the misses that are still to be shown."""
@@ -178,6 +197,14 @@ def _key(verdict: Verdict) -> tuple[object, ...]:
         site = miss.entry or miss.call_site
         return (verdict.cause, *((site.file, site.line) if site else (miss.function.site,)))
     return (verdict.cause, miss.function.site, miss.derived)
+
+
+def _line(group: Group) -> tuple[str, int] | None:
+    """The line of the user's that called, of what is told by functions."""
+    miss, site = group.shown.miss, group.shown.miss.call_site
+    if group.cause in (Cause.EAGER_OP, Cause.FIRST_TRACE) or miss.parent is not None:
+        return None
+    return None if site is None or site.in_library else (site.file, site.line)
 
 
 def worth_telling(tally: Tally, groups: Iterable[Group]) -> tuple[list[Group], list[Group]]:

@@ -34,6 +34,7 @@ def report(
     paint: Paint = plain,
     program: str | None = None,
     plan: Plan | None = None,
+    top: int | None = None,
 ) -> str:
     """What was recorded, explained, worst first.
 
@@ -46,6 +47,7 @@ def report(
         paint: `colour` or `plain`.
         program: what was run, where it still runs; its misses lie in no directory.
         plan: what to change first, for the first block; None where it is not told.
+        top: so many groups are explained, the rest counted; None for all.
     """
     tally = tally or Tally.of(view)
     out = list(_opening(view, tally, width, paint, program=program))
@@ -54,12 +56,13 @@ def report(
         out += ["", *steps]
     groups = tally.groups(sort)
     loud, small = worth_telling(tally, groups)
-    for group in loud:
+    for group in loud[:top]:
         out += ["", *parts(told(view, group), width, paint)]
         if keys:
             out += key(group.shown, width)
         if program is None:
             out += _ids(group, width, paint)
+    out += _counted(loud[len(loud) if top is None else top :], len(loud), width, paint)
     out += _listed(small, view, width, paint)
     out += _eager(
         [g for g in groups if g.is_quiet and g.cause is Cause.EAGER_OP], view, width, paint
@@ -120,6 +123,17 @@ def _opening(
     processes = f"   {count(number, 'process', 'processes')}" if number > 1 else ""
     for text in wrapped(f"{'':9}{listed(sorted(made))}   {when}{processes}", width, 9):
         yield paint(text, "dim")
+
+
+def _counted(rest: list[Group], number: int, width: int, paint: Paint) -> Iterator[str]:
+    """What is beyond the groups that are explained."""
+    if rest:
+        misses = count(sum(group.count for group in rest), "miss", "misses")
+        spent = seconds(sum(group.seconds for group in rest))
+        said = f"and {count(len(rest), 'more cause')}, {misses}, {spent}"
+        yield ""
+        for text in wrapped(f"{said}: `retrace report --top {number}`", width, 2):
+            yield paint(text, "bold")
 
 
 def _ids(group: Group, width: int, paint: Paint) -> Iterator[str]:

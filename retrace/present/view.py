@@ -37,6 +37,8 @@ class View:
         """Of the user's own files."""
         self._named: dict[str, dict[tuple[str, str], int]] = {}
         """How many misses each process and definition site has under a name."""
+        self._written: dict[str, tuple[object, ...]] = {}
+        """What a label can say of each definition site beside its name."""
         self._processes: tuple[object, dict[str, tuple[str, ...]]] = None, {}
         """In words, and how many there were when they were put so."""
         self.add(verdicts)
@@ -56,6 +58,10 @@ class View:
             self.own[miss.id] = miss.seconds
             self.missed[miss.run] = None
             self._named.setdefault(words.name(miss.function), {})[origin] = seen[origin]
+            if miss.function.site not in self._written:
+                function = miss.function
+                at = function.file, function.line, function.around, function.wrappers[:1]
+                self._written[function.site] = at
             if (site := miss.call_site) is not None and not site.in_library:
                 called.add(site.file)
         for verdict in verdicts:
@@ -113,6 +119,11 @@ class View:
         if len({site for _, site in alike}) > 1:
             said.append(self.place(miss))
             said += self.around(miss.function)
+            # Two lambdas of one line: they differ in no more than the column.
+            own = self._written.get(miss.function.site)
+            same = dict.fromkeys(site for _, site in origins if self._written.get(site) == own)
+            if len(same) > 1:
+                said.append(f"{words.ordinal(list(same).index(miss.function.site) + 1)} there")
         if len({run for run, _ in alike}) > 1:
             said += self.process(miss.run)
         return f"{label} ({', '.join(said)})"

@@ -484,3 +484,38 @@ def test_whatever_was_recorded_can_be_said(found: list[Miss], data: st.DataObjec
         other = replace(verdict, cause=cause, changes=(change,))
         assert sentences.explanation(view, other)
         assert miss.show(view, other)
+
+
+def called_on_one_line(number: int, *sizes: int) -> View:
+    """Functions of one name that one line calls with arrays of several sizes."""
+    story = Story()
+    for size in sizes:
+        for one in range(number):
+            made = function("apply", 7, Kind.DEF, site=f"apply:7:{one}", object=one + 1)
+            key = Key((array("x", "float32", size),))
+            story.miss(made, key, site=at(45, "apply(x)"))
+    return story.view()
+
+
+def test_one_cause_on_one_line_is_told_once_for_all_functions() -> None:
+    view = called_on_one_line(30, 3, 4)
+    causes = [group.cause for group in Tally.of(view).groups()]
+    assert causes.count(Cause.SHAPE_CHANGED) == 1
+    assert terminal.report(view).count("apply and 29 more functions") == 1
+    two = called_on_one_line(2, 3, 4)
+    assert [g.cause for g in Tally.of(two).groups()].count(Cause.SHAPE_CHANGED) == 2
+
+
+def test_labels_are_unique_also_of_functions_on_one_line() -> None:
+    view = called_on_one_line(3, 3, 4)
+    labels = [view.label(verdict.miss) for verdict in view.verdicts]
+    assert len({*labels}) == len(labels) == 6
+    for label, verdict in zip(labels, view.verdicts, strict=True):
+        assert view.find(label) == [verdict]
+
+
+def test_what_is_beyond_the_top_is_counted() -> None:
+    view = training().view()
+    whole, first = terminal.report(view), terminal.report(view, top=1)
+    assert len(first) < len(whole)
+    assert "retrace report --top" in first and "retrace report --top" not in whole
