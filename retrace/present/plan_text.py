@@ -108,7 +108,7 @@ def _stacked(view: View, number: int, step: Step, width: int, paint: Paint) -> I
     """A step on a terminal that is too narrow for columns."""
     proposal = step.proposal
     mark = "?" if step.sure == "ask" else ""
-    first, *rest = wrapped(clean(proposal.title, 3 * width) + mark, width - 4, 0)
+    first, *rest = wrapped(clean(title(proposal), 3 * width) + mark, width - 4, 0)
     style = "fix" if step.worth else "dim"
     yield f"{number:>2}  {paint(first, style)}"
     for text in rest:
