@@ -159,6 +159,8 @@ def _and_pass(advice: model.JitAndPass) -> str:
     said = f"jit {_whom(advice)} once, {at}, and {', and '.join(ways)}"
     if advice.computed:
         said += " (or what Python computes of it, where it uses `if`, `int` or `math`)"
+    elif advice.numbers:
+        said += " (an `if` of it stays outside)"
     return said
 
 

@@ -178,7 +178,12 @@ def _is_in(path: str, outer: tuple[str, ...]) -> bool:
 
 def _types(history: list[Verdict]) -> None:
     """One value in two types, and other values of which all share a program."""
-    by_path = {path: one for one in _of(history, LeaveOutValue) for path in one.paths}
+    by_path: dict[str, Advice] = {
+        path: replace(one, one_type=True)
+        for one in _of(history, ToArgument)
+        for path in one.paths
+    }
+    by_path |= {path: one for one in _of(history, LeaveOutValue) for path in one.paths}
     for index, verdict in enumerate(history):
         advised = verdict.fix
         if isinstance(advised, OneType) and (path := advised.paths[0]) in by_path:

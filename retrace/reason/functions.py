@@ -98,6 +98,7 @@ def _passing(
         traced=(*held.arrays, *(held.numbers if traced else ())),
         static=(*held.plain, *(() if traced else held.numbers)),
         computed=traced and bool(held.numbers) and _computes(held, program),
+        numbers=traced and bool(held.numbers),
         proof=proof,
     )
 
@@ -126,6 +127,7 @@ def _of_partial(function: Function, held: Held, program: Comparison | None) -> J
         traced=tuple(traced),
         static=tuple(static),
         computed=advised.computed,
+        numbers=advised.numbers,
         bound=True,
         proof=advised.proof,
     )

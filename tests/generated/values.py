@@ -239,7 +239,7 @@ def fields_of_configs(rng: Random) -> Case:
 
 def _and_pass(use: Use, values: list[Any]) -> Edit:
     def edit(advice: JitAndPass) -> Program:
-        if "k" in advice.traced and advice.computed:
+        if "k" in advice.traced and (advice.computed or not _is_traceable(use, values[0])):
             way = use.apart(values[0])[0]
             jitted = jax.jit(lambda x, number: use.body(x, way, number))
             return lambda: _run(jitted, [(x, use.apart(k)[1]) for k in values])

@@ -131,7 +131,7 @@ class Batch:
 @pytest.mark.parametrize(
     ("item", "value", "advice"),
     [
-        ("step", 2, "make `batch.info['step']` an array, a leaf of its tree"),
+        ("step", 2, "leave `batch.info['step']` out of the tree's static data"),
         ("split", "val", "leave `batch.info['split']` out of the tree's static data unless"),
         ("train", False, "keep `batch.info['train']` the same between calls: its program"),
     ],

@@ -85,6 +85,8 @@ class JitAndPass(OfFunction):
     """Whether it also reads arrays that have no name here."""
     computed: bool = False
     """Whether Python computes with what is to be traced."""
+    numbers: bool = False
+    """Whether there are numbers among it, which an `if` could ask for."""
     bound: bool = False
     """Whether a partial binds it, rather than a closure."""
 
