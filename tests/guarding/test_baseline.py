@@ -127,7 +127,7 @@ def test_what_is_new_is_explained_as_a_difference(project: Project) -> None:
     assert "control-flow-recreated +1" in done.stdout and "train_step missed" not in done.stdout
     assert "float32[2] -> float32[3]" in done.stdout and "defined again" in done.stdout
     done = project.retrace("check", "more", "--format", "github")
-    assert done.returncode == 1 and "::warning file=app/train.py,line=" in done.stdout
+    assert done.returncode == 1 and "::error file=app/train.py,line=" in done.stdout
     assert f"{who} missed" in done.stderr
     assert project.baseline.read_text() == WRITTEN
 

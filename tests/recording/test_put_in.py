@@ -205,7 +205,8 @@ def test_nothing_of_ours_runs_where_an_object_dies(tmp_path: Path) -> None:
         held.append(export.export(held[1])(jax.ShapeDtypeStruct((n,), "float32"), setting))
         held += [weakref.ref(one) for one in (step, setting, step.__code__)]
         gc.collect()
-        found = [one for one in gc.get_objects() if isinstance(one, weakref.ref)]
+        # By its type: some objects of other tests raise where they are asked for their class.
+        found = [one for one in gc.get_objects() if issubclass(type(one), weakref.ref)]
         held.clear()
         del ours  # while it lives, retrace listens
     assert len(found) > 100
