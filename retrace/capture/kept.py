@@ -7,7 +7,7 @@ references for each outermost trace: they go when JAX lets go of the program.
 from __future__ import annotations
 
 import weakref
-from functools import partial
+from collections import deque
 from typing import Any, NamedTuple
 
 from retrace.jax_internals.anew import Recipe
@@ -44,6 +44,9 @@ class Kept:
         self._begun: dict[int, _Begun] = {}
         self._programs: dict[int, Program] = {}
         self._arrays: dict[int, tuple[str, ...]] = {}
+        # By C alone, as in `capture.weak`: what is raised in a callback of Python's is lost.
+        self._dead: deque[Any] = deque()
+        self._numbers: dict[int, int] = {}
 
     def begin(self, number: int, subject: Any, function: Function, key: Key) -> None:
         """A call is about to be traced."""
@@ -62,12 +65,16 @@ class Kept:
             return
         programs = self._programs
         try:
-            recipe = Recipe(trace, jaxpr, partial(_forget, programs, self._arrays, number))
+            recipe = Recipe(trace, jaxpr, self._dead.append)
         except TypeError:
             return
+        self._forget_dead()
         if len(programs) >= _MOST:
-            _forget(programs, self._arrays, next(iter(programs)), None)
+            earliest = next(iter(programs))
+            self._numbers.pop(id(programs[earliest].recipe.jaxpr), None)
+            self._forget(earliest)
         programs[number] = Program(*begun, recipe)
+        self._numbers[id(recipe.jaxpr)] = number
 
     def known(self, number: int, arrays: tuple[str, ...]) -> None:
         """What arrays on the host a program captured, by their content, when it was traced."""
@@ -80,11 +87,19 @@ class Kept:
 
     def programs(self) -> list[tuple[int, Program]]:
         """Those that live, the earliest first."""
+        self._forget_dead()
         return list(self._programs.items())
 
+    def _forget_dead(self) -> None:
+        while self._dead:
+            try:
+                reference = self._dead.popleft()
+            except IndexError:  # another thread was first
+                return
+            number = self._numbers.pop(id(reference), None)
+            if number is not None:
+                self._forget(number)
 
-def _forget(
-    programs: dict[int, Program], arrays: dict[int, tuple[str, ...]], number: int, _: object
-) -> None:
-    programs.pop(number, None)
-    arrays.pop(number, None)
+    def _forget(self, number: int) -> None:
+        self._programs.pop(number, None)
+        self._arrays.pop(number, None)

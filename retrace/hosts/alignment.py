@@ -73,8 +73,13 @@ def lines_of(trails: Mapping[int, Trail], *, bare: bool = False) -> dict[int, Li
             if step.program is not None:
                 known.setdefault((step.site, step.arguments), step.identity)
     found: dict[int, Line] = {}
+    equal: dict[int, dict[tuple[Site, Hashable], Step]] = {}
     for process, trail in trails.items():
-        steps: dict[tuple[Site, Hashable], Step] = {}
+        # What several processes did alike is one object.
+        if (alike := equal.get(id(trail.steps))) is not None:
+            found[process] = Line(trail, alike)
+            continue
+        steps = equal[id(trail.steps)] = {}
         for step in trail.steps:
             if bare:
                 step = step._replace(identity=step.bare, program=None)

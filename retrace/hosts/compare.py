@@ -230,7 +230,7 @@ class _Asked(NamedTuple):
         for process, line in self.lines.items():
             step = did.get(process)
             found[process] = Side(
-                None if step is None else step.id,
+                None if step is None else f"{line.trail.run.id}-{step.number}",
                 None if step is None else step.program,
                 line.stopped,
             )

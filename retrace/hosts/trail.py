@@ -21,7 +21,8 @@ class Step(NamedTuple):
     """What stands for it where its program is not known."""
     bare: Hashable
     """What stands for it where neither values nor programs can be compared; None otherwise."""
-    id: str
+    number: int
+    """Of the miss, in its process."""
     thread: str
     occurrence: int
     """Among the steps of its site in this process, from 1."""
@@ -46,6 +47,8 @@ class Trails:
     def __init__(self) -> None:
         self.all: list[Trail] = []
         self.examples: dict[tuple[Site, Hashable], Miss] = {}
+        self._equal: dict[tuple[Step, ...], tuple[Step, ...]] = {}
+        """Processes of a job do the same, as a rule: that is held once."""
 
     @property
     def comparable(self) -> bool:
@@ -76,7 +79,7 @@ class Trails:
                 read.identity(miss),
                 read.arguments(miss),
                 ("bare", read.types(miss)) if redacted else None,
-                miss.id,
+                miss.number,
                 miss.thread,
                 number[site],
                 None if miss.program is None else miss.program.hash,
@@ -86,7 +89,9 @@ class Trails:
             self.examples.setdefault((site, step.identity), miss)
             if redacted:
                 self.examples.setdefault((site, step.bare), miss)
-        self.all.append(Trail(run, tuple(steps), seconds, None if run.complete else at, last))
+        done = tuple(steps)
+        done = self._equal.setdefault(done, done)
+        self.all.append(Trail(run, done, seconds, None if run.complete else at, last))
 
 
 def _key_of(run: Run) -> str | None:

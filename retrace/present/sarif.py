@@ -37,7 +37,7 @@ def report(view: View, tally: Tally, version: str) -> dict[str, Any]:
     # GitHub looks for files from the folder of the checkout, wherever the program ran.
     here = os.environ.get("GITHUB_WORKSPACE") or (view.bases[0] if view.bases else "")
     groups = [group for group in tally.groups() if group.cause is not Cause.FIRST_TRACE]
-    run: dict[str, Any] = {
+    run = {
         "tool": {
             "driver": {
                 "name": "retrace",
@@ -58,8 +58,6 @@ def report(view: View, tally: Tally, version: str) -> dict[str, Any]:
             }
         ],
     }
-    if here:
-        run["originalUriBaseIds"] = {_BASE: {"uri": _uri(PurePath(here)) + "/"}}
     return {"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}
 
 

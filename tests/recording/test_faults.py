@@ -28,7 +28,6 @@ AS_THE_USERS_OWN = ("capture/objects.py _array_type", "capture/tokens.py Tokens.
 CALLED_BY_PYTHON = frozenset(
     (
         "capture/function.py Functions._forget",
-        "capture/kept.py _forget",
         "capture/misses.py Misses._forget",
         "capture/tokens.py _forget_equal",
         "capture/tokens.py _forget_number",
