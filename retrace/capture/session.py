@@ -20,7 +20,6 @@ from retrace.capture.journal import Event
 from retrace.capture.public import PublicEvents
 from retrace.capture.weak import ByObject
 from retrace.errors import CannotTellError, RetraceError
-from retrace.failure import contain, unheard
 from retrace.jax_internals import behavior
 from retrace.jax_internals.backend import jaxlib_version
 from retrace.jax_internals.names_frames import JITTED_INFO
@@ -151,7 +150,7 @@ class Session:
     @property
     def owns_any(self) -> bool:
         """Whether any function that lives was made with `retrace.jit`."""
-        return bool(contain(unheard, self._own.__len__))
+        return bool(self._hooks.guarded(self._own.__len__))
 
     def _owners(self, info: Any) -> tuple[Writer, ...]:
         # `retrace run` and `install` record it already, and say where.

@@ -16,7 +16,7 @@ import threading
 from collections.abc import Callable
 from time import perf_counter
 from types import FrameType
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import jax
 
@@ -41,6 +41,8 @@ _CACHE_EVENTS = (at.LOOKED_UP.name, at.FOUND.name, at.WRITTEN.name)
 _REAL_TRACE = (at.REAL_TRACE.name, at.REAL_TRACE_BEFORE.name)
 
 _OURS = os.path.join(os.path.dirname(os.path.dirname(__file__)), "")
+
+_T = TypeVar("_T")
 
 
 def _hidden_already(file: str) -> None:
@@ -212,11 +214,11 @@ class Hooks:
         setattr(module, name, serve)
         self._undo_refusal = undo
 
-    def guarded(self, call: Callable[..., None], *args: Any) -> None:
-        """Run something of ours, and keep its failures away from the program."""
+    def guarded(self, call: Callable[..., _T], *args: Any) -> _T | None:
+        """What something of ours returns; None where it fails, away from the program."""
         # Around everything that runs inside JAX: a bug of ours, a full disk or a
         # strange object of the user's must not reach the program.
-        contain(self._fail, call, *args)
+        return contain(self._fail, call, *args)
 
     def _refused(self) -> BaseException | None:
         # A guard of the user's may refuse a miss. What it raises passes through JAX as an
@@ -241,7 +243,7 @@ class Hooks:
     def _told(self, stage: Stage) -> None:
         # The event of a trace proves nothing: it is also sent where the tracing cache hits.
         if stage is not Stage.TRACE:
-            self._witness.told(stage)
+            self.guarded(self._witness.told, stage)
 
     def _on_scalar(self, event: str, value: float, **metadata: Any) -> None:
         if (stage := _STAGES.get(event)) is not None and self.installed:
@@ -332,7 +334,7 @@ class Hooks:
         self._undo.append(undo)
 
     def _on_real_trace(self, frame: int) -> None:
-        self._witness.told(Stage.TRACE)
+        self.guarded(self._witness.told, Stage.TRACE)
         traces = self._thread.traces
         if traces and traces[-1].frame == frame:
             return  # told twice
@@ -368,7 +370,7 @@ class Hooks:
         self.guarded(self._exit, trace)
 
     def _enter(self, given: tuple[Any, ...], caller: FrameType, cached: Any) -> Trace:
-        self._witness.told(Stage.TRACE)
+        self.guarded(self._witness.told, Stage.TRACE)
         trace = Trace(_unwrapped(given[0] if given else None), caller, given)
         if not self._heard:
             trace.cached, trace.misses = cached, _misses(cached)

@@ -22,8 +22,13 @@ AT_THE_END = frozenset(
 )
 """The recording is closed then: nothing can be counted in it any more."""
 
-AS_THE_USERS_OWN = ("capture/objects.py _array_type", "capture/tokens.py Tokens._find_equal")
-"""They run what the user wrote, which may raise: the value is then one that cannot be told."""
+AS_THE_USERS_OWN = (
+    "capture/objects.py _array_type",
+    "capture/tokens.py Tokens._find_equal",
+    "capture/tokens.py Tokens._forget_equal",
+)
+"""They run what the user wrote, or are run beside it, which may raise: the value is then one
+that cannot be told."""
 
 CALLED_BY_PYTHON = frozenset(
     (
