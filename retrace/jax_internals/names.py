@@ -36,7 +36,9 @@ def _rows(module: ModuleType) -> Iterator[Row]:
 
 TABLE: tuple[Row, ...] = tuple(
     dict.fromkeys(
-        row for module in (names_hooks, names_frames, names_values, names_audit) for row in _rows(module)
+        row
+        for module in (names_hooks, names_frames, names_values, names_audit)
+        for row in _rows(module)
     )
 )
 

@@ -53,9 +53,7 @@ LINEARIZE_BEFORE = frame(
 )
 BACKWARD_FANCY = frame("jax._src.interpreters.ad.backward_pass3", losses.DERIVED, since="0.8")
 
-COMPILES = frame(
-    "jax._src.interpreters.pxla.UnloadedMeshExecutable.from_hlo", losses.DEVICES
-)
+COMPILES = frame("jax._src.interpreters.pxla.UnloadedMeshExecutable.from_hlo", losses.DEVICES)
 COMPILED_FOR = local(COMPILES, "device_list", losses.DEVICES, since="0.7")
 COMPILED_FOR_BEFORE = local(COMPILES, "da", losses.DEVICES, until="0.7")
 

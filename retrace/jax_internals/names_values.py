@@ -212,9 +212,7 @@ METADATA_VALUE = field("jax._src.xla_metadata_lib.XlaMetadata", "val", losses.CO
 HELD = field(f"{_CONFIG}.config_ext.Config", "value", losses.CONFIG)
 _UNTOLD_SETTINGS = "The settings of two runs are not compared."
 SETTINGS = attribute(f"{_CONFIG}.config", "_value_holders", None, said=_UNTOLD_SETTINGS)
-OF_ALL_THREADS = field(
-    f"{_CONFIG}.config_ext.Config", "get_global", None, said=_UNTOLD_SETTINGS
-)
+OF_ALL_THREADS = field(f"{_CONFIG}.config_ext.Config", "get_global", None, said=_UNTOLD_SETTINGS)
 SWAP = field(f"{_CONFIG}.config_ext.Config", "swap_local", losses.CONFIG, until="0.10")
 SET = field(f"{_CONFIG}.config_ext.Config", "set_local", losses.CONFIG, until="0.10")
 
