@@ -27,6 +27,8 @@ from retrace.jax_internals.names_hooks import (
 from tests.auditing import harmless, stale
 from tests.auditing.stale import Program
 
+CONFIG: Any = jax.config
+
 
 class Ran(NamedTuple):
     """What came of programs that were all run before one audit."""
@@ -80,7 +82,7 @@ def _state() -> dict[str, object]:
         "random": random.getstate(),
         "numpy.random": str(np.random.get_state()),
         "filters": list(warnings.filters),
-        "x64": jax.config.jax_enable_x64,
+        "x64": CONFIG.jax_enable_x64,
         "traces": harmless.traces,
         "log": list(harmless.log),
         "memo": dict(harmless.memo),

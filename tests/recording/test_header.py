@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import jax
 import pytest
@@ -16,6 +17,8 @@ from retrace.capture.session import begin_file, session
 from retrace.model import Run
 from retrace.store.reader import read
 from retrace.store.redaction import Redaction
+
+CONFIG: Any = jax.config
 
 
 def recorded(directory: Path, program: Callable[[], object]) -> Run:
@@ -38,7 +41,7 @@ def test_variables_settings_and_devices_are_told(
     monkeypatch.setenv("NCCL_DEBUG", "INFO")
     monkeypatch.setenv("JAX_LONG", "x" * 5000)
     monkeypatch.setenv("PASSWORD", "hidden")
-    before = jax.config.jax_log_compiles
+    before = CONFIG.jax_log_compiles
     try:
         jax.config.update("jax_log_compiles", True)
         with jax.default_matmul_precision("highest"):  # of this thread alone
@@ -63,7 +66,7 @@ def test_a_redacted_header_says_no_values(
 ) -> None:
     monkeypatch.setenv("XLA_FLAGS", "--xla_dump_to=/home/secret --xla_cpu_fast=true bare")
     monkeypatch.setenv("JAX_COORDINATOR_ADDRESS", "secret:1234")
-    before = jax.config.jax_debug_log_modules
+    before = CONFIG.jax_debug_log_modules
     try:
         monkeypatch.setenv("RETRACE_REDACT", "1")
         jax.config.update("jax_debug_log_modules", "secret.module")
