@@ -189,7 +189,10 @@ class Setting:
         return isinstance(other, Setting) and other.value == self.value
 
 
-def test_nothing_of_ours_runs_where_an_object_dies(tmp_path: Path) -> None:
+def test_nothing_of_ours_runs_where_an_object_dies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # where `retrace.jit` records
     # An exception that is put into a callback of a weak reference is printed and lost there.
     held, factor, setting = [], 3, Setting(1)
 
