@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import random
+import subprocess
 import sys
 import time
 import types
@@ -203,3 +204,60 @@ def test_a_nested_function_is_traced_anew_below_every_transform() -> None:
 
     verdicts, functions = audited(make)
     assert verdicts == dict.fromkeys((one.__name__ for one in functions), "proved")
+
+
+AFTERWARDS = """
+import sys
+import jax
+import retrace
+from retrace.auditing.limit import TooSlowError, limited
+
+scale = 1.0
+with retrace.recording():
+    f = jax.jit(lambda x: x * scale)
+    f(1.0)
+    scale = 2.0
+    assert [one.verdict for one in retrace.audit()] == ["proved"]
+
+
+def for_ever():
+    while True:
+        pass
+
+
+def swallowed():
+    try:
+        for_ever()
+    except TooSlowError:
+        return 1
+
+
+try:
+    limited(0.05, for_ever)
+except TooSlowError:
+    print("given up")
+print(limited(0.05, swallowed))
+for seconds in (0.0, 0.00001, 0.0001, 0.001):
+    for turns in (0, 100, 1000):
+        try:
+            limited(seconds, lambda: sum(range(turns)))
+        except TooSlowError:
+            pass
+sys.setprofile(lambda *arguments: None)
+(lambda: None)()
+sys.setprofile(None)
+print("profiled")
+"""
+
+
+def test_the_interpreter_is_left_with_nothing_to_look_for() -> None:
+    # Python 3.11 spins for ever in a profiled call where it was told to look for an exception
+    # that had been withdrawn.
+    done = subprocess.run(
+        [sys.executable, "-c", AFTERWARDS],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.stdout.splitlines() == ["given up", "1", "profiled"], done.stderr

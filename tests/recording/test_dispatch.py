@@ -141,10 +141,7 @@ def slow_calls(call: Callable[[], object]) -> int:
     sys.setprofile(count)
     try:
         for _ in range(CALLS):
-            # One at a time: with many under way, jax 0.6 waits for a callback while it holds
-            # the lock of the interpreter, which the callback waits for.
-            jax.block_until_ready(call())  # pyright: ignore[reportUnknownMemberType]
-            jax.effects_barrier()
+            call()
     finally:
         sys.setprofile(before)
     return number
@@ -171,7 +168,7 @@ def test_what_is_said_of_each_call_is_what_jax_does(judge_all: JudgeAll) -> None
     # Called once more before it is counted: by its second call C++ knows it.
     made = {}
     for name, function in jitted.items():
-        jax.block_until_ready(function(x))  # pyright: ignore[reportUnknownMemberType]
+        function(x)
         made[name] = slow_calls(lambda function=function: function(x))
     jax.effects_barrier()
     assert {name: CALLS if found else 0 for name, found in told.items()} == made
