@@ -37,6 +37,8 @@ class Limits(NamedTuple):
     """Whether functions are traced anew that write what is not their own."""
     since: int = 0
     """The first miss whose program is looked at."""
+    traced: int = 0
+    """How many programs had been traced before that miss."""
 
 
 class Found(NamedTuple):
@@ -95,6 +97,7 @@ class Examination:
             perf_counter() - began,
             tuple(checked),
             tuple(same),
+            max(0, self._misses.kept.traced - self._limits.traced - len(programs)),
         )
         functions = {number: program.function for number, program in programs}
         return Found(audit, functions, tuple(self._listings.values()))

@@ -47,6 +47,8 @@ class Kept:
         # By C alone, as in `capture.weak`: what is raised in a callback of Python's is lost.
         self._dead: deque[Any] = deque()
         self._numbers: dict[int, int] = {}
+        self.traced = 0
+        """How many programs there have been."""
 
     def begin(self, number: int, subject: Any, function: Function, key: Key) -> None:
         """A call is about to be traced."""
@@ -68,6 +70,7 @@ class Kept:
             recipe = Recipe(trace, jaxpr, self._dead.append)
         except TypeError:
             return
+        self.traced += 1
         self._forget_dead()
         if len(programs) >= _MOST:
             earliest = next(iter(programs))

@@ -30,6 +30,8 @@ class Difference(NamedTuple):
     """None where it was added."""
     new: JSON
     """None where it was removed."""
+    place: Place = ()
+    """The path, name by name."""
 
 
 class _Found(NamedTuple):
@@ -61,7 +63,7 @@ def differences(old: Value, new: Value, *, aligned: bool = False) -> tuple[Diffe
     found = _deep(a, b) if is_small else _walk(a, b, ())
     found, a, b, is_object = _public(found, a, b, not _is_mapping(new))
     return tuple(
-        Difference(_written(one.place, (a, b), is_object), one.kind, one.old, one.new)
+        Difference(_written(one.place, (a, b), is_object), one.kind, one.old, one.new, one.place)
         for one in found
     )
 

@@ -11,6 +11,8 @@ from retrace.inside import live
 
 if TYPE_CHECKING:
     from retrace.auditing.examination import Found
+    from retrace.model import Recording
+    from retrace.reason.stale import Audited
 
 
 class Stale(Mapping[str, Any]):
@@ -49,6 +51,11 @@ class Audit(list[Stale]):
 
     def __str__(self) -> str:
         return self._text
+
+    def _repr_html_(self) -> str:
+        from retrace.present.markup import text
+
+        return f"<pre>{text(self._text)}</pre>"
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         printer.text(self._text)
@@ -114,10 +121,18 @@ def _records() -> bool:
 
 def told(found: Found) -> Audit:
     """What an audit of this process found, with what those before it tell of it."""
-    from retrace.auditing.request import history
-    from retrace.model import Key, Miss, Recording
     from retrace.present.stale import data, text
     from retrace.present.view import View
+
+    recording, concluded = concluded_of(found)
+    view = View(recording, [], live.here())
+    return Audit(list(map(Stale, data(view, concluded))), "\n".join(text(view, concluded)) + "\n")
+
+
+def concluded_of(found: Found) -> tuple[Recording, Audited]:
+    """The same as data, and the recording of the misses that are meant."""
+    from retrace.auditing.request import history
+    from retrace.model import Key, Miss, Recording
     from retrace.reason.stale import audited
 
     misses = [
@@ -129,6 +144,4 @@ def told(found: Found) -> Audit:
     concluded = audited(recording)
     assert concluded is not None
     current = tuple([one for one in concluded.stale if one.until is None])
-    concluded = concluded._replace(stale=current)
-    view = View(recording, [], live.here())
-    return Audit(list(map(Stale, data(view, concluded))), "\n".join(text(view, concluded)) + "\n")
+    return recording, concluded._replace(stale=current)

@@ -94,3 +94,5 @@ class Audit(NamedTuple):
     """Those of which there is something to tell; the others are as they were."""
     same: tuple[int, ...] = ()
     """Of these, the misses that traced them."""
+    gone: int = 0
+    """How many programs JAX had let go of, so that nothing is known of them."""

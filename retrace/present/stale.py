@@ -85,6 +85,12 @@ def text(view: View, audited: Audited, width: int = 80, paint: Paint = plain) ->
     yield from (
         paint(line, "bold") for line in wrapped(f"{audits} of {programs}: {found}", width, 2)
     )
+    if audited.gone:
+        # Nothing is claimed of these; nothing can call them either.
+        gone = count(audited.gone, "more program")
+        yield from wrapped(
+            f"{gone} not checked: JAX had let go of the function by then.", width, 2
+        )
     for one in loud[:_MOST]:
         head = f"{name(one.function)}   {view.place(one.miss)}   {_HEADS[one.verdict]}"
         many = f" in {one.programs} programs" if one.programs > 1 else ""
@@ -170,14 +176,13 @@ def _advised(remedy: Remedy) -> str:
             what = f"what {named} gives" if remedy.names else "what changes"
             return f"pass {what} to {who} as an argument"
         case "again":
-            how = "`jax.jit` of a new function, or `clear_cache()`"
-            return f"jit {who} again after the change ({how})"
-        case "state":
-            return f"keep {named} in the state of an `nnx` module, or pass it"
-        case "attribute":
-            return f"pass {named} to {who} as an argument, not as an attribute"
-        case "argument":
-            return f"pass {named} to {who} as an argument"
-        case "static":
-            return f"pass {named} to {who} as a static argument"
+            return f"have {who} traced again after the change: `jax.clear_caches()`"
+        case "argument" | "static":
+            is_static = remedy.how == "static"
+            if len(remedy.names) > 1:
+                passed = "static arguments" if is_static else "arguments"
+            else:
+                passed = "a static argument" if is_static else "an argument"
+            instead = ", not as an attribute" if remedy.is_attribute else ""
+            return f"pass {named} to {who} as {passed}{instead}"
     assert_never(remedy.how)

@@ -201,6 +201,10 @@ def _explain(item: pytest.Item, watched: Watched) -> list[str]:
     """What was exceeded; the explanation goes into a section of the test's report."""
     found = watched.excesses()
     item.stash[_EXPLAINED] = found.text
+    if found.doubt and not found.heads:
+        from retrace.errors import RetraceWarning
+
+        item.warn(RetraceWarning(found.doubt))
     return found.heads
 
 

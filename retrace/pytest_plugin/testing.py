@@ -11,7 +11,7 @@ from retrace.errors import UsageError
 from retrace.guards import budget
 from retrace.guards.assertions import in_order, make_budget, unmatched
 from retrace.guards.jitted import make_cold
-from retrace.guards.stale import begun, out_of_date
+from retrace.guards.stale import Start, out_of_date, start
 from retrace.guards.trust import doubt, losses
 from retrace.guards.watch import of_numbers, watch
 from retrace.model import Miss, Verdict
@@ -41,6 +41,8 @@ class Found(NamedTuple):
     """What was exceeded, a line each."""
     text: str
     """The explanation; empty where there is none."""
+    doubt: str = ""
+    """What could not be checked."""
 
 
 class Watched:
@@ -53,8 +55,8 @@ class Watched:
         self._nonsense: UsageError | None = None
         self._warm: set[budget.Selector] = set()
         """What markers name and no jitted object was found of."""
-        self._audits_from: int | None = None
-        """The first miss whose program is to be up to date after the test; None for none."""
+        self._audits_from: Start | None = None
+        """Whose programs are to be up to date after the test: all from there on, or none."""
 
     def __enter__(self) -> Self:
         self._start = self._called = self._watch.open()
@@ -82,7 +84,7 @@ class Watched:
             budgets: dict[object, budget.Budget] = {}
             for arguments, options in marks:
                 if _asks_for_audit(options):
-                    self._audits_from = begun()
+                    self._audits_from = start()
                     if len(options) == 1 and not arguments:
                         continue
                 made = _budget(arguments, options)
@@ -109,9 +111,9 @@ class Watched:
         found = self._exceeded()
         if self._audits_from is None:
             return found
-        heads, text = out_of_date(self._audits_from)
-        parts = [part for part in (found.text, text) if part]
-        return Found([*found.heads, *heads], "\n".join(parts))
+        stale = out_of_date(self._audits_from)
+        parts = [part for part in (found.text, stale.text) if part]
+        return Found([*found.heads, *stale.heads], "\n".join(parts), stale.gone)
 
     def _exceeded(self) -> Found:
         if not self._budgets:

@@ -50,8 +50,13 @@ def field_changes(change: Change) -> tuple[Change, ...]:
 def held_functions(change: Change) -> list[str | None]:
     """The paths of the functions that a value holds, each equal to itself alone."""
     new = value_of(change.new)
-    found = () if new is None else places(new, lambda text: text.startswith(_FUNCTION))
+    found = () if new is None else places(new, is_function)
     return [f"{change.path or ''}{path}" for path in found if path]
+
+
+def is_function(text: object) -> bool:
+    """Whether a value was written as a function is: `<function scale at train.py:3>`."""
+    return isinstance(text, str) and text.startswith(_FUNCTION)
 
 
 def _is_told(value: Value) -> bool:

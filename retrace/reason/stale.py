@@ -8,11 +8,10 @@ not-checked   it could not be traced anew, and nothing of what it reads is known
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Literal, NamedTuple, TypeAlias
+from collections.abc import Iterable
+from typing import NamedTuple, TypeAlias
 
 from retrace.compare.programs import Difference, compare
-from retrace.compare.values import differences
 from retrace.model import (
     Audit,
     Checked,
@@ -20,44 +19,17 @@ from retrace.model import (
     Listing,
     Miss,
     Outcome,
-    Reading,
     Reason,
     Recording,
     Source,
 )
+from retrace.reason.remedy import Change, Remedy, StaleVerdict, changes, remedy
 
-StaleVerdict: TypeAlias = Literal["proved", "each-trace", "perhaps", "not-checked"]
 _ORDER: tuple[StaleVerdict, ...] = ("proved", "each-trace", "perhaps", "not-checked")
 
 
 def _rank(verdict: StaleVerdict) -> int:
     return _ORDER.index(verdict)
-
-
-class Remedy(NamedTuple):
-    """What to do about a program that is out of date."""
-
-    code: Literal["pass-state", "module-state", "rejit"]
-    function: str
-    names: tuple[str, ...]
-    """What it reads that has changed, or what gives something else at each trace."""
-    how: Literal["argument", "static", "attribute", "state", "result", "again"]
-    """How it is passed, or that it is jitted again."""
-
-
-class Change(NamedTuple):
-    """Something that a function reads, then and now."""
-
-    name: str
-    old: object
-    new: object
-    """None where it is gone."""
-    old_text: str
-    new_text: str
-    file: str | None
-    line: int | None
-    is_constant: bool = False
-    """Whether it is a constant of the program that changed with it."""
 
 
 class Stale(NamedTuple):
@@ -98,6 +70,8 @@ class Audited(NamedTuple):
     """That were looked at, in the last audit of each process."""
     harmless: tuple[str, ...]
     """What has changed and left the programs that read it as they are."""
+    gone: int = 0
+    """Programs that JAX had let go of by the last audit of their process."""
 
 
 def audited(recording: Recording) -> Audited | None:
@@ -107,9 +81,9 @@ def audited(recording: Recording) -> Audited | None:
     by_number = {(miss.run, miss.number): miss for miss in recording.misses}
     found: dict[tuple[str, str, StaleVerdict], Stale] = {}
     harmless: dict[str, None] = {}
-    last: dict[str, int] = {}
+    last: dict[str, Audit] = {}
     for run, audits in _by_run(recording.audits).items():
-        last[run] = audits[-1].programs
+        last[run] = audits[-1]
         for number, history in _histories(audits).items():
             miss = by_number.get((run, number))
             if miss is None:
@@ -134,7 +108,13 @@ def audited(recording: Recording) -> Audited | None:
         one for (run, site, verdict), one in found.items() if _rank(verdict) == worst[run, site]
     ]
     told.sort(key=lambda one: (_rank(one.verdict), one.miss.number))
-    return Audited(tuple(told), len(recording.audits), sum(last.values()), tuple(harmless))
+    return Audited(
+        tuple(told),
+        len(recording.audits),
+        sum(audit.programs for audit in last.values()),
+        tuple(harmless),
+        sum(audit.gone for audit in last.values()),
+    )
 
 
 def together(one: Audited | None, other: Audited | None) -> Audited | None:
@@ -147,6 +127,7 @@ def together(one: Audited | None, other: Audited | None) -> Audited | None:
         one.audits + other.audits,
         one.programs + other.programs,
         tuple(dict.fromkeys((*one.harmless, *other.harmless))),
+        one.gone + other.gone,
     )
 
 
@@ -185,7 +166,7 @@ def _stale(miss: Miss, history: _History, recording: Recording) -> Stale | None:
     before = next((a for v, a, _ in reversed(ranked[:at]) if v is None), None)
     until = next((a for v, a, _ in ranked[at:] if v is None), None)
     difference = _difference(checked, recording)
-    reads = tuple(_changes(checked, difference))
+    reads = changes(checked, difference)
     return Stale(
         miss,
         worst,
@@ -194,7 +175,7 @@ def _stale(miss: Miss, history: _History, recording: Recording) -> Stale | None:
         checked.detail,
         difference,
         checked.sources,
-        _fix(miss.function, worst, reads, difference, checked.sources),
+        remedy(miss.function, worst, reads, checked.sources),
         since,
         before,
         until,
@@ -237,82 +218,3 @@ def _difference(checked: Checked, recording: Recording) -> Difference | None:
 
 def _listing(recording: Recording, id_: str) -> Listing | None:
     return recording.listings.get(id_)
-
-
-def _changes(checked: Checked, difference: Difference | None) -> Iterator[Change]:
-    reads = [read for read in checked.reads if not read.written] or list(checked.reads)
-    constants: set[tuple[str, str]] = (
-        set()
-        if difference is None
-        else {(_bare(one.old), _bare(one.new)) for one in difference.constants}
-    )
-    found = [change for read in reads for change in _fields(read, constants)]
-    # Those that stand in the program are why; of the others it cannot be told.
-    yield from sorted(found, key=lambda change: not change.is_constant)
-
-
-def _fields(read: Reading, constants: Iterable[tuple[str, str]]) -> Iterator[Change]:
-    old, new = read.old, read.new
-    parts = () if new is None else differences(old, new)
-    if new is not None and parts and all(part.path for part in parts) and len(parts) <= 4:
-        for part in parts:
-            texts = repr(part.old), repr(part.new)
-            yield Change(
-                read.name + part.path,
-                part.old,
-                part.new,
-                *texts,
-                read.file,
-                read.line,
-                _among(texts, constants),
-            )
-        return
-    texts = old.text, "gone" if new is None else new.text
-    if new is not None and texts[0] == texts[1]:
-        texts = old.text, f"another {new.type}, or other contents"
-    yield Change(
-        read.name,
-        old.text if old.data is None else old.data,
-        None if new is None else new.text if new.data is None else new.data,
-        *texts,
-        read.file,
-        read.line,
-        _among(texts, constants),
-    )
-
-
-def _among(texts: tuple[str, str], constants: Iterable[tuple[str, str]]) -> bool:
-    return (_bare(texts[0]), _bare(texts[1])) in set(constants)
-
-
-def _bare(text: str) -> str:
-    """A number without its type: `2.0:f32[]`."""
-    number = text.partition(":")[0]
-    try:
-        return repr(float(number))
-    except ValueError:
-        return number
-
-
-def _fix(
-    function: Function,
-    verdict: StaleVerdict,
-    reads: tuple[Change, ...],
-    difference: Difference | None,
-    sources: tuple[Source, ...],
-) -> Remedy | None:
-    name = function.name
-    if verdict == "each-trace":
-        return Remedy("pass-state", name, (sources[0].name,) if sources else (), "result")
-    if verdict != "proved":
-        return None
-    if not reads:
-        return Remedy("rejit", name, (), "again")
-    names = tuple(change.name for change in reads)
-    if any(each.startswith("self.") for each in names):
-        module = "" if function.receiver is None else function.receiver.type.partition(".")[0]
-        if module == "flax":
-            return Remedy("module-state", name, names, "state")
-        return Remedy("pass-state", name, names, "attribute")
-    constant = difference is not None and difference.kind == "constants-only"
-    return Remedy("pass-state", name, names, "argument" if constant else "static")

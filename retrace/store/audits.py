@@ -1,6 +1,7 @@
 """The line of an audit.
 
 {"audit": 2, "at": ..., "misses": 14, "programs": 5, "seconds": 0.1, "same": [0, 3],
+ "gone": 1,
  "checked": [{"miss": 7, "outcome": "other", "reads": [[NAME, OLD, NEW, FILE, LINE,
  WRITTEN]], "old": LISTING, "new": LISTING, ...}]}
 """
@@ -35,6 +36,7 @@ def encode_audit(
         "programs": audit.programs,
         "seconds": audit.seconds,
         "same": audit.same,
+        "gone": audit.gone,
         "checked": [_encode(one) for one in checked],
     }
 
@@ -60,6 +62,7 @@ def decode_audit(line: Mapping[str, Any], run: str) -> Audit:
         seconds=seconds(line["seconds"]),
         checked=tuple(map(_checked, line["checked"])),
         same=tuple(map(number, line.get("same", ()))),
+        gone=number(line.get("gone", 0)),
     )
 
 

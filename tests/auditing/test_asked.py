@@ -45,6 +45,12 @@ def test_stale(monkeypatch):
 def test_fresh():
     jax.jit(lambda x: x * scale)(1.0)
 
+@pytest.mark.retrace(stale="fail")
+def test_gone():
+    g = jax.jit(lambda x: x - scale)
+    g(1.0)
+    f(2)
+
 @pytest.mark.retrace(stale="never")
 def test_nonsense():
     pass
@@ -109,6 +115,9 @@ def test_by_a_marker(tmp_path: Path) -> None:
     done = subprocess.run(
         line, capture_output=True, text=True, check=False, cwd=tmp_path, env=environment
     )
-    assert "2 failed, 1 passed" in done.stdout, done.stdout
+    assert "2 failed, 2 passed, 2 warnings" in done.stdout, done.stdout
+    # What had gone by the end was not checked, and the test does not pass in silence.
+    told = [line for line in done.stdout.splitlines() if "could not check" in line]
+    assert ["1 of 1" in told[0], "1 of 2" in told[1]] == [True, True], told
     assert "FAILED test_it.py::test_stale - Failed: <lambda> is out of date: scale" in done.stdout
     assert "test_nonsense" in done.stdout

@@ -149,6 +149,10 @@ def test_the_whole_session_and_a_wrong_line() -> None:
         "retrace.explain('smooth')",
         "with retrace.recording() as seen:\n    smooth(x[:3])\ndisplay(seen)",
         "%retrace smooth(x)",
+        "%retrace audit",
+        "half = 0.5\n@jax.jit\ndef halved(x):\n    return half * x\n",
+        "halved(x)\nhalf = 0.25",
+        "%retrace audit",
         "%unload_ext retrace",
         "%retrace",
     )
@@ -158,7 +162,10 @@ def test_the_whole_session_and_a_wrong_line() -> None:
     assert "1 function ran for the first time" in told[5].html
     assert told[6].raised == "UsageError" and "Traceback" not in told[6].text
     assert "%%retrace [NAME]" in told[6].errors
-    assert "`%retrace` not found" in told[8].text + told[8].errors
+    assert "OUT OF DATE" not in told[7].text and "halved" in told[10].text
+    assert "OUT OF DATE" in told[10].text and "0.5 when traced -> 0.25 now" in told[10].text
+    assert "OUT OF DATE" in told[10].html and "0.25" in told[10].html
+    assert "`%retrace` not found" in told[12].text + told[12].errors
 
 
 def test_loading_imports_no_jax_and_off_is_off() -> None:

@@ -1,0 +1,225 @@
+"""What changed that a program out of date had read, and what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import Literal, NamedTuple, TypeAlias, cast
+
+from retrace.compare.programs import Difference
+from retrace.compare.values import Difference as Part
+from retrace.compare.values import differences
+from retrace.model import JSON, Checked, Function, Reading, Source, Value
+from retrace.reason.evidence import holds_arrays
+from retrace.reason.fields import is_function
+
+StaleVerdict: TypeAlias = Literal["proved", "each-trace", "perhaps", "not-checked"]
+How: TypeAlias = Literal["argument", "static", "again", "result"]
+
+_MOST_FIELDS = 4
+_ARRAY = {"array", "content"}
+"""What is recorded of a small array on the host: its type, and a hash of what it holds."""
+_CHOICES = frozenset(
+    ("bool", "str", "int", "float", "NoneType", "function", "type", "PjitFunction")
+)
+"""Types of which a value can be a static argument."""
+
+
+class Change(NamedTuple):
+    """Something that a function reads, then and now."""
+
+    name: str
+    old: object
+    new: object
+    """None where it is gone."""
+    old_text: str
+    new_text: str
+    file: str | None
+    line: int | None
+    is_constant: bool = False
+    """Whether it is a constant of the program that changed with it."""
+    how: How = "again"
+    """How the function would have to be given it so that the program follows."""
+
+
+class Remedy(NamedTuple):
+    """What to do about a program that is out of date."""
+
+    code: Literal["pass-state", "rejit"]
+    function: str
+    names: tuple[str, ...]
+    """What it reads that has changed, or what gives something else at each trace."""
+    how: How
+    """How it is passed, or that it is jitted again."""
+    is_attribute: bool = False
+    """Whether the names are attributes of the object that the function is a method of."""
+
+
+def changes(checked: Checked, difference: Difference | None) -> tuple[Change, ...]:
+    """What a program that was checked had read and what has changed, each once.
+
+    Args:
+        checked: what the audit observed.
+        difference: between the programs of then and of now, where both are known.
+    """
+    reads = [read for read in checked.reads if not read.written] or list(checked.reads)
+    constants: set[tuple[str, str]] = (
+        set()
+        if difference is None
+        else {(_bare(one.old), _bare(one.new)) for one in difference.constants}
+    )
+    only = difference is not None and difference.kind == "constants-only"
+    found: dict[str, Change] = {}
+    # What is in a closure is read by the code as well.
+    for change in (one for read in reads for one in _of(read, constants, only=only)):
+        found.setdefault(change.name, change)
+    # Those that stand in the program are why; of the others it cannot be told.
+    return tuple(sorted(found.values(), key=lambda change: not change.is_constant))
+
+
+def remedy(
+    function: Function,
+    verdict: StaleVerdict,
+    found: tuple[Change, ...],
+    sources: tuple[Source, ...],
+) -> Remedy | None:
+    """What to do, or None where nothing is known to help."""
+    name = function.name
+    if verdict == "each-trace":
+        return Remedy("pass-state", name, (sources[0].name,) if sources else (), "result")
+    if verdict != "proved":
+        return None
+    meant = [one for one in found if one.is_constant] or found
+    how = meant[0].how if meant else "again"
+    if how == "again" or any(one.how != how for one in meant):
+        return Remedy("rejit", name, (), "again")
+    names = tuple(one.name for one in meant)
+    is_attribute = any(each.startswith("self.") for each in names)
+    return Remedy("pass-state", name, names, how, is_attribute)
+
+
+def _of(read: Reading, constants: Collection[tuple[str, str]], *, only: bool) -> Iterator[Change]:
+    old, new = read.old, read.new
+    parts = () if new is None else differences(old, new)
+    is_apart = parts and len(parts) <= _MOST_FIELDS and all(part.path for part in parts)
+    if is_apart and not _are_array(old, parts):
+        for part in parts:
+            yield _of_part(read, part, constants, only=only)
+        return
+    texts = old.text, "gone" if new is None else new.text
+    if new is not None and texts[0] == texts[1]:
+        texts = old.text, "other contents" if holds_arrays(old) else f"another {new.type}"
+    how: How = "again"
+    if new is not None:
+        how = "argument" if holds_arrays(old) and holds_arrays(new) else _how(old, new, only=only)
+    yield Change(
+        read.name,
+        old.text if old.data is None else old.data,
+        None if new is None else new.text if new.data is None else new.data,
+        *texts,
+        read.file,
+        read.line,
+        _among(texts, constants),
+        how,
+    )
+
+
+def _of_part(
+    read: Reading, part: Part, constants: Collection[tuple[str, str]], *, only: bool
+) -> Change:
+    held, through = _along(read.old.data, part.place)
+    texts = repr(part.old), repr(part.new)
+    path = part.path
+    how: How = _how(part.old, part.new, only=only)
+    if held.keys() == _ARRAY and path.endswith(".content"):
+        path, how = path.removesuffix(".content"), "argument"
+        texts = str(held.get("array")), "other contents"
+    return Change(
+        read.name + path,
+        part.old,
+        part.new,
+        *texts,
+        read.file,
+        read.line,
+        _among(texts, constants),
+        "again" if through else how,
+    )
+
+
+def _along(data: JSON, place: tuple[str | int, ...]) -> tuple[dict[str, JSON], bool]:
+    """What directly holds a part of a value, and whether the way there leads into a function.
+
+    What a function of a library's has in its cells nobody can pass.
+    """
+    held: dict[str, JSON] = {}
+    through = False
+    for name in place:
+        if isinstance(data, list):
+            items = cast(list[JSON], data)
+            data = items[name] if isinstance(name, int) and name < len(items) else None
+            held = {}
+            continue
+        if not isinstance(data, dict):
+            return {}, True
+        held = cast(dict[str, JSON], data)
+        through = through or is_function(held.get("$type"))
+        data = held.get(str(name))
+    return held, through
+
+
+def _are_array(old: Value, parts: tuple[Part, ...]) -> bool:
+    """Whether the parts are those of an array."""
+    return holds_arrays(old) and all(part.place in (("array",), ("content",)) for part in parts)
+
+
+def _how(old: object, new: object, *, only: bool) -> How:
+    """How a value can be passed.
+
+    Args:
+        old: as it was: a `Value`, or a part of one as plain data.
+        new: as it is.
+        only: whether the programs differ in constants alone, so that the function does not
+            choose by it.
+    """
+    kinds = {_kind(one) for one in (old, new)}
+    if kinds <= {"int", "float", "complex"} and only:
+        return "argument"
+    if kinds <= {"numbers"}:
+        return "argument"
+    return "static" if kinds <= _CHOICES else "again"
+
+
+def _kind(one: object) -> str:
+    if not isinstance(one, Value):
+        if isinstance(one, str) and one.startswith("<"):
+            return "function" if is_function(one) else "object"
+        return "numbers" if _is_numbers(one) else type(one).__name__
+    if _is_numbers(one.data):
+        return "numbers"
+    if is_function(one.text):
+        return "function"
+    # An Enum's member is written by its name, and is equal to itself alone.
+    return "str" if isinstance(one.data, str) and one.exact else one.type.rpartition(".")[2]
+
+
+def _is_numbers(data: object) -> bool:
+    """Whether it is a container of numbers alone, which JAX takes apart as a tree."""
+    if isinstance(data, list):
+        items = cast(list[object], data)
+    elif isinstance(data, dict) and "$type" not in data and data.keys() != _ARRAY:
+        items = list(cast(dict[str, object], data).values())
+    else:
+        return False
+    return bool(items) and all(type(one) in (int, float) or _is_numbers(one) for one in items)
+
+
+def _among(texts: tuple[str, str], constants: Collection[tuple[str, str]]) -> bool:
+    return (_bare(texts[0]), _bare(texts[1])) in constants
+
+
+def _bare(text: str) -> str:
+    """A number without its type: `2.0:f32[]`."""
+    number = text.partition(":")[0]
+    try:
+        return repr(float(number))
+    except ValueError:
+        return number

@@ -1,0 +1,163 @@
+"""The advice on a program that is out of date, followed by machine, brings it up to date."""
+
+# JAX's own annotations are partial.
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownVariableType=false, reportUnknownLambdaType=false
+
+from __future__ import annotations
+
+import ast
+import functools
+import inspect
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+import pytest
+
+import retrace
+from retrace.auditing.examination import Limits
+from retrace.auditing.request import audit
+from retrace.capture.session import session
+from retrace.inside.stale import concluded_of
+from retrace.reason.stale import Change, Stale
+from tests.auditing import stale
+from tests.auditing.stale import Program
+
+
+class Slot(NamedTuple):
+    """Where a value lies that a function reads."""
+
+    get: Callable[[], Any]
+    put: Callable[[Any], None]
+
+
+def slot(name: str, functions: list[tuple[Any, Any]], subject: Any) -> Slot:
+    """The place that a name means in the code of a function; raises where it means none."""
+    tree = ast.parse(name, mode="eval").body
+    if isinstance(tree, ast.Name):
+        return _variable(tree.id, functions, subject)
+    assert isinstance(tree, ast.Attribute | ast.Subscript), name
+    holder = slot(ast.unparse(tree.value), functions, subject).get()
+    if isinstance(tree, ast.Attribute):
+        field = tree.attr
+        return Slot(lambda: getattr(holder, field), lambda new: setattr(holder, field, new))
+    key = ast.literal_eval(tree.slice)
+    return Slot(lambda: holder[key], lambda new: holder.__setitem__(key, new))
+
+
+def _variable(name: str, functions: list[tuple[Any, Any]], subject: Any) -> Slot:
+    if isinstance(subject, functools.partial):
+        bound = inspect.signature(subject.func).bind_partial(*subject.args, **subject.keywords)
+        if name in bound.arguments:
+            value = bound.arguments[name]
+            return Slot(lambda: value, lambda new: pytest.fail("a partial cannot be changed"))
+    for function, receiver in functions:
+        code = function.__code__
+        if name == "self" and receiver is not None:
+            return Slot(lambda: receiver, lambda new: pytest.fail("no place"))
+        if name in code.co_freevars:
+            cell = function.__closure__[code.co_freevars.index(name)]
+            return Slot(
+                lambda: cell.cell_contents, lambda new: setattr(cell, "cell_contents", new)
+            )
+        names = function.__globals__
+        if name in code.co_names and name in names:
+            return Slot(lambda: names[name], lambda new: names.__setitem__(name, new))
+    raise LookupError(f"{name} is nothing that the function could be given")
+
+
+@contextmanager
+def placed(slots: list[Slot], values: tuple[Any, ...]) -> Generator[None]:
+    before = [each.get() for each in slots]
+    for each, value in zip(slots, values, strict=True):
+        each.put(value)
+    try:
+        yield
+    finally:
+        for each, value in zip(slots, before, strict=True):
+            each.put(value)
+
+
+def result(call: Callable[[], Any]) -> str:
+    return str(jax.tree.map(np.asarray, call()))
+
+
+def advised(program: Program) -> tuple[Callable[[], Any], str, Stale, Any, list[Any]]:
+    with retrace.recording():
+        generator = program()
+        call = next(generator)
+        first = result(call)
+        next(generator, None)
+        found = audit(Limits())
+        assert found is not None
+        _, concluded = concluded_of(found)
+        (one,) = [each for each in concluded.stale if each.verdict == "proved"]
+        misses = session().recorder.misses
+        subject = dict(misses.kept.programs())[one.miss.number].subject
+        subject = None if subject is None else subject()
+        return call, first, one, subject, misses.functions_of(subject)
+
+
+class Followed(NamedTuple):
+    """What came of the advice on a program."""
+
+    how: str
+    differs: bool
+    """Whether the program of today gives something else; some do not for these arguments."""
+
+
+def follows(program: Program) -> Followed:
+    """What came of the advice on a program; raises where that did not help."""
+    jax.clear_caches()
+    call, first, one, subject, functions = advised(program)
+    assert result(call) == first, "it was out of date"
+    fix = one.fix
+    assert fix is not None
+    if fix.how == "again":
+        jax.clear_caches()
+        return Followed(fix.how, result(call) != first)
+    changes = {change.name: change for change in one.reads}
+    slots = [slot(name, functions, subject) for name in fix.names]
+    traces = 0
+
+    def edited(*values: Any) -> Any:
+        nonlocal traces
+        traces += 1
+        # Run as Python, so that what is passed takes the place of what was read.
+        with placed(slots, values), jax.disable_jit():
+            return call()
+
+    static = tuple(range(len(slots))) if fix.how == "static" else ()
+    jitted = jax.jit(edited, static_argnums=static)
+    now = tuple(each.get() for each in slots)
+    after = result(lambda: jitted(*now))
+    then = [old(changes[name]) for name in fix.names]
+    if None not in then:
+        assert result(lambda: jitted(*then)) == first
+        # What is passed as an array costs no further trace.
+        is_scalar = all(type(value) in (int, float) for value in then)
+        assert traces == 1 or fix.how == "static" or not is_scalar
+    jax.clear_caches()
+    today = result(call)
+    assert after == today
+    return Followed(fix.how, today != first)
+
+
+def old(change: Change) -> Any:
+    """The value of then, where it was recorded."""
+    return change.old if type(change.old) in (bool, int, float, list) else None
+
+
+def test_what_is_advised_helps() -> None:
+    # The one that sets what it reads at each call cannot be followed from outside.
+    programs = [one for one in stale.PROGRAMS if one is not stale.a_context_manager_of_the_user]
+    followed = {program.__name__: follows(program) for program in programs}
+    hows = {name: one.how for name, one in followed.items()}
+    assert set(hows.values()) == {"argument", "static", "again"}
+    assert sum(one.differs for one in followed.values()) >= 36
+    assert hows["a_device_array"] == hows["a_numpy_buffer_changed_in_place"] == "argument"
+    assert hows["a_flag"] == hows["a_number_of_layers"] == "static"
+    assert hows["a_list_that_grew"] == "argument"
