@@ -12,6 +12,7 @@ from time import perf_counter, time
 from typing import Any, NamedTuple
 
 from retrace.auditing import constants
+from retrace.auditing.around import around
 from retrace.auditing.effects import changing, generators, read_at, writes
 from retrace.auditing.limit import TooSlowError, limited
 from retrace.auditing.neutral import put_back, undisturbed
@@ -211,7 +212,8 @@ class Examination:
     ) -> tuple[Transcript, bool | None]:
         """The program of today, and whether it is the old one; None where that is not known."""
         left = min(self._limits.each, self._left) - (perf_counter() - began)
-        jaxpr = limited(left, program.recipe.trace)
+        with around(program.recipe.function()):
+            jaxpr = limited(left, program.recipe.trace)
         new = transcript(jaxpr)
         if new.program.hash != old.program.hash:
             return new, False

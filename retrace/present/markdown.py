@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from retrace.causes import Cause
 from retrace.model import Stage
 from retrace.plan.step import Plan
-from retrace.present import dispatch, stale
+from retrace.present import again, dispatch, stale
 from retrace.present.group import Group
 from retrace.present.message import eager_row, heading, lines, origin, raised, where
 from retrace.present.sentences import explanation
@@ -72,6 +72,8 @@ def report(
         out += ["", "| seconds | misses | function | place | cause | avoidable |"]
         out += ["|---:|---:|---|---|---|---|"]
         out += [_row(view, group) for group in loud]
+    if more := list(again.text(tally.again.programs(), "process", view.bases, 10_000)):
+        out += ["", *(f"- {escaped(line.strip())}" for line in more)]
     for group in worth_telling(tally, groups)[0]:
         out += ["", *_section(view, group, keys)]
     quiet = [group for group in groups if group.is_quiet]

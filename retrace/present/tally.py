@@ -12,6 +12,7 @@ from retrace.model import Finding, Function, Miss, Stage, Verdict
 from retrace.present.group import Group
 from retrace.present.view import View
 from retrace.present.words import seconds
+from retrace.runs.again import Again, compiled
 from retrace.runs.disk import Outcomes
 
 _FUNCTIONS = 3
@@ -92,6 +93,8 @@ class Tally:
         """By definition site."""
         self.slow: dict[str, tuple[Miss, dict[Finding, None]]] = {}
         """What makes each call of a function slow, by definition site."""
+        self.again = Again()
+        """What several processes compiled."""
         self.unfolded = Totals()
         """Of the misses that stand in a group by themselves."""
         self._groups: dict[tuple[object, ...], Group] = {}
@@ -108,6 +111,7 @@ class Tally:
     def add(self, view: View, verdicts: Sequence[Verdict]) -> None:
         """Take in misses of processes that were not counted yet."""
         self.totals.add(view, verdicts)
+        self._compiled(view, verdicts)
         for verdict in verdicts:
             self._count(view, verdict)
         among = {verdict.miss.id for verdict in verdicts}
@@ -128,6 +132,14 @@ class Tally:
         for verdict in folded:
             of_miss[view.root(verdict.miss).id].fold(verdict)
         self.unfolded.add(view, own)
+
+    def _compiled(self, view: View, verdicts: Sequence[Verdict]) -> None:
+        by_run: dict[str, list[Miss]] = {}
+        for verdict in verdicts:
+            by_run.setdefault(verdict.miss.run, []).append(verdict.miss)
+        runs = {run.id: run for run in view.recording.runs if run.id in by_run}
+        for name, run in runs.items():
+            self.again.add(compiled(by_run[name], run), name)
 
     def _count(self, view: View, verdict: Verdict) -> None:
         function, spent = verdict.miss.function, view.own[verdict.miss.id]

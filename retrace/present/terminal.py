@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from retrace.causes import Cause
 from retrace.model import Stage
 from retrace.plan.step import Plan
-from retrace.present import dispatch, stale, stored
+from retrace.present import again, dispatch, stale, stored
 from retrace.present.advice import advised
 from retrace.present.group import Group
 from retrace.present.layout import INDENT, Paint, key, parts, plain, wrapped
@@ -75,6 +75,8 @@ def report(
     )
     quiet = [g for g in groups if g.is_quiet]
     out += _raised(view, [*small, *quiet], width, paint)
+    if more := list(again.text(tally.again.programs(), "process", view.bases, width, paint)):
+        out += ["", *more]
     out += _slow(view, tally, width, paint)
     out += _closing(view, width, paint, runs=program is not None)
     return "\n".join(out) + "\n"

@@ -43,6 +43,8 @@ class _State:
         self.rows: list[_Row] = []
         self.doubts: dict[str, None] = {}
         """Why misses may have gone unseen."""
+        self.compiled: list[tuple[str, list[tuple[Any, ...]]]] = []
+        """What each test compiled: the fields of `runs.again.Compiled`."""
         self.directory: Path | None = None
 
 
@@ -220,6 +222,7 @@ def pytest_runtest_makereport(
     if watched is not None and call.when == "teardown" and _lists(item.config):
         report.__dict__["retrace_rows"] = watched.rows()
         report.__dict__["retrace_doubt"] = watched.doubt()
+        report.__dict__["retrace_compiled"] = watched.compiled()
     return report
 
 
@@ -233,6 +236,7 @@ def pytest_report_teststatus(report: pytest.TestReport, config: pytest.Config) -
     if (doubt := report.__dict__.pop("retrace_doubt", None)) is not None:
         state.doubts[doubt] = None
     state.rows += [_Row(seconds, text, report.nodeid) for seconds, text in rows]
+    state.compiled.append((report.nodeid, report.__dict__.pop("retrace_compiled", [])))
 
 
 def pytest_terminal_summary(
@@ -255,6 +259,24 @@ def pytest_terminal_summary(
         rest = rows[len(shown) :]
         spent = sum(row.seconds for row in rest)
         terminalreporter.write_line(f"and {len(rest):,} more, {spent:.2f} s")
+    for line in _compiled_again(config.stash[_STATE]):
+        terminalreporter.write_line(line)
+
+
+def _compiled_again(state: _State) -> Iterator[str]:
+    """What several tests compiled, each for itself."""
+    from shutil import get_terminal_size
+
+    from retrace.present.again import text
+    from retrace.runs.again import Again, Compiled
+
+    found = Again()
+    for test, rows in state.compiled:
+        found.add([Compiled(*row) for row in rows], test)
+    width = max(60, min(100, get_terminal_size().columns))
+    if lines := list(text(found.programs(), "test", (str(Path.cwd()),), width)):
+        yield ""
+        yield from lines
 
 
 @pytest.fixture

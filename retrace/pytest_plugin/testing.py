@@ -174,6 +174,21 @@ class Watched:
             rows.append((round(group.seconds, 4), said))
         return rows
 
+    def compiled(self) -> list[tuple[Any, ...]]:
+        """What the test compiled: the fields of `runs.again.Compiled`, for another process."""
+        from retrace.runs.again import compiled
+
+        if (missed := self.missed(patterns=False)) is None:
+            return []
+        view, verdicts = missed
+        runs = {run.id: run for run in view.recording.runs}
+        return [
+            tuple(one)
+            for verdict in verdicts
+            if (run := runs.get(verdict.miss.run)) is not None
+            for one in compiled([verdict.miss], run)
+        ]
+
 
 def _asks_for_audit(options: Mapping[str, Any]) -> bool:
     if (wish := options.get("stale")) not in (None, "fail"):

@@ -24,6 +24,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from flax import nnx
 
 from tests.auditing.stale import Program
 
@@ -59,6 +60,23 @@ def a_counter_of_traces() -> Iterator[Any]:
         return x + 1
 
     yield lambda: f(x)
+
+
+@harmless
+def the_state_of_an_nnx_module() -> Iterator[Any]:
+    class Counted(nnx.Module):
+        def __init__(self) -> None:
+            self.calls = nnx.Variable(jnp.array(0))
+            self.linear = nnx.Linear(3, 2, rngs=nnx.Rngs(0))
+
+        def __call__(self, x: Any) -> Any:
+            self.calls[...] += 1
+            return self.linear(x)
+
+    model = Counted()
+    f = nnx.jit(lambda model, x: model(x).shape[0] + x)
+    yield lambda: f(model, x)
+    model.linear.kernel[...] = model.linear.kernel[...] * 2
 
 
 @harmless

@@ -27,6 +27,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from flax import nnx
 
 Program = Callable[[], Iterator[Callable[[], Any]]]
 PROGRAMS: list[Program] = []
@@ -486,6 +487,33 @@ class Linear(eqx.Module):
 
     def __call__(self, x: Any) -> Any:
         return self.weight * x * self.holder.rate
+
+
+@stale
+def below_an_nnx_module() -> Iterator[Any]:
+    global scale
+    scale = 2.0
+
+    class Scaled(nnx.Module):
+        def __init__(self, rngs: nnx.Rngs) -> None:
+            self.linear = nnx.Linear(3, 2, rngs=rngs)
+
+        def __call__(self, x: Any) -> Any:
+            return self.linear(x) * scale
+
+    model = Scaled(nnx.Rngs(0))
+    f = nnx.jit(lambda model, x: model(x))
+    yield lambda: f(model, x)
+    scale = 3.0
+
+
+@stale
+def what_nnx_jit_reads() -> Iterator[Any]:
+    config["rate"] = 0.1
+    model = nnx.Linear(3, 2, rngs=nnx.Rngs(0))
+    f = nnx.jit(lambda model, x: model(x) * config["rate"])
+    yield lambda: f(model, x)
+    config["rate"] = 0.3
 
 
 @stale

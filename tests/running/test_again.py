@@ -1,0 +1,98 @@
+"""What several processes compile is held against what a cache on disk then serves."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+PROGRAM = """
+import functools
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+x = np.ones((4, 4), np.float32)
+own = np.float32(sys.argv[1])
+on_device = jnp.asarray(x) * 2
+
+
+def same(x):
+    return jnp.sin(x) @ x
+
+
+def other_name(x):
+    return jnp.sin(x) @ x
+
+
+def constant(x):
+    return x * own
+
+
+def captured(x):
+    return x + on_device
+
+
+def calling_back(x):
+    return jax.pure_callback(lambda v: v, jax.ShapeDtypeStruct(x.shape, x.dtype), x)
+
+
+@functools.partial(jax.jit, donate_argnums=0)
+def donating(x):
+    return x * 3
+
+
+for function in (same, other_name, constant, captured, calling_back):
+    jax.jit(function)(x)
+donating(jnp.asarray(x))
+with jax.default_matmul_precision("highest"):
+    jax.jit(same)(x)
+"""
+
+
+def reported(folder: Path, name: str, *arguments: str, **variables: str) -> dict[str, Any]:
+    """The report of two processes that ran the program, the second with another constant."""
+    environment = {**os.environ, "JAX_PLATFORMS": "cpu", **variables}
+    for argument in arguments:
+        line = [sys.executable, "-m", "retrace", "run", "-q", "--append", f"--out={name}"]
+        subprocess.run([*line, "program.py", argument], cwd=folder, env=environment, check=True)
+    line = [sys.executable, "-m", "retrace", "report", "--format=json", name]
+    done = subprocess.run(line, cwd=folder, capture_output=True, text=True, check=True)
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def test_what_is_told_is_what_a_cache_serves(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(PROGRAM)
+    without = reported(tmp_path, "without", "2", "3")
+    cached = reported(
+        tmp_path,
+        "cached",
+        "2",
+        "3",
+        JAX_COMPILATION_CACHE_DIR=str(tmp_path / "cache"),
+        JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS="0",
+        JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES="-1",
+    )
+    served = [
+        one["function"]["jax_name"]
+        for one in cached["misses"]
+        if one["persistent_cache"] and one["persistent_cache"]["outcome"] == "hit"
+    ]
+    told = {one["function"]: one for one in without["compiled_again"]}
+    for name in ("same", "other_name", "donating"):
+        assert name in told and name in served
+    assert "constant" not in told and "constant" not in served
+    # A cache may serve these, by what they hold; too little of that is recorded to promise it.
+    assert "captured" not in told and "calling_back" not in told
+    assert set(served) >= told.keys()
+    assert [one["times"] for name, one in told.items() if name == "same"] == [2]
+    assert not [
+        one for one in cached["compiled_again"] if one["function"] in ("same", "donating")
+    ]
+    assert all(0 <= one["saved"][0] <= one["saved"][1] < one["seconds"] for one in told.values())
