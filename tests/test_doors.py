@@ -60,6 +60,7 @@ def test_the_public_names() -> None:
         "install",
         "jit",
         "misses",
+        "on_miss",
         "policy",
         "recording",
         "uninstall",
