@@ -17,6 +17,7 @@ import retrace
 from retrace.capture.session import flush
 from retrace.errors import UsageError
 from retrace.following import callback as module
+from retrace.following import heard
 from retrace.following.callback import Following
 from retrace.inside.explained import ExplainedMiss
 
@@ -74,12 +75,18 @@ def order(miss: Any) -> int:
 
 
 def test_a_miss_is_handed_over_while_another_thread_still_traces(
-    got: list[ExplainedMiss],
+    got: list[ExplainedMiss], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(heard, "SETTLED", 0.0)
     begun, go_on = threading.Event(), threading.Event()
+
+    @jax.jit
+    def inner(x: Any) -> Any:
+        return x / 2
 
     def hold(x: Any) -> None:
         if x.shape == (2,):
+            inner(x)  # which has ended when the whole miss has
             begun.set()
             assert go_on.wait(60)
 
@@ -95,10 +102,11 @@ def test_a_miss_is_handed_over_while_another_thread_still_traces(
         early = [order(miss) for miss in got]
         go_on.set()
         slow.join()
-    named = [(miss.changes[0].old, miss.changes[0].new) for miss in got[1:]]
+    steps = [miss for miss in got if miss.function.name == "step"]
+    named = [(miss.changes[0].old, miss.changes[0].new) for miss in steps[1:]]
     # That of (2,) began before that of (3,), and was its nearest key; it came last.
     assert named == [([2], [3]), ([3], [4]), ([1], [2])]
-    assert len(early) == 3
+    assert len(early) == 3 and len(got) == 5
 
 
 def test_a_callback_that_raises_is_called_again(capsys: pytest.CaptureFixture[str]) -> None:
