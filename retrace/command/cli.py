@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, NoReturn
 import typer
 import typer.core
 
-from retrace.command import audits, clean, commands, console, importing
+from retrace.command import audits, clean, commands, console, exporting, importing
 from retrace.command.complaint import usage
 from retrace.command.diff import diff
 from retrace.command.hosts import hosts
@@ -308,6 +308,7 @@ app.command()(diff)
 app.command()(hosts)
 app.command()(audits.audit)
 app.command("import")(importing.import_)
+app.command()(exporting.export)
 app.command()(doctor)
 app.command()(clean.clean)
 
