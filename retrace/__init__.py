@@ -6,6 +6,7 @@
     counts              how often JAX traced, lowered and compiled, for metrics
     misses, explain     what was recorded up to now, as data and in words
     on_miss             each miss, explained, to a callback of yours
+    metrics             the same for OpenTelemetry and Prometheus
     audit               compiled programs that no longer match what they read when traced
     assert_max_traces, assert_no_retrace, freeze, policy    keep it from coming back
     agree               other programs on other processes are told before XLA waits for ever
@@ -88,6 +89,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name == "metrics":
+        return import_module("retrace.metrics")
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'retrace' has no attribute {name!r}")

@@ -43,7 +43,12 @@ Callback = Callable[[ExplainedMiss], object]
 class Following:
     """What `on_miss` gives back: counts what became of the misses, and stops."""
 
-    def __init__(self, callback: Callback, most_waiting: int = 1000) -> None:
+    def __init__(
+        self,
+        callback: Callback,
+        most_waiting: int = 1000,
+        at_end: Callable[[], object] | None = None,
+    ) -> None:
         self.handed = 0
         """How many misses the callback was given."""
         self.dropped = 0
@@ -51,6 +56,7 @@ class Following:
         self.failed = 0
         """How many times it raised."""
         self._callback: Callback | None = callback
+        self._at_end = at_end
         self._most = most_waiting
         self._lines: deque[str] = deque()
         self._size = 0
@@ -114,7 +120,8 @@ class Following:
             return True
         in_time = self._finished.acquire(timeout=max(0.0, timeout))
         if not in_time:
-            self.dropped += len(self._waiting) + sum(map(_misses_in, self._lines))
+            begun = sum(map(_misses_in, self._lines))
+            self.dropped += len(self._waiting) + self._heard.running + begun
         self._callback = None
         if self.dropped:
             _say(f"{self.dropped:,} misses were not handed to the callback: it took too long")
@@ -209,6 +216,8 @@ class Following:
             if self._lines:
                 contain(self._tell, self._take_in)
         if ending:
+            if self._at_end is not None:
+                self._guarded(self._at_end)
             let_go(self._finished)
         return not ending and (came or self._ending or self._heard.settles)
 
@@ -245,14 +254,17 @@ class Following:
         if callback is None:
             self.dropped += 1
             return
+        self._guarded(callback, miss)
+        self.handed += 1
+
+    def _guarded(self, call: Callable[..., object], *args: object) -> None:
         try:
-            callback(miss)
+            call(*args)
         except BaseException as error:  # noqa: BLE001 - the program's own, and nobody is above us
             self.failed += 1
             if self.failed == 1:
                 trace = "".join(traceback.format_exception(error)).rstrip()
                 _say(f"the callback of on_miss raised, and will be called again:\n{trace}")
-        self.handed += 1
 
     def _tell(self, error: BaseException) -> None:
         if isinstance(error, Exception):
@@ -262,7 +274,12 @@ class Following:
 _all: weakref.WeakSet[Following] = weakref.WeakSet()
 
 
-def on_miss(callback: Callback, *, most_waiting: int = 1000) -> Following:
+def on_miss(
+    callback: Callback,
+    *,
+    most_waiting: int = 1000,
+    at_end: Callable[[], object] | None = None,
+) -> Following:
     """Hand each miss from here on to a callback, explained, on a thread of retrace's.
 
     Everything is recorded that JAX misses in this process, however it was jitted. A miss is
@@ -277,6 +294,7 @@ def on_miss(callback: Callback, *, most_waiting: int = 1000) -> Following:
     Args:
         callback: called with one `ExplainedMiss`; what it returns is not looked at.
         most_waiting: so many misses wait for it at most.
+        at_end: called after the last miss, on the same thread, under the same conditions.
 
     Returns:
         A `Following`, to `stop()`, also at the end of a `with` block; `handed`, `dropped` and
@@ -293,7 +311,7 @@ def on_miss(callback: Callback, *, most_waiting: int = 1000) -> Following:
     """
     if not callable(callback):
         raise UsageError("on_miss takes a function of one miss")
-    following = Following(callback, most_waiting)
+    following = Following(callback, most_waiting, at_end)
     if not is_off():
         following.start()
     return following

@@ -110,6 +110,11 @@ class Heard:
         return found
 
     @property
+    def running(self) -> int:
+        """How many have begun and not ended, as far as is known."""
+        return len(self._open)
+
+    @property
     def settles(self) -> bool:
         """Whether a miss may have ended, and only time can tell."""
         return bool(self._idle)
