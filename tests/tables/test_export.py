@@ -12,12 +12,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
 
 from retrace.command import exporting as command
-from retrace.errors import UsageError
+from retrace.errors import UnreadableError, UsageError
 from retrace.model import Stage
 from retrace.present import machine
 from retrace.present.view import View
@@ -25,6 +26,8 @@ from retrace.reason.verdict import judge
 from retrace.store.reader import read
 from retrace.tables import exporting, rows, writing
 from retrace.tables.columns import SCHEMA, TABLES
+from tests.hostile import commands as damaged
+from tests.hostile.mutations import mutate
 from tests.process import retrace
 from tests.reading.story import NASTY, STARTED, TRAIN_STEP, hostile, killed, training, write
 from tests.tables.__main__ import DOCS, written
@@ -325,3 +328,22 @@ def test_one_process_that_cannot_be_read_keeps_no_other_back(runs: Path, tmp_pat
     with pytest.raises(UsageError, match="newer retrace"):
         command.export([broken, runs / "of-turing"], tmp_path / "t", jobs=1)
     assert {row["run"] for row in table(tmp_path / "t", "runs")} == {"run0", "run2", "k3x9f2a"}
+
+
+def test_a_damaged_recording_is_exported_or_told(runs: Path, tmp_path: Path) -> None:
+    whole = damaged.read(runs / "of-lovelace")
+    target = tmp_path / "t"
+    writing.check(target)
+    told = 0
+    for number in range(60):
+        files = mutate(dict(whole), Random(number))
+        folder = damaged.write(files, tmp_path / "damaged")
+        try:
+            for one in exporting.work([folder], target, "/", redact=number % 3 == 0):
+                made = exporting.export(one)
+                told += made.misses > 0
+        except UnreadableError:
+            continue
+    assert told > 30
+    assert {table_.name for table_ in target.iterdir()} == set(TABLES)
+    assert table(target, "misses") and not list(target.rglob(".*"))
