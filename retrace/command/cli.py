@@ -256,10 +256,10 @@ def report(
     for option, code in (("--cause", cause), *(("--fail-on", code) for code in fail_on or ())):
         if code is not None:
             one_of(option, code, codes)
-    if with_ is not None and (format != "perfetto" or redact):
-        raise UsageError(
-            "--with stands beside --format perfetto, and a profile cannot be redacted"
-        )
+    if with_ is not None and format != "perfetto":
+        raise UsageError("--with needs --format perfetto")
+    if with_ is not None and redact:
+        raise UsageError("a profile cannot be redacted: pass --with or --redact")
     told = at_last(Told(directories or [], function, cause, redact=redact, every=every))
     if earlier := told.earlier:
         were = "attempt lies" if earlier == 1 else "attempts lie"
