@@ -5,6 +5,8 @@
     install, uninstall  record everything in this process
     counts              how often JAX traced, lowered and compiled, for metrics
     misses, explain     what was recorded up to now, as data and in words
+    on_miss             each miss, explained, to a callback of yours
+    metrics             the same for OpenTelemetry and Prometheus
     audit               compiled programs that no longer match what they read when traced
     assert_max_traces, assert_no_retrace, freeze, policy    keep it from coming back
     agree               other programs on other processes are told before XLA waits for ever
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from retrace.causes import Cause as Cause
     from retrace.errors import RetraceError as RetraceError
     from retrace.errors import RetraceWarning as RetraceWarning
+    from retrace.following.callback import on_miss as on_miss
     from retrace.guards.agree import agree as agree
     from retrace.guards.assertions import assert_max_traces as assert_max_traces
     from retrace.guards.assertions import assert_no_retrace as assert_no_retrace
@@ -57,6 +60,7 @@ _HOMES = {
     # Which `%load_ext retrace` asks for.
     "load_ipython_extension": "retrace.inside.notebook",
     "misses": "retrace.inside.live",
+    "on_miss": "retrace.following.callback",
     "policy": "retrace.guards.policy",
     "recording": "retrace.inside.live",
     "uninstall": "retrace.inside.live",
@@ -77,6 +81,7 @@ __all__ = [
     "install",
     "jit",
     "misses",
+    "on_miss",
     "policy",
     "recording",
     "uninstall",
@@ -84,6 +89,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name == "metrics":
+        return import_module("retrace.metrics")
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'retrace' has no attribute {name!r}")

@@ -13,8 +13,14 @@ import pytest
 import retrace
 
 ROOT = Path(__file__).resolve().parent.parent
-READING = ("model", "causes", "errors", "store", "compare", "reason", "plan", "present")
-HEAVY = ("jax", "jaxlib", "numpy", "deepdiff", "rich", "typer", "pytest", "IPython")
+READING = (
+    *("model", "causes", "errors", "store", "compare", "reason", "plan", "present"),
+    *("tables", "logs"),
+)
+HEAVY = (
+    *("jax", "jaxlib", "numpy", "deepdiff", "rich", "typer", "pytest", "IPython"),
+    *("pyarrow", "duckdb", "dask", "opentelemetry", "prometheus_client"),
+)
 
 
 def run(*arguments: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
@@ -60,6 +66,7 @@ def test_the_public_names() -> None:
         "install",
         "jit",
         "misses",
+        "on_miss",
         "policy",
         "recording",
         "uninstall",

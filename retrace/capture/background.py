@@ -29,6 +29,9 @@ _LINGER = 0.02
 than the rest of a line does."""
 
 
+NAMED: dict[int, str] = {}
+"""Threads of ours that call code of the program's, and what a miss there says of its thread."""
+
 _MOST_WAITING = 1000
 """Programs that may wait for a compilation: one that only traces would queue them for ever."""
 
@@ -87,14 +90,14 @@ class Background:
     def _stir(self) -> None:
         if not self._at_work.acquire(blocking=False):
             if self._lingers:
-                _let_go(self._asleep)
+                let_go(self._asleep)
             return
         try:
             start_new_thread(self._run, ())
         except (RuntimeError, MemoryError):  # no thread is to be had: whoever asks does it
             self._work()
         except BaseException:  # put into this thread from outside, just now
-            _let_go(self._at_work)
+            let_go(self._at_work)
             raise
 
     def _run(self) -> None:
@@ -102,7 +105,7 @@ class Background:
             self._work(_LINGER)
         except BaseException:  # noqa: BLE001 - a tracer's of all threads; nobody is there for it
             self._thread = None
-            _let_go(self._at_work)
+            let_go(self._at_work)
 
     def _work(self, linger: float = 0.0) -> None:
         """Empty the queues. Whoever calls it holds `_at_work`, which it lets go of."""
@@ -112,14 +115,14 @@ class Background:
                 self._guarded(task)  # nobody else is there to catch what it raises
                 del task
             if linger:
-                _leave_no_trace(here)
+                leave_no_trace(here)
                 self._lingers = True
                 again = self._lines or self._asleep.acquire(timeout=linger)
                 self._lingers = False
                 if again:
                     continue
             self._thread = None
-            _let_go(self._at_work)
+            let_go(self._at_work)
             # What was put there before it was known that nobody looks.
             if not self._waits() or not self._at_work.acquire(blocking=False):
                 return
@@ -142,14 +145,15 @@ class Background:
         return None
 
 
-def _let_go(lock: LockType) -> None:
+def let_go(lock: LockType) -> None:
+    """Let go of a lock that somebody else may have let go of."""
     try:
         lock.release()
     except RuntimeError:  # somebody else was first
         pass
 
 
-def _leave_no_trace(thread: int) -> None:
+def leave_no_trace(thread: int) -> None:
     """Take out what the program's own code may have left behind on this thread.
 
     A finaliser or a weak reference's callback of the program's runs wherever the collector

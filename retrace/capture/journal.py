@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
-from retrace.capture.background import Task
+from retrace.capture.background import NAMED, Task
 from retrace.jax_internals.backend import running
 from retrace.jax_internals.config import settings
 from retrace.model import (
@@ -170,7 +170,10 @@ class Journal:
 def _thread_name() -> str:
     """Of this thread. Not by `current_thread`, which adds a thread that it does not know."""
     active: dict[int, threading.Thread] = getattr(threading, "_active", {})
-    thread = active.get(threading.get_ident())
+    number = threading.get_ident()
+    if (name := NAMED.get(number)) is not None:
+        return name
+    thread = active.get(number)
     return "Dummy" if thread is None else thread.name
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from time import time
 from types import FrameType
 from typing import Any, Protocol
 
@@ -282,7 +283,8 @@ class Recorder:
                 self._belonging.hold(number, fields)
 
     def _ended(self, running: Running | None, stage: Stage, seconds: float) -> dict[str, JSON]:
-        fields: dict[str, JSON] = {"stages": {stage: seconds}}
+        began = {stage: round(time() - seconds, 6)}
+        fields: dict[str, JSON] = {"stages": {stage: seconds}, "began": began}
         if running is not None and running.inner:
             fields["inner"] = running.inner
         return fields

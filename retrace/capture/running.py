@@ -101,10 +101,12 @@ class Underway(threading.local):
             return held
         known = held[1]
         stages = {**_stages(known), **_stages(fields)}
+        began = {**known.get("began", {}), **fields.get("began", {})}
         inner = known.get("inner", 0)
         known.update(fields)
         if stages:
             known["stages"] = stages
+            known["began"] = began
             if known.get("stage") in stages:
                 del known["stage"]
         if inner and "inner" in fields:

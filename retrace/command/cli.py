@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, NoReturn
 import typer
 import typer.core
 
-from retrace.command import audits, clean, commands, console, importing
+from retrace.command import audits, clean, commands, console, exporting, importing
 from retrace.command.complaint import usage
 from retrace.command.diff import diff
 from retrace.command.hosts import hosts
@@ -229,6 +229,14 @@ def report(
         bool,
         typer.Option("--redact", help="Tell no values, no source, no paths outside."),
     ] = False,
+    with_: Annotated[
+        Path | None,
+        typer.Option(
+            "--with",
+            metavar="PROFILE",
+            help="With perfetto: on one time with what jax.profiler wrote.",
+        ),
+    ] = None,
     fail_on: Annotated[
         list[str] | None,
         typer.Option(
@@ -248,11 +256,21 @@ def report(
     for option, code in (("--cause", cause), *(("--fail-on", code) for code in fail_on or ())):
         if code is not None:
             one_of(option, code, codes)
+    if with_ is not None and format != "perfetto":
+        raise UsageError("--with needs --format perfetto")
+    if with_ is not None and redact:
+        raise UsageError("a profile cannot be redacted: pass --with or --redact")
     told = at_last(Told(directories or [], function, cause, redact=redact, every=every))
     if earlier := told.earlier:
         were = "attempt lies" if earlier == 1 else "attempts lie"
         console.say(f"{earlier:,} earlier {were} there too: --all explains every one")
-    text = _report(told, format, sort, keys, output, top)
+    if with_ is not None:
+        from retrace.present import perfetto
+        from retrace.store import profile
+
+        text = perfetto.pieces(told.view, told.again(), profile.read(with_))
+    else:
+        text = _report(told, format, sort, keys, output, top)
     console.write(text, output, commands=format == "github", force=force)
     causes = told.tally.causes.items()
     failing = {cause: row.misses for cause, row in causes if cause.value in (fail_on or ())}
@@ -308,6 +326,7 @@ app.command()(diff)
 app.command()(hosts)
 app.command()(audits.audit)
 app.command("import")(importing.import_)
+app.command()(exporting.export)
 app.command()(doctor)
 app.command()(clean.clean)
 

@@ -80,6 +80,9 @@ class Miss:
     """How often `f.clear_cache()` had run for this function object."""
     stages: dict[Stage, float] = field(default_factory=dict[Stage, float])
     """Seconds of each stage that ran to its end or raised, nested ones included."""
+    began: dict[Stage, float] = field(default_factory=dict[Stage, float])
+    """When each of them began, in seconds since the epoch; of one that ran twice, the first time.
+    Empty where that was not recorded."""
     in_flight: Stage | None = None
     """The stage that had begun and not ended when the recording stopped."""
     raised: str | None = None

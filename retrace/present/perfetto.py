@@ -10,26 +10,44 @@ from retrace.model import Verdict
 from retrace.present.slices import Slice, Track, facts, tracks
 from retrace.present.view import View
 from retrace.present.words import clean
+from retrace.store.profile import Profile
 
 SCHEMA = "retrace-perfetto/1"
 
 
-def pieces(view: View, portions: Iterable[Sequence[Verdict]]) -> Iterator[str]:
-    """The timeline as text, a track at a time. Times are microseconds since the first run began.
+BESIDE = 1_000_000
+"""Our processes are numbered from here on where those of a profile stand beside them."""
+
+
+def pieces(
+    view: View, portions: Iterable[Sequence[Verdict]], profile: Profile | None = None
+) -> Iterator[str]:
+    """The timeline as text, a track at a time.
+
+    Times are microseconds since the first run began, or since a profile did.
 
     Args:
         view: the whole recording.
         portions: the misses to tell of, those of one process in one portion.
+        profile: what to stand beside, on one time.
     """
-    start = min((run.started for run in view.recording.runs), default=0.0)
+    start = min((run.started for run in view.recording.runs), default=0.0) * 1e6
+    if profile is not None:
+        start = profile.started
     head = {
         "schema": SCHEMA,
         "displayTimeUnit": "ms",
-        "otherData": {"epoch_us": round(start * 1e6), "stages": "one after the other"},
+        "otherData": {
+            "epoch_us": round(start),
+            "stages": "where recorded; of older recordings and logs one after the other",
+        },
     }
     yield json.dumps(head)[:-1] + ', "traceEvents": ['
-    events = _Events(view, start)
+    events = _Events(view, start, 0 if profile is None else BESIDE)
     comma = "\n"
+    for event in profile.events if profile is not None else ():
+        yield comma + json.dumps(event)
+        comma = ",\n"
     for track in tracks(portions):
         for event in events.of(track):
             yield comma + json.dumps(event)
@@ -38,9 +56,11 @@ def pieces(view: View, portions: Iterable[Sequence[Verdict]]) -> Iterator[str]:
 
 
 class _Events:
-    def __init__(self, view: View, start: float) -> None:
+    def __init__(self, view: View, start: float, before: int) -> None:
         self._view = view
         self._start = start
+        self._before = before
+        """The number before that of the first process."""
         self._processes: dict[str, int] = {}
         self._threads: dict[str, int] = {}
         self._places: dict[str, tuple[int, int, float]] = {}
@@ -51,7 +71,7 @@ class _Events:
         """What names a track, and its slices."""
         number = self._processes.get(track.run)
         if number is None:
-            number = self._processes[track.run] = len(self._processes) + 1
+            number = self._processes[track.run] = self._before + len(self._processes) + 1
             said = clean(" ".join(filter(None, self._view.process(track.run))))
             yield _named("process_name", number, 0, said)
         thread = self._threads[track.run] = self._threads.get(track.run, 0) + 1
@@ -90,7 +110,7 @@ class _Events:
             yield from self._slice(part, process, thread)
 
     def _micros(self, time: float) -> float:
-        return round((time - self._start) * 1e6, 3)
+        return round(time * 1e6 - self._start, 3)
 
 
 def _named(what: str, process: int, thread: int, name: str) -> dict[str, Any]:

@@ -1,9 +1,9 @@
 """Misses as slices of time, one track for each thread of each process.
 
-A recording has when a miss began and how long each of its stages took. Stages are drawn one
-after the other from there, which is where they ran but for what the program did in between; what
-would reach into the next miss of its thread (a program lowered now and compiled later) is cut
-there, and says so.
+A recording has when each stage of a miss began and how long it took. One of an older retrace, or
+of a log, has when the miss began: its stages are drawn one after the other from there, which is
+where they ran but for what the program did in between. What would reach into the next miss of its
+thread (a program lowered now and compiled later) is cut there, and says so.
 """
 
 from __future__ import annotations
@@ -77,13 +77,18 @@ def _slice(
     verdict: Verdict, begin: float, last: float, inside: dict[str, list[Verdict]]
 ) -> Slice:
     miss = verdict.miss
-    wanted = begin + miss.seconds
+    wanted = max(
+        [begin, *(miss.began.get(stage, begin) + spent for stage, spent in miss.stages.items())]
+        if miss.began
+        else [begin + miss.seconds]
+    )
     end = min(wanted, last)
     whole = Slice(begin, end, clean(name(miss.function)), verdict, None, end < wanted)
     at = begin
     for stage in Stage:
         if stage not in miss.stages:
             continue
+        at = min(max(miss.began.get(stage, at), at), end)
         until = min(at + miss.stages[stage], end)
         part = Slice(at, until, stage.value, verdict, stage, until < at + miss.stages[stage])
         if stage is Stage.TRACE:

@@ -372,11 +372,17 @@ def attempts_of(path: Path) -> list[int]:
 
 def _attempt(file: Path) -> int | None:
     """The attempt that the header of a file names; None where it cannot be read."""
+    run = header_of(file)
+    return None if run is None else run.attempt
+
+
+def header_of(file: Path) -> Run | None:
+    """What the first line of a file tells of its process; None where it cannot be read."""
     try:
         with file.open("rb") as opened:
             text = opened.readline(_LONGEST_HEADER).decode()
         check_items(text)
-        return decode_run(json.loads(text)["run"]).attempt
+        return decode_run(json.loads(text)["run"])
     except (OSError, RecursionError, *_NONSENSE):
         return None
 

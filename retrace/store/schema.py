@@ -17,6 +17,8 @@
 `"held"`, those of what its custom rules hold, and where it calls back into Python:
 `"callbacks": [[PRIMITIVE, FILE, LINE], ...]`.
 
+With `"stages": {"trace": 0.1}` comes `"began": {"trace": 1763666400.25}`: when it began.
+
 An amendment may have `"said": [["jax", TEXT], ...]`, what the log that it was imported from
 says of it; the run of such a file has `"source": "log"`.
 `"processes": N` says on the devices of how many processes the program runs.
@@ -367,6 +369,19 @@ def _cached(row: Any) -> PersistentCache:
     )
 
 
+def _amend_stages(miss: Miss, line: Mapping[str, Any]) -> None:
+    for stage, seconds in line.get("stages", {}).items():
+        stage = Stage(stage)
+        miss.stages[stage] = miss.stages.get(stage, 0.0) + _seconds(seconds)
+        if miss.in_flight is stage:
+            miss.in_flight = None
+    for stage, at in line.get("began", {}).items():
+        miss.began.setdefault(Stage(stage), _seconds(at))
+    # Lines of two threads may change places: a stage that has ended is not begun again.
+    if (stage := line.get("stage")) is not None and Stage(stage) not in miss.stages:
+        miss.in_flight = Stage(stage)
+
+
 def amend(miss: Miss, line: Mapping[str, Any], parts: Parts) -> None:
     """Add to a miss what a later line says; raises as `decode_miss` does."""
     if not line.keys().isdisjoint(PARTS):
@@ -383,14 +398,7 @@ def amend(miss: Miss, line: Mapping[str, Any], parts: Parts) -> None:
     miss.key = _compiled_with(miss.key, line)
     if (derived := line.get("derived")) is not None:
         miss.derived = _text(derived)
-    for stage, seconds in line.get("stages", {}).items():
-        stage = Stage(stage)
-        miss.stages[stage] = miss.stages.get(stage, 0.0) + _seconds(seconds)
-        if miss.in_flight is stage:
-            miss.in_flight = None
-    # Lines of two threads may change places: a stage that has ended is not begun again.
-    if (stage := line.get("stage")) is not None and Stage(stage) not in miss.stages:
-        miss.in_flight = Stage(stage)
+    _amend_stages(miss, line)
     if (raised := line.get("raised")) is not None:
         miss.raised = _text(raised)
         miss.in_flight = None

@@ -1,0 +1,94 @@
+"""`retrace export`: Parquet tables made of recordings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from retrace.command import console
+from retrace.errors import UsageError
+
+if TYPE_CHECKING:
+    from retrace.tables.exporting import Made, Work
+
+_MANY = 1 << 24
+"""Bytes of recordings from which on several processes pay off."""
+
+
+def export(
+    directories: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="DIR", help="Recordings; the newest otherwise."),
+    ] = None,
+    to: Annotated[
+        Path | None, typer.Option("--to", metavar="DIR", help="Where the tables are.")
+    ] = None,
+    redact: Annotated[
+        bool, typer.Option("--redact", help="Tell no values, no source, no paths outside.")
+    ] = False,
+    jobs: Annotated[
+        int | None,
+        typer.Option("--jobs", metavar="N", min=1, help="So many processes at a time."),
+    ] = None,
+    dask: Annotated[
+        str | None,
+        typer.Option("--dask", metavar="ADDRESS", help="Work on this cluster of Dask's."),
+    ] = None,
+) -> int:
+    """Add recordings to Parquet tables: runs, misses, changes, programs, cache.
+
+    Every attempt of each DIR is added; what was exported before is replaced.
+
+    Example:  retrace export runs/* --to tables && duckdb -c "from 'tables/misses/*.parquet'"
+    """
+    from retrace.store.place import newest
+    from retrace.tables import exporting, writing
+
+    if to is None:
+        raise UsageError("nowhere to write the tables: pass --to DIR")
+    if jobs is not None and dask is not None:
+        raise UsageError("--jobs works here and --dask on a cluster: pass one of them")
+    writing.require()
+    todo = exporting.work(directories or [newest()], to, console.here(), redact=redact)
+    writing.check(to)
+    runs = misses = 0
+    complaints: list[str] = []
+    with console.progress("exporting", _size(todo)) as progress:
+        for made in _made(todo, jobs, dask):
+            if progress is not None:
+                progress(_bytes(made.file))
+            runs, misses = runs + (made.complaint is None), misses + made.misses
+            if made.complaint is not None:
+                complaints.append(made.complaint)
+    console.say(
+        f"{misses:,} misses of {runs:,} {'process' if runs == 1 else 'processes'} in {to}"
+    )
+    if complaints:
+        more = f" (and {len(complaints) - 1:,} more)" if len(complaints) > 1 else ""
+        raise UsageError(f"not exported: {complaints[0]}{more}")
+    return 0
+
+
+def _made(todo: list[Work], jobs: int | None, dask: str | None) -> Iterator[Made]:
+    from retrace.tables import exporting
+
+    if dask is not None:
+        return exporting.by_dask(todo, dask)
+    if jobs is None:
+        jobs = exporting.processors() if _size(todo) > _MANY else 1
+    jobs = min(jobs, len(todo))
+    return exporting.here_alone(todo) if jobs <= 1 else exporting.by_processes(todo, jobs)
+
+
+def _size(todo: list[Work]) -> int:
+    return sum(_bytes(one.file) for one in todo)
+
+
+def _bytes(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:  # gone meanwhile, which the reading tells
+        return 0

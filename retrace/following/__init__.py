@@ -1,0 +1,1 @@
+"""Each miss of a running program, handed to a callback of its own."""

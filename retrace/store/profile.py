@@ -1,0 +1,151 @@
+"""A profile that `jax.profiler` wrote: when it began, and its events.
+
+Only what is asked for is read, field by field, of the file that XProf calls an XSpace: planes
+(1), each with its name (2), the names of its statistics (5) and these (6).
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import mmap
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+from retrace.errors import UsageError
+from retrace.store import files
+
+_PLANE, _NAME, _STAT_NAMES, _STATS = 1, 2, 5, 6
+_ENVIRONMENT = b"Task Environment"
+_START = b"profile_start_time"
+_SUFFIX = ".xplane.pb"
+_MOST_EVENTS = 1 << 28
+"""Bytes of events that are read."""
+
+
+class Profile(NamedTuple):
+    """When a profile began, and its events as Chrome has them, with times since then."""
+
+    started: float
+    """Microseconds since the epoch."""
+    events: list[Any]
+
+
+def read(path: Path) -> Profile:
+    """Read a profile.
+
+    Args:
+        path: the folder that the profiler was given, or a file in it.
+
+    Raises:
+        UsageError: there is none, or it does not tell when it began.
+    """
+    space = _space(path)
+    try:
+        with space.open("rb") as file:
+            data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)  # freed with its views
+        started = _started(memoryview(data))
+        events = _events(space)
+    except (OSError, ValueError, IndexError, zlib.error, EOFError, RecursionError) as error:
+        told = files.reason(error) if isinstance(error, OSError) else "it is damaged"
+        raise UsageError(f"cannot read the profile {space}: {told}") from None
+    if started is None:
+        raise UsageError(f"the profile {space} does not tell when it began")
+    return Profile(started / 1000, events)
+
+
+def _space(path: Path) -> Path:
+    try:
+        if path.is_dir():
+            # Of several sessions the newest; their folders are named by time.
+            found = sorted(path.rglob(f"*{_SUFFIX}"), key=lambda one: (one.parent.name, one.name))
+            last = [one for one in found if one.parent == found[-1].parent]
+        elif path.name.endswith(_SUFFIX):
+            last = [path]
+        else:  # the events beside it
+            last = sorted(path.parent.glob(f"*{_SUFFIX}"))
+    except OSError:
+        last = []
+    if not last:
+        raise UsageError(f"no profile in {path}: name the folder that jax.profiler was given")
+    return last[0]
+
+
+def _started(space: memoryview) -> int | None:
+    """Nanoseconds since the epoch."""
+    for number, plane in _fields(space):
+        if number != _PLANE or not isinstance(plane, memoryview):
+            continue
+        parts = list(_fields(plane)) if len(plane) < 1 << 20 else []
+        if (_NAME, _ENVIRONMENT) not in [(n, bytes(v)) for n, v in parts if _is_text(n, v)]:
+            continue
+        names: dict[int, bytes] = {}
+        for number, value in parts:
+            if number == _STAT_NAMES and isinstance(value, memoryview):
+                entry = dict(_fields(value))  # the number, and what has it: number and name
+                told = dict(_fields(cast(memoryview, entry[2])))
+                names[cast(int, entry.get(1, 0))] = bytes(cast(memoryview, told[2]))
+        for number, value in parts:
+            if number == _STATS and isinstance(value, memoryview):
+                stat = dict(_fields(value))
+                if names.get(cast(int, stat.get(1, 0))) == _START:
+                    return next((v for n, v in stat.items() if n in (3, 4) and type(v) is int))
+    return None
+
+
+def _is_text(number: int, value: int | memoryview) -> bool:
+    return number == _NAME and isinstance(value, memoryview)
+
+
+def _fields(data: memoryview) -> Iterator[tuple[int, int | memoryview]]:
+    """The fields of a message of protocol buffers: numbers, and the bytes of all else.
+
+    Raises:
+        ValueError: it is none.
+        IndexError: it ends early.
+    """
+    at = 0
+    while at < len(data):
+        key, at = _varint(data, at)
+        kind = key & 7
+        if kind == 0:
+            value, at = _varint(data, at)
+            yield key >> 3, value
+            continue
+        size = {1: 8, 5: 4}.get(kind)
+        if kind == 2:
+            size, at = _varint(data, at)
+        if size is None or at + size > len(data):
+            raise ValueError("no message")
+        yield key >> 3, data[at : at + size]
+        at += size
+
+
+def _varint(data: memoryview, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 127) << shift
+        if byte < 128:
+            return value, at
+        shift += 7
+        if shift > 63:
+            raise ValueError("no number")
+
+
+def _events(space: Path) -> list[Any]:
+    """What Chrome's file beside it holds; nothing where there is none."""
+    stem = space.name.removesuffix(_SUFFIX)
+    beside = space.with_name(f"{stem}.trace.json.gz")
+    if not beside.is_file():
+        return []
+    with gzip.open(beside) as file:
+        data = file.read(_MOST_EVENTS + 1)
+    if len(data) > _MOST_EVENTS:
+        raise ValueError("too large")
+    told: Any = json.loads(data)
+    found: Any = cast("dict[str, Any]", told).get("traceEvents") if type(told) is dict else None
+    return cast("list[Any]", found) if isinstance(found, list) else []

@@ -1,0 +1,1 @@
+"""Recordings as Parquet tables, which DuckDB, pandas, polars and others read."""

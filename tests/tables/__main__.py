@@ -1,0 +1,20 @@
+"""Write the columns into docs/tables.md."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from retrace.tables.columns import documented
+
+DOCS = Path(__file__).parents[2] / "docs" / "tables.md"
+MARK = "<!-- made by `python -m tests.tables` -->\n"
+
+
+def written() -> str:
+    """What docs/tables.md should hold."""
+    before, _, _ = DOCS.read_text().partition(MARK)
+    return f"{before}{MARK}\n{documented()}"
+
+
+if __name__ == "__main__":
+    DOCS.write_text(written())
