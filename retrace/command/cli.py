@@ -19,6 +19,7 @@ from retrace.command.hosts import hosts
 from retrace.command.plan import plan
 from retrace.command.selection import Told, at_last, found_miss, one_of, read_at_last
 from retrace.command.steps import steps_of
+from retrace.command.watch import watch
 from retrace.doctor.command import doctor
 from retrace.errors import RetraceError, UsageError
 from retrace.guards import check
@@ -172,6 +173,10 @@ def run(
     audit_all: Annotated[
         bool, typer.Option("--audit-all", help="Trace anew what writes globals, too.")
     ] = False,
+    live: Annotated[
+        bool,
+        typer.Option("--live", help="Show what is compiling, on the terminal's last line."),
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No summary at the end.")] = False,
 ) -> Callable[[], int]:
     """Run a program unchanged, record every miss, and close with a short summary.
@@ -194,7 +199,7 @@ def run(
         # By the environment, so that it holds for what the program starts as well.
         os.environ["RETRACE_REDACT"] = "1"
     audits.ask(end=audit, every=audit_every, effects=audit_all)
-    kept = _Kept(out, force=force, append=append, children=children, job=job)
+    kept = _Kept(out, force=force, append=append, children=children, job=job, live=live)
     return lambda: _launch(arguments, module, kept, quiet=quiet)
 
 
@@ -306,6 +311,7 @@ app.command()(plan)
 app.command()(commands.programs)
 app.command()(diff)
 app.command()(hosts)
+app.command()(watch)
 app.command()(audits.audit)
 app.command("import")(importing.import_)
 app.command()(doctor)
@@ -359,6 +365,7 @@ class _Kept(NamedTuple):
     append: bool
     children: bool
     job: str | None
+    live: bool
 
 
 def _launch(arguments: list[str], module: str | None, kept: _Kept, *, quiet: bool) -> int:
@@ -374,6 +381,7 @@ def _launch(arguments: list[str], module: str | None, kept: _Kept, *, quiet: boo
     if (directory := _directory(kept)) is not None:
         new = kept.out is None
         told = anew.told(directory, new=new, children=kept.children, quiet=quiet)
+        _live(directory, kept)
     return anew.start(options, program, told)
 
 
@@ -397,6 +405,7 @@ def _launch_here(program: Program, kept: _Kept, *, quiet: bool) -> int:
                 all_of_them=kept.children,
                 quiet=quiet,
             )
+            _live(directory, kept)
         apart.give_way(sys.path[0])
 
     if module is not None:
@@ -404,6 +413,14 @@ def _launch_here(program: Program, kept: _Kept, *, quiet: bool) -> int:
     if arguments[0] == "-":
         return launch.run_input(arguments[1:], before)
     return launch.run_script(arguments[0], arguments[1:], before)
+
+
+def _live(directory: Path, kept: _Kept) -> None:
+    if kept.live:
+        from retrace.command import live
+        from retrace.store.attempts import attempt_of
+
+        live.begin(directory, attempt_of(directory).number)
 
 
 def _directory(kept: _Kept) -> Path | None:
