@@ -34,7 +34,9 @@ WRONG = 2
 """Wrong usage, or input that cannot be read."""
 
 FORMATS = ("text", "json", "markdown", "html", "github", "sarif", "perfetto", "speedscope")
-SORTS = ("seconds", "count", "time")
+_EXPLAINED = 10
+"""So many causes are explained in text, where nothing else is asked for."""
+SORTS = ("saving", "seconds", "count", "time")
 
 # The wrong usage that the parser finds; typer names it in no public place of all its releases.
 _Complaint: type[Exception] = typer.BadParameter.__mro__[2]
@@ -224,8 +226,18 @@ def report(
         str, typer.Option("--sort", metavar="|".join(SORTS), help="What comes first.")
     ] = "seconds",
     top: Annotated[
-        int, typer.Option("--top", min=0, help="So many causes are explained in text.")
-    ] = 10,
+        int | None,
+        typer.Option("--top", min=0, help="So many causes (JSON: misses), 10 in text."),
+    ] = None,
+    tokens: Annotated[
+        int | None,
+        typer.Option(
+            "--tokens", metavar="N", min=1, help="JSON of so many tokens, for a language model."
+        ),
+    ] = None,
+    opened: Annotated[
+        bool, typer.Option("--open", help="Show the page (--format html) in a browser.")
+    ] = False,
     keys: Annotated[bool, typer.Option("--keys", help="Write out the cache keys.")] = False,
     every: Annotated[
         bool, typer.Option("--all", help="Every attempt in DIR, not the newest alone.")
@@ -253,12 +265,23 @@ def report(
     for option, code in (("--cause", cause), *(("--fail-on", code) for code in fail_on or ())):
         if code is not None:
             one_of(option, code, codes)
+    if tokens is not None and format != "json":
+        raise UsageError("--tokens bounds the JSON for a language model: add --format json")
+    form = format
+    if opened:
+        from retrace.command import opening
+
+        form, output = opening.page(format, output)
     told = at_last(Told(directories or [], function, cause, redact=redact, every=every))
     if earlier := told.earlier:
         were = "attempt lies" if earlier == 1 else "attempts lie"
         console.say(f"{earlier:,} earlier {were} there too: --all explains every one")
-    text = _report(told, format, sort, keys, output, top)
-    console.write(text, output, commands=format == "github", force=force)
+    text = _report(told, form, sort, keys, output, top, tokens)
+    console.write(text, output, commands=form == "github", force=force)
+    if opened and output is not None:
+        from retrace.command import opening
+
+        opening.show(output)
     causes = told.tally.causes.items()
     failing = {cause: row.misses for cause, row in causes if cause.value in (fail_on or ())}
     if failing:
@@ -441,14 +464,33 @@ def _wrong(text: str) -> int:
 
 
 def _report(
-    told: Told, format: str, sort: Any, keys: bool, output: Path | None, top: int
+    told: Told,
+    format: str,
+    sort: Any,
+    keys: bool,
+    output: Path | None,
+    top: int | None,
+    tokens: int | None,
 ) -> str | Iterator[str]:
     view, tally = told.view, told.tally
+    planned = tokens is not None or sort == "saving" or format in ("text", "markdown", "html")
+    steps = steps_of(told) if planned else None
+    if sort == "saving":
+        if steps is None:
+            console.say("no plan is made of a part or of a large recording: sorted by seconds")
+        else:
+            tally.follow(view, steps)
     if format == "json":
-        from retrace.present import machine
+        from retrace.present import extract, machine
 
-        if told.is_large:
+        if tokens is not None:
+            if steps is not None:
+                tally.follow(view, steps)
+            return machine.encode(extract.extract(view, tally, steps, tokens, top))
+        if told.is_large and top is None:
             return machine.pieces(view, tally, told.again(), keys=keys)
+        if top is not None:
+            return machine.encode(machine.first(view, tally, told.again(), sort, top, keys=keys))
         return machine.encode(machine.report(view, told.verdicts, keys=keys))
     if format == "github":
         return check.to_github(view, tally)
@@ -465,18 +507,24 @@ def _report(
         from retrace.present import speedscope
 
         return speedscope.report(view, told.again())
-    steps = steps_of(told)
     if format == "html":
         from retrace.present import page
 
-        return page.report(view, tally, told.again(), sort=sort, keys=keys, plan=steps)
+        return page.report(view, tally, told.again(), sort=sort, keys=keys, plan=steps, top=top)
     if format == "markdown":
         from retrace.present import markdown
 
-        return markdown.report(view, tally, sort=sort, keys=keys, plan=steps)
+        return markdown.report(view, tally, sort=sort, keys=keys, plan=steps, top=top)
     from retrace.present import terminal
 
     width, paint = console.terminal(sys.stdout, output)
     return terminal.report(
-        view, tally, sort=sort, keys=keys, width=width, paint=paint, plan=steps, top=top
+        view,
+        tally,
+        sort=sort,
+        keys=keys,
+        width=width,
+        paint=paint,
+        plan=steps,
+        top=_EXPLAINED if top is None else top,
     )

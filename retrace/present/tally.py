@@ -9,14 +9,16 @@ from typing import Literal, Self, TypeAlias
 
 from retrace.causes import Cause
 from retrace.model import Finding, Function, Miss, Stage, Verdict
+from retrace.plan.step import Plan
 from retrace.present.group import Group
 from retrace.present.view import View
-from retrace.present.words import seconds
+from retrace.present.words import count, seconds
 from retrace.runs.disk import Outcomes
 
 _FUNCTIONS = 3
 """From so many functions on, one cause on one line of a caller is told once."""
-Sort: TypeAlias = Literal["seconds", "count", "time"]
+Rank: TypeAlias = tuple[int, float]
+Sort: TypeAlias = Literal["saving", "seconds", "count", "time"]
 
 
 @dataclass(slots=True)
@@ -94,9 +96,21 @@ class Tally:
         """What makes each call of a function slow, by definition site."""
         self.unfolded = Totals()
         """Of the misses that stand in a group by themselves."""
+        self.among = 0
+        """How many misses there are, where only some of them are told; 0 otherwise."""
+        self._steps: dict[tuple[object, ...], int] = {}
+        """The first step of the plan that takes away misses of a group, by the group's key."""
         self._groups: dict[tuple[object, ...], Group] = {}
         self._together: dict[tuple[object, ...], Group] = {}
         """By the same keys, where groups are told as one."""
+
+    @property
+    def counted(self) -> str:
+        """`155 misses`; `3 of 155 misses` where the others were left out."""
+        misses = self.totals.misses
+        if self.among > misses:
+            return f"{misses:,} of {count(self.among, 'miss', 'misses')}"
+        return count(misses, "miss", "misses")
 
     @classmethod
     def of(cls, view: View, verdicts: Sequence[Verdict] | None = None) -> Self:
@@ -154,13 +168,31 @@ class Tally:
     def groups(self, sort: Sort = "seconds") -> list[Group]:
         """The misses by function and cause, eager operations by line; worst first."""
         found = self._gathered()
-        if sort == "seconds":
+        if sort in ("seconds", "saving"):
             found.sort(key=lambda group: group.seconds, reverse=True)
         elif sort == "count":
             found.sort(key=lambda group: group.count, reverse=True)
         else:
             found.sort(key=lambda group: group.began)
+        if sort == "saving":
+            steps: dict[int, int] = {}
+            for key, step in self._steps.items():
+                if (group := self._together.get(key) or self._groups.get(key)) is not None:
+                    steps[id(group)] = min(step, steps.get(id(group), step))
+            # What no step of the plan takes away saves nothing, and comes last.
+            found.sort(key=lambda group: steps.get(id(group), len(self._steps)))
         return found
+
+    def follow(self, view: View, plan: Plan) -> None:
+        """Let `saving` mean what the plan says: the causes stand in the order of its steps."""
+        for number, step in enumerate(plan.steps):
+            for name in step.misses:
+                if (verdict := view.by_id.get(name)) is None:
+                    continue
+                key = _key(verdict)
+                if key not in self._groups:  # told with the miss that it is nested in
+                    key = _key(view.by_id[view.root(verdict.miss).id])
+                self._steps.setdefault(key, number)
 
     def _gathered(self) -> list[Group]:
         """The groups, those of one cause on one line of a caller as one."""
@@ -175,6 +207,19 @@ class Tally:
                 self._together |= dict.fromkeys(keys, whole)
         whole = [self._together.get(key, group) for key, group in self._groups.items()]
         return list(dict.fromkeys(whole))
+
+    def ranks(self, verdicts: Sequence[Verdict], sort: Sort) -> list[Rank]:
+        """Where misses stand in the order of `groups`: the first have the smallest rank."""
+        if sort == "time":
+            return [(0, verdict.miss.time) for verdict in verdicts]
+        if sort == "seconds":
+            return [(0, -verdict.miss.seconds) for verdict in verdicts]
+        place = {id(group): number for number, group in enumerate(self.groups(sort))}
+        last = len(place)
+        return [
+            (place.get(id(self.group_of(verdict)), last), -verdict.miss.seconds)
+            for verdict in verdicts
+        ]
 
     def settle(self) -> Iterator[Verdict]:
         """Add up what was taken in; the misses that are still to be shown."""
@@ -217,3 +262,10 @@ def worth_telling(tally: Tally, groups: Iterable[Group]) -> tuple[list[Group], l
     total = tally.unfolded.all_seconds
     small = [group for group in loud if group.is_small(total)]
     return [group for group in loud if not group.is_small(total)], small
+
+
+def rest_told(rest: Sequence[Group]) -> str:
+    """`3 more causes, 17 misses, 12.4 s`, of groups that are counted alone."""
+    misses = count(sum(group.count for group in rest), "miss", "misses")
+    spent = seconds(sum(group.seconds for group in rest))
+    return f"{count(len(rest), 'more cause')}, {misses}, {spent}"
