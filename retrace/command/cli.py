@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, NoReturn
 import typer
 import typer.core
 
-from retrace.command import audits, clean, commands, console, importing
+from retrace.command import agents, audits, clean, commands, console, importing
 from retrace.command.complaint import usage
 from retrace.command.diff import diff
 from retrace.command.hosts import hosts
@@ -337,6 +337,7 @@ app.command()(hosts)
 app.command()(watch)
 app.command()(audits.audit)
 app.command("import")(importing.import_)
+app.command()(agents.mcp)
 app.command()(doctor)
 app.command()(clean.clean)
 

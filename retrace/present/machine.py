@@ -145,7 +145,7 @@ def miss_report(view: View, verdict: Verdict, *, keys: bool = False) -> Object:
         "id": miss.id,
         "label": view.label(miss),
         "run": miss.run,
-        "time": _time(miss.time),
+        "time": moment(miss.time),
         "function": {
             "name": function.name,
             "jax_name": function.jax_name,
@@ -245,7 +245,8 @@ def _is_own(miss: Miss) -> bool:
     return Stage.TRACE in miss.stages and miss.derived in ("forward", "jvp", "batched")
 
 
-def _time(at: float) -> str:
+def moment(at: float) -> str:
+    """Seconds since the epoch as ISO-8601."""
     try:
         return datetime.fromtimestamp(at, UTC).isoformat().replace("+00:00", "Z")
     except (ValueError, OverflowError, OSError):
@@ -258,7 +259,7 @@ def _run(run: Run) -> Object:
         "host": run.host,
         "pid": run.pid,
         "process_index": run.process_index,
-        "started": _time(run.started),
+        "started": moment(run.started),
         "argv": run.argv,
         "python": run.python,
         "jax": run.jax,
