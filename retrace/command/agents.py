@@ -23,7 +23,7 @@ _MOST_LINES = 200
 
 
 def mcp() -> int:
-    """Serve recordings to agents, by the Model Context Protocol on stdin and stdout.
+    """Serve recordings to agents (Model Context Protocol on stdio).
 
     Example:  claude mcp add retrace -- retrace mcp
     """

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, NoReturn
 import typer
 import typer.core
 
-from retrace.command import agents, audits, clean, commands, console, importing
+from retrace.command import agents, audits, clean, commands, completing, console, importing
 from retrace.command.complaint import usage
 from retrace.command.diff import diff
 from retrace.command.hosts import hosts
@@ -44,7 +44,6 @@ _Complaint: type[Exception] = typer.BadParameter.__mro__[2]
 # Markup off: help is plain text in a pipe as on a terminal, and rich is never loaded.
 _HELP = {"help_option_names": ["-h", "--help"]}
 app = typer.Typer(
-    add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings=_HELP,
@@ -181,7 +180,7 @@ def run(
     ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No summary at the end.")] = False,
 ) -> Callable[[], int]:
-    """Run a program unchanged, record every miss, and close with a short summary.
+    """Run a program unchanged, record each miss, close with a summary.
 
     Examples:  retrace run train.py --epochs 3;  retrace run -m package.train
     """
@@ -212,18 +211,39 @@ def report(
         typer.Argument(metavar="DIR", help="Recordings, read as one; the newest otherwise."),
     ] = None,
     format: Annotated[
-        str, typer.Option("--format", metavar="|".join(FORMATS), help="How to write it.")
+        str,
+        typer.Option(
+            "--format",
+            metavar="|".join(FORMATS),
+            help="How to write it.",
+            autocompletion=completing.among(*FORMATS),
+        ),
     ] = "text",
     output: Output = None,
     force: Force = False,
     function: Annotated[
-        str | None, typer.Option("--function", metavar="NAME", help="Only this function.")
+        str | None,
+        typer.Option(
+            "--function",
+            metavar="NAME",
+            help="Only this function.",
+            autocompletion=completing.functions,
+        ),
     ] = None,
     cause: Annotated[
-        str | None, typer.Option("--cause", metavar="CODE", help="Only this cause.")
+        str | None,
+        typer.Option(
+            "--cause", metavar="CODE", help="Only this cause.", autocompletion=completing.causes
+        ),
     ] = None,
     sort: Annotated[
-        str, typer.Option("--sort", metavar="|".join(SORTS), help="What comes first.")
+        str,
+        typer.Option(
+            "--sort",
+            metavar="|".join(SORTS),
+            help="What comes first.",
+            autocompletion=completing.among(*SORTS),
+        ),
     ] = "seconds",
     top: Annotated[
         int | None,
@@ -249,7 +269,10 @@ def report(
     fail_on: Annotated[
         list[str] | None,
         typer.Option(
-            "--fail-on", metavar="CODE", help="Exit 1 where this cause occurs; repeatable."
+            "--fail-on",
+            metavar="CODE",
+            help="Exit 1 where this cause occurs; repeatable.",
+            autocompletion=completing.causes,
         ),
     ] = None,
 ) -> int:
@@ -297,18 +320,26 @@ app.command()(check.check)
 def show(
     miss: Annotated[
         str,
-        typer.Argument(metavar="ID", help="An id, its beginning, or a label: 'train_step #3'."),
+        typer.Argument(
+            metavar="ID",
+            help="An id, its beginning, or a label: 'train_step #3'.",
+            autocompletion=completing.misses,
+        ),
     ],
     directory: Annotated[
         Path | None, typer.Argument(metavar="DIR", help="A recording; the newest otherwise.")
     ] = None,
+    program: Annotated[
+        bool,
+        typer.Option("--program", help="The whole key, and what differs in the program."),
+    ] = False,
     format: Annotated[
         str, typer.Option("--format", metavar="text|json", help="How to write it.")
     ] = "text",
     output: Output = None,
     force: Force = False,
 ) -> int:
-    """Show one miss in full: where, key, nearest key, changes, fix.
+    """Show one miss: where, why, what changed in its key, what to do.
 
     Example:  retrace show 'train_step #3'
     """
@@ -323,7 +354,7 @@ def show(
         from retrace.present.miss import show as shown
 
         width, paint = console.terminal(sys.stdout, output)
-        text = shown(view, verdict, width=width, paint=paint)
+        text = shown(view, verdict, width=width, paint=paint, program=program)
         if output is not None:
             text = f"retrace: miss {verdict.miss.id}\n\n{text}"
     console.write(text, output, force=force)

@@ -35,7 +35,7 @@ def watch(
         Path | None, typer.Argument(metavar="DIR", help="A recording; the newest otherwise.")
     ] = None,
 ) -> int:
-    """Follow a program that runs: what compiles now, what missed, what that cost.
+    """Follow a program that runs: what compiles, missed, and cost.
 
     It ends when the program does, or with Ctrl-C; the program notices nothing of it.
 

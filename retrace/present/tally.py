@@ -30,6 +30,8 @@ class Totals:
     seconds: dict[Stage, float] = field(default_factory=lambda: dict.fromkeys(Stage, 0.0))
     avoidable: int = 0
     avoidable_seconds: float = 0.0
+    repeated: int = 0
+    """How many of them had been traced before, and had raised, or were cut off."""
     disk: Outcomes = field(default_factory=Outcomes)
     """What the on-disk cache did for them."""
 
@@ -40,6 +42,7 @@ class Totals:
         for verdict in verdicts:
             miss = verdict.miss
             self.ran.update(miss.stages.keys())
+            self.repeated += verdict.repeat
             self.disk.add(miss.persistent_cache)
             if not any(outer.id in among for outer in view.outward(miss)):
                 for stage, spent in miss.stages.items():
@@ -111,6 +114,23 @@ class Tally:
         if self.among > misses:
             return f"{misses:,} of {count(self.among, 'miss', 'misses')}"
         return count(misses, "miss", "misses")
+
+    def compiled_once(self, view: View) -> str | None:
+        """`4 programs`, where all that was missed is what every run must compile; else None.
+
+        What is nested in these was traced for them, and is nothing to count beside them.
+        """
+        programs = self.totals.ran[Stage.COMPILE]
+        if not programs or self.among or len(view.missed) != 1 or view.losses():
+            return None
+        groups = self._groups.values()
+        if any(group.cause not in (Cause.FIRST_TRACE, Cause.EAGER_OP) for group in groups):
+            return None
+        if any(group.avoidable != "no" or group.sums.raised for group in groups):
+            return None
+        if sum(group.count for group in groups) != programs or self.unfolded.repeated:
+            return None
+        return count(programs, "program")
 
     @classmethod
     def of(cls, view: View, verdicts: Sequence[Verdict] | None = None) -> Self:

@@ -103,8 +103,14 @@ def _opening(
             because = ": JAX served every call from its caches, or ran none"
         yield from wrapped(f"retrace: {what} in {program or origin(view)}{because}", width, 9)
         return
-    said = f"retrace: {tally.counted} in {program or origin(view)}, {seconds(total.all_seconds)}"
-    first, *rest = wrapped(f"{said}; {total.worth}", width, 9)
+    where_ = program or origin(view)
+    if (once := tally.compiled_once(view)) is not None:
+        said = f"retrace: {once} in {where_}, {seconds(total.all_seconds)}; each compiled once"
+    else:
+        said = (
+            f"retrace: {tally.counted} in {where_}, {seconds(total.all_seconds)}; {total.worth}"
+        )
+    first, *rest = wrapped(said, width, 9)
     yield paint(first, "bold")
     yield from rest
     stages = (Stage.TRACE, Stage.LOWER, Stage.COMPILE)
