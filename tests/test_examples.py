@@ -46,6 +46,14 @@ def fixed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return recorded("train_digits_fixed.py", tmp_path_factory.mktemp("fixed"))
 
 
+def test_what_compiled_once_is_told_as_that(fixed: dict[str, Any], tmp_path: Path) -> None:
+    folder = next(path for path in tmp_path.parent.glob("fixed*") if path.is_dir())
+    compiles = fixed["summary"]["compiles"]
+    first = retrace("report", "recording", cwd=folder).splitlines()[0]
+    assert first.startswith(f"retrace: {compiles} programs in train_digits_fixed.py")
+    assert first.endswith("each compiled once")
+
+
 def misses_of(report: dict[str, Any], name: str) -> list[dict[str, Any]]:
     return [
         miss

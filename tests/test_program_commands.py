@@ -61,9 +61,13 @@ def test_each_kind_of_difference_is_told(folder: Path) -> None:
 
 
 def test_show_prints_the_equations_that_differ(folder: Path) -> None:
-    said = retrace("show", "step #5", "recording", cwd=folder)
+    said = retrace("show", "step #5", "recording", "--program", cwd=folder)
     assert "  + abs $ -> f32[32,8]" in said
     assert any(line.startswith("  - ") for line in said.splitlines())
+    short = retrace("show", "step #5", "recording", cwd=folder)
+    assert len(short.splitlines()) < min(40, len(said.splitlines()))
+    assert "abs $" not in short
+    assert short.rstrip().endswith("what differs in the program: --program")
 
 
 def test_programs_counts_equations_by_line(folder: Path) -> None:

@@ -170,7 +170,8 @@ class Recorder:
         if stage is Stage.COMPILE and self._thread.progress.compiles(number):
             self._belonging.missed(losses.LOWERINGS)
         if stage is Stage.COMPILE:
-            self._belonging.hold(number, _spans(frame))
+            # For whoever follows the recording meanwhile: `retrace watch`.
+            self._belonging.hold(number, {**_spans(frame), "since": time()})
             # A process that hangs here has to say which of its job's it is.
             self.journal.tell_backend()
             # It may take minutes, and be the last that the program does.

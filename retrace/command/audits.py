@@ -44,7 +44,7 @@ def audit(
         str, typer.Argument(metavar="PID|DIR", help="A process that records, or its recording.")
     ],
 ) -> int:
-    """Ask a running program which of its compiled functions are out of date.
+    """Ask a running program which compiled functions are out of date.
 
     It traces its functions anew at the end of its next miss; `retrace report` tells the result.
 

@@ -36,7 +36,7 @@ def clean(
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Remove them without asking.")] = False,
 ) -> int:
-    """List old recordings under .retrace/ and remove them; nothing else is removed.
+    """List old recordings under .retrace/, and remove these alone.
 
     Recordings that are still being written stay. Without --yes it asks first, or only
     lists them where it is not run on a terminal.

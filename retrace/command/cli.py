@@ -12,13 +12,23 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, NoReturn
 import typer
 import typer.core
 
-from retrace.command import audits, clean, commands, console, exporting, importing
+from retrace.command import (
+    agents,
+    audits,
+    clean,
+    commands,
+    completing,
+    console,
+    exporting,
+    importing,
+)
 from retrace.command.complaint import usage
 from retrace.command.diff import diff
 from retrace.command.hosts import hosts
 from retrace.command.plan import plan
 from retrace.command.selection import Told, at_last, found_miss, one_of, read_at_last
 from retrace.command.steps import steps_of
+from retrace.command.watch import watch
 from retrace.doctor.command import doctor
 from retrace.errors import RetraceError, UsageError
 from retrace.guards import check
@@ -33,7 +43,9 @@ WRONG = 2
 """Wrong usage, or input that cannot be read."""
 
 FORMATS = ("text", "json", "markdown", "html", "github", "sarif", "perfetto", "speedscope")
-SORTS = ("seconds", "count", "time")
+_EXPLAINED = 10
+"""So many causes are explained in text, where nothing else is asked for."""
+SORTS = ("saving", "seconds", "count", "time")
 
 # The wrong usage that the parser finds; typer names it in no public place of all its releases.
 _Complaint: type[Exception] = typer.BadParameter.__mro__[2]
@@ -41,7 +53,6 @@ _Complaint: type[Exception] = typer.BadParameter.__mro__[2]
 # Markup off: help is plain text in a pipe as on a terminal, and rich is never loaded.
 _HELP = {"help_option_names": ["-h", "--help"]}
 app = typer.Typer(
-    add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings=_HELP,
@@ -172,9 +183,13 @@ def run(
     audit_all: Annotated[
         bool, typer.Option("--audit-all", help="Trace anew what writes globals, too.")
     ] = False,
+    live: Annotated[
+        bool,
+        typer.Option("--live", help="Show what is compiling, on the terminal's last line."),
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No summary at the end.")] = False,
 ) -> Callable[[], int]:
-    """Run a program unchanged, record every miss, and close with a short summary.
+    """Run a program unchanged, record each miss, close with a summary.
 
     Examples:  retrace run train.py --epochs 3;  retrace run -m package.train
     """
@@ -194,7 +209,7 @@ def run(
         # By the environment, so that it holds for what the program starts as well.
         os.environ["RETRACE_REDACT"] = "1"
     audits.ask(end=audit, every=audit_every, effects=audit_all)
-    kept = _Kept(out, force=force, append=append, children=children, job=job)
+    kept = _Kept(out, force=force, append=append, children=children, job=job, live=live)
     return lambda: _launch(arguments, module, kept, quiet=quiet)
 
 
@@ -205,22 +220,53 @@ def report(
         typer.Argument(metavar="DIR", help="Recordings, read as one; the newest otherwise."),
     ] = None,
     format: Annotated[
-        str, typer.Option("--format", metavar="|".join(FORMATS), help="How to write it.")
+        str,
+        typer.Option(
+            "--format",
+            metavar="|".join(FORMATS),
+            help="How to write it.",
+            autocompletion=completing.among(*FORMATS),
+        ),
     ] = "text",
     output: Output = None,
     force: Force = False,
     function: Annotated[
-        str | None, typer.Option("--function", metavar="NAME", help="Only this function.")
+        str | None,
+        typer.Option(
+            "--function",
+            metavar="NAME",
+            help="Only this function.",
+            autocompletion=completing.functions,
+        ),
     ] = None,
     cause: Annotated[
-        str | None, typer.Option("--cause", metavar="CODE", help="Only this cause.")
+        str | None,
+        typer.Option(
+            "--cause", metavar="CODE", help="Only this cause.", autocompletion=completing.causes
+        ),
     ] = None,
     sort: Annotated[
-        str, typer.Option("--sort", metavar="|".join(SORTS), help="What comes first.")
+        str,
+        typer.Option(
+            "--sort",
+            metavar="|".join(SORTS),
+            help="What comes first.",
+            autocompletion=completing.among(*SORTS),
+        ),
     ] = "seconds",
     top: Annotated[
-        int, typer.Option("--top", min=0, help="So many causes are explained in text.")
-    ] = 10,
+        int | None,
+        typer.Option("--top", min=0, help="So many causes (JSON: misses), 10 in text."),
+    ] = None,
+    tokens: Annotated[
+        int | None,
+        typer.Option(
+            "--tokens", metavar="N", min=1, help="JSON of so many tokens, for a language model."
+        ),
+    ] = None,
+    opened: Annotated[
+        bool, typer.Option("--open", help="Show the page (--format html) in a browser.")
+    ] = False,
     keys: Annotated[bool, typer.Option("--keys", help="Write out the cache keys.")] = False,
     every: Annotated[
         bool, typer.Option("--all", help="Every attempt in DIR, not the newest alone.")
@@ -240,7 +286,10 @@ def report(
     fail_on: Annotated[
         list[str] | None,
         typer.Option(
-            "--fail-on", metavar="CODE", help="Exit 1 where this cause occurs; repeatable."
+            "--fail-on",
+            metavar="CODE",
+            help="Exit 1 where this cause occurs; repeatable.",
+            autocompletion=completing.causes,
         ),
     ] = None,
 ) -> int:
@@ -260,6 +309,13 @@ def report(
         raise UsageError("--with needs --format perfetto")
     if with_ is not None and redact:
         raise UsageError("a profile cannot be redacted: pass --with or --redact")
+    if tokens is not None and format != "json":
+        raise UsageError("--tokens bounds the JSON for a language model: add --format json")
+    form = format
+    if opened:
+        from retrace.command import opening
+
+        form, output = opening.page(format, output)
     told = at_last(Told(directories or [], function, cause, redact=redact, every=every))
     if earlier := told.earlier:
         were = "attempt lies" if earlier == 1 else "attempts lie"
@@ -270,8 +326,12 @@ def report(
 
         text = perfetto.pieces(told.view, told.again(), profile.read(with_))
     else:
-        text = _report(told, format, sort, keys, output, top)
-    console.write(text, output, commands=format == "github", force=force)
+        text = _report(told, form, sort, keys, output, top, tokens)
+    console.write(text, output, commands=form == "github", force=force)
+    if opened and output is not None:
+        from retrace.command import opening
+
+        opening.show(output)
     causes = told.tally.causes.items()
     failing = {cause: row.misses for cause, row in causes if cause.value in (fail_on or ())}
     if failing:
@@ -287,18 +347,26 @@ app.command()(check.check)
 def show(
     miss: Annotated[
         str,
-        typer.Argument(metavar="ID", help="An id, its beginning, or a label: 'train_step #3'."),
+        typer.Argument(
+            metavar="ID",
+            help="An id, its beginning, or a label: 'train_step #3'.",
+            autocompletion=completing.misses,
+        ),
     ],
     directory: Annotated[
         Path | None, typer.Argument(metavar="DIR", help="A recording; the newest otherwise.")
     ] = None,
+    program: Annotated[
+        bool,
+        typer.Option("--program", help="The whole key, and what differs in the program."),
+    ] = False,
     format: Annotated[
         str, typer.Option("--format", metavar="text|json", help="How to write it.")
     ] = "text",
     output: Output = None,
     force: Force = False,
 ) -> int:
-    """Show one miss in full: where, key, nearest key, changes, fix.
+    """Show one miss: where, why, what changed in its key, what to do.
 
     Example:  retrace show 'train_step #3'
     """
@@ -313,7 +381,7 @@ def show(
         from retrace.present.miss import show as shown
 
         width, paint = console.terminal(sys.stdout, output)
-        text = shown(view, verdict, width=width, paint=paint)
+        text = shown(view, verdict, width=width, paint=paint, program=program)
         if output is not None:
             text = f"retrace: miss {verdict.miss.id}\n\n{text}"
     console.write(text, output, force=force)
@@ -324,9 +392,11 @@ app.command()(plan)
 app.command()(commands.programs)
 app.command()(diff)
 app.command()(hosts)
+app.command()(watch)
 app.command()(audits.audit)
 app.command("import")(importing.import_)
 app.command()(exporting.export)
+app.command()(agents.mcp)
 app.command()(doctor)
 app.command()(clean.clean)
 
@@ -378,6 +448,7 @@ class _Kept(NamedTuple):
     append: bool
     children: bool
     job: str | None
+    live: bool
 
 
 def _launch(arguments: list[str], module: str | None, kept: _Kept, *, quiet: bool) -> int:
@@ -393,6 +464,7 @@ def _launch(arguments: list[str], module: str | None, kept: _Kept, *, quiet: boo
     if (directory := _directory(kept)) is not None:
         new = kept.out is None
         told = anew.told(directory, new=new, children=kept.children, quiet=quiet)
+        _live(directory, kept)
     return anew.start(options, program, told)
 
 
@@ -416,6 +488,7 @@ def _launch_here(program: Program, kept: _Kept, *, quiet: bool) -> int:
                 all_of_them=kept.children,
                 quiet=quiet,
             )
+            _live(directory, kept)
         apart.give_way(sys.path[0])
 
     if module is not None:
@@ -423,6 +496,14 @@ def _launch_here(program: Program, kept: _Kept, *, quiet: bool) -> int:
     if arguments[0] == "-":
         return launch.run_input(arguments[1:], before)
     return launch.run_script(arguments[0], arguments[1:], before)
+
+
+def _live(directory: Path, kept: _Kept) -> None:
+    if kept.live:
+        from retrace.command import live
+        from retrace.store.attempts import attempt_of
+
+        live.begin(directory, attempt_of(directory).number)
 
 
 def _directory(kept: _Kept) -> Path | None:
@@ -443,14 +524,33 @@ def _wrong(text: str) -> int:
 
 
 def _report(
-    told: Told, format: str, sort: Any, keys: bool, output: Path | None, top: int
+    told: Told,
+    format: str,
+    sort: Any,
+    keys: bool,
+    output: Path | None,
+    top: int | None,
+    tokens: int | None,
 ) -> str | Iterator[str]:
     view, tally = told.view, told.tally
+    planned = tokens is not None or sort == "saving" or format in ("text", "markdown", "html")
+    steps = steps_of(told) if planned else None
+    if sort == "saving":
+        if steps is None:
+            console.say("no plan is made of a part or of a large recording: sorted by seconds")
+        else:
+            tally.follow(view, steps)
     if format == "json":
-        from retrace.present import machine
+        from retrace.present import extract, machine
 
-        if told.is_large:
+        if tokens is not None:
+            if steps is not None:
+                tally.follow(view, steps)
+            return machine.encode(extract.extract(view, tally, steps, tokens, top))
+        if told.is_large and top is None:
             return machine.pieces(view, tally, told.again(), keys=keys)
+        if top is not None:
+            return machine.encode(machine.first(view, tally, told.again(), sort, top, keys=keys))
         return machine.encode(machine.report(view, told.verdicts, keys=keys))
     if format == "github":
         return check.to_github(view, tally)
@@ -467,18 +567,24 @@ def _report(
         from retrace.present import speedscope
 
         return speedscope.report(view, told.again())
-    steps = steps_of(told)
     if format == "html":
         from retrace.present import page
 
-        return page.report(view, tally, told.again(), sort=sort, keys=keys, plan=steps)
+        return page.report(view, tally, told.again(), sort=sort, keys=keys, plan=steps, top=top)
     if format == "markdown":
         from retrace.present import markdown
 
-        return markdown.report(view, tally, sort=sort, keys=keys, plan=steps)
+        return markdown.report(view, tally, sort=sort, keys=keys, plan=steps, top=top)
     from retrace.present import terminal
 
     width, paint = console.terminal(sys.stdout, output)
     return terminal.report(
-        view, tally, sort=sort, keys=keys, width=width, paint=paint, plan=steps, top=top
+        view,
+        tally,
+        sort=sort,
+        keys=keys,
+        width=width,
+        paint=paint,
+        plan=steps,
+        top=_EXPLAINED if top is None else top,
     )

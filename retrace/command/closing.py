@@ -51,8 +51,8 @@ def close(
     if own:
         _summarise(path, children, recorded, own, newest=new)
         return
-    what = "could not import jax" if failed else "never imported jax"
-    console.say(f"the program {what}: there was nothing to record")
+    if failed:  # one that does without jax has nothing to be told
+        console.say("the program could not import jax: there was nothing to record")
     if unrecorded := children.unrecorded(run for _, run in recorded):
         console.say(unrecorded)
 

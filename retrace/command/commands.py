@@ -37,7 +37,9 @@ def programs(
     ] = None,
     force: Force = False,
 ) -> int:
-    """Equations per source line of the recorded programs, so that unrolled loops show.
+    """Equations per source line of the recorded programs.
+
+    So unrolled loops show.
 
     Example:  retrace programs --function train_step --pprof equations.pb.gz
     """

@@ -28,7 +28,7 @@ def hosts(
         str, typer.Option("--format", metavar="|".join(_FORMATS), help="How to write it.")
     ] = "text",
 ) -> int:
-    """Which process of a job did otherwise, where first, and why; exit 1 where one did.
+    """Which process did otherwise, first where, and why; exit 1 then.
 
     Example:  retrace hosts runs/pod-17
     """

@@ -20,7 +20,7 @@ _HEAD = 4096
 _MOST_UNPACKED = 1 << 24
 _OURS = re.compile(
     rb"""\s*(?:
-    retrace:\ (?:[\d,]+\ miss|no\ (?:such\ )?miss|miss\ )
+    retrace:\ (?:[\d,]+\ (?:of\ [\d,]+\ )?(?:miss|program)|no\ (?:such\ )?miss|miss\ )
     | \#\ retrace
     | \{\s*"schema":\s*"retrace-
     | \{\s*"\$schema":[^\0]{0,300}?\{"name":\s*"retrace"

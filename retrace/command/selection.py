@@ -133,6 +133,7 @@ class Told:
             of_function = _of_function(verdicts, function)
             matched = matched or bool(of_function)
             chosen = [v for v in of_function if cause is None or v.cause.value == cause]
+            self.tally.among += len(verdicts) if self.is_part else 0
             self.tally.add(self.view, chosen)
             if self.is_large:
                 self.view.forget(self.tally.settle())

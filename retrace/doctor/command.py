@@ -19,7 +19,9 @@ def doctor(
         str, typer.Option("--format", metavar="|".join(_FORMATS), help="How to write it.")
     ] = "text",
 ) -> int:
-    """Tell whether retrace works on this JAX and Python; exit 1 where something is lost.
+    """Tell whether recording works on this JAX and Python.
+
+    Exit 1 where something is lost.
 
     A small function is compiled and recorded in a process of its own; nothing is left behind.
 

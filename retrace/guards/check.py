@@ -40,7 +40,7 @@ def check(
         typer.Option("--update", help="First write the baseline anew from what was recorded."),
     ] = False,
 ) -> int:
-    """Compare with budgets and baseline; exit 1 and explain each excess.
+    """Compare with budgets and baseline; exit 1 and explain excesses.
 
     Budgets stand in pyproject.toml, the baseline in retrace-baseline.toml beside it.
 

@@ -131,6 +131,16 @@ class recording:  # noqa: N801 - it is used like a function
         view = judged(self._read())
         return explained(view, view.verdicts)
 
+    def __repr__(self) -> str:
+        if self._writer is None:
+            return "<retrace.recording, not begun>"
+        from retrace.present.tally import Tally
+        from retrace.present.words import count, seconds
+
+        total = Tally.of(judged(self._read())).totals
+        said = f"{count(total.misses, 'miss', 'misses')}, {seconds(total.all_seconds)}"
+        return f"<retrace.recording: {said}; {total.worth}{', still on' if self._is_on else ''}>"
+
     def _report(self) -> Report | None:
         from retrace.present.notebook import Report
 

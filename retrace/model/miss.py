@@ -85,6 +85,8 @@ class Miss:
     Empty where that was not recorded."""
     in_flight: Stage | None = None
     """The stage that had begun and not ended when the recording stopped."""
+    since: float | None = None
+    """When XLA was given it, in seconds since the epoch; None where that was not told."""
     raised: str | None = None
     persistent_cache: PersistentCache | None = None
     program: Program | None = None

@@ -100,11 +100,22 @@ def lines(
             yield f"    {after}"
         else:
             if before:
-                yield paint(f"  - {before}", "loud")
+                yield _marked("  - ", before, after, "loud", paint)
             if after:
-                yield paint(f"  + {after}", "fix")
+                yield _marked("  + ", after, before, "fix", paint)
     if len(found) > _MOST:
         yield f"  and {count(len(found) - _MOST, 'more line')}"
+
+
+def _marked(
+    sign: str, text: str, other: str, style: str, paint: Callable[[str, str], str]
+) -> str:
+    """A line of one side; of one with a counterpart, the words that are not in that stand out."""
+    if not other:
+        return paint(sign + text, style)
+    beside = set(other.split(" "))
+    told = [word if word in beside else paint(word, style) for word in text.split(" ")]
+    return paint(sign, style) + " ".join(told)
 
 
 def sizes(old: Listing, new: Listing) -> str:

@@ -4,6 +4,15 @@ from __future__ import annotations
 
 from retrace.causes import Cause
 
+HOME = "https://github.com/retrace-jax/retrace"
+PAGES = f"{HOME}/tree/main/docs/causes"
+
+
+def page(cause: Cause) -> str:
+    """The address of the page on a cause."""
+    return f"{HOME}/blob/main/docs/causes/{cause.value}.md"
+
+
 CAUSES = {
     Cause.FIRST_TRACE: "The function is traced and compiled for the first time in this process.",
     Cause.FUNCTION_REDEFINED: (

@@ -14,19 +14,20 @@ _MOST = 40
 """So many arrays are written out; those that changed come first."""
 
 
-def key_lines(verdict: Verdict) -> Iterator[str]:
-    """The key of a miss, part by part."""
+def key_lines(verdict: Verdict, *, whole: bool = True) -> Iterator[str]:
+    """The key of a miss, part by part; what is as before only counted, where not the `whole`."""
     key = verdict.miss.key
     old = None if verdict.nearest is None else verdict.nearest.key
     yield ""
     yield "  key       " + (_against(verdict.nearest) if verdict.nearest is not None else "")
-    yield from _leaves(key, old)
+    whole = whole or old is None
+    yield from _leaves(key, old, whole)
     for title, new, before in (
         ("static arguments", key.static, old.static if old else ()),
         ("jit options", key.options, old.options if old else ()),
         ("config", key.config, old.config if old else ()),
     ):
-        yield from _values(title, new, before, old is not None, title == "config")
+        yield from _values(title, new, before, old is not None, not whole or title == "config")
     if key.signature:
         passed = ", ".join(
             f"{clean(name, 60)} {clean(how)}" for name, how in key.signature[:_MOST]
@@ -34,7 +35,10 @@ def key_lines(verdict: Verdict) -> Iterator[str]:
         yield f"    passed: {passed}"
     containers = [node for node in key.tree if node.type not in ("None", "NoneType")]
     metas = {(node.path, field): v for node in old.tree for field, v in node.meta} if old else {}
-    if containers:
+    if not whole and old is not None and key.tree == old.tree:
+        if containers:
+            yield f"    tree: {count(len(containers), 'container')} as before"
+    elif containers:
         yield f"    tree: {count(len(containers), 'container')}"
         for node in containers[:_MOST]:
             at = clean(node.path, 60) or "the arguments"
@@ -49,7 +53,7 @@ def _against(nearest: Miss) -> str:
     return f"(-> marks what differs from {nearest.id})"
 
 
-def _leaves(key: Key, old: Key | None) -> Iterator[str]:
+def _leaves(key: Key, old: Key | None, whole: bool) -> Iterator[str]:
     if not key.leaves:
         yield "    no arrays"
         return
@@ -58,8 +62,13 @@ def _leaves(key: Key, old: Key | None) -> Iterator[str]:
         (_leaf_text(before.get(leaf.path), leaf, old is not None), leaf) for leaf in key.leaves
     ]
     rows.sort(key=lambda row: " -> " not in row[0])  # stable: what changed comes first
-    pad = max(len(clean(leaf.path, 60)) for _, leaf in rows[:_MOST])
     yield f"    {count(len(rows), 'array')}"
+    if not whole:
+        changed = [row for row in rows if " -> " in row[0]]
+        if same := len(rows) - len(changed):
+            yield f"      {same:,} as before"
+        rows = changed
+    pad = max((len(clean(leaf.path, 60)) for _, leaf in rows[:_MOST]), default=0)
     for text, leaf in rows[:_MOST]:
         yield f"      {clean(leaf.path, 60):<{pad}}   {text}"
     if len(rows) > _MOST:
@@ -111,7 +120,9 @@ def _values(
     if differing_only:  # JAX has fifty settings, and most programs set none
         told = [name for name in names if compared and before.get(name) != after.get(name)]
         same = "as before" if compared else "(--format json has them)"
-        yield f"    {title}: {count(len(names) - len(told), 'setting')} {same}"
+        noun = "value" if title == "static arguments" else "setting"
+        alike = len(names) - len(told)
+        yield f"    {title}: {count(alike, noun)} {same}" if alike else f"    {title}"
         names = told
     else:
         yield f"    {title}"

@@ -116,9 +116,9 @@ def wrapped(text: str, width: int, indent: int) -> list[str]:
     return [line.replace("\0", "") for line in lines] or [""]
 
 
-def key(verdict: Verdict, width: int) -> Iterator[str]:
+def key(verdict: Verdict, width: int, *, whole: bool = True) -> Iterator[str]:
     """The cache key of a miss, and what changed in it."""
     from retrace.present.key import key_lines
 
-    for text in key_lines(verdict):
+    for text in key_lines(verdict, whole=whole):
         yield from wrapped(text, width, 6) if text else [""]

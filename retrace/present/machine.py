@@ -14,7 +14,7 @@ from retrace.present import again, dispatch, stale, stored
 from retrace.present.advice import advised
 from retrace.present.program import evidence
 from retrace.present.sentences import explanation
-from retrace.present.tally import Tally
+from retrace.present.tally import Rank, Sort, Tally
 from retrace.present.view import View
 
 Object: TypeAlias = dict[str, Any]
@@ -41,7 +41,10 @@ def report(
 
 def whole(view: View, tally: Tally, misses: Sequence[Object]) -> Object:
     """The report of misses that are put as they stand in it, and what they add up to."""
-    return {**_head(view, tally), "misses": misses}
+    fields: Object = {**_head(view, tally), "misses": misses}
+    if len(misses) < tally.totals.misses:
+        fields["left_off"] = tally.totals.misses - len(misses)
+    return fields
 
 
 def pieces(
@@ -63,6 +66,36 @@ def pieces(
             comma = ", "
     rest = encode(_head(view, tally))
     yield f"], {rest[rest.index(',') + 1 :].lstrip()}"
+
+
+def first(
+    view: View,
+    tally: Tally,
+    verdicts: Iterable[Sequence[Verdict]],
+    sort: Sort,
+    most: int,
+    *,
+    keys: bool = False,
+) -> Object:
+    """The report with so many misses, those first that `sort` puts first; the sums are of all.
+
+    Args:
+        view: the whole recording.
+        tally: the misses to tell of, added up.
+        verdicts: the same, in as many portions as there are.
+        sort: what comes first.
+        most: how many.
+        keys: whether each miss carries its cache key.
+    """
+    found: list[tuple[Rank, Object]] = []
+    for portion in verdicts:
+        ranks = tally.ranks(portion, sort)
+        best = sorted(zip(ranks, portion, strict=True), key=lambda pair: pair[0])[:most]
+        # Put at once: of a large recording the portion is let go of before the next.
+        found += [(rank, miss_report(view, one, keys=keys)) for rank, one in best]
+        found.sort(key=lambda pair: pair[0])
+        del found[most:]
+    return whole(view, tally, [fields for _, fields in found])
 
 
 def _head(view: View, tally: Tally) -> Object:
@@ -113,7 +146,7 @@ def miss_report(view: View, verdict: Verdict, *, keys: bool = False) -> Object:
         "id": miss.id,
         "label": view.label(miss),
         "run": miss.run,
-        "time": _time(miss.time),
+        "time": moment(miss.time),
         "function": {
             "name": function.name,
             "jax_name": function.jax_name,
@@ -213,7 +246,8 @@ def _is_own(miss: Miss) -> bool:
     return Stage.TRACE in miss.stages and miss.derived in ("forward", "jvp", "batched")
 
 
-def _time(at: float) -> str:
+def moment(at: float) -> str:
+    """Seconds since the epoch as ISO-8601."""
     try:
         return datetime.fromtimestamp(at, UTC).isoformat().replace("+00:00", "Z")
     except (ValueError, OverflowError, OSError):
@@ -226,7 +260,7 @@ def _run(run: Run) -> Object:
         "host": run.host,
         "pid": run.pid,
         "process_index": run.process_index,
-        "started": _time(run.started),
+        "started": moment(run.started),
         "argv": run.argv,
         "python": run.python,
         "jax": run.jax,

@@ -12,10 +12,10 @@ from retrace.present import again, dispatch, stale
 from retrace.present.group import Group
 from retrace.present.message import eager_row, heading, lines, origin, raised, where
 from retrace.present.sentences import explanation
-from retrace.present.tally import Sort, Tally, Totals, worth_telling
+from retrace.present.tally import Sort, Tally, rest_told, worth_telling
 from retrace.present.terminal import lost, unfinished
 from retrace.present.view import View
-from retrace.present.words import clean, count, name, seconds
+from retrace.present.words import clean, name, seconds
 
 _SPECIAL = re.compile(r"([\\*_\[\]<>#|~$&])")
 _LINKED = re.compile(r"(@(?=\w)|://(?=\S)|\bwww\.(?=\S))", re.IGNORECASE)
@@ -50,11 +50,12 @@ def report(
     sort: Sort = "seconds",
     keys: bool = False,
     plan: Plan | None = None,
+    top: int | None = None,
 ) -> str:
     """What was recorded, explained, worst first; arguments as those of the text report."""
     tally = tally or Tally.of(view)
     groups = tally.groups(sort)
-    out = ["# retrace report", "", *_opening(view, tally.totals)]
+    out = ["# retrace report", "", *_opening(view, tally)]
     if said := [*unfinished(view), *lost(view)]:
         out += ["", "## What is missing", "", *(f"- {escaped(text)}" for text in said)]
     if (found := view.audited) is not None:
@@ -74,8 +75,11 @@ def report(
         out += [_row(view, group) for group in loud]
     if more := list(again.text(tally.again.programs(), "process", view.bases, 10_000)):
         out += ["", *(f"- {escaped(line.strip())}" for line in more)]
-    for group in worth_telling(tally, groups)[0]:
+    worth = worth_telling(tally, groups)[0]
+    for group in worth[:top]:
         out += ["", *_section(view, group, keys)]
+    if rest := worth[len(worth) if top is None else top :]:
+        out += ["", f"And {rest_told(rest)}."]
     quiet = [group for group in groups if group.is_quiet]
     out += _quiet(quiet, view)
     if raising := raised(view, [*worth_telling(tally, groups)[1], *quiet]):
@@ -87,12 +91,13 @@ def report(
     return "\n".join(out) + "\n"
 
 
-def _opening(view: View, total: Totals) -> Iterator[str]:
+def _opening(view: View, tally: Tally) -> Iterator[str]:
+    total = tally.totals
     spent = ", ".join(
         f"{stage.value} {seconds(total.seconds[stage])}" for stage in Stage if total.ran[stage]
     )
     yield (
-        f"**{count(total.misses, 'miss', 'misses')}** in {code(origin(view))}, "
+        f"**{tally.counted}** in {code(origin(view))}, "
         f"{seconds(total.all_seconds)}{f' ({spent})' if spent else ''}; **{total.worth}**."
     )
 

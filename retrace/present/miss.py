@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from retrace.model import Verdict
 from retrace.present import difference, dispatch, logged
 from retrace.present.group import Group
-from retrace.present.layout import Paint, key, parts, plain, rows
+from retrace.present.layout import Paint, key, parts, plain, rows, wrapped
 from retrace.present.message import Line, told
 from retrace.present.sentences import explanation
 from retrace.present.view import View
@@ -15,8 +16,15 @@ from retrace.present.words import clean, count, place
 from retrace.reason.program import Comparison
 
 
-def show(view: View, verdict: Verdict, *, width: int = 80, paint: Paint = plain) -> str:
-    """One miss in full."""
+def show(
+    view: View,
+    verdict: Verdict,
+    *,
+    width: int = 80,
+    paint: Paint = plain,
+    program: bool = False,
+) -> str:
+    """One miss: on one screen, or in full with its whole key and what differs in its program."""
     group = Group.alone(verdict)
     miss, site = verdict.miss, verdict.miss.call_site
     for other in view.verdicts:
@@ -67,8 +75,21 @@ def show(view: View, verdict: Verdict, *, width: int = 80, paint: Paint = plain)
     process = ", ".join(view.process(miss.run))
     facts.append(Line("when", (when, f"thread {clean(miss.thread)}", process)))
     facts.append(Line("id", (miss.id, view.label(miss))))
-    out += ["", *rows(facts, width, paint), *key(verdict, width)]
-    program = verdict.program if isinstance(verdict.program, Comparison) else None
-    if program is not None and program.kind != "identical" and (sides := program.listings()):
-        out += ["", "program", *difference.lines(view, *sides, width, paint)]
+    out += ["", *rows(facts, width, paint), *key(verdict, width, whole=program)]
+    out += _beyond(view, verdict, width, paint, program=program)
     return "\n".join(out) + "\n"
+
+
+def _beyond(
+    view: View, verdict: Verdict, width: int, paint: Paint, *, program: bool
+) -> Iterator[str]:
+    """What does not fit one screen, or how it is asked for."""
+    compared = verdict.program if isinstance(verdict.program, Comparison) else None
+    differs = compared is not None and compared.kind != "identical"
+    sides = compared.listings() if compared is not None and differs else None
+    if not program:
+        what = "the whole key, and what differs in the program" if sides else "the whole key"
+        yield ""
+        yield from (paint(text, "dim") for text in wrapped(f"{what}: --program", width, 2))
+    elif sides is not None:
+        yield from ("", "program", *difference.lines(view, *sides, width, paint))

@@ -30,7 +30,7 @@ from retrace.present.group import Group
 from retrace.present.markup import prose, rows, text
 from retrace.present.message import eager_row, lines, origin, told, what_raised, where
 from retrace.present.sentences import explanation
-from retrace.present.tally import OfCause, OfFunction, Sort, Tally, worth_telling
+from retrace.present.tally import OfCause, OfFunction, Sort, Tally, rest_told, worth_telling
 from retrace.present.terminal import lost, unfinished
 from retrace.present.timeline import Timeline
 from retrace.present.view import View
@@ -58,6 +58,7 @@ def report(
     sort: Sort = "seconds",
     keys: bool = False,
     plan: Plan | None = None,
+    top: int | None = None,
 ) -> Iterator[str]:
     """The page, a piece at a time.
 
@@ -68,6 +69,7 @@ def report(
         sort: what comes first: the dearest, the most frequent or the earliest.
         keys: whether the cache key of each miss lies in the data.
         plan: what to change first; None where it is not told.
+        top: so many causes are explained, the others counted; None for all.
     """
     timeline = Timeline()
     few = tally.totals.misses <= _MOST
@@ -81,7 +83,8 @@ def report(
     eager = [g for g in groups if g.is_quiet and g.cause is Cause.EAGER_OP]
     first = [g for g in groups if g.is_quiet and g.cause is Cause.FIRST_TRACE]
     anchors = {id(group): _anchor(group) for group in loud}
-    for section, found in (("small", small), ("eager", eager), ("first", first)):
+    rest = loud[len(loud) if top is None else top :]
+    for section, found in (("more", rest), ("small", small), ("eager", eager), ("first", first)):
         anchors |= {id(group): section for group in found}
     sections = [
         ("stale", "Out of date", [*_stale(view)]),
@@ -89,7 +92,7 @@ def report(
         ("plan", "What to change first", [*plan_page.section(view, plan)]),
         ("functions", "Functions", [*_functions(view, tally, groups, anchors)]),
         ("timeline", "Timeline", [*timeline.html(view, lambda group: anchors[id(group)])]),
-        ("causes", "Why", [*_messages(view, loud)]),
+        ("causes", "Why", [*_messages(view, loud[:top]), *_rest(rest)]),
         ("small", "Of little cost", [*_small(view, small)]),
         ("eager", "Eager operations", [*_eager(view, eager)]),
         ("first", "For the first time", [*_first(view, first)]),
@@ -144,8 +147,7 @@ def _title(tally: Tally, what: str) -> str:
     total = tally.totals
     if not total.misses:
         return f"no misses in {what}"
-    misses = count(total.misses, "miss", "misses")
-    return f"{misses} in {what}, {seconds(total.all_seconds)}; {total.worth}"
+    return f"{tally.counted} in {what}, {seconds(total.all_seconds)}; {total.worth}"
 
 
 def _made(view: View) -> str:
@@ -261,6 +263,11 @@ def _messages(view: View, groups: Sequence[Group]) -> Iterator[str]:
         yield from _call(view, shown)
         yield from _difference(view, shown)
         yield f'<p class="quiet"><code>retrace show {text(shown.miss.id)}</code></p></details>'
+
+
+def _rest(groups: Sequence[Group]) -> Iterator[str]:
+    if groups:
+        yield f'<p id="more">And {rest_told(groups)}.</p>'
 
 
 def _call(view: View, verdict: Verdict) -> Iterator[str]:

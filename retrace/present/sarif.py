@@ -21,7 +21,6 @@ from retrace.present.view import View
 from retrace.present.words import clean, seconds
 
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
-_HOME = "https://github.com/retrace-jax/retrace"
 _BASE = "SRCROOT"
 _CODES = [cause.value for cause in Cause]
 
@@ -42,7 +41,7 @@ def report(view: View, tally: Tally, version: str) -> dict[str, Any]:
             "driver": {
                 "name": "retrace",
                 "version": version,
-                "informationUri": _HOME,
+                "informationUri": glossary.HOME,
                 "rules": [_rule(cause) for cause in Cause],
             }
         },
@@ -66,7 +65,7 @@ def _rule(cause: Cause) -> dict[str, Any]:
         "id": cause.value,
         "name": "".join(part.capitalize() for part in cause.value.split("-")),
         "shortDescription": {"text": glossary.CAUSES[cause]},
-        "helpUri": f"{_HOME}/blob/main/docs/causes/{cause.value}.md",
+        "helpUri": glossary.page(cause),
     }
 
 

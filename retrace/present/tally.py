@@ -9,15 +9,17 @@ from typing import Literal, Self, TypeAlias
 
 from retrace.causes import Cause
 from retrace.model import Finding, Function, Miss, Stage, Verdict
+from retrace.plan.step import Plan
 from retrace.present.group import Group
 from retrace.present.view import View
-from retrace.present.words import seconds
+from retrace.present.words import count, seconds
 from retrace.runs.again import Again, compiled
 from retrace.runs.disk import Outcomes
 
 _FUNCTIONS = 3
 """From so many functions on, one cause on one line of a caller is told once."""
-Sort: TypeAlias = Literal["seconds", "count", "time"]
+Rank: TypeAlias = tuple[int, float]
+Sort: TypeAlias = Literal["saving", "seconds", "count", "time"]
 
 
 @dataclass(slots=True)
@@ -29,6 +31,8 @@ class Totals:
     seconds: dict[Stage, float] = field(default_factory=lambda: dict.fromkeys(Stage, 0.0))
     avoidable: int = 0
     avoidable_seconds: float = 0.0
+    repeated: int = 0
+    """How many of them had been traced before, and had raised, or were cut off."""
     disk: Outcomes = field(default_factory=Outcomes)
     """What the on-disk cache did for them."""
 
@@ -39,6 +43,7 @@ class Totals:
         for verdict in verdicts:
             miss = verdict.miss
             self.ran.update(miss.stages.keys())
+            self.repeated += verdict.repeat
             self.disk.add(miss.persistent_cache)
             if not any(outer.id in among for outer in view.outward(miss)):
                 for stage, spent in miss.stages.items():
@@ -97,9 +102,38 @@ class Tally:
         """What several processes compiled."""
         self.unfolded = Totals()
         """Of the misses that stand in a group by themselves."""
+        self.among = 0
+        """How many misses there are, where only some of them are told; 0 otherwise."""
+        self._steps: dict[tuple[object, ...], int] = {}
+        """The first step of the plan that takes away misses of a group, by the group's key."""
         self._groups: dict[tuple[object, ...], Group] = {}
         self._together: dict[tuple[object, ...], Group] = {}
         """By the same keys, where groups are told as one."""
+
+    @property
+    def counted(self) -> str:
+        """`155 misses`; `3 of 155 misses` where the others were left out."""
+        misses = self.totals.misses
+        if self.among > misses:
+            return f"{misses:,} of {count(self.among, 'miss', 'misses')}"
+        return count(misses, "miss", "misses")
+
+    def compiled_once(self, view: View) -> str | None:
+        """`4 programs`, where all that was missed is what every run must compile; else None.
+
+        What is nested in these was traced for them, and is nothing to count beside them.
+        """
+        programs = self.totals.ran[Stage.COMPILE]
+        if not programs or self.among or len(view.missed) != 1 or view.losses():
+            return None
+        groups = self._groups.values()
+        if any(group.cause not in (Cause.FIRST_TRACE, Cause.EAGER_OP) for group in groups):
+            return None
+        if any(group.avoidable != "no" or group.sums.raised for group in groups):
+            return None
+        if sum(group.count for group in groups) != programs or self.unfolded.repeated:
+            return None
+        return count(programs, "program")
 
     @classmethod
     def of(cls, view: View, verdicts: Sequence[Verdict] | None = None) -> Self:
@@ -166,13 +200,31 @@ class Tally:
     def groups(self, sort: Sort = "seconds") -> list[Group]:
         """The misses by function and cause, eager operations by line; worst first."""
         found = self._gathered()
-        if sort == "seconds":
+        if sort in ("seconds", "saving"):
             found.sort(key=lambda group: group.seconds, reverse=True)
         elif sort == "count":
             found.sort(key=lambda group: group.count, reverse=True)
         else:
             found.sort(key=lambda group: group.began)
+        if sort == "saving":
+            steps: dict[int, int] = {}
+            for key, step in self._steps.items():
+                if (group := self._together.get(key) or self._groups.get(key)) is not None:
+                    steps[id(group)] = min(step, steps.get(id(group), step))
+            # What no step of the plan takes away saves nothing, and comes last.
+            found.sort(key=lambda group: steps.get(id(group), len(self._steps)))
         return found
+
+    def follow(self, view: View, plan: Plan) -> None:
+        """Let `saving` mean what the plan says: the causes stand in the order of its steps."""
+        for number, step in enumerate(plan.steps):
+            for name in step.misses:
+                if (verdict := view.by_id.get(name)) is None:
+                    continue
+                key = _key(verdict)
+                if key not in self._groups:  # told with the miss that it is nested in
+                    key = _key(view.by_id[view.root(verdict.miss).id])
+                self._steps.setdefault(key, number)
 
     def _gathered(self) -> list[Group]:
         """The groups, those of one cause on one line of a caller as one."""
@@ -187,6 +239,19 @@ class Tally:
                 self._together |= dict.fromkeys(keys, whole)
         whole = [self._together.get(key, group) for key, group in self._groups.items()]
         return list(dict.fromkeys(whole))
+
+    def ranks(self, verdicts: Sequence[Verdict], sort: Sort) -> list[Rank]:
+        """Where misses stand in the order of `groups`: the first have the smallest rank."""
+        if sort == "time":
+            return [(0, verdict.miss.time) for verdict in verdicts]
+        if sort == "seconds":
+            return [(0, -verdict.miss.seconds) for verdict in verdicts]
+        place = {id(group): number for number, group in enumerate(self.groups(sort))}
+        last = len(place)
+        return [
+            (place.get(id(self.group_of(verdict)), last), -verdict.miss.seconds)
+            for verdict in verdicts
+        ]
 
     def settle(self) -> Iterator[Verdict]:
         """Add up what was taken in; the misses that are still to be shown."""
@@ -229,3 +294,10 @@ def worth_telling(tally: Tally, groups: Iterable[Group]) -> tuple[list[Group], l
     total = tally.unfolded.all_seconds
     small = [group for group in loud if group.is_small(total)]
     return [group for group in loud if not group.is_small(total)], small
+
+
+def rest_told(rest: Sequence[Group]) -> str:
+    """`3 more causes, 17 misses, 12.4 s`, of groups that are counted alone."""
+    misses = count(sum(group.count for group in rest), "miss", "misses")
+    spent = seconds(sum(group.seconds for group in rest))
+    return f"{count(len(rest), 'more cause')}, {misses}, {spent}"

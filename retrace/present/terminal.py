@@ -8,13 +8,13 @@ from datetime import UTC, datetime
 from retrace.causes import Cause
 from retrace.model import Stage
 from retrace.plan.step import Plan
-from retrace.present import again, dispatch, stale, stored
+from retrace.present import again, dispatch, glossary, stale, stored
 from retrace.present.advice import advised
 from retrace.present.group import Group
 from retrace.present.layout import INDENT, Paint, key, parts, plain, wrapped
 from retrace.present.message import eager_row, firsts, heading, origin, raised, told, where
 from retrace.present.plan_text import block
-from retrace.present.tally import Sort, Tally, worth_telling
+from retrace.present.tally import Sort, Tally, rest_told, worth_telling
 from retrace.present.view import View
 from retrace.present.words import cells, clean, count, cut, listed, name, padded, seconds
 
@@ -78,6 +78,8 @@ def report(
     if more := list(again.text(tally.again.programs(), "process", view.bases, width, paint)):
         out += ["", *more]
     out += _slow(view, tally, width, paint)
+    if loud and program is None:
+        out += _pages(width, paint)
     out += _closing(view, width, paint, runs=program is not None)
     return "\n".join(out) + "\n"
 
@@ -103,9 +105,14 @@ def _opening(
             because = ": JAX served every call from its caches, or ran none"
         yield from wrapped(f"retrace: {what} in {program or origin(view)}{because}", width, 9)
         return
-    misses = count(total.misses, "miss", "misses")
-    said = f"retrace: {misses} in {program or origin(view)}, {seconds(total.all_seconds)}"
-    first, *rest = wrapped(f"{said}; {total.worth}", width, 9)
+    where_ = program or origin(view)
+    if (once := tally.compiled_once(view)) is not None:
+        said = f"retrace: {once} in {where_}, {seconds(total.all_seconds)}; each compiled once"
+    else:
+        said = (
+            f"retrace: {tally.counted} in {where_}, {seconds(total.all_seconds)}; {total.worth}"
+        )
+    first, *rest = wrapped(said, width, 9)
     yield paint(first, "bold")
     yield from rest
     stages = (Stage.TRACE, Stage.LOWER, Stage.COMPILE)
@@ -137,9 +144,7 @@ def _opening(
 def _counted(rest: list[Group], number: int, width: int, paint: Paint) -> Iterator[str]:
     """What is beyond the groups that are explained."""
     if rest:
-        misses = count(sum(group.count for group in rest), "miss", "misses")
-        spent = seconds(sum(group.seconds for group in rest))
-        said = f"and {count(len(rest), 'more cause')}, {misses}, {spent}"
+        said = f"and {rest_told(rest)}"
         yield ""
         for text in wrapped(f"{said}: `retrace report --top {number}`", width, 2):
             yield paint(text, "bold")
@@ -148,7 +153,18 @@ def _counted(rest: list[Group], number: int, width: int, paint: Paint) -> Iterat
 def _ids(group: Group, width: int, paint: Paint) -> Iterator[str]:
     more = f"   ({group.count - 1:,} more)" if group.count > 1 else ""
     shown = cut(f"retrace show {group.shown.miss.id}{more}", width - INDENT)
+    yield paint(f"{'  cause':{INDENT}}{group.cause.value}", "dim")
     yield paint(f"{'  more':{INDENT}}{shown}", "dim")
+
+
+def _pages(width: int, paint: Paint) -> Iterator[str]:
+    """Where each cause is explained, with examples. An address that is broken leads nowhere."""
+    said = "about each cause:"
+    room = width - len(said) - 1
+    if len(glossary.PAGES) <= room:
+        yield from ("", paint(f"{said} {glossary.PAGES}", "dim"))
+    elif len(glossary.PAGES) <= width:
+        yield from ("", paint(said, "dim"), paint(glossary.PAGES, "dim"))
 
 
 def _listed(groups: list[Group], view: View, width: int, paint: Paint) -> Iterator[str]:

@@ -216,18 +216,35 @@ def _lives(member: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
         return abs(member["at"] - began) < _TOGETHER
     if os.name != "posix":
         return abs(member["at"] - began) < _TOGETHER
+    return is_running(pid, began)
+
+
+def is_running(process: int, began: float) -> bool:
+    """Whether a process of this host runs that had started when it told so. On POSIX alone."""
     try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError, ValueError):
         return False
-    except (OSError, OverflowError):
+    except OSError:
         pass
     with suppress(OSError, IndexError, ValueError):
         status = (
-            Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()
+            Path(f"/proc/{process}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()
         )
         up = float(Path("/proc/uptime").read_text("ascii").split()[0])
         started = time.time() - up + int(status[19]) / os.sysconf("SC_CLK_TCK")
         # Dead and not yet buried, or another that was given its number.
         return status[0] not in ("Z", "X") and started < began + 5
     return True
+
+
+def members(directory: Path) -> list[tuple[str, int, float]]:
+    """The processes that joined the newest attempt: host, number, and when each did."""
+    return [
+        (host, process, float(began))
+        for one in _members(directory, _newest(directory))
+        if isinstance(host := one.get("host"), str)
+        and type(process := one.get("pid")) is int
+        and process > 0
+        and isinstance(began := one.get("at"), int | float)
+    ]

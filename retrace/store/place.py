@@ -172,6 +172,26 @@ def newest(root: Path | None = None) -> Path:
     )
 
 
+def begun(directory: Path | None) -> Path | None:
+    """The recording in a directory, or the newest of all, also where nothing is in it yet.
+
+    None where there is none, nor a process that has said that it will record.
+    """
+    if directory is None or directory.absolute().name == ROOT.name:
+        root = nearest_root() if directory is None else directory
+        try:
+            found = [root / entry.name for entry in os.scandir(root) if _is_directory(entry)]
+        except OSError:
+            return None
+        for one in sorted(found, key=_began, reverse=True):
+            if holds_recording(one) or numbers_of(one):
+                return one
+        return None
+    if holds_recording(directory) or numbers_of(directory):
+        return directory
+    return next(recordings(directory), None)
+
+
 def inside(folder: Path) -> list[Path]:
     """The recordings that a folder of recordings stands for: of a `.retrace/` the newest."""
     found = list(recordings(folder))

@@ -21,7 +21,8 @@ With `"stages": {"trace": 0.1}` comes `"began": {"trace": 1763666400.25}`: when 
 
 An amendment may have `"said": [["jax", TEXT], ...]`, what the log that it was imported from
 says of it; the run of such a file has `"source": "log"`.
-`"processes": N` says on the devices of how many processes the program runs.
+`"processes": N` says on the devices of how many processes the program runs; `"since"`, beside
+`"stage": "compile"`, when that began.
 
 Both lines of a miss may have `"compiled_with"`: options that `Lowered.compile` was given.
 
@@ -369,19 +370,6 @@ def _cached(row: Any) -> PersistentCache:
     )
 
 
-def _amend_stages(miss: Miss, line: Mapping[str, Any]) -> None:
-    for stage, seconds in line.get("stages", {}).items():
-        stage = Stage(stage)
-        miss.stages[stage] = miss.stages.get(stage, 0.0) + _seconds(seconds)
-        if miss.in_flight is stage:
-            miss.in_flight = None
-    for stage, at in line.get("began", {}).items():
-        miss.began.setdefault(Stage(stage), _seconds(at))
-    # Lines of two threads may change places: a stage that has ended is not begun again.
-    if (stage := line.get("stage")) is not None and Stage(stage) not in miss.stages:
-        miss.in_flight = Stage(stage)
-
-
 def amend(miss: Miss, line: Mapping[str, Any], parts: Parts) -> None:
     """Add to a miss what a later line says; raises as `decode_miss` does."""
     if not line.keys().isdisjoint(PARTS):
@@ -398,10 +386,7 @@ def amend(miss: Miss, line: Mapping[str, Any], parts: Parts) -> None:
     miss.key = _compiled_with(miss.key, line)
     if (derived := line.get("derived")) is not None:
         miss.derived = _text(derived)
-    _amend_stages(miss, line)
-    if (raised := line.get("raised")) is not None:
-        miss.raised = _text(raised)
-        miss.in_flight = None
+    _progress(miss, line)
     if "inner" in line:
         miss.inner += _number(line["inner"])
     if (processes := line.get("processes")) is not None:
@@ -410,14 +395,35 @@ def amend(miss: Miss, line: Mapping[str, Any], parts: Parts) -> None:
         miss.persistent_cache = _cached(cache)
     if said := line.get("said"):
         miss.said += tuple([(_text(who), _text(text)) for who, text in said])
-    if (program := line.get("program")) is not None:
-        hash_, equations = program
-        listing = line.get("listing")
-        miss.program = Program(
-            _text(hash_),
-            _number(equations),
-            _text_or_none(listing),
-            _numbers(line.get("arrays", ())),
-            _numbers(line.get("held", ())),
-            tuple(map(_callback, line.get("callbacks", ()))),
-        )
+    if line.get("program") is not None:
+        miss.program = _program(line)
+
+
+def _progress(miss: Miss, line: Mapping[str, Any]) -> None:
+    for stage, seconds in line.get("stages", {}).items():
+        stage = Stage(stage)
+        miss.stages[stage] = miss.stages.get(stage, 0.0) + _seconds(seconds)
+        if miss.in_flight is stage:
+            miss.in_flight = None
+    for stage, at in line.get("began", {}).items():
+        miss.began.setdefault(Stage(stage), _seconds(at))
+    # Lines of two threads may change places: a stage that has ended is not begun again.
+    if (stage := line.get("stage")) is not None and Stage(stage) not in miss.stages:
+        miss.in_flight = Stage(stage)
+    if (since := line.get("since")) is not None:
+        miss.since = _seconds(since)
+    if (raised := line.get("raised")) is not None:
+        miss.raised = _text(raised)
+        miss.in_flight = None
+
+
+def _program(line: Mapping[str, Any]) -> Program:
+    hash_, equations = line["program"]
+    return Program(
+        _text(hash_),
+        _number(equations),
+        _text_or_none(line.get("listing")),
+        _numbers(line.get("arrays", ())),
+        _numbers(line.get("held", ())),
+        tuple(map(_callback, line.get("callbacks", ()))),
+    )

@@ -75,7 +75,7 @@ def test_no_output_has_a_command_in_it(home: Path, text: str) -> None:
     project = home / "pyproject.toml"
     project.write_text('[tool.retrace.budgets."*"]\ntraces = 1\n')
     lines = commands.lines(told, home / "whole", home / "profile.pb.gz", project)
-    lines += [("show", id_, str(told)) for id_ in ids(files)]
+    lines += [("show", id_, str(told), "--program") for id_ in ids(files)]
     lines.append(("diff", *ids(files), "--recording", str(told)))
     for line in lines:
         ended = commands.run(*line)

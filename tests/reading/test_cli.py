@@ -346,3 +346,36 @@ def test_the_test_above_can_fail(recorded: Path) -> None:
 )
 def test_the_programs_options_are_its_own(given: list[str], parsed: list[str]) -> None:
     assert own_options_ended(given) == parsed
+
+
+def offered(*words: str, cwd: Path) -> list[str]:
+    """What bash is offered behind a Tab."""
+    done = retrace(
+        cwd=cwd,
+        _RETRACE_COMPLETE="complete_bash",
+        COMP_WORDS=" ".join(("retrace", *words)),
+        COMP_CWORD=str(len(words)),
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout.split()
+
+
+def test_tab_completes(tmp_path: Path) -> None:
+    assert offered("show", "tr", cwd=tmp_path) == []
+    write(training(), tmp_path / ".retrace" / "2025-01-02T10-00-00")
+    labels = offered("show", "train_step", cwd=tmp_path)
+    assert "train_step#3" in labels
+    assert retrace("show", "train_step#3", cwd=tmp_path).returncode == 0
+    assert "k3x9f2a-1" in offered("show", "k3x", cwd=tmp_path)
+    assert offered("report", "--cause", "sha", cwd=tmp_path) == [
+        "shape-changed",
+        "sharding-changed",
+    ]
+    assert offered("report", "--function", "train", cwd=tmp_path) == ["train_step"]
+    assert "watch" in offered("wa", cwd=tmp_path)
+
+
+def test_what_a_command_does_is_told_whole() -> None:
+    listed = retrace("--help", COLUMNS="80").stdout.partition("Commands:")[2]
+    assert "train.py" not in listed
+    assert "..." not in listed

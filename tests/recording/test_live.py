@@ -28,6 +28,15 @@ def test_a_window_sees_what_happens_in_it_alone() -> None:
     assert "first time" in str(miss)
 
 
+def test_a_window_tells_what_it_holds() -> None:
+    with retrace.recording() as window:
+        jax.jit(lambda x: x + 1)(1.0)
+        assert repr(window).startswith("<retrace.recording: 1 miss, ")
+        assert repr(window).endswith(", still on>")
+    assert repr(window).endswith("; none clearly avoidable>")
+    assert repr(retrace.recording()) == "<retrace.recording, not begun>"
+
+
 def test_a_window_is_not_entered_twice_at_once() -> None:
     window = retrace.recording()
     with window, pytest.raises(UsageError, match="on already"), window:

@@ -111,7 +111,9 @@ def test_no_secret_is_in_any_output(home: Path, monkeypatch: pytest.MonkeyPatch)
     )
     ids = [miss.id for miss in read([home / "redacted"]).misses]
     told += [
-        ("show", id_, "redacted", "--format", how) for id_ in ids for how in ("text", "json")
+        ("show", id_, "redacted", "--program", "--format", how)
+        for id_ in ids
+        for how in ("text", "json")
     ]
     told += [("report", "--redact", "--keys", "--format", how, "whole") for how in FORMATS]
     for line in told:
