@@ -13,6 +13,7 @@ import typer
 import typer.core
 
 from retrace.command import audits, clean, commands, console, importing
+from retrace.command import slow as slow_
 from retrace.command.complaint import usage
 from retrace.command.diff import diff
 from retrace.command.hosts import hosts
@@ -60,7 +61,7 @@ class RunCommand(typer.core.TyperCommand):
         return ["[OPTIONS]", "SCRIPT|-m MODULE", "[ARGS]..."]
 
 
-_WITH_VALUE = ("--out", "-o", "--job", "--audit-every", "--redact-key")
+_WITH_VALUE = ("--out", "-o", "--job", "--audit-every", "--redact-key", "--slow-over")
 """Options of `run` that are followed by a value."""
 
 
@@ -172,6 +173,13 @@ def run(
     audit_all: Annotated[
         bool, typer.Option("--audit-all", help="Trace anew what writes globals, too.")
     ] = False,
+    slow: Annotated[
+        bool, typer.Option("--slow", help="Record where the seconds of slow misses go.")
+    ] = False,
+    slow_over: Annotated[
+        float | None,
+        typer.Option("--slow-over", metavar="SECONDS", help="Slow from here on (default: 5)."),
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No summary at the end.")] = False,
 ) -> Callable[[], int]:
     """Run a program unchanged, record every miss, and close with a short summary.
@@ -193,6 +201,7 @@ def run(
     if redact or redact_key is not None:
         # By the environment, so that it holds for what the program starts as well.
         os.environ["RETRACE_REDACT"] = "1"
+    slow_.ask(slow=slow, over=slow_over)
     audits.ask(end=audit, every=audit_every, effects=audit_all)
     kept = _Kept(out, force=force, append=append, children=children, job=job)
     return lambda: _launch(arguments, module, kept, quiet=quiet)
@@ -306,6 +315,7 @@ app.command()(plan)
 app.command()(commands.programs)
 app.command()(diff)
 app.command()(hosts)
+app.command()(slow_.slow)
 app.command()(audits.audit)
 app.command("import")(importing.import_)
 app.command()(doctor)
