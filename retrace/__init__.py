@@ -5,6 +5,7 @@
     install, uninstall  record everything in this process
     counts              how often JAX traced, lowered and compiled, for metrics
     misses, explain     what was recorded up to now, as data and in words
+    slow                the smallest part of a program that is slow to compile
     audit               compiled programs that no longer match what they read when traced
     assert_max_traces, assert_no_retrace, freeze, policy    keep it from coming back
     agree               other programs on other processes are told before XLA waits for ever
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from retrace.inside.live import misses as misses
     from retrace.inside.live import recording as recording
     from retrace.inside.live import uninstall as uninstall
+    from retrace.inside.slow import slow as slow
     from retrace.inside.stale import audit as audit
 
 __version__ = "0.1.0"
@@ -59,6 +61,7 @@ _HOMES = {
     "misses": "retrace.inside.live",
     "policy": "retrace.guards.policy",
     "recording": "retrace.inside.live",
+    "slow": "retrace.inside.slow",
     "uninstall": "retrace.inside.live",
     "unload_ipython_extension": "retrace.inside.notebook",
 }
@@ -79,6 +82,7 @@ __all__ = [
     "misses",
     "policy",
     "recording",
+    "slow",
     "uninstall",
 ]
 
