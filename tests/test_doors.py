@@ -62,6 +62,7 @@ def test_the_public_names() -> None:
         "misses",
         "policy",
         "recording",
+        "slow",
         "uninstall",
     ]
     assert all(getattr(retrace, name) is not None for name in retrace.__all__)

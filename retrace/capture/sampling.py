@@ -241,12 +241,12 @@ def look(frame: FrameType | None) -> Seen | None:
                     inside = len(lines)
                 if not lines:
                     part = part or part_of(code)
-                elif part is Part.PYTHON and outermost_before < 0:
-                    if takes_apart(code):
-                        part = Part.FLATTEN
-                    elif all(_is_standard(line[0]) for line in lines):
+                elif outermost_before < 0 and part in (Part.PYTHON, Part.EQUALITY):
+                    if all(_is_standard(line[0]) for line in lines):
                         # JAX's own use of the standard library.
                         lines, outermost, part = [], 0, part_of(code)
+                    elif part is Part.PYTHON and takes_apart(code):
+                        part = Part.FLATTEN
             case Owner.OURS:
                 if not lines and part is None:
                     part = Part.RECORDING

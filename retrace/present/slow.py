@@ -204,7 +204,7 @@ def _trace_rows(view: View, one: Account) -> Iterator[tuple[str, str, str]]:
 def _line(view: View, one: Account, row: Row) -> str:
     done = [PARTS[part] for part, spent in row.parts[:2] if spent >= row.seconds / 4]
     if row.frame is None:
-        return f"JAX itself, outside all lines: {listed(done)}"
+        return f"outside all lines: {listed(done) or PARTS[Part.TRACING]}"
     said = f"{_at(view, row.frame)}  {clean(row.frame.function, 32)}"
     rounds = _rounds(one, row.frame)
     if rounds:

@@ -6,6 +6,8 @@ that other processes share.
 
 from __future__ import annotations
 
+import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -19,6 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from retrace.capture.sampling import Seen, look
 from retrace.capture.session import begin_memory, session
 from retrace.costs.account import Account, account
 from retrace.costs.tracing import Told, outside_tracing
@@ -385,3 +388,71 @@ def test_how_a_function_grows(slowly: Slowly) -> None:
     assert found[0].by == "layers" and found[0].values == (3, 6, 9)
     assert found[0].by_power is not None and 1.6 < found[0].by_power < 2.4
     assert found[0].power is not None and 0.8 < found[0].power < 1.2
+
+
+def stack(*frames: tuple[str, str]) -> Seen | None:
+    """What `look` makes of functions that call each other, each of a file, outermost first."""
+    inner: Callable[[], Any] = sys._getframe
+    told: list[Any] = []
+    for file, name in reversed(frames):
+        held: dict[str, Any] = {"inner": inner, "told": told, "look": look, "here": sys._getframe}
+        body = "told.append(look(here()))" if inner is sys._getframe else "inner()"
+        exec(compile(f"def {name}():\n    {body}", file, "exec"), held)
+        inner = held[name]
+    inner()
+    return told[0]
+
+
+JAX = os.path.join(os.path.dirname(jax.__file__), "_src")
+ENUM = os.path.join(os.path.dirname(os.__file__), "enum.py")
+CORE, TREES = os.path.join(JAX, "core.py"), os.path.join(JAX, "tree_util.py")
+TRACES = os.path.join(JAX, "interpreters", "partial_eval.py")
+DIFFERENTIATES = os.path.join(JAX, "interpreters", "ad.py")
+BEGIN = (("/me/run.py", "main"), (CORE, "call"), (TRACES, "trace_to_jaxpr_dynamic"))
+
+
+@pytest.mark.parametrize(
+    ("frames", "part", "functions"),
+    [
+        ([("/me/a.py", "f"), (CORE, "bind")], Part.TRACING, ["f"]),
+        (
+            [("/me/a.py", "f"), (DIFFERENTIATES, "jvp"), (CORE, "bind")],
+            Part.DIFFERENTIATION,
+            ["f"],
+        ),
+        ([(DIFFERENTIATES, "backward_pass"), (CORE, "bind")], Part.TRANSPOSITION, []),
+        ([("/me/a.py", "f"), ("/me/b.py", "load")], Part.PYTHON, ["load", "f"]),
+        (
+            [("/me/a.py", "f"), (CORE, "call"), ("/me/b.py", "__eq__")],
+            Part.EQUALITY,
+            ["__eq__", "f"],
+        ),
+        (
+            [("/me/a.py", "f"), (TREES, "tree_flatten"), ("/me/b.py", "g")],
+            Part.FLATTEN,
+            ["g", "f"],
+        ),
+        ([("/me/a.py", "f"), (TREES, "tree_map"), ("/me/b.py", "g")], Part.PYTHON, ["g", "f"]),
+        # JAX's own use of Python's modules is JAX's; the user's is the user's.
+        ([("/me/a.py", "f"), (CORE, "call"), (ENUM, "__hash__")], Part.TRACING, ["f"]),
+        ([("/me/a.py", "f"), (ENUM, "member")], Part.PYTHON, ["member", "f"]),
+        # A body that JAX traces inside the trace.
+        (
+            [("/me/a.py", "f"), (TRACES, "trace_to_jaxpr_dynamic"), ("/me/a.py", "body")],
+            Part.PYTHON,
+            ["body", "f"],
+        ),
+    ],
+)
+def test_what_a_stack_shows(
+    frames: list[tuple[str, str]], part: Part, functions: list[str]
+) -> None:
+    seen = stack(*BEGIN, *frames)
+    assert seen is not None
+    lines, found = seen
+    assert found is part
+    assert [line[2] for line in lines] == functions
+
+
+def test_a_stack_outside_jax_is_none_of_a_trace() -> None:
+    assert stack(("/me/run.py", "main")) is None
