@@ -6,8 +6,8 @@ that other processes share.
 
 from __future__ import annotations
 
+import inspect
 import os
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -392,13 +392,19 @@ def test_how_a_function_grows(slowly: Slowly) -> None:
 
 def stack(*frames: tuple[str, str]) -> Seen | None:
     """What `look` makes of functions that call each other, each of a file, outermost first."""
-    inner: Callable[[], Any] = sys._getframe
+    inner: Callable[[], Any] | None = None
     told: list[Any] = []
     for file, name in reversed(frames):
-        held: dict[str, Any] = {"inner": inner, "told": told, "look": look, "here": sys._getframe}
-        body = "told.append(look(here()))" if inner is sys._getframe else "inner()"
+        held: dict[str, Any] = {
+            "inner": inner,
+            "told": told,
+            "look": look,
+            "here": inspect.currentframe,
+        }
+        body = "told.append(look(here()))" if inner is None else "inner()"
         exec(compile(f"def {name}():\n    {body}", file, "exec"), held)
         inner = held[name]
+    assert inner is not None
     inner()
     return told[0]
 

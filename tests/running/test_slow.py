@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from jsonschema import Draft202012Validator
+
 from retrace.present import markdown, page, terminal
 from retrace.present.tally import Tally
 from retrace.present.view import View
 from retrace.reason.verdict import judge
 from retrace.store.reader import read
 from tests.process import retrace
+from tests.reading.test_present_schema import REPORT, SLOW
 
 PROGRAM = """
 import jax, jax.numpy as jnp, numpy as np, time
@@ -43,7 +46,7 @@ def test_where_the_seconds_went(tmp_path: Path) -> None:
     told = retrace("slow", "step #1", "out", "--format", "json", cwd=tmp_path)
     assert told.returncode == 0, told.stderr
     found = json.loads(told.stdout)
-    assert found["schema"] == "retrace-slow/1"
+    Draft202012Validator(SLOW).validate(found)
     program = str(tmp_path / "train.py")
     first = found["trace"][0]
     assert (first["file"], first["line"], first["function"]) == (program, 6, "load")
@@ -63,6 +66,7 @@ def test_where_the_seconds_went(tmp_path: Path) -> None:
         assert said in text.stdout
 
     report = json.loads(retrace("report", "out", "--format", "json", cwd=tmp_path).stdout)
+    Draft202012Validator(REPORT).validate(report)
     assert [one["label"] for one in report["slow"]] == ["step #1"]
     redacted = ("report", tmp_path / "out", "--redact", "--format", "json")
     hidden = retrace(*redacted, cwd=Path("/")).stdout
