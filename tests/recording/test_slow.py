@@ -21,13 +21,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from retrace.capture.sampling import Seen, look
+from retrace.capture.sampling import Sampler, Seen, look
 from retrace.capture.session import begin_memory, session
 from retrace.costs.account import Account, account
 from retrace.costs.tracing import Told, outside_tracing
 from retrace.jax_internals import names_slow
 from retrace.jax_internals.profile import Profile
-from retrace.model import Miss, Recording, Stage
+from retrace.model import Miss, Recording, Stage, Tracing
 from retrace.model.slow import Part
 from retrace.store.reader import read_lines
 
@@ -318,6 +318,26 @@ def test_a_trace_in_each_of_two_threads(slowly: Slowly) -> None:
     spent = sum(one.seconds + one.waited for one in told if one is not None)
     assert is_near(spent, sum(plant.seconds for plant in plants))
     assert len(told) == 2
+
+
+def test_what_was_seen_is_told_while_a_trace_goes_on() -> None:
+    told: list[tuple[int, Tracing]] = []
+    sampler = Sampler(0.01, lambda look: look(), lambda *one: told.append(one))
+
+    def goes_on(x: Any) -> Any:
+        sampler.began(7)
+        sampler._watched[threading.get_ident()].told = 0.05
+        Plant().work()
+        return x + 1
+
+    jax.jit(goes_on).trace(np.ones(3))
+    ended = sampler.ended(7)
+    assert ended is not None and ended.ended
+    # Ever more seldom: at 0.05, 0.1, 0.2 and 0.4 seconds.
+    assert 1 <= len(told) <= 4
+    assert [number for number, _ in told] == [7] * len(told)
+    assert not any(one.ended for _, one in told)
+    assert told[-1][1].stacks and told[-1][1].seconds <= ended.seconds
 
 
 needs_a_profile = pytest.mark.skipif(
