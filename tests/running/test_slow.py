@@ -7,7 +7,8 @@ from pathlib import Path
 
 from jsonschema import Draft202012Validator
 
-from retrace.present import markdown, page, terminal
+from retrace.costs.account import account
+from retrace.present import machine, markdown, page, slow, slow_json, terminal
 from retrace.present.tally import Tally
 from retrace.present.view import View
 from retrace.reason.verdict import judge
@@ -65,13 +66,13 @@ def test_where_the_seconds_went(tmp_path: Path) -> None:
     for said in ("step #1", "train.py:6", "train.py:12", "1.4 MB", "`jax.lax.scan`"):
         assert said in text.stdout
 
-    report = json.loads(retrace("report", "out", "--format", "json", cwd=tmp_path).stdout)
+    view = read_view(tmp_path / "out")
+    report = json.loads(machine.encode(machine.report(view)))
     Draft202012Validator(REPORT).validate(report)
     assert [one["label"] for one in report["slow"]] == ["step #1"]
     redacted = ("report", tmp_path / "out", "--redact", "--format", "json")
     hidden = retrace(*redacted, cwd=Path("/")).stdout
     assert program not in hidden and json.loads(hidden)["slow"][0]["trace"]
-    view = read_view(tmp_path / "out")
     assert "train.py:6" in terminal.report(view)
     assert "train.py:6" in markdown.report(view)
     assert "train.py:6" in "".join(page.report(view, Tally.of(view), [view.verdicts]))
@@ -80,12 +81,13 @@ def test_where_the_seconds_went(tmp_path: Path) -> None:
 def test_a_recording_without_says_so(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(PROGRAM)
     assert retrace("run", "-q", "--out", "out", "train.py", cwd=tmp_path).returncode == 0
-    found = json.loads(retrace("slow", "out", "--format", "json", cwd=tmp_path).stdout)
+    view = read_view(tmp_path / "out")
+    slowest = max(view.recording.misses, key=lambda miss: miss.seconds)
+    found = slow_json.data(view, account(slowest, view.recording))
     assert (found["observed"], found["trace"], found["memory"]) == (False, [], None)
     assert found["constants"] and found["unrolled"]
-    assert "--slow" in retrace("slow", "out", cwd=tmp_path).stdout
-    report = json.loads(retrace("report", "out", "--format", "json", cwd=tmp_path).stdout)
-    assert report["slow"] == []
+    assert "--slow" in "\n".join(slow.whole(view, account(slowest, view.recording)))
+    assert machine.report(view)["slow"] == []
 
 
 def test_what_cannot_be_done_is_said(tmp_path: Path) -> None:
