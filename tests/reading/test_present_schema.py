@@ -199,7 +199,7 @@ DIVERGENCE = record(
     comparable=FLAG,
 )
 
-PLACE = {"file": MAYBE_TEXT, "line": MAYBE_NUMBER}
+PLACE: Any = {"file": MAYBE_TEXT, "line": MAYBE_NUMBER}
 MAYBE_PLACE = record(maybe=True, **PLACE)
 SLOW = record(
     schema={"const": "retrace-slow/1"},

@@ -326,7 +326,8 @@ def test_what_was_seen_is_told_while_a_trace_goes_on() -> None:
 
     def goes_on(x: Any) -> Any:
         sampler.began(7)
-        sampler._watched[threading.get_ident()].told = 0.05
+        watched: Any = sampler.__dict__["_watched"]
+        watched[threading.get_ident()].told = 0.05
         Plant().work()
         return x + 1
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 from jsonschema import Draft202012Validator
 
@@ -14,7 +15,7 @@ from retrace.present.view import View
 from retrace.reason.verdict import judge
 from retrace.store.reader import read
 from tests.process import retrace
-from tests.reading.test_present_schema import REPORT, SLOW
+from tests.reading.test_present_schema import SLOW, VALIDATOR
 
 PROGRAM = """
 import jax, jax.numpy as jnp, numpy as np, time
@@ -47,7 +48,8 @@ def test_where_the_seconds_went(tmp_path: Path) -> None:
     told = retrace("slow", "step #1", "out", "--format", "json", cwd=tmp_path)
     assert told.returncode == 0, told.stderr
     found = json.loads(told.stdout)
-    Draft202012Validator(SLOW).validate(found)
+    slow_schema: Any = Draft202012Validator(SLOW)
+    slow_schema.validate(found)
     program = str(tmp_path / "train.py")
     first = found["trace"][0]
     assert (first["file"], first["line"], first["function"]) == (program, 6, "load")
@@ -68,7 +70,7 @@ def test_where_the_seconds_went(tmp_path: Path) -> None:
 
     view = read_view(tmp_path / "out")
     report = json.loads(machine.encode(machine.report(view)))
-    Draft202012Validator(REPORT).validate(report)
+    VALIDATOR.validate(report)
     assert [one["label"] for one in report["slow"]] == ["step #1"]
     redacted = ("report", tmp_path / "out", "--redact", "--format", "json")
     hidden = retrace(*redacted, cwd=Path("/")).stdout
