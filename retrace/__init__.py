@@ -7,6 +7,7 @@
     misses, explain     what was recorded up to now, as data and in words
     on_miss             each miss, explained, to a callback of yours
     metrics             the same for OpenTelemetry and Prometheus
+    slow                the smallest part of a program that is slow to compile
     audit               compiled programs that no longer match what they read when traced
     assert_max_traces, assert_no_retrace, freeze, policy    keep it from coming back
     agree               other programs on other processes are told before XLA waits for ever
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from retrace.inside.live import misses as misses
     from retrace.inside.live import recording as recording
     from retrace.inside.live import uninstall as uninstall
+    from retrace.inside.slow import slow as slow
     from retrace.inside.stale import audit as audit
 
 __version__ = "0.1.0"
@@ -63,6 +65,7 @@ _HOMES = {
     "on_miss": "retrace.following.callback",
     "policy": "retrace.guards.policy",
     "recording": "retrace.inside.live",
+    "slow": "retrace.inside.slow",
     "uninstall": "retrace.inside.live",
     "unload_ipython_extension": "retrace.inside.notebook",
 }
@@ -84,6 +87,7 @@ __all__ = [
     "on_miss",
     "policy",
     "recording",
+    "slow",
     "uninstall",
 ]
 

@@ -69,6 +69,7 @@ def test_the_public_names() -> None:
         "on_miss",
         "policy",
         "recording",
+        "slow",
         "uninstall",
     ]
     assert all(getattr(retrace, name) is not None for name in retrace.__all__)

@@ -19,9 +19,11 @@ from retrace.model import (
     Listing,
     PersistentCache,
     Program,
+    Slow,
     Stage,
 )
 from retrace.store.schema import PARTS, encode_call_site, encode_function
+from retrace.store.slow import encode_slow
 from retrace.store.writer import Writer
 
 if TYPE_CHECKING:
@@ -269,7 +271,10 @@ def _amend(number: int, fields: dict[str, JSON], writers: tuple[Writer, ...]) ->
     kinds = [kind for kind in PARTS if kind in fields]
     for writer in writers:
         parts = {kind: writer.part(kind, fields[kind]) for kind in kinds}
-        hidden = {} if writer.redaction is None else _hidden(fields, writer.redaction)
+        hide = writer.redaction
+        hidden = {} if hide is None else _hidden(fields, hide)
+        if (slow := fields.get("slow")) is not None:
+            hidden["slow"] = encode_slow(cast(Slow, slow), hide and hide.frame)
         writer.amend(number, {**fields, **parts, **hidden})
 
 

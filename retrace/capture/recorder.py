@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from time import time
 from types import FrameType
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from retrace.capture import interpreter, process
 from retrace.capture.asked import Asked
@@ -39,6 +39,10 @@ from retrace.store.writer import Writer
 _MOST_HASHES = 10_000
 
 
+if TYPE_CHECKING:
+    from retrace.capture.slow import Clock
+
+
 class Meeting(Protocol):
     """Who holds the programs of several processes against each other."""
 
@@ -69,6 +73,8 @@ class Recorder:
         """Who is told, before it is compiled, of a program that several processes run."""
         self._hashes: dict[int, str] = {}
         """Of programs that are not compiled yet; kept for the meeting alone."""
+        self.slow: Clock | None = None
+        """What observes long misses more closely, where that was asked for."""
         self._begins = False
         """Whether JAX tells when a stage begins: jax 0.6.0 does not."""
 
@@ -115,6 +121,8 @@ class Recorder:
                 self._thread.progress.traced(number)
             self._thread.ended = None
             running.append(Running(number, Stage.TRACE))
+            if self.slow is not None and len(running) == 1:
+                self.slow.trace_began(number)
 
     def trace_ended(self, trace: Trace, seconds: float) -> None:
         """The trace returned or raised."""
@@ -126,6 +134,8 @@ class Recorder:
         jaxpr = None if trace.result is None else trace.result[0]
         self.misses.kept.end(trace.number, trace, jaxpr)
         fields = self._ended(self._pop(trace.number, Stage.TRACE), Stage.TRACE, seconds)
+        if self.slow is not None and not self._thread.running:
+            self.slow.trace_ended(trace.number)
         if trace.raised is not None:
             fields["raised"] = type(trace.raised).__name__
         # A call goes on to be lowered and compiled, and one line tells of all that.
@@ -179,6 +189,8 @@ class Recorder:
             if self.meeting is not None:
                 self._meet(self.meeting, number, frame)
             self._background.compiling(+1)
+            if self.slow is not None:
+                self.slow.compile_began(number)
 
     def _meet(self, meeting: Meeting, number: int, frame: FrameType) -> None:
         processes = spanning.which(frame)
@@ -219,8 +231,7 @@ class Recorder:
                 fields["persistent_cache"] = cache
             if top is None:
                 fields |= self._compiled_untold(number, frame)
-            self.journal.tell_backend()
-            self._programs.compiled(number)
+            self._compiled(number, seconds, frame)
         else:
             self._thread.lowered = number
             if "raised" not in fields:
@@ -233,6 +244,12 @@ class Recorder:
             self._background.compiling(-1 if stage is Stage.COMPILE else +1)
         if self.asked and stage is Stage.COMPILE and not running:
             self._outermost_ended()
+
+    def _compiled(self, number: int, seconds: float, frame: FrameType) -> None:
+        if self.slow is not None:
+            self.slow.compile_ended(number, seconds, frame)
+        self.journal.tell_backend()
+        self._programs.compiled(number)
 
     def _outermost_ended(self) -> None:
         """A miss is over, and the program may go on: an audit may have been asked for."""
@@ -369,6 +386,19 @@ class Recorder:
             # Thousands of files may have to be looked at: while XLA compiles, or at the end.
             self._background.program(partial(_tell_whether_dirty, writer, checkout))
 
+    def observe_slow(self, over: float) -> None:
+        """Observe misses that take longer more closely.
+
+        Args:
+            over: from how many seconds on a miss is slow.
+        """
+        from retrace.capture.slow import Clock
+
+        self.slow = Clock(over, self.journal, self._later, self.guarded)
+
+    def _later(self, task: Task) -> None:
+        self._background.line(task)
+
     def site_of(self, function: Any) -> str:
         """The definition site of a function, jitted or not."""
         return self.misses.site_of(function)
@@ -386,6 +416,8 @@ class Recorder:
         self._background = Background(self._guard)
         self.journal.background = self._background.line
         self._programs = self._new_programs()
+        if self.slow is not None:
+            self.slow.forked()
 
     def _guard(self, task: Task) -> None:
         self.guarded(task)

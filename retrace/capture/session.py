@@ -233,7 +233,18 @@ def _observers() -> tuple[Any, Any]:
     recorder = Recorder()
     hooks = Hooks(recorder)
     recorder.guarded = hooks.guarded
+    if (over := slow_from()) is not None:
+        recorder.observe_slow(over)
     return recorder, hooks
+
+
+def slow_from() -> float | None:
+    """From how many seconds on a miss is slow, as the environment says; None for no more."""
+    try:
+        over = float(os.environ.get("RETRACE_SLOW", ""))
+    except ValueError:
+        return None
+    return over if 0 < over < 1e9 else None
 
 
 def _is_of_jax(error: ImportError | AttributeError) -> bool:

@@ -22,6 +22,7 @@ from retrace.command import (
     exporting,
     importing,
 )
+from retrace.command import slow as slow_
 from retrace.command.complaint import usage
 from retrace.command.diff import diff
 from retrace.command.hosts import hosts
@@ -71,7 +72,7 @@ class RunCommand(typer.core.TyperCommand):
         return ["[OPTIONS]", "SCRIPT|-m MODULE", "[ARGS]..."]
 
 
-_WITH_VALUE = ("--out", "-o", "--job", "--audit-every", "--redact-key")
+_WITH_VALUE = ("--out", "-o", "--job", "--audit-every", "--redact-key", "--slow-over")
 """Options of `run` that are followed by a value."""
 
 
@@ -187,6 +188,13 @@ def run(
         bool,
         typer.Option("--live", help="Show what is compiling, on the terminal's last line."),
     ] = False,
+    slow: Annotated[
+        bool, typer.Option("--slow", help="Record where the seconds of slow misses go.")
+    ] = False,
+    slow_over: Annotated[
+        float | None,
+        typer.Option("--slow-over", metavar="SECONDS", help="Slow from here on (default: 5)."),
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No summary at the end.")] = False,
 ) -> Callable[[], int]:
     """Run a program unchanged, record each miss, close with a summary.
@@ -208,6 +216,7 @@ def run(
     if redact or redact_key is not None:
         # By the environment, so that it holds for what the program starts as well.
         os.environ["RETRACE_REDACT"] = "1"
+    slow_.ask(slow=slow, over=slow_over)
     audits.ask(end=audit, every=audit_every, effects=audit_all)
     kept = _Kept(out, force=force, append=append, children=children, job=job, live=live)
     return lambda: _launch(arguments, module, kept, quiet=quiet)
@@ -393,6 +402,7 @@ app.command()(commands.programs)
 app.command()(diff)
 app.command()(hosts)
 app.command()(watch)
+app.command()(slow_.slow)
 app.command()(audits.audit)
 app.command("import")(importing.import_)
 app.command()(exporting.export)

@@ -18,6 +18,7 @@ from retrace.jax_internals import (
     names_audit,
     names_frames,
     names_hooks,
+    names_slow,
     names_values,
 )
 from retrace.jax_internals.row import Loss, Row, at_once, forget
@@ -37,7 +38,7 @@ def _rows(module: ModuleType) -> Iterator[Row]:
 TABLE: tuple[Row, ...] = tuple(
     dict.fromkeys(
         row
-        for module in (names_hooks, names_frames, names_values, names_audit)
+        for module in (names_hooks, names_frames, names_values, names_audit, names_slow)
         for row in _rows(module)
     )
 )

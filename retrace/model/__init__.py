@@ -11,6 +11,7 @@ from retrace.model.function import CallSite, Function, Kind, Receiver
 from retrace.model.key import JSON, Class, Dim, Key, Leaf, Node, Passing, Value, is_cut
 from retrace.model.miss import Miss, PersistentCache, Recording, Run, Stage
 from retrace.model.program import Callback, Frame, Listing, Program, Stack
+from retrace.model.slow import Slow, Tracing
 from retrace.model.verdict import Change, Comparison, Component, Finding, Verdict
 
 __all__ = [
@@ -42,9 +43,11 @@ __all__ = [
     "Receiver",
     "Recording",
     "Run",
+    "Slow",
     "Source",
     "Stack",
     "Stage",
+    "Tracing",
     "Value",
     "Verdict",
     "is_cut",

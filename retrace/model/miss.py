@@ -11,6 +11,7 @@ from retrace.model.audit import Audit
 from retrace.model.function import CallSite, Function
 from retrace.model.key import JSON, Key
 from retrace.model.program import Listing, Program
+from retrace.model.slow import Slow
 
 
 class Stage(StrEnum):
@@ -96,6 +97,8 @@ class Miss:
     processes: int | None = None
     """On the devices of how many processes its program runs; None for its own process alone,
     or where that was not told."""
+    slow: Slow | None = None
+    """Where its seconds went; None where it was not slow, or that was not asked for."""
 
     @property
     def seconds(self) -> float:

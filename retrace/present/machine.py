@@ -10,7 +10,7 @@ from typing import Any, TypeAlias, cast
 
 from retrace.causes import Cause
 from retrace.model import Key, Leaf, Miss, Run, Stage, Value, Verdict
-from retrace.present import again, dispatch, stale, stored
+from retrace.present import again, dispatch, slow_json, stale, stored
 from retrace.present.advice import advised
 from retrace.present.program import evidence
 from retrace.present.sentences import explanation
@@ -120,6 +120,8 @@ def _head(view: View, tally: Tally) -> Object:
         ],
         "stale": stale.data(view, view.audited),
         "compiled_again": again.data(tally.again.programs()),
+        # The slowest misses, as `retrace slow` tells them.
+        "slow": slow_json.slowest(view),
     }
 
 

@@ -12,6 +12,7 @@ from retrace.present import again, dispatch, stale
 from retrace.present.group import Group
 from retrace.present.message import eager_row, heading, lines, origin, raised, where
 from retrace.present.sentences import explanation
+from retrace.present.slow import section
 from retrace.present.tally import Sort, Tally, rest_told, worth_telling
 from retrace.present.terminal import lost, unfinished
 from retrace.present.view import View
@@ -82,6 +83,9 @@ def report(
         out += ["", f"And {rest_told(rest)}."]
     quiet = [group for group in groups if group.is_quiet]
     out += _quiet(quiet, view)
+    if slowly := list(section(view)):
+        inside = [line.replace("`", "'") for line in slowly]
+        out += ["", "## Slow misses", "", "```text", *inside, "```"]
     if raising := raised(view, [*worth_telling(tally, groups)[1], *quiet]):
         out += ["", "## Raised while JAX traced or compiled", ""]
         out += [f"- {escaped(one)}" for one in raising]

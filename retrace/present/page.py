@@ -24,6 +24,7 @@ from retrace.present import (
     hosts_page,
     machine,
     plan_page,
+    slow,
     stale,
 )
 from retrace.present.group import Group
@@ -97,6 +98,7 @@ def report(
         ("eager", "Eager operations", [*_eager(view, eager)]),
         ("first", "For the first time", [*_first(view, first)]),
         ("slow", "Slow at every call", [*_slow(view, tally)]),
+        ("seconds", "Where the seconds went", [*_observed(view)]),
         ("misses", "All misses", [_LIST] if misses else []),
         ("processes", "Processes", [*_processes(view)]),
         ("words", "Glossary", [*_words(tally)]),
@@ -113,6 +115,11 @@ def report(
 def _stale(view: View) -> Iterator[str]:
     if (found := view.audited) is not None:
         yield f"<pre>{text(chr(10).join(stale.text(view, found, 110)))}</pre>"
+
+
+def _observed(view: View) -> Iterator[str]:
+    if lines := list(slow.section(view, 110)):
+        yield f"<pre>{text(chr(10).join(lines))}</pre>"
 
 
 def _anchor(group: Group) -> str:

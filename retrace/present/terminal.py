@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from retrace.causes import Cause
 from retrace.model import Stage
 from retrace.plan.step import Plan
-from retrace.present import again, dispatch, glossary, stale, stored
+from retrace.present import again, dispatch, glossary, slow, stale, stored
 from retrace.present.advice import advised
 from retrace.present.group import Group
 from retrace.present.layout import INDENT, Paint, key, parts, plain, wrapped
@@ -78,6 +78,8 @@ def report(
     if more := list(again.text(tally.again.programs(), "process", view.bases, width, paint)):
         out += ["", *more]
     out += _slow(view, tally, width, paint)
+    if observed := list(slow.section(view, width, paint)):
+        out += ["", *observed]
     if loud and program is None:
         out += _pages(width, paint)
     out += _closing(view, width, paint, runs=program is not None)

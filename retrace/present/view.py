@@ -91,11 +91,15 @@ class View:
     def forget(self, but: Iterable[Verdict]) -> None:
         """Let go of all misses but these, and what is said of them.
 
-        Labels go on to count all, and processes that did not end are told.
+        Labels go on to count all, and processes that did not end are told, and slow misses.
         """
         kept: dict[str, Verdict] = {}
         numbers: dict[str, int] = {}
-        flying = (verdict for verdict in self.verdicts if verdict.miss.in_flight is not None)
+        flying = (
+            verdict
+            for verdict in self.verdicts
+            if verdict.miss.in_flight is not None or _is_observed(verdict.miss)
+        )
         for verdict in (*but, *flying):
             kept[verdict.miss.id] = verdict
             nearest = verdict.nearest
@@ -276,6 +280,12 @@ class View:
         for run in self.recording.runs:
             lost.update(run.losses)
         return lost
+
+
+def _is_observed(miss: Miss) -> bool:
+    """Whether it was recorded where its seconds went: a report tells of the slowest of these."""
+    slow = miss.slow
+    return slow is not None and (slow.tracing is not None or slow.compiling is not None)
 
 
 def _written(site: str) -> str:

@@ -43,6 +43,7 @@ from retrace.model import (
 from retrace.store import files
 from retrace.store.equations import Equations
 from retrace.store.roots import is_project
+from retrace.store.slow import decode_slow, encode_slow
 
 _PACKAGES = re.compile(r".*[/\\]((?:site|dist)-packages[/\\].*)", re.DOTALL)
 _STANDARD = re.compile(r".*[/\\]lib[/\\]python\d\.\d+[/\\](.*)", re.DOTALL)
@@ -327,7 +328,7 @@ class Redaction:
     def listing(self, listing: Listing) -> Listing:
         """The text of a program without the values that Python put into it."""
         equations = Equations(listing, self._hash, self._program_hash)
-        stacks = tuple(tuple(map(self._frame, stack)) for stack in listing.stacks)
+        stacks = tuple(tuple(map(self.frame, stack)) for stack in listing.stacks)
         return listing._replace(
             id=self.listing_id(listing.id),
             hash=self._program_hash(listing.hash),
@@ -363,6 +364,7 @@ class Redaction:
                 cache.outcome, self.cache_key(cache.key), cache.reason, saved=cache.saved
             ),
             program=program and self.program(program),
+            slow=miss.slow and decode_slow(encode_slow(miss.slow, self.frame), None),
         )
 
     def recording(self, recording: Recording) -> Recording:
@@ -423,7 +425,8 @@ class Redaction:
         self._config[id(config)] = config, found
         return found
 
-    def _frame(self, frame: Frame) -> Frame:
+    def frame(self, frame: Frame) -> Frame:
+        """A line of a stack."""
         return frame._replace(file=self.path(frame.file))
 
 

@@ -21,6 +21,7 @@ With `"stages": {"trace": 0.1}` comes `"began": {"trace": 1763666400.25}`: when 
 
 An amendment may have `"said": [["jax", TEXT], ...]`, what the log that it was imported from
 says of it; the run of such a file has `"source": "log"`.
+`"slow": {...}` says where its seconds went (`store/slow.py`).
 `"processes": N` says on the devices of how many processes the program runs; `"since"`, beside
 `"stage": "compile"`, when that began.
 
@@ -57,6 +58,7 @@ from retrace.store.decoded import text as _text
 from retrace.store.decoded import text_or_none as _text_or_none
 from retrace.store.decoded import value as _value
 from retrace.store.leaves import decode_leaves
+from retrace.store.slow import decode_slow
 
 FORMAT = 1
 
@@ -370,6 +372,11 @@ def _cached(row: Any) -> PersistentCache:
     )
 
 
+def _amend_slow(miss: Miss, line: Mapping[str, Any]) -> None:
+    if (slow := line.get("slow")) is not None:
+        miss.slow = decode_slow(slow, miss.slow)
+
+
 def amend(miss: Miss, line: Mapping[str, Any], parts: Parts) -> None:
     """Add to a miss what a later line says; raises as `decode_miss` does."""
     if not line.keys().isdisjoint(PARTS):
@@ -393,6 +400,7 @@ def amend(miss: Miss, line: Mapping[str, Any], parts: Parts) -> None:
         miss.processes = _number(processes)
     if (cache := line.get("persistent_cache")) is not None:
         miss.persistent_cache = _cached(cache)
+    _amend_slow(miss, line)
     if said := line.get("said"):
         miss.said += tuple([(_text(who), _text(text)) for who, text in said])
     if line.get("program") is not None:

@@ -199,6 +199,92 @@ DIVERGENCE = record(
     comparable=FLAG,
 )
 
+PLACE: Any = {"file": MAYBE_TEXT, "line": MAYBE_NUMBER}
+MAYBE_PLACE = record(maybe=True, **PLACE)
+SLOW = record(
+    schema={"const": "retrace-slow/1"},
+    miss=ID,
+    label=WORDS,
+    stages=record(trace=MAYBE_SECONDS, lower=MAYBE_SECONDS, compile=MAYBE_SECONDS),
+    observed=FLAG,
+    trace=rows(
+        record(
+            **PLACE,
+            function=MAYBE_TEXT,
+            seconds=SECONDS,
+            parts=table(WORDS, SECONDS),
+            under=MAYBE_PLACE,
+            inside=MAYBE_PLACE,
+        )
+    ),
+    sampled=record(
+        maybe=True,
+        seconds=SECONDS,
+        waited=SECONDS,
+        samples=NUMBER,
+        parts=table(WORDS, SECONDS),
+        outermost=rows(record(**PLACE, function=TEXT, seconds=SECONDS)),
+        functions=rows(record(**PLACE, function=TEXT, seconds=SECONDS)),
+        collections=NUMBER,
+        ended=FLAG,
+    ),
+    compile=record(
+        passes=rows(
+            record(
+                name=WORDS,
+                seconds=SECONDS,
+                times=NUMBER,
+                kind={"enum": ["pass", "code", "other"]},
+            )
+        ),
+        lines=rows(
+            record(
+                file=TEXT,
+                line=NUMBER,
+                function=MAYBE_TEXT,
+                seconds=MAYBE_SECONDS,
+                kernels=NUMBER,
+                instructions=NUMBER,
+                operations=rows(record(name=WORDS, count=NUMBER)),
+            )
+        ),
+        kernels=MAYBE_NUMBER,
+        unprofiled=MAYBE_TEXT,
+        beside=FLAG,
+    ),
+    constants=rows(record(**PLACE, bytes=NUMBER, type=WORDS, on_device=FLAG)),
+    unrolled=rows(record(**PLACE, times=NUMBER, equations=NUMBER)),
+    memory=record(
+        maybe=True,
+        arguments=NUMBER,
+        outputs=NUMBER,
+        temporaries=NUMBER,
+        aliased=NUMBER,
+        code=NUMBER,
+    ),
+    copies=record(maybe=True, misses=rows(ID)),
+    growth=rows(
+        record(
+            stage={"enum": ["trace", "compile"]},
+            power={"type": ["number", "null"]},
+            by=MAYBE_TEXT,
+            by_power={"type": ["number", "null"]},
+            values=rows(NUMBER),
+            points=rows(record(miss=ID, equations=NUMBER, seconds=SECONDS)),
+        )
+    ),
+    advice=rows(
+        record(
+            code=WORDS,
+            text=WORDS,
+            **PLACE,
+            seconds=MAYBE_SECONDS,
+            before=MAYBE_NUMBER,
+            after=MAYBE_NUMBER,
+        )
+    ),
+)
+
 REPORT = record(
     schema={"const": "retrace-report/1"},
     runs=rows(
@@ -237,6 +323,7 @@ REPORT = record(
         ),
         by_cause=table(CODE, record(misses=NUMBER, seconds=SECONDS)),
     ),
+    slow=rows(SLOW),
     stale=rows(
         record(
             function=TEXT,

@@ -47,10 +47,14 @@ def run(directory: Path, *arguments: str, **options: str) -> subprocess.Complete
 def test_a_program_sees_the_same_with_and_without(tmp_path: Path) -> None:
     program = str(PROGRAMS / "neutral.py")
     plain = run(tmp_path, program)
-    recorded = run(tmp_path, "-m", "retrace", "run", "-q", program)
     assert (plain.returncode, plain.stderr) == (0, "")
-    assert recorded.stdout == plain.stdout
-    assert (recorded.returncode, recorded.stderr) == (0, "")
+    # Nearly every trace is looked at where misses count as slow from there on.
+    for options in ([], ["--slow-over", "0.01", "--out", "slow"]):
+        recorded = run(tmp_path, "-m", "retrace", "run", "-q", *options, program)
+        assert recorded.stdout == plain.stdout
+        assert (recorded.returncode, recorded.stderr) == (0, "")
+    observed = [miss.slow for miss in read([tmp_path / "slow"]).misses if miss.slow]
+    assert any(slow.tracing for slow in observed) and any(slow.compiling for slow in observed)
 
 
 RAISING = """

@@ -1,0 +1,277 @@
+"""The stack of a thread that traces, looked at from another thread of ours.
+
+A trace that lasts is sampled, at most a hundred times a second; a trace that is over before
+that is never looked at. Each sample counts for the time since the one before, so that C code
+which holds the interpreter counts for as long as it did.
+
+As with the thread that writes (`background`), `threading` does not know of this one. It begins
+with a trace and ends with it.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+from _thread import allocate_lock, get_ident, start_new_thread
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from time import perf_counter
+from types import FrameType
+from typing import TypeAlias
+
+from retrace.capture.cell import shown
+from retrace.capture.place import Owner, owner
+from retrace.jax_internals.parts import is_boundary, part_of, takes_apart
+from retrace.model import Frame
+from retrace.model.slow import Part, Sampled, Tracing
+
+INTERVAL = 0.01
+"""Seconds between two samples."""
+_SHARE = 0.02
+"""So much of its time may be spent on looking: stacks that are deep are looked at less often."""
+_MOST_STACKS = 4000
+_MOST_FRAMES = 400
+_MOST_ELSEWHERE = 200
+_FIRST_TOLD = 10.0
+"""After so many seconds what was seen so far is written, and again whenever it has doubled."""
+
+Line: TypeAlias = tuple[str, int, str, int]
+"""File, line, function, and the function's own line: text and numbers hold no code alive."""
+Seen: TypeAlias = tuple[tuple[Line, ...], Part]
+
+_EQUALITY = frozenset(("__eq__", "__ne__", "__hash__"))
+
+
+@dataclass(slots=True, eq=False)
+class Watched:
+    """A trace that is under way."""
+
+    number: int
+    since: float
+    last: float = 0.0
+    """When it was looked at last; 0 before the first time."""
+    waited: float = 0.0
+    samples: int = 0
+    cut: float = 0.0
+    stacks: dict[Seen, float] = field(default_factory=dict[Seen, float])
+    collections: int = 0
+    told: float = _FIRST_TOLD
+    elsewhere: int = 0
+    """How often in a row it was in no call of JAX's."""
+
+    def tracing(self, *, ended: bool = True) -> Tracing:
+        """What was seen."""
+        stacks = tuple(
+            Sampled(spent, part, tuple(_frame(line) for line in lines))
+            for (lines, part), spent in sorted(self.stacks.items(), key=lambda item: -item[1])
+        )
+        collections = _collections() - self.collections
+        spent = self.last - self.since - self.waited
+        return Tracing(self.waited, spent, self.samples, stacks, self.cut, collections, ended)
+
+
+class Sampler:
+    """Looks at the threads that trace."""
+
+    def __init__(
+        self,
+        patience: float,
+        guarded: Callable[[Callable[[], None]], None],
+        told: Callable[[int, Tracing], object],
+    ) -> None:
+        """Begin to look.
+
+        Args:
+            patience: seconds that a trace lasts before it is looked at.
+            guarded: keeps what fails on a thread of ours away from the program.
+            told: given what was seen of a miss so far, while it is still traced.
+        """
+        self._patience = patience
+        self._guarded = guarded
+        self._told = told
+        self._watched: dict[int, Watched] = {}
+        self._at_work = allocate_lock()
+        """Held by the thread that looks."""
+        self._asleep = allocate_lock()
+        self._asleep.acquire()
+
+    def began(self, number: int) -> None:
+        """A trace begins in this thread, inside no other."""
+        here = get_ident()
+        now = perf_counter()
+        self._watched[here] = Watched(number, now)
+        self._stir()
+
+    def ended(self, number: int) -> Tracing | None:
+        """The trace is over; what was seen of it, where it lasted long enough."""
+        watched = self._watched.get(get_ident())
+        if watched is None or watched.number != number:
+            return None
+        del self._watched[get_ident()]
+        if not self._watched:
+            self._wake()
+        if not watched.samples:
+            return None
+        self._guarded(lambda: _last(watched))
+        return watched.tracing()
+
+    def _wake(self) -> None:
+        """Let the thread see that there is nothing to look at any more."""
+        try:
+            self._asleep.release()
+        except RuntimeError:  # it is awake
+            pass
+
+    def _stir(self) -> None:
+        if not self._at_work.acquire(blocking=False):
+            return
+        try:
+            start_new_thread(self._run, ())
+        except (RuntimeError, MemoryError):  # no thread is to be had: nothing is sampled
+            self._at_work.release()
+
+    def _run(self) -> None:
+        try:
+            while True:
+                pause = INTERVAL
+                while self._watched:
+                    self._asleep.acquire(timeout=pause)
+                    begun = perf_counter()
+                    self._guarded(self._look)
+                    pause = self._pause(perf_counter() - begun)
+                self._at_work.release()
+                # What began before it was known that nobody looks.
+                if not self._watched or not self._at_work.acquire(blocking=False):
+                    return
+        except BaseException:  # noqa: BLE001 - a tracer's of all threads; nobody is there for it
+            if self._at_work.locked():
+                self._at_work.release()
+
+    def _pause(self, cost: float) -> float:
+        """Seconds until there is something to look at again."""
+        now = perf_counter()
+        since = min((one.since for one in list(self._watched.values())), default=now)
+        return max(INTERVAL, cost / _SHARE, since + self._patience - now)
+
+    def _look(self) -> None:
+        due = [
+            (thread, one)
+            for thread, one in list(self._watched.items())
+            if perf_counter() - one.since >= self._patience
+        ]
+        if not due:
+            return
+        stacks = _frames()
+        try:
+            for thread, one in due:
+                self._take(thread, one, stacks.get(thread))
+        finally:
+            # Our own frame is among them: a ring, which would keep what all of them hold alive
+            # until the collector comes.
+            stacks.clear()
+
+    def _take(self, thread: int, one: Watched, frame: FrameType | None) -> None:
+        """Take one sample."""
+        seen = None if frame is None else look(frame)
+        del frame
+        now = perf_counter()
+        if self._watched.get(thread) is not one:
+            return
+        one.elsewhere = 0 if seen is not None else one.elsewhere + 1
+        if one.elsewhere > _MOST_ELSEWHERE:
+            # Its end was not told: nobody looks at a thread for ever.
+            self._watched.pop(thread, None)
+            return
+        if not one.last:
+            one.waited, one.collections = now - one.since, _collections()
+        elif seen is not None:
+            _add(one, seen, now - one.last)
+        one.last = now
+        if now - one.since >= one.told:
+            one.told *= 2
+            self._told(one.number, one.tracing(ended=False))
+
+
+# The one way to see the stack of another thread.
+_frames: Callable[[], dict[int, FrameType]] = sys._current_frames  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+
+
+def _last(watched: Watched) -> None:
+    """Count the time between the last sample and the end for what was seen last."""
+    now = perf_counter()
+    if watched.stacks:
+        newest = next(reversed(watched.stacks))
+        watched.stacks[newest] += now - watched.last
+    watched.last = now
+
+
+def _add(one: Watched, seen: Seen, spent: float) -> None:
+    one.samples += 1
+    stacks = one.stacks
+    before = stacks.pop(seen, None)
+    if before is None and len(stacks) >= _MOST_STACKS:
+        one.cut += spent
+        seen = (seen[0][:1], seen[1])
+        before = stacks.pop(seen, None)
+        if before is None and len(stacks) >= 2 * _MOST_STACKS:
+            return
+    stacks[seen] = (before or 0.0) + spent  # the one seen last stands last
+
+
+def look(frame: FrameType | None) -> Seen | None:
+    """What a thread is at: the lines outside JAX, inside the trace, and the part of JAX below.
+
+    Args:
+        frame: its innermost.
+
+    Returns:
+        None where it is in no call of JAX's.
+    """
+    lines: list[Line] = []
+    part: Part | None = None
+    inside = outermost = -1
+    for _ in range(_MOST_FRAMES):
+        if frame is None:
+            break
+        code = frame.f_code
+        match owner(code.co_filename):
+            case Owner.JAX:
+                outermost_before, outermost = outermost, len(lines)
+                if is_boundary(code):
+                    inside = len(lines)
+                if not lines:
+                    part = part or part_of(code)
+                elif outermost_before < 0 and part in (Part.PYTHON, Part.EQUALITY):
+                    if all(_is_standard(line[0]) for line in lines):
+                        # JAX's own use of the standard library.
+                        lines, outermost, part = [], 0, part_of(code)
+                    elif part is Part.PYTHON and takes_apart(code):
+                        part = Part.FLATTEN
+            case Owner.OURS:
+                if not lines and part is None:
+                    part = Part.RECORDING
+            case _:
+                if not lines and outermost < 0 and part is None:
+                    part = Part.EQUALITY if code.co_name in _EQUALITY else Part.PYTHON
+                line = frame.f_lineno or code.co_firstlineno
+                lines.append((code.co_filename, line, code.co_qualname, code.co_firstlineno))
+        frame = frame.f_back
+    if outermost < 0:
+        return None
+    kept = inside if inside >= 0 else outermost
+    return tuple(lines[:kept]), part or Part.TRACING
+
+
+def _is_standard(file: str) -> bool:
+    """Whether a file is Python's own."""
+    return owner(file) is Owner.LIBRARY and "-packages" not in file
+
+
+def _frame(line: Line) -> Frame:
+    file, number, function, first = line
+    return Frame(shown(file), number, function, first, owner(file) is Owner.LIBRARY)
+
+
+def _collections() -> int:
+    """How often all garbage was collected in this process."""
+    return int(gc.get_stats()[-1]["collections"])

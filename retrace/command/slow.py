@@ -1,0 +1,76 @@
+"""`retrace slow`, and what `retrace run --slow` tells the program."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from retrace.command import console
+from retrace.command.selection import found_miss, one_of, read_at_last
+from retrace.errors import UnreadableError, UsageError
+
+_VARIABLE = "RETRACE_SLOW"
+_OVER = 5.0
+_MOST_OTHERS = 5
+
+
+def ask(*, slow: bool, over: float | None) -> None:
+    """Tell the program, and what it starts, from when on a miss is slow.
+
+    Raises:
+        UsageError: not a time that a miss can take.
+    """
+    if over is not None and not 0 < over < 1e6:
+        raise UsageError(f"--slow-over needs a number of seconds above 0, not {over:g}")
+    if slow or over is not None:
+        # By the environment, so that it holds for what the program starts as well.
+        os.environ[_VARIABLE] = str(over or _OVER)
+
+
+def slow(
+    miss: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="ID", help="An id or a label: 'train_step #1'; the slowest otherwise."
+        ),
+    ] = None,
+    directory: Annotated[
+        Path | None, typer.Argument(metavar="DIR", help="A recording; the newest otherwise.")
+    ] = None,
+    format: Annotated[
+        str, typer.Option("--format", metavar="text|json", help="How to write it.")
+    ] = "text",
+) -> int:
+    """Where the seconds of one trace and one compile went (recorded with `run --slow`).
+
+    Example:  retrace slow 'train_step #1'
+    """
+    from retrace.costs.account import account, slowest
+    from retrace.present import machine, slow_json
+    from retrace.present.slow import whole
+    from retrace.present.words import listed
+
+    one_of("--format", format, ("text", "json"))
+    if miss is not None and directory is None and Path(miss).is_dir():
+        miss, directory = None, Path(miss)
+    view = read_at_last([] if directory is None else [directory])
+    found = slowest(view.recording.misses, 0.0)
+    if not found:
+        raise UnreadableError("there was no miss, and so nothing that was slow")
+    chosen = found[0] if miss is None else found_miss(view, miss).miss
+    told = account(chosen, view.recording)
+    if format == "json":
+        console.write(machine.encode(slow_json.data(view, told)), None)
+        return 0
+    width, paint = console.terminal(sys.stdout)
+    lines = list(whole(view, told, width, paint))
+    others = [one for one in found if one.id != chosen.id and one.seconds >= chosen.seconds / 5]
+    if miss is None and others:
+        labels = [f"{view.label(one)} ({one.seconds:.1f} s)" for one in others[:_MOST_OTHERS]]
+        lines += ["", f"also slow: {listed(labels, _MOST_OTHERS)}"]
+    console.write("\n".join(lines) + "\n", None)
+    return 0

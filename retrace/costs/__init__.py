@@ -1,0 +1,1 @@
+"""Where the seconds and the bytes of one miss went, added up from what was recorded."""

@@ -1,0 +1,235 @@
+"""All that is known of where one miss spent its seconds and its bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal, NamedTuple
+
+from retrace.compare.size import Unrolled, unrolled
+from retrace.costs import tracing
+from retrace.costs.constants import Constant, constants
+from retrace.costs.growth import Growth, growth
+from retrace.model import Frame, Listing, Miss, Recording, Stage
+from retrace.model.slow import Compiling, Kernel, Memory, Pass
+
+OVER = 5.0
+"""From so many seconds on a miss is slow where the recording does not say otherwise."""
+_FOLDING = "constant_folding"
+_DEAR = 0.1
+"""Of the whole miss, what is worth an advice."""
+_LARGE = 1 << 20
+"""Bytes of constants that are worth an advice."""
+_UNTRACED = 0.25
+"""Of a trace, code outside JAX that is worth an advice."""
+_MOST_ADVICE = 6
+
+
+class Advice(NamedTuple):
+    """Something to change, with what it rests on."""
+
+    code: Literal["scan", "argument", "folding", "equality", "flatten", "python"]
+    frame: Frame | None
+    times: int = 0
+    """Of an unrolled loop, its rounds."""
+    before: int = 0
+    """Equations now, or bytes."""
+    after: int = 0
+    seconds: float = 0.0
+    """That were seen to be spent on it; 0 where that is not known."""
+
+
+class Copies(NamedTuple):
+    """One program that was compiled several times, and may be held as often."""
+
+    misses: tuple[str, ...]
+    bytes: int
+    """Of code and temporaries, all of them together."""
+
+
+class Account(NamedTuple):
+    """Where one miss went."""
+
+    miss: Miss
+    trace: tracing.Told | None
+    compiling: Compiling | None
+    constants: tuple[Constant, ...]
+    unrolled: tuple[Unrolled, ...]
+    memory: Memory | None
+    copies: Copies | None
+    growth: tuple[Growth, ...]
+    advice: tuple[Advice, ...]
+
+    @property
+    def passes(self) -> list[Pass]:
+        """Passes over the whole program."""
+        return [one for one in self._passes() if one.kind == "pass"]
+
+    @property
+    def code(self) -> list[Pass]:
+        """The steps by which code was made."""
+        return [one for one in self._passes() if one.kind == "code"]
+
+    @property
+    def kernels(self) -> Sequence[Kernel]:
+        """What became of the source lines."""
+        return () if self.compiling is None else self.compiling.kernels
+
+    def _passes(self) -> Sequence[Pass]:
+        return () if self.compiling is None else self.compiling.passes
+
+    @property
+    def was_observed(self) -> bool:
+        """Whether it was recorded where its seconds went."""
+        return self.trace is not None or self.compiling is not None
+
+
+def account(miss: Miss, recording: Recording) -> Account:
+    """Where one miss went.
+
+    Args:
+        miss: of the recording.
+        recording: whole, for what other misses of the same function and program tell.
+    """
+    slow = miss.slow
+    listings = recording.listings
+    listing = _listing(miss, listings)
+    held = () if listing is None else tuple(constants(listing, listings))
+    blocks = () if listing is None else tuple(unrolled([listing], listings))
+    trace = None if slow is None or slow.tracing is None else tracing.told(slow.tracing)
+    compiling = None if slow is None else slow.compiling
+    advice = _advice(miss, trace, compiling, held, blocks)
+    return Account(
+        miss,
+        trace,
+        compiling,
+        held,
+        blocks,
+        None if slow is None else slow.memory,
+        _copies(miss, recording.misses),
+        tuple(_growth(miss, recording.misses)),
+        tuple(advice[:_MOST_ADVICE]),
+    )
+
+
+def slowest(misses: Iterable[Miss], over: float | None = OVER) -> list[Miss]:
+    """The outermost misses that were slow, the slowest first.
+
+    Args:
+        misses: of a recording.
+        over: from how many seconds on; None for what `--slow-over` said as each was recorded.
+    """
+    found = [miss for miss in misses if is_slow(miss, _over(miss) if over is None else over)]
+    return sorted(found, key=lambda miss: -miss.seconds)
+
+
+def _over(miss: Miss) -> float:
+    return OVER if miss.slow is None or not miss.slow.over else miss.slow.over
+
+
+def is_slow(miss: Miss, over: float = OVER) -> bool:
+    """Whether a miss was slow by itself, or died where it was observed."""
+    if miss.parent is not None and miss.derived is None:
+        return False
+    spent = miss.seconds
+    if miss.in_flight is not None and miss.slow is not None and miss.slow.tracing is not None:
+        spent += miss.slow.tracing.waited + miss.slow.tracing.seconds
+    return spent >= over
+
+
+def _listing(miss: Miss, listings: Mapping[str, Listing]) -> Listing | None:
+    program = miss.program
+    if program is None or program.listing is None:
+        return None
+    return listings.get(program.listing)
+
+
+def _copies(miss: Miss, misses: Sequence[Miss]) -> Copies | None:
+    """The same program compiled again, each with an executable of its own."""
+    if miss.program is None or Stage.COMPILE not in miss.stages:
+        return None
+    same = [
+        other
+        for other in misses
+        if other.run == miss.run
+        and other.program is not None
+        and other.program.hash == miss.program.hash
+        and Stage.COMPILE in other.stages
+        and other.raised is None
+    ]
+    if len(same) < 2:
+        return None
+    known = [one.slow.memory for one in same if one.slow is not None and one.slow.memory]
+    return Copies(tuple(one.id for one in same), sum(one.code for one in known))
+
+
+def _growth(miss: Miss, misses: Sequence[Miss]) -> list[Growth]:
+    own = [
+        other
+        for other in misses
+        if other.run == miss.run
+        and other.function.site == miss.function.site
+        and other.derived == miss.derived
+    ]
+    if len(own) < 2:
+        return []
+    found = [growth(own, stage) for stage in (Stage.TRACE, Stage.COMPILE)]
+    return [one for one in found if one is not None]
+
+
+def _advice(
+    miss: Miss,
+    trace: tracing.Told | None,
+    compiling: Compiling | None,
+    held: Sequence[Constant],
+    blocks: Sequence[Unrolled],
+) -> list[Advice]:
+    found: list[Advice] = []
+    total = miss.seconds
+    equations = 0 if miss.program is None else miss.program.equations
+    rounds: dict[int, list[Unrolled]] = {}
+    for block in blocks:
+        # A loop and its backward pass, or two lines of its body, have the same rounds.
+        rounds.setdefault(block.times, []).append(block)
+    for many, same in rounds.items():
+        saved = sum(block.saved for block in same)
+        if saved >= _DEAR * equations:
+            left = max(0, equations - saved)
+            found.append(Advice("scan", same[0].place, many, equations, left))
+    folding = sum(one.seconds for one in _passes(compiling) if one.name == _FOLDING)
+    if folding >= _DEAR * total:
+        largest = held[0] if held else None
+        found.append(
+            Advice(
+                "folding",
+                None if largest is None else largest.frame,
+                before=0 if largest is None else largest.bytes,
+                seconds=folding,
+            )
+        )
+    bytes_ = sum(one.bytes for one in held)
+    if bytes_ >= _LARGE:
+        found.append(Advice("argument", held[0].frame, len(held), bytes_))
+    if trace is not None:
+        found += _outside(trace)
+    return found
+
+
+def _outside(trace: tracing.Told) -> list[Advice]:
+    """Code outside JAX that a trace ran for long."""
+    found: list[Advice] = []
+    for row in trace.lines:
+        for part, spent in row.parts:
+            if part not in tracing.NOT_TRACING or spent < _UNTRACED * trace.seconds:
+                continue
+            match part.value:
+                case "equality":
+                    found.append(Advice("equality", row.frame, seconds=spent))
+                case "flatten":
+                    found.append(Advice("flatten", row.frame, seconds=spent))
+                case _:
+                    found.append(Advice("python", row.frame, seconds=spent))
+    return found
+
+
+def _passes(compiling: Compiling | None) -> Sequence[Pass]:
+    return () if compiling is None else compiling.passes

@@ -1,0 +1,102 @@
+"""How the seconds of one function grow with the size of its program, over several misses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import exp, log
+from typing import NamedTuple
+
+from retrace.model import Miss, Stage
+
+_FEWEST = 3
+_WIDEST = 1.5
+"""So many times larger the largest program must be than the smallest."""
+_FIT = 0.9
+_LEAST = 0.05
+"""Seconds; what takes less is mostly not in proportion to anything."""
+
+
+class Point(NamedTuple):
+    """One miss."""
+
+    miss: str
+    equations: int
+    seconds: float
+
+
+class Growth(NamedTuple):
+    """`seconds = factor * equations ** power`, fitted to points."""
+
+    stage: Stage
+    points: tuple[Point, ...]
+    """By size."""
+    power: float | None
+    """None where no such law fits."""
+    factor: float
+    by: str | None = None
+    """The one static argument that varies with the size."""
+    by_power: float | None = None
+    values: tuple[int, ...] = ()
+
+
+def growth(misses: Iterable[Miss], stage: Stage) -> Growth | None:
+    """How a stage grows over the misses of one function; None where there are too few sizes."""
+    of_size: dict[int, Miss] = {}
+    for miss in misses:
+        program = miss.program
+        if program is None or miss.raised is not None or stage not in miss.stages:
+            continue
+        cache = miss.persistent_cache
+        if stage is Stage.COMPILE and cache is not None and cache.outcome == "hit":
+            continue
+        known = of_size.get(program.equations)
+        # The quickest of one size: what disturbs it only makes it longer.
+        if known is None or miss.stages[stage] < known.stages[stage]:
+            of_size[program.equations] = miss
+    sizes = sorted(
+        size for size, miss in of_size.items() if size and miss.stages[stage] >= _LEAST
+    )
+    if len(sizes) < _FEWEST or sizes[-1] < _WIDEST * sizes[0]:
+        return None
+    found = [of_size[size] for size in sizes]
+    spent = [miss.stages[stage] for miss in found]
+    points = tuple(
+        Point(miss.id, size, seconds)
+        for miss, size, seconds in zip(found, sizes, spent, strict=True)
+    )
+    power, factor = _fit(sizes, spent)
+    named = _argument(found)
+    if named is None:
+        return Growth(stage, points, power, factor)
+    name, values = named
+    return Growth(stage, points, power, factor, name, _fit(values, spent)[0], tuple(values))
+
+
+def _argument(misses: Sequence[Miss]) -> tuple[str, list[int]] | None:
+    """The one static argument that is a number and has another value at each size."""
+    found: list[tuple[str, list[int]]] = []
+    for name in dict(misses[0].key.static):
+        held = [dict(miss.key.static).get(name) for miss in misses]
+        values = [
+            one.data
+            for one in held
+            if one is not None and isinstance(one.data, int) and not isinstance(one.data, bool)
+        ]
+        if len(values) == len(misses) and len(set(values)) == len(values) and min(values) > 0:
+            found.append((name, values))
+    return found[0] if len(found) == 1 else None
+
+
+def _fit(sizes: Sequence[int], seconds: Sequence[float]) -> tuple[float | None, float]:
+    """The power and the factor of the line through the logarithms; None where it misses them."""
+    xs, ys = [log(size) for size in sizes], [log(spent) for spent in seconds]
+    mean_x, mean_y = sum(xs) / len(xs), sum(ys) / len(ys)
+    spread = sum((x - mean_x) ** 2 for x in xs)
+    if not spread:
+        return None, 0.0
+    power = sum((x - mean_x) * (y - mean_y) for x, y in zip(xs, ys, strict=True)) / spread
+    factor = exp(mean_y - power * mean_x)
+    total = sum((y - mean_y) ** 2 for y in ys)
+    left = sum((y - log(factor) - power * x) ** 2 for x, y in zip(xs, ys, strict=True))
+    fits = total > 0 and 1 - left / total >= _FIT
+    return (power if fits else None), factor

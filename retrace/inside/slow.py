@@ -1,0 +1,140 @@
+"""`retrace.slow()`: the smallest part of a program that is slow to compile."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from retrace.errors import UsageError
+
+_STAYS = 0.6
+"""Of the seconds of a part, what a half of it must take to be looked at alone."""
+_MOST_STEPS = 24
+
+
+class Line(NamedTuple):
+    """A source line of the slow part."""
+
+    file: str
+    line: int
+    function: str
+    equations: int
+
+
+class Step(NamedTuple):
+    """A part that was compiled alone."""
+
+    equations: int
+    seconds: float
+
+
+class Slow(NamedTuple):
+    """What takes long to compile; printed, it says so in words."""
+
+    name: str
+    equations: int
+    seconds: float
+    part: Step
+    """The smallest part that stays slow."""
+    lines: tuple[Line, ...]
+    """Of that part, those with most equations first."""
+    primitives: tuple[tuple[str, int], ...]
+    steps: tuple[Step, ...]
+    """What was compiled on the way."""
+    stablehlo: str
+    """Of that part. What comes from outside, captured arrays included, are its arguments."""
+
+    def __str__(self) -> str:
+        from retrace.present.words import count, listed, seconds
+
+        equations = count(self.equations, "equation")
+        whole = f"{self.name}: {seconds(self.seconds)} to compile {equations}"
+        if len(self.steps) <= 3 and self.part.equations == self.equations:
+            share = f"{100 * _STAYS:.0f} %"
+            return f"{whole}; no half of it takes {share} of that: it is slow as a whole"
+        what = listed([f"{name} ({number:,})" for name, number in self.primitives], 4)
+        alone = f"{count(self.part.equations, 'equation')} alone"
+        where = [
+            f"  {line.file}:{line.line}  {line.function}  {count(line.equations, 'equation')}"
+            for line in self.lines[:5]
+        ]
+        return "\n".join([whole, f"{alone}: {seconds(self.part.seconds)}, {what}", *where])
+
+
+def slow(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Slow:
+    """Find what takes long to compile in the program of a function.
+
+    The function is traced for these arguments, and its program compiled in halves, then the
+    slower half in halves, and so on as long as one of them stays slow. Nothing is run on the
+    arguments, and nothing is kept. It takes about twice as long as it takes to compile the
+    whole.
+
+    Args:
+        function: jitted or not.
+        *args: what it is called with; `jax.ShapeDtypeStruct` will do.
+        **kwargs: the same by name.
+
+    Raises:
+        UsageError: its program has no equations.
+
+    Example:
+        >>> import jax.numpy as jnp, retrace
+        >>> print(retrace.slow(step, params, batch))  # doctest: +SKIP
+        step: 62.1 s to compile 2,310 equations
+        1 equation alone: 58.8 s, sort (1)
+          model.py:91  step  1 equation
+    """
+    from retrace.jax_internals import halves
+
+    part = halves.traced(function, args, kwargs)
+    if not halves.size(part):
+        raise UsageError(
+            "the program of this function has no equations: there is nothing to compile"
+        )
+    equations = halves.size(part)
+    spent, text = halves.compiled(part)
+    whole, steps = spent, [Step(equations, spent)]
+    around: tuple[Line, ...] = ()
+    while len(steps) < _MOST_STEPS:
+        if (within := halves.inside(part)) is not None and halves.size(within):
+            # JAX's own functions hold no line of the user's: that of their call stands for them.
+            around = _lines(part) or around
+            part = within
+            continue
+        middle = (part.first + part.end) // 2
+        if middle == part.first:
+            break
+        found: list[tuple[float, halves.Part, Callable[[], str]]] = []
+        for half in (part._replace(end=middle), part._replace(first=middle)):
+            seconds, written = halves.compiled(half)
+            steps.append(Step(halves.size(half), seconds))
+            found.append((seconds, half, written))
+        seconds, half, written = max(found, key=lambda one: one[0])
+        if seconds < _STAYS * spent:
+            break
+        part, spent, text = half, seconds, written
+    names = Counter(halves.primitives(part))
+    return Slow(
+        getattr(function, "__name__", type(function).__name__),
+        equations,
+        whole,
+        Step(halves.size(part), spent),
+        _lines(part) or around,
+        tuple(names.most_common()),
+        tuple(steps),
+        text(),
+    )
+
+
+def _lines(part: Any) -> tuple[Line, ...]:
+    from retrace.capture.programs import transcript
+    from retrace.compare.lines import place
+
+    listing = transcript(part.jaxpr).listings[-1]
+    found = Counter(place(listing, index) for index in range(part.first, part.end))
+    return tuple(
+        Line(frame.file, frame.line, frame.function, number)
+        for frame, number in found.most_common()
+        if frame is not None
+    )

@@ -1,0 +1,114 @@
+"""Parts of a program, compiled alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from time import perf_counter
+from typing import Any, NamedTuple
+
+import jax
+
+from retrace.jax_internals.jaxprs import is_jaxpr
+from retrace.jax_internals.names_values import LITERAL
+
+
+class Part(NamedTuple):
+    """Some equations of a program, in a row."""
+
+    jaxpr: Any
+    """The program that they stand in, open or closed."""
+    first: int
+    end: int
+
+
+def traced(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Part:
+    """The program of a function for these arguments, all of it."""
+    jitted: Any = function if hasattr(function, "trace") else jax.jit(function)
+    jaxpr = jitted.trace(*args, **kwargs).jaxpr
+    return Part(jaxpr, 0, len(_equations(jaxpr)))
+
+
+def inside(part: Part) -> Part | None:
+    """What the one equation of a part calls, where it is the call of a jitted function."""
+    if part.end - part.first != 1:
+        return None
+    equation = _equations(part.jaxpr)[part.first]
+    called = equation.params.get("jaxpr")
+    if equation.primitive.name not in ("jit", "pjit") or not is_jaxpr(called):
+        return None
+    return Part(called, 0, len(_equations(called)))
+
+
+def size(part: Part) -> int:
+    """How many equations it has, those of programs inside it not counted."""
+    return part.end - part.first
+
+
+def primitives(part: Part) -> list[str]:
+    """The names of its equations, in order."""
+    return [each.primitive.name for each in _equations(part.jaxpr)[part.first : part.end]]
+
+
+def compiled(part: Part) -> tuple[float, Callable[[], str]]:
+    """The seconds that it takes to compile a part alone, and its StableHLO.
+
+    What comes from outside the part is an argument of it, captured arrays included: no data of
+    theirs is in what is compiled.
+    """
+    function, given = _alone(part)
+    lowered = jax.jit(function).lower(*given)
+    begun = perf_counter()
+    lowered.compile()
+    return perf_counter() - begun, lowered.as_text
+
+
+def _alone(part: Part) -> tuple[Callable[..., Any], list[Any]]:
+    equations = _equations(part.jaxpr)
+    rows = equations[part.first : part.end]
+    made = {id(var) for row in rows for var in row.outvars}
+    needed = {
+        id(var): var
+        for row in rows
+        for var in row.invars
+        if _is_variable(var) and id(var) not in made
+    }
+    later = {
+        id(var) for row in equations[part.end :] for var in row.invars if _is_variable(var)
+    } | {id(var) for var in _open(part.jaxpr).outvars}
+    kept = [var for row in rows for var in row.outvars if id(var) in later]
+    results = kept or list(rows[-1].outvars)
+
+    def part_of_the_program(*values: Any) -> list[Any]:
+        held = dict(zip(needed, values, strict=True))
+
+        def read(var: Any) -> Any:
+            return held[id(var)] if _is_variable(var) else var.val
+
+        for row in rows:
+            # Functions among the parameters come first, on releases before 0.12.
+            bound = row.primitive.get_bind_params(row.params)
+            functions, params = bound if isinstance(bound, tuple) else ((), bound)
+            with row.ctx.manager:
+                found = row.primitive.bind(*functions, *map(read, row.invars), **params)
+            outs = found if row.primitive.multiple_results else [found]
+            held.update({id(var): out for var, out in zip(row.outvars, outs, strict=True)})
+        return [held[id(var)] for var in results]
+
+    return part_of_the_program, [_like(var.aval) for var in needed.values()]
+
+
+def _like(aval: Any) -> Any:
+    weak = bool(getattr(aval, "weak_type", False))
+    return jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=weak)
+
+
+def _open(jaxpr: Any) -> Any:
+    return getattr(jaxpr, "jaxpr", jaxpr)
+
+
+def _equations(jaxpr: Any) -> list[Any]:
+    return _open(jaxpr).eqns
+
+
+def _is_variable(var: Any) -> bool:
+    return not isinstance(var, LITERAL.get())

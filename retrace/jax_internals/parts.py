@@ -1,0 +1,62 @@
+"""Which part of JAX a frame of JAX's belongs to, by the file and the function.
+
+Nothing is lost where JAX moves a file: its frames are then told as tracing.
+"""
+
+from __future__ import annotations
+
+from types import CodeType
+
+from retrace.model.slow import Part
+
+_FILES = {
+    "tree_util.py": Part.PYTREES,
+    "tree.py": Part.PYTREES,
+    "flattree.py": Part.PYTREES,
+    "flatten_util.py": Part.PYTREES,
+    "api_util.py": Part.PYTREES,
+    "interpreters/ad.py": Part.DIFFERENTIATION,
+    "interpreters/remat.py": Part.DIFFERENTIATION,
+    "ad_checkpoint.py": Part.DIFFERENTIATION,
+    "custom_derivatives.py": Part.DIFFERENTIATION,
+    "interpreters/batching.py": Part.BATCHING,
+    "custom_batching.py": Part.BATCHING,
+    "interpreters/mlir.py": Part.LOWERING,
+    "dtypes.py": Part.SHAPES,
+    "lax/utils.py": Part.SHAPES,
+    "lru_cache.py": Part.CACHES,
+}
+_CONTROL_FLOW = "lax/control_flow/"
+_BOUNDARY = frozenset(("trace_to_jaxpr_dynamic", "trace_to_jaxpr"))
+"""Where the trace of a program begins."""
+_BACKWARD = frozenset(("backward_pass", "backward_pass2", "backward_pass3"))
+_FLATTENING = (
+    *("tree_flatten", "tree_unflatten", "tree_leaves", "tree_structure", "treedef_"),
+    *("flatten", "unflatten", "default_registry_flatten", "_generate_key_paths"),
+)
+_PRIVATE = "/_src/"
+
+
+def is_boundary(code: CodeType) -> bool:
+    """Whether a frame of JAX's is the one below which a program is traced."""
+    return code.co_name in _BOUNDARY and code.co_filename.endswith("partial_eval.py")
+
+
+def takes_apart(code: CodeType) -> bool:
+    """Whether a frame of JAX's takes pytrees apart, or puts them together, as its own purpose."""
+    return code.co_name.startswith(_FLATTENING) and part_of(code) is Part.PYTREES
+
+
+def part_of(code: CodeType) -> Part | None:
+    """The part of JAX that the code of one of its frames belongs to; None for tracing itself."""
+    name = code.co_name
+    if name.endswith(("_shape_rule", "_dtype_rule", "_abstract_eval")) or name == "abstract_eval":
+        return Part.SHAPES
+    file = code.co_filename.replace("\\", "/")
+    within = file[file.rfind(_PRIVATE) + len(_PRIVATE) :]
+    if within.startswith(_CONTROL_FLOW):
+        return Part.CONTROL_FLOW
+    found = _FILES.get(within)
+    if found is Part.DIFFERENTIATION and name in _BACKWARD:
+        return Part.TRANSPOSITION
+    return found

@@ -1,0 +1,239 @@
+"""What a profile of XLA's holds: its passes and kernels, with their seconds.
+
+A profile is a message of protocol buffers (`xplane.proto`), of which this reads what is needed.
+The reader that comes with JAX makes Python warn where it hands out what an event says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple, TypeAlias
+
+from retrace.model.slow import Pass
+
+Value: TypeAlias = int | memoryview
+_PICOSECONDS = 1e-12
+
+_KERNEL = "FusionCompiler::Compile"
+"""XLA compiles one kernel; which, is said by `module`."""
+_WRAPPED = ("__compute_module_", "_kernel_module")
+_WORK = "TaskDispatcher::dispatch"
+"""A thread of the compiler's own works for it."""
+_CODE = frozenset(
+    (
+        *("Codegen", "JitCompiler::Compile", "SplitModule", _KERNEL, _WORK),
+        *("ThunkEmitter::EmitEntryComputation", "ThunkEmitter::ConsumeKernels"),
+        *("CpuCompiler::RunBackend", "CpuCompiler::CompileCpuExecutable"),
+    )
+)
+_PASSES = "HLO passes"
+_OUTERMOST = frozenset(("backend_compile_and_load", "backend_compile"))
+_AROUND = frozenset((*_OUTERMOST, "CompileCpuExecutable", "PjRtCpuClient::Compile"))
+"""The whole compilation: what it spends outside all passes is no pass."""
+_MOST_PASSES = 200
+
+
+class Event(NamedTuple):
+    """Something that XLA did."""
+
+    name: str
+    start: int
+    """Picoseconds, from anywhere."""
+    length: int
+    module: str
+    """Of a kernel, its name."""
+
+
+class Compilation(NamedTuple):
+    """What a profile says of one compilation."""
+
+    passes: tuple[Pass, ...]
+    """Of the thread that asked for it, each without what ran inside it."""
+    kernels: dict[str, float]
+    """Seconds of the compiler's threads, by the name of the kernel."""
+    threads: float
+    """Seconds in which threads made code."""
+    programs: int
+    """How many were compiled while it ran."""
+
+
+def compilation(data: bytes) -> Compilation:
+    """What a profile says of the compilation that it was begun for.
+
+    Raises:
+        ValueError: it is no profile.
+        IndexError: it ends in the middle.
+    """
+    spent: dict[str, list[float]] = {}
+    kernels: dict[str, float] = {}
+    threads, programs = 0.0, 0
+    for events in _threads(data):
+        # XLA compiles in the thread that asks, or in one of its own; in others it makes code.
+        drives = any(event.name in _AROUND or event.name.startswith(_PASSES) for event in events)
+        programs += sum(event.name in _OUTERMOST for event in events)
+        for event, alone in _alone(_without_those_of_kernels(events)):
+            seconds = event.length * _PICOSECONDS
+            if drives:
+                row = spent.setdefault(_named(event.name), [0.0, 0])
+                row[0] += alone * _PICOSECONDS
+                row[1] += 1
+            if event.name == _KERNEL:
+                if event.module:
+                    kernel = event.module.removeprefix(_WRAPPED[0]).removesuffix(_WRAPPED[1])
+                    kernels[kernel] = kernels.get(kernel, 0.0) + seconds
+                threads += seconds
+            elif event.name == _WORK:
+                threads += seconds
+    passes = [
+        Pass(name, seconds, int(times), _kind(name)) for name, (seconds, times) in spent.items()
+    ]
+    passes = sorted((one for one in passes if one.seconds > 0), key=lambda one: -one.seconds)
+    return Compilation(tuple(passes[:_MOST_PASSES]), kernels, threads, programs)
+
+
+def _without_those_of_kernels(events: list[Event]) -> list[Event]:
+    """In the order of time, without the steps by which a kernel is made: these are its own."""
+    events.sort(key=lambda event: (event.start, -event.length))
+    kept: list[Event] = []
+    until = 0
+    for event in events:
+        if event.start + event.length > until or event.start >= until:
+            kept.append(event)
+            if event.name == _KERNEL:
+                until = event.start + event.length
+    return kept
+
+
+def _kind(name: str) -> str:
+    if name in _AROUND:
+        return "other"
+    return "code" if name in _CODE or "::" in name else "pass"
+
+
+def _named(name: str) -> str:
+    """A pipeline of passes stands with the name of the program behind it, on some releases."""
+    return name.partition(" (")[0]
+
+
+def _alone(events: list[Event]) -> Iterator[tuple[Event, int]]:
+    """Each event with the time that it took without those inside it."""
+    around: list[list[int]] = []
+    inside = [0] * len(events)
+    for index, event in enumerate(events):
+        while around and around[-1][1] <= event.start:
+            around.pop()
+        if around:
+            inside[around[-1][0]] += event.length
+        around.append([index, event.start + event.length])
+    for index, event in enumerate(events):
+        yield event, max(0, event.length - inside[index])
+
+
+def _threads(data: bytes) -> Iterator[list[Event]]:
+    for number, plane in _fields(memoryview(data)):
+        if number == 1 and isinstance(plane, memoryview):
+            yield from _of_plane(plane)
+
+
+def _of_plane(plane: memoryview) -> Iterator[list[Event]]:
+    lines: list[memoryview] = []
+    names: dict[int, str] = {}
+    stats: dict[int, str] = {}
+    for number, value in _fields(plane):
+        if not isinstance(value, memoryview):
+            continue
+        if number == 3:
+            lines.append(value)
+        elif number in (4, 5):
+            index, named = _entry(value)
+            (names if number == 4 else stats)[index] = named
+    modules = frozenset(index for index, name in stats.items() if name == "module")
+    for line in lines:
+        yield list(_events(line, names, stats, modules))
+
+
+def _entry(entry: memoryview) -> tuple[int, str]:
+    """The number and the name of a kind of events, or of what events say."""
+    index, named = 0, ""
+    for number, value in _fields(entry):
+        if number == 1 and isinstance(value, int):
+            index = value
+        elif number == 2 and isinstance(value, memoryview):
+            named = next((_text(v) for n, v in _fields(value) if n == 2), "")
+    return index, named
+
+
+def _events(
+    line: memoryview, names: dict[int, str], stats: dict[int, str], modules: frozenset[int]
+) -> Iterator[Event]:
+    for number, value in _fields(line):
+        if number != 4 or not isinstance(value, memoryview):
+            continue
+        kind = start = length = 0
+        module = ""
+        for field, held in _fields(value):
+            if isinstance(held, int):
+                if field == 1:
+                    kind = held
+                elif field == 2:
+                    start = held
+                elif field == 3:
+                    length = held
+            elif field == 4 and names.get(kind) == _KERNEL:
+                module = _module(held, stats, modules) or module
+        yield Event(names.get(kind, ""), start, length, module)
+
+
+def _module(stat: memoryview, stats: dict[int, str], modules: frozenset[int]) -> str:
+    """The text of what an event says, where that is the name of a module."""
+    is_module, said = False, ""
+    for number, value in _fields(stat):
+        if number == 1 and isinstance(value, int):
+            is_module = value in modules
+        elif number == 5:
+            said = _text(value)
+        elif number == 7 and isinstance(value, int):
+            said = stats.get(value, "")
+    return said if is_module else ""
+
+
+def _text(value: Value) -> str:
+    return "" if isinstance(value, int) else bytes(value).decode(errors="replace")
+
+
+def _fields(message: memoryview) -> Iterator[tuple[int, Value]]:
+    """The fields of a message of protocol buffers: numbers, and bytes of what is longer."""
+    at, end = 0, len(message)
+    while at < end:
+        key = message[at]
+        at += 1
+        if key >= 128:
+            key, at = _rest(message, key, at)
+        kind = key & 7
+        if kind in (0, 2):
+            value = message[at]
+            at += 1
+            if value >= 128:
+                value, at = _rest(message, value, at)
+            if kind == 0:
+                yield key >> 3, value
+            else:
+                yield key >> 3, message[at : at + value]
+                at += value
+        elif kind == 1:
+            at += 8
+        elif kind == 5:
+            at += 4
+        else:
+            raise ValueError("no message of protocol buffers")
+
+
+def _rest(message: memoryview, first: int, at: int) -> tuple[int, int]:
+    value, shift = first & 127, 7
+    while True:
+        byte = message[at]
+        at += 1
+        value |= (byte & 127) << shift
+        if byte < 128:
+            return value, at
+        shift += 7

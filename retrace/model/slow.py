@@ -1,0 +1,121 @@
+"""Where the seconds of one slow miss went, as far as that was observed (`retrace run --slow`)."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple
+
+from retrace.model.program import Stack
+
+
+class Part(StrEnum):
+    """What a thread was doing below the user's innermost line when it was looked at."""
+
+    PYTHON = "python"
+    """Code outside JAX: the line's own Python, or a library's. That is no tracing."""
+    EQUALITY = "equality"
+    """A `__eq__` or `__hash__` that JAX called."""
+    FLATTEN = "flatten"
+    """Code of the user's that JAX called to take a pytree apart or to put it together."""
+    PYTREES = "pytrees"
+    SHAPES = "shapes"
+    """The shapes and dtypes of results: JAX's abstract evaluation."""
+    DIFFERENTIATION = "differentiation"
+    TRANSPOSITION = "transposition"
+    BATCHING = "batching"
+    CONTROL_FLOW = "control flow"
+    LOWERING = "lowering"
+    CACHES = "caches"
+    RECORDING = "recording"
+    """retrace itself."""
+    TRACING = "tracing"
+    """The rest of JAX."""
+
+
+class Sampled(NamedTuple):
+    """One stack that the thread was seen at, of those inside the trace."""
+
+    seconds: float
+    part: Part
+    stack: Stack
+    """The innermost frame first; JAX's own frames are left out."""
+
+
+class Tracing(NamedTuple):
+    """Samples of the stack of the thread that traced and lowered."""
+
+    waited: float
+    """Seconds before the first sample: only what lasts is sampled."""
+    seconds: float
+    """For how long it was sampled."""
+    samples: int
+    stacks: tuple[Sampled, ...]
+    cut: float = 0.0
+    """Of these, seconds of stacks that were too many to be kept apart."""
+    collections: int = 0
+    """How often Python collected all garbage meanwhile."""
+    ended: bool = True
+    """False where the process died amid it."""
+
+
+class Pass(NamedTuple):
+    """A step of the compiler, without the steps inside it."""
+
+    name: str
+    seconds: float
+    times: int
+    kind: str
+    """`pass` of the whole program, `code` generation, or `other`."""
+
+
+class Kernel(NamedTuple):
+    """What a source line became in the compiled program."""
+
+    file: str
+    line: int
+    function: str
+    instructions: int
+    """Of the compiled program."""
+    kernels: int
+    """Pieces of code made for it."""
+    seconds: float
+    """Of the compiler's threads, for kernels that have seconds of their own."""
+    operations: tuple[tuple[str, int], ...] = ()
+    """The most frequent ones, each with how often: `sort`, `scatter`."""
+
+
+class Compiling(NamedTuple):
+    """What the compiler spent its time on."""
+
+    passes: tuple[Pass, ...] = ()
+    kernels: tuple[Kernel, ...] = ()
+    named: int = 0
+    """Kernels in all, those without a source line included."""
+    threads: float = 0.0
+    """Seconds of the compiler's own threads, which work side by side."""
+    unprofiled: str | None = None
+    """Why there are no passes: `jax`, `program` profiles itself, `server`, `other`."""
+    beside: bool = False
+    """Whether other threads compiled meanwhile, whose kernels may be among these."""
+
+
+class Memory(NamedTuple):
+    """What the executable takes, in bytes, as XLA says."""
+
+    arguments: int
+    outputs: int
+    temporaries: int
+    aliased: int
+    code: int
+
+
+class Slow(NamedTuple):
+    """All that was observed of one miss."""
+
+    tracing: Tracing | None = None
+    compiling: Compiling | None = None
+    memory: Memory | None = None
+    module: str | None = None
+    """The name of the file that holds its StableHLO, beside the recording."""
+    over: float = 0.0
+    """From how many seconds on a miss counted as slow; 0 where that was not told."""

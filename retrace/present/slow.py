@@ -1,0 +1,420 @@
+"""Where one miss spent its seconds and its bytes, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import islice
+from typing import assert_never
+
+from retrace.costs.account import Account, Advice, account, slowest
+from retrace.costs.growth import Growth
+from retrace.costs.tracing import Row, outside_tracing
+from retrace.model import Frame, Recording, Stage
+from retrace.model.slow import Kernel, Part
+from retrace.present.layout import INDENT, Paint, plain, wrapped
+from retrace.present.program import at
+from retrace.present.view import View
+from retrace.present.words import (
+    cells,
+    clean,
+    count,
+    listed,
+    padded,
+    place,
+    seconds,
+    times,
+)
+
+_MOST_TOLD = 3
+"""Misses in a report."""
+_MOST_LINES = 6
+_MOST_PASSES = 5
+_MOST_CONSTANTS = 3
+_LEAST = 0.02
+"""Of its stage, what a line or a pass must have taken to be told."""
+
+PARTS = {
+    Part.PYTHON: "Python code, no tracing",
+    Part.EQUALITY: "comparing values (`__eq__`, `__hash__`)",
+    Part.FLATTEN: "taking apart a pytree node",
+    Part.PYTREES: "pytrees",
+    Part.SHAPES: "shapes and dtypes",
+    Part.DIFFERENTIATION: "differentiation",
+    Part.TRANSPOSITION: "transposition (the backward pass)",
+    Part.BATCHING: "vmap",
+    Part.CONTROL_FLOW: "control flow",
+    Part.LOWERING: "lowering",
+    Part.CACHES: "JAX's caches",
+    Part.RECORDING: "retrace's recording",
+    Part.TRACING: "tracing",
+}
+_CODE = {
+    "JitCompiler::Compile": "machine code (LLVM)",
+    "FusionCompiler::Compile": "kernels",
+    "ThunkEmitter::EmitEntryComputation": "emitting kernels",
+    "ThunkEmitter::ConsumeKernels": "linking kernels",
+    "SplitModule": "splitting the code for threads",
+}
+_UNPROFILED = {
+    "jax": "this JAX has no profile of its compiler that could be taken unseen",
+    "program": "the program used the profiler itself, which goes first",
+    "server": "a profiler server runs, whose captures go first",
+    "other": "another thread compiled under the profile meanwhile",
+    "size": "its profile was too large",
+}
+
+
+def whole(view: View, one: Account, width: int = 80, paint: Paint = plain) -> Iterator[str]:
+    """All of one miss."""
+    yield from _heading(view, one, width, paint)
+    yield from _trace(view, one, width, paint)
+    yield from _compile(one, width, paint)
+    yield from _lines(view, one, width, paint)
+    for label, texts in (
+        ("constants", _constants(view, one)),
+        ("unrolled", _unrolled(view, one)),
+        ("memory", _memory(one)),
+        ("growth", _growth(one)),
+        ("advice", (advised(view, each) for each in one.advice)),
+    ):
+        for number, text in enumerate(texts):
+            yield from _row(label if not number else "", text, width, paint)
+    if not one.was_observed:
+        said = "the lines and passes behind these seconds were not recorded"
+        yield from _row("note", f"{said}: record with `retrace run --slow`", width, paint)
+
+
+def accounts(view: View) -> list[Account]:
+    """The slowest misses of which it was recorded where their seconds went."""
+    misses = [verdict.miss for verdict in view.verdicts]
+    observed = [miss for miss in misses if miss.slow is not None]
+    return [account(miss, _all(view)) for miss in slowest(observed, None)[:_MOST_TOLD]]
+
+
+def _all(view: View) -> Recording:
+    """The recording with the misses that are held of it: of a large one, those that are told."""
+    misses = [verdict.miss for verdict in view.verdicts]
+    return replace(view.recording, misses=misses)
+
+
+def section(view: View, width: int = 80, paint: Paint = plain) -> Iterator[str]:
+    """The section of a report; nothing where nothing was observed."""
+    found = accounts(view)
+    if not found:
+        return
+    said = f"{count(len(found), 'slow miss', 'slow misses')}: `retrace slow ID` tells all"
+    yield paint(said, "bold")
+    for one in found:
+        yield from brief(view, one, width, paint)
+
+
+def brief(view: View, one: Account, width: int = 80, paint: Paint = plain) -> Iterator[str]:
+    """One miss in a report: its stages, and what cost most in each."""
+    yield from _heading(view, one, width, paint)
+    rows = (_trace_rows(view, one), _passes(one), _kernel_rows(view, one))
+    for label, spent, text in (first for row in rows for first in islice(row, 1)):
+        yield from _spent(label, spent, text, width, paint)
+    for each in one.advice[:1]:
+        yield from _row("advice", advised(view, each), width, paint)
+
+
+def _heading(view: View, one: Account, width: int, paint: Paint) -> Iterator[str]:
+    miss = one.miss
+    stages = [
+        f"{stage.value} {seconds(miss.stages[stage])}" for stage in Stage if stage in miss.stages
+    ]
+    said = f"{view.label(miss)}   {seconds(miss.seconds)}: {', '.join(stages)}"
+    if miss.in_flight is not None:
+        said += f", was in its {miss.in_flight.value} when the recording ended"
+    where = view.place(miss)
+    gap = width - cells(said) - cells(where)
+    if gap >= 2:
+        yield paint(said, "bold") + " " * gap + where
+        return
+    first, *rest = wrapped(said, width, 4)
+    yield paint(first, "bold")
+    yield from rest
+    yield " " * max(0, width - cells(where)) + where
+
+
+def _row(label: str, text: str, width: int, paint: Paint, hang: int = 0) -> Iterator[str]:
+    for number, part in enumerate(wrapped(text, width - INDENT, hang)):
+        shown = padded(label if not number else "", INDENT - 2)
+        yield f"  {paint(shown, 'dim')}{part}".rstrip()
+
+
+def _spent(label: str, spent: str, text: str, width: int, paint: Paint) -> Iterator[str]:
+    column = 9
+    parts = wrapped(text, width - INDENT - column - 3, 2)
+    for number, part in enumerate(parts):
+        shown = padded(label if not number else "", INDENT - 2)
+        figure = f"{spent:>{column}}" if not number else " " * column
+        yield f"  {paint(shown, 'dim')}{figure}   {part}".rstrip()
+
+
+def _trace(view: View, one: Account, width: int, paint: Paint) -> Iterator[str]:
+    trace = one.trace
+    if trace is None:
+        return
+    rows = list(_trace_rows(view, one))
+    for label, spent, text in rows[:_MOST_LINES]:
+        yield from _spent(label, spent, text, width, paint)
+    left = sum(row.seconds for row in trace.lines[_MOST_LINES:])
+    if left >= _LEAST * trace.seconds:
+        more = count(len(trace.lines) - _MOST_LINES, "more line")
+        yield from _spent("", seconds(left), more, width, paint)
+    if trace.waited >= _LEAST * (trace.seconds + trace.waited):
+        yield from _spent("", seconds(trace.waited), "before the first sample", width, paint)
+    for function, spent in trace.functions[:_MOST_LINES]:
+        largest = trace.lines[0].seconds if trace.lines else 0.0
+        if spent > 1.1 * largest and not _is_own(one, function):
+            text = f"in all in {clean(function.function, 32)}, {_at(view, function)}"
+            yield from _spent("", seconds(spent), text, width, paint)
+            break
+    outside = outside_tracing(trace.parts)
+    if outside >= 0.1 * trace.seconds:
+        share = f"{100 * outside / trace.seconds:.0f} % of the samples"
+        text = f"{share}: code outside JAX, run while it traced"
+        yield from _spent("", seconds(outside), text, width, paint)
+    if trace.collections:
+        full = f"Python collected all garbage {times(trace.collections)} meanwhile"
+        yield from _spent("", "", full, width, paint)
+    if not trace.ended:
+        yield from _spent("", "", "as far as it got: the process died amid it", width, paint)
+
+
+def _is_own(one: Account, function: Frame) -> bool:
+    own = one.miss.function
+    return (own.file, own.line) == (function.file, function.first_line)
+
+
+def _trace_rows(view: View, one: Account) -> Iterator[tuple[str, str, str]]:
+    trace = one.trace
+    if trace is None:
+        return
+    label = "trace"
+    for row in trace.lines:
+        if row.seconds < _LEAST * trace.seconds:
+            return
+        yield label, seconds(row.seconds), _line(view, one, row)
+        label = ""
+
+
+def _line(view: View, one: Account, row: Row) -> str:
+    done = [PARTS[part] for part, spent in row.parts[:2] if spent >= row.seconds / 4]
+    if row.frame is None:
+        return f"outside all lines: {listed(done) or PARTS[Part.TRACING]}"
+    said = f"{_at(view, row.frame)}  {clean(row.frame.function, 32)}"
+    rounds = _rounds(one, row.frame)
+    if rounds:
+        said += f", {rounds:,} times in a Python loop"
+    if row.under is not None:
+        said += f", under {_at(view, row.under)}"
+    if row.inside is not None:
+        said += f", in {_at(view, row.inside)}"
+    return f"{said}: {listed(done)}" if done and done != [PARTS[Part.TRACING]] else said
+
+
+def _rounds(one: Account, frame: Frame) -> int:
+    found = [
+        block.times
+        for block in one.unrolled
+        if block.place is not None
+        and (block.place.file, block.place.line) == (frame.file, frame.line)
+    ]
+    return max(found, default=0)
+
+
+def _at(view: View, frame: Frame) -> str:
+    return at(view, frame)
+
+
+def _compile(one: Account, width: int, paint: Paint) -> Iterator[str]:
+    compiling = one.compiling
+    if compiling is None:
+        return
+    rows = list(_passes(one))
+    for label, spent, text in rows[: _MOST_PASSES + 1]:
+        yield from _spent(label, spent, text, width, paint)
+    if compiling.unprofiled is not None:
+        why = _UNPROFILED.get(compiling.unprofiled, "it was not profiled")
+        yield from _row("compile", f"passes not known: {why}", width, paint)
+    if compiling.beside:
+        said = "other threads compiled meanwhile: their passes are counted here too"
+        yield from _row("", said, width, paint)
+
+
+def _passes(one: Account) -> Iterator[tuple[str, str, str]]:
+    total = one.miss.stages.get(Stage.COMPILE, 0.0)
+    made = sum(step.seconds for step in one.code)
+    label = "compile"
+    rows: list[tuple[float, str]] = []
+    if made:
+        kernels = one.compiling.named if one.compiling is not None else 0
+        parts = [
+            f"{_CODE[step.name]} {seconds(step.seconds)}"
+            for step in one.code
+            if step.name in _CODE and step.seconds >= made / 10
+        ]
+        said = f"code generation, {count(kernels, 'kernel')}" if kernels else "code generation"
+        rows.append((made, f"{said}: {listed(parts)}" if parts else said))
+    rows += [
+        (
+            one_.seconds,
+            f"pass {clean(one_.name, 48)}"
+            + (f", run {times(one_.times)}" if one_.times > 1 else ""),
+        )
+        for one_ in one.passes
+        if one_.seconds >= _LEAST * total
+    ]
+    for spent, text in sorted(rows, key=lambda row: -row[0]):
+        yield label, seconds(spent), text
+        label = ""
+
+
+def _lines(view: View, one: Account, width: int, paint: Paint) -> Iterator[str]:
+    for label, spent, text in list(_kernel_rows(view, one))[:_MOST_PASSES]:
+        yield from _spent(label, spent, text, width, paint)
+
+
+def _kernel_rows(view: View, one: Account) -> Iterator[tuple[str, str, str]]:
+    """By seconds where kernels have their own, else by what they are."""
+    known = [kernel for kernel in one.kernels if kernel.seconds > 0]
+    rows: Sequence[Kernel] = known or one.kernels
+    spent = sum(kernel.seconds for kernel in rows)
+    made = sum(kernel.instructions for kernel in one.kernels)
+    label = "compiled"
+    for kernel in rows:
+        if known and kernel.seconds < _LEAST * spent:
+            return
+        if not known and kernel.instructions < _LEAST * made:
+            return
+        where = place(kernel.file, kernel.line, view.bases)
+        operations = listed([f"{clean(name, 24)} ({n:,})" for name, n in kernel.operations])
+        said = f"{where}  {clean(kernel.function, 32)}".rstrip()
+        said += (
+            f"  {count(kernel.kernels, 'kernel')}, {count(kernel.instructions, 'instruction')}"
+        )
+        yield label, seconds(kernel.seconds) if known else "", f"{said}: {operations}"
+        label = ""
+
+
+def size(bytes_: int) -> str:
+    """`1.2 GB`, `340 kB`."""
+    value = float(bytes_)
+    for unit in ("B", "kB", "MB", "GB", "TB"):
+        if value < 999.5 or unit == "TB":
+            return (
+                f"{value:.0f} {unit}" if value >= 9.95 or unit == "B" else f"{value:.1f} {unit}"
+            )
+        value /= 1000
+    raise AssertionError
+
+
+def _constants(view: View, one: Account) -> Iterator[str]:
+    if not one.constants:
+        return
+    total = sum(constant.bytes for constant in one.constants)
+    shown = one.constants[:_MOST_CONSTANTS]
+    each = [
+        f"{clean(constant.type, 32)} at {at(view, constant.frame)} ({size(constant.bytes)})"
+        for constant in shown
+    ]
+    more = len(one.constants) - len(shown)
+    each += [count(more, "smaller one")] if more else []
+    yield f"{size(total)} captured in the program: {listed(each, 4)}"
+
+
+def _unrolled(view: View, one: Account) -> Iterator[str]:
+    equations = one.miss.program.equations if one.miss.program is not None else 0
+    for block in one.unrolled[:2]:
+        what = listed([clean(name, 24) for name in block.primitives], 4)
+        yield (
+            f"{at(view, block.place)} runs {what} {block.times:,} times in a row, "
+            f"{block.times * len(block.primitives):,} of {equations:,} equations"
+        )
+
+
+def _memory(one: Account) -> Iterator[str]:
+    if (memory := one.memory) is not None:
+        said = [
+            f"{name} {size(value)}"
+            for name, value in (
+                ("arguments", memory.arguments),
+                ("outputs", memory.outputs),
+                ("temporaries", memory.temporaries),
+                ("code", memory.code),
+            )
+            if value
+        ]
+        yield ", ".join(said) if said else "nothing to speak of"
+    if one.copies is not None:
+        took = f", {size(one.copies.bytes)} of code" if one.copies.bytes else ""
+        yield f"the same program was compiled {times(len(one.copies.misses))}{took}"
+
+
+def _growth(one: Account) -> Iterator[str]:
+    for found in one.growth:
+        points = listed(
+            [f"{point.equations:,}: {seconds(point.seconds)}" for point in found.points], 5
+        )
+        yield f"{law(found)} ({points})"
+
+
+def law(found: Growth) -> str:
+    """`compile time grows with the square of n_layers`."""
+    stage = f"{found.stage.value} time"
+    if found.by is not None and found.by_power is not None:
+        return f"{stage} grows {_power(found.by_power)} `{clean(found.by, 32)}`"
+    if found.power is None:
+        return f"{stage} follows no one power of the number of equations"
+    return f"{stage} grows {_power(found.power)} the number of equations"
+
+
+def _power(power: float) -> str:
+    if abs(power) < 0.15:
+        return "hardly with"
+    if abs(power - 1) < 0.15:
+        return "in proportion to"
+    if abs(power - 2) < 0.15:
+        return "with the square of"
+    return f"with the power {power:.1f} of"
+
+
+def advised(view: View, advice: Advice) -> str:
+    """What to change, in one sentence."""
+    where = "" if advice.frame is None else at(view, advice.frame)
+    match advice.code:
+        case "scan":
+            return (
+                f"`jax.lax.scan` over the {advice.times:,} rounds at {where}: "
+                f"{advice.before:,} equations become about {advice.after:,}"
+            )
+        case "folding":
+            held = f" ({size(advice.before)} at {where})" if where else ""
+            return (
+                f"XLA computed on constants for {seconds(advice.seconds)}{held}: "
+                "pass the array as an argument, or compute on it with NumPy before"
+            )
+        case "argument":
+            return (
+                f"pass what is captured at {where} as an argument: {size(advice.before)} "
+                "are copied into the program and compiled with it"
+            )
+        case "equality":
+            return (
+                f"comparing values at {where} took {seconds(advice.seconds)}: make `__eq__` and "
+                "`__hash__` cheap (an id, or a hash computed once)"
+            )
+        case "flatten":
+            return (
+                f"the pytree node at {where} took {seconds(advice.seconds)} to take apart: "
+                "compute nothing in its flatten function"
+            )
+        case "python":
+            return (
+                f"{where} spent {seconds(advice.seconds)} outside JAX: do that before the call, "
+                "and pass the result as an argument"
+            )
+    assert_never(advice.code)

@@ -1,0 +1,147 @@
+"""Where one miss spent its seconds and its bytes, for programs: `retrace-slow/1`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from retrace.costs.account import Account
+from retrace.costs.growth import Growth
+from retrace.costs.tracing import Told
+from retrace.model import Frame, Stage
+from retrace.present.slow import accounts, advised
+from retrace.present.view import View
+
+SCHEMA = "retrace-slow/1"
+
+
+def data(view: View, one: Account) -> dict[str, Any]:
+    """All of one miss; each list most expensive first."""
+    compiling, memory = one.compiling, one.memory
+    return {
+        "schema": SCHEMA,
+        "miss": one.miss.id,
+        "label": view.label(one.miss),
+        "stages": {stage.value: one.miss.stages.get(stage) for stage in Stage},
+        "observed": one.was_observed,
+        "trace": [] if one.trace is None else _trace(one.trace),
+        "sampled": None if one.trace is None else _sampled(one.trace),
+        "compile": {
+            "passes": [
+                {
+                    "name": step.name,
+                    "seconds": step.seconds,
+                    "times": step.times,
+                    "kind": step.kind,
+                }
+                for step in (() if compiling is None else compiling.passes)
+            ],
+            "lines": [
+                {
+                    "file": kernel.file,
+                    "line": kernel.line,
+                    "function": kernel.function or None,
+                    # Of the compiler's threads; null where kernels have none of their own.
+                    "seconds": kernel.seconds or None,
+                    "kernels": kernel.kernels,
+                    "instructions": kernel.instructions,
+                    "operations": [
+                        {"name": name, "count": number} for name, number in kernel.operations
+                    ],
+                }
+                for kernel in one.kernels
+            ],
+            "kernels": None if compiling is None else compiling.named,
+            "unprofiled": None if compiling is None else compiling.unprofiled,
+            "beside": compiling is not None and compiling.beside,
+        },
+        "constants": [
+            {
+                **_place(constant.frame),
+                "bytes": constant.bytes,
+                "type": constant.type,
+                "on_device": constant.on_device,
+            }
+            for constant in one.constants
+        ],
+        "unrolled": [
+            {
+                **_place(block.place),
+                "times": block.times,
+                "equations": block.times * len(block.primitives),
+            }
+            for block in one.unrolled
+        ],
+        "memory": None if memory is None else memory._asdict(),
+        "copies": None if one.copies is None else {"misses": list(one.copies.misses)},
+        "growth": [_growth(found) for found in one.growth],
+        "advice": [
+            {
+                "code": advice.code,
+                "text": advised(view, advice),
+                **_place(advice.frame),
+                "seconds": advice.seconds or None,
+                "before": advice.before or None,
+                "after": advice.after or None,
+            }
+            for advice in one.advice
+        ],
+    }
+
+
+def slowest(view: View) -> list[dict[str, Any]]:
+    """The slowest misses of a recording that was made with `--slow`; of any other none."""
+    return [data(view, one) for one in accounts(view)]
+
+
+def _place(frame: Frame | None) -> dict[str, Any]:
+    return {
+        "file": None if frame is None else frame.file,
+        "line": None if frame is None else frame.line,
+    }
+
+
+def _trace(trace: Told) -> list[dict[str, Any]]:
+    return [
+        {
+            **_place(row.frame),
+            "function": None if row.frame is None else row.frame.function,
+            "seconds": row.seconds,
+            "parts": {part.value: spent for part, spent in row.parts},
+            "under": row.under and _place(row.under),
+            "inside": row.inside and _place(row.inside),
+        }
+        for row in trace.lines
+    ]
+
+
+def _sampled(trace: Told) -> dict[str, Any]:
+    return {
+        "seconds": trace.seconds,
+        "waited": trace.waited,
+        "samples": trace.samples,
+        "parts": {part.value: spent for part, spent in trace.parts},
+        "outermost": [
+            {**_place(frame), "function": frame.function, "seconds": spent}
+            for frame, spent in trace.outermost
+        ],
+        "functions": [
+            {**_place(frame), "function": frame.function, "seconds": spent}
+            for frame, spent in trace.functions
+        ],
+        "collections": trace.collections,
+        "ended": trace.ended,
+    }
+
+
+def _growth(found: Growth) -> dict[str, Any]:
+    return {
+        "stage": found.stage.value,
+        "power": found.power,
+        "by": found.by,
+        "by_power": found.by_power,
+        "values": list(found.values),
+        "points": [
+            {"miss": point.miss, "equations": point.equations, "seconds": point.seconds}
+            for point in found.points
+        ],
+    }

@@ -1,0 +1,103 @@
+"""`retrace run --slow` and `retrace slow`, from outside."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from jsonschema import Draft202012Validator
+
+from retrace.costs.account import account
+from retrace.present import machine, markdown, page, slow, slow_json, terminal
+from retrace.present.tally import Tally
+from retrace.present.view import View
+from retrace.reason.verdict import judge
+from retrace.store.reader import read
+from tests.process import retrace
+from tests.reading.test_present_schema import SLOW, VALIDATOR
+
+PROGRAM = """
+import jax, jax.numpy as jnp, numpy as np, time
+table = np.ones((700, 500), np.float32)
+
+def load():
+    time.sleep(0.4)
+
+def step(x):
+    load()
+    for i in range(60):
+        x = jnp.sin(x) * 2 + jnp.cumsum(x)
+    return x.sum() + (table * x[0]).sum()
+
+jax.jit(step)(np.ones(16, np.float32))
+jax.jit(lambda x: x + 1)(np.ones(3))
+"""
+
+
+def read_view(directory: Path) -> View:
+    recording = read([directory])
+    return View(recording, judge(recording))
+
+
+def test_where_the_seconds_went(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(PROGRAM)
+    run = retrace(*("run", "-q", "--slow-over", "0.3", "--out", "out", "train.py"), cwd=tmp_path)
+    assert (run.returncode, run.stderr) == (0, "")
+
+    told = retrace("slow", "step #1", "out", "--format", "json", cwd=tmp_path)
+    assert told.returncode == 0, told.stderr
+    found = json.loads(told.stdout)
+    slow_schema: Any = Draft202012Validator(SLOW)
+    slow_schema.validate(found)
+    program = str(tmp_path / "train.py")
+    first = found["trace"][0]
+    assert (first["file"], first["line"], first["function"]) == (program, 6, "load")
+    assert first["under"] == {"file": program, "line": 9}
+    assert first["seconds"] >= 0.2
+    assert found["constants"][0]["bytes"] == 700 * 500 * 4
+    assert found["constants"][0]["line"] == 12
+    assert found["memory"]["arguments"] == 64
+    assert found["unrolled"][0]["times"] == 60
+    assert {"scan", "argument", "python"} <= {one["code"] for one in found["advice"]}
+    assert {kernel["line"] for kernel in found["compile"]["lines"]} <= {11, 12}
+
+    text = retrace("slow", "out", cwd=tmp_path)
+    assert text.returncode == 0, text.stderr
+    assert all(len(line) <= 80 for line in text.stdout.splitlines())
+    for said in ("step #1", "train.py:6", "train.py:12", "1.4 MB", "`jax.lax.scan`"):
+        assert said in text.stdout
+
+    view = read_view(tmp_path / "out")
+    report = json.loads(machine.encode(machine.report(view)))
+    VALIDATOR.validate(report)
+    assert [one["label"] for one in report["slow"]] == ["step #1"]
+    redacted = ("report", tmp_path / "out", "--redact", "--format", "json")
+    hidden = retrace(*redacted, cwd=Path("/")).stdout
+    assert program not in hidden and json.loads(hidden)["slow"][0]["trace"]
+    assert "train.py:6" in terminal.report(view)
+    assert "train.py:6" in markdown.report(view)
+    assert "train.py:6" in "".join(page.report(view, Tally.of(view), [view.verdicts]))
+
+
+def test_a_recording_without_says_so(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(PROGRAM)
+    assert retrace("run", "-q", "--out", "out", "train.py", cwd=tmp_path).returncode == 0
+    view = read_view(tmp_path / "out")
+    slowest = max(view.recording.misses, key=lambda miss: miss.seconds)
+    found = slow_json.data(view, account(slowest, view.recording))
+    assert (found["observed"], found["trace"], found["memory"]) == (False, [], None)
+    assert found["constants"] and found["unrolled"]
+    assert "--slow" in "\n".join(slow.whole(view, account(slowest, view.recording)))
+    assert machine.report(view)["slow"] == []
+
+
+def test_what_cannot_be_done_is_said(tmp_path: Path) -> None:
+    for arguments in (
+        ["run", "--slow-over", "-1", "x.py"],
+        ["slow", "nothing #1", str(tmp_path)],
+    ):
+        told = retrace(*arguments, cwd=tmp_path)
+        assert told.returncode == 2
+        assert told.stderr.startswith("retrace: ")
+        assert "Traceback" not in told.stderr
