@@ -146,7 +146,8 @@ def around(frame: FrameType | None) -> Around:
             lines.append(f"{file}:{frame.f_lasti}\n")
             if within is None and file.startswith("<frozen importlib"):
                 within = "import"
-            below = frame
+            if not _is_wrapper(code):
+                below = frame
         elif whose is Owner.USER:
             lines.append(f"{file}:{frame.f_lasti}\n")
             if below is not None and (called := _of_library(below.f_code)):
@@ -173,17 +174,51 @@ _RUNNERS = frozenset(
 """Packages that run a user's program as it is: what runs under them is not theirs."""
 
 
+_WRAPPERS = frozenset(("beartype", "decorator", "jaxtyping", "typeguard", "wrapt"))
+"""Packages that stand around a function of somebody else, and do nothing themselves."""
+_WRAPPING = {
+    "equinox": ("BoundMethod.__call__", "_wrap_method.__call__"),
+    "keras": ("filter_traceback.error_handler",),
+}
+"""What of other packages does so: what counts is what it calls."""
+_packages: dict[str, str | None] = {}
+
+
+def _is_wrapper(code: CodeType) -> bool:
+    """Whether a library's code only hands a call on, to the user's function or to its own."""
+    package = _package(code.co_filename)
+    return package in _WRAPPERS or (
+        package in _WRAPPING and _without_locals(code) in _WRAPPING[package]
+    )
+
+
 def _of_library(code: CodeType) -> str | None:
     """`flax:Module.init`, where the code is of an installed package that does work itself."""
     if owner(code.co_filename) is not Owner.LIBRARY:
         return None
-    parts = code.co_filename.replace(os.sep, "/").split("/")
+    package = _package(code.co_filename)
+    return (
+        None if package is None or package in _RUNNERS else f"{package}:{_without_locals(code)}"
+    )
+
+
+def _without_locals(code: CodeType) -> str:
+    return code.co_qualname.replace(".<locals>", "")
+
+
+def _package(filename: str) -> str | None:
+    """The installed package that a file belongs to; None for Python's own."""
+    if filename in _packages:
+        return _packages[filename]
+    parts = filename.replace(os.sep, "/").split("/")
+    found: str | None = None
     for folder in ("site-packages", "dist-packages"):
-        if folder in parts[:-1]:
-            package = parts[parts.index(folder) + 1].removesuffix(".py")
-            named = code.co_qualname.replace(".<locals>", "")
-            return None if package in _RUNNERS else f"{package}:{named}"
-    return None  # Python's own
+        if found is None and folder in parts[:-1]:
+            found = parts[parts.index(folder) + 1].removesuffix(".py")
+    if len(_packages) > 10_000:
+        _packages.clear()
+    _packages[filename] = found
+    return found
 
 
 def _is_of_magic(frame: FrameType) -> bool:

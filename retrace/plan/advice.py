@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from retrace.model import Component, Function, Miss, Verdict
 from retrace.model.advice import LeaveOutArray
 from retrace.plan.candidate import Candidate
-from retrace.plan.eager import Line
+from retrace.plan.eager import Root
 from retrace.plan.history import Column, History
 from retrace.plan.step import Change, Proposal
 
@@ -89,13 +89,13 @@ def _change(candidate: Candidate, own: Sequence[Verdict], told: Told) -> Change:
     )
 
 
-def eager_proposal(line: Line) -> Proposal:
-    """What to do about a line of eager operations."""
-    number = len({v.miss.function.jax_name for v in line.verdicts})
-    family = "eager-sizes" if line.repeats else "eager"
-    return Proposal(
-        "jit-block", (Change(family, seen=number),), None, line.site.file, line.site.line
-    )
+def eager_proposal(root: Root) -> Proposal:
+    """What to do about eager operations of one cause."""
+    number = len({v.miss.function.jax_name for v in root.verdicts})
+    functions = () if root.function is None else (root.function.rpartition(".")[2],)
+    change = Change(root.family, functions=functions, seen=number)
+    code = "jit-block" if root.advice is None else root.advice.code
+    return Proposal(code, (change,), root.advice, root.site.file, root.site.line)
 
 
 def _place(misses: Sequence[Miss]) -> tuple[str | None, int | None]:

@@ -12,7 +12,7 @@ from retrace.plan.advice import Told, eager_proposal, proposal
 from retrace.plan.amount import Amount
 from retrace.plan.candidate import candidates
 from retrace.plan.data import Data
-from retrace.plan.eager import Line, lines
+from retrace.plan.eager import Root, roots
 from retrace.plan.greedy import Choice, Greedy
 from retrace.plan.history import arranged
 from retrace.plan.ledger import Ledger
@@ -44,8 +44,8 @@ def plan(recording: Recording, verdicts: Sequence[Verdict], data: Data | None = 
     told = Told(histories, ledger.verdicts)
     steps = [_step(choice, ledger, told) for choice in Greedy(replay, ledger, found).choices()]
     gone = {name for step in steps for name in step.misses}
-    for line in lines(verdicts):
-        if (step := _eager_step(line, ledger, gone)) is not None:
+    for root in roots(verdicts):
+        if (step := _eager_step(root, ledger, gone)) is not None:
             _insert(steps, step)
     return _added_up(steps, ledger)
 
@@ -65,21 +65,21 @@ def _step(choice: Choice, ledger: Ledger, told: Told) -> Step:
     )
 
 
-def _eager_step(line: Line, ledger: Ledger, gone: set[str]) -> Step | None:
-    names = [v.miss.id for v in line.verdicts if v.miss.id not in gone]
+def _eager_step(root: Root, ledger: Ledger, gone: set[str]) -> Step | None:
+    names = [v.miss.id for v in root.verdicts if v.miss.id not in gone]
     if not names:
         return None
-    certain = [v.miss.id for v in line.certain if v.miss.id not in gone]
+    certain = [v.miss.id for v in root.certain if v.miss.id not in gone]
     spared = ledger.amount(names).hull(ledger.amount(certain))
     return Step(
         tuple(names),
         *_whose(names, ledger),
-        eager_proposal(line),
+        eager_proposal(root),
         spared,
         spared,
         Amount(),
-        "ask" if not line.repeats else "likely",
-        line.worth,
+        root.sure,
+        root.worth,
     )
 
 
