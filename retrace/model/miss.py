@@ -88,6 +88,8 @@ class Miss:
     said: tuple[tuple[str, str], ...] = ()
     """What JAX and XLA themselves logged about it, word for word: (`jax` or `xla`, text).
     From imported logs. Shown beside our conclusions, and never taken as one."""
+    calls: int | None = None
+    """How many calls its program served, this one included; None where that was not counted."""
     processes: int | None = None
     """On the devices of how many processes its program runs; None for its own process alone,
     or where that was not told."""

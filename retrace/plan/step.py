@@ -32,6 +32,8 @@ class Sizes(NamedTuple):
     """So many sizes of the data weigh the padding; None where each size counts once."""
     beyond: int = 0
     """So many sizes of the data were never called."""
+    counted: int | None = None
+    """So many calls were counted and weigh the padding; None where they were not counted."""
 
 
 class Change(NamedTuple):

@@ -36,7 +36,7 @@ from retrace.model.advice import (
     ToArgument,
 )
 from retrace.reason.avoidable import looks_equal
-from retrace.reason.evidence import is_function
+from retrace.reason.evidence import is_function, part
 from retrace.reason.fields import field_changes
 from retrace.reason.rules import in_key
 
@@ -186,20 +186,39 @@ def _types(history: list[Verdict]) -> None:
     by_path |= {path: one for one in _of(history, LeaveOutValue) for path in one.paths}
     for index, verdict in enumerate(history):
         advised = verdict.fix
-        if isinstance(advised, OneType) and (path := advised.paths[0]) in by_path:
+        if not isinstance(advised, OneType):
+            continue
+        if (path := advised.paths[0]) in by_path:
             _give(history, index, by_path[path])
+        elif advised.type is not None and len(_values(history, path)) > _TWO:
+            # What holds True and 1 does not hold 2.0.
+            _give(history, index, replace(advised, type=None, proof=Proof.MEANING))
+
+
+_TWO = 2
+
+
+def _values(history: list[Verdict], path: str) -> set[tuple[str, str]]:
+    """All values that the calls passed for a static argument, with their types."""
+    return {
+        (str(part(side, "type")), str(part(side, "text")))
+        for verdict in history
+        for change in verdict.changes
+        if change.path == path and change.component is Component.STATIC
+        for side in (change.old, change.new)
+    }
 
 
 def _read(history: list[Verdict]) -> None:
     """What one pair of calls does not use, and another pair does."""
-    for kind, part in ((LeaveOutValue, None), (LeaveOutArray, Component.SHAPE)):
+    for kind, component in ((LeaveOutValue, None), (LeaveOutArray, Component.SHAPE)):
         used: dict[str, Advice] = {}
         for verdict in history:
             changed = {str(change.path) for change in in_key(verdict.changes)}
             advised = verdict.fix
             if advised is None or isinstance(advised, (kind, OneType, CompareByValue)):
                 continue
-            if part is None or len(changed) == 1:
+            if component is None or len(changed) == 1:
                 used |= {path: advised for path in advised.paths if path not in used}
         for index, verdict in enumerate(history):
             advised = verdict.fix

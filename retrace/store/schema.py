@@ -367,6 +367,13 @@ def _cached(row: Any) -> PersistentCache:
     )
 
 
+def _count(miss: Miss, line: Mapping[str, Any]) -> None:
+    if (calls := line.get("calls")) is not None:
+        miss.calls = _number(calls)
+    if (processes := line.get("processes")) is not None:
+        miss.processes = _number(processes)
+
+
 def amend(miss: Miss, line: Mapping[str, Any], parts: Parts) -> None:
     """Add to a miss what a later line says; raises as `decode_miss` does."""
     if not line.keys().isdisjoint(PARTS):
@@ -396,8 +403,7 @@ def amend(miss: Miss, line: Mapping[str, Any], parts: Parts) -> None:
         miss.in_flight = None
     if "inner" in line:
         miss.inner += _number(line["inner"])
-    if (processes := line.get("processes")) is not None:
-        miss.processes = _number(processes)
+    _count(miss, line)
     if (cache := line.get("persistent_cache")) is not None:
         miss.persistent_cache = _cached(cache)
     if said := line.get("said"):
