@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple
 import jax
 
 from retrace.capture.cell import is_cell, is_timed, shown
-from retrace.jax_internals.callbacks import is_host_callback
+from retrace.jax_internals.callbacks import is_host_callback, is_tree_map
 from retrace.model import CallSite
 
 _LONGEST_SOURCE = 200
@@ -122,7 +122,7 @@ class Around(NamedTuple):
     no library stands between the user's code and JAX, or the program is a library's itself."""
     through: str | None
     """What that line called, and of which package."""
-    within: Literal["callback", "import"] | None
+    within: Literal["callback", "import", "tree"] | None
 
 
 _MOST_FRAMES = 500
@@ -134,7 +134,7 @@ def around(frame: FrameType | None) -> Around:
     entry: FrameType | None = None
     through: str | None = None
     below: FrameType | None = None
-    within: Literal["callback", "import"] | None = None
+    within: Literal["callback", "import", "tree"] | None = None
     for _ in range(_MOST_FRAMES):
         if frame is None:
             break
@@ -144,7 +144,7 @@ def around(frame: FrameType | None) -> Around:
         # A stack under pytest is sixty frames: with `match` the walk takes a third longer.
         if whose is Owner.LIBRARY:
             lines.append(f"{file}:{frame.f_lasti}\n")
-            if within is None and file.startswith("<frozen importlib"):
+            if within != "import" and file.startswith("<frozen importlib"):
                 within = "import"
             if not _is_wrapper(code):
                 below = frame
@@ -155,9 +155,11 @@ def around(frame: FrameType | None) -> Around:
             below = frame
         elif whose is Owner.OURS:
             break
-        elif within is None and is_host_callback(code):
+        elif within != "import" and is_host_callback(code):
             within = "callback"
             break  # what stands around it is the program's call, not this code's
+        elif within is None and is_tree_map(code):
+            within = "tree"
         frame = frame.f_back
     told = "".join(lines).encode(errors="replace")
     return Around(

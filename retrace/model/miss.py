@@ -59,8 +59,9 @@ class Miss:
     that is another line than `call_site`; all that ran under it has one remedy."""
     through: str | None = None
     """What that line called: `Module.init` of flax, by its qualified name and package."""
-    within: Literal["callback", "import"] | None = None
-    """What an eager operation ran in: a host callback, the import of a module."""
+    within: Literal["callback", "import", "tree"] | None = None
+    """What an eager operation ran in: a host callback, the import of a module, a function that
+    was called for each leaf of a tree."""
     lines: str | None = None
     """A hash of all lines on the stack outside JAX: equal in the rounds of one loop."""
     ahead: bool = False

@@ -44,7 +44,7 @@ def eager(evidence: Evidence) -> Advice | None:
         return JitBlock(proof=Proof.MEANING)  # from elsewhere: the shapes are unrelated
     # Jitted, what has another shape in each round would miss in each round, and what depends
     # on data, as a boolean mask does, cannot be jitted at all.
-    if any(map(grows, evidence.changes)):
+    if same_work(evidence.nearest, miss) and any(map(grows, evidence.changes)):
         return FewSizes(grows=True, proof=Proof.MEANING)
     if same_work(evidence.nearest, miss) and by_size(evidence.changes):
         return FewSizes(proof=Proof.MEANING)
@@ -69,6 +69,8 @@ def of_caller(miss: Miss) -> Advice | None:
 
 def same_work(old: Miss, new: Miss) -> bool:
     """Whether one place ran one operation twice, and a loop of JAX's with the same body."""
+    if new.within == "tree":
+        return False  # the leaves of one tree are no sizes of one thing
     bodies = [[(body.site, body.code) for body in miss.bodies] for miss in (old, new)]
     return old.lines == new.lines and bodies[0] == bodies[1]
 

@@ -338,9 +338,10 @@ def decode_miss(
     )
 
 
-_WITHIN: Mapping[str, Literal["callback", "import"]] = {
+_WITHIN: Mapping[str, Literal["callback", "import", "tree"]] = {
     "callback": "callback",
     "import": "import",
+    "tree": "tree",
 }
 
 

@@ -146,6 +146,13 @@ def test_sizes_are_a_cause_where_one_line_ran_again(planned: Planned) -> None:
     assert step.gone.eager.low == 6
 
 
+def test_the_leaves_of_a_tree_are_no_sizes_of_one_thing(planned: Planned) -> None:
+    tree = {str(size): np.ones(size, np.float32) for size in range(1, 8)}
+    found = planned(lambda: jax.tree.map(lambda leaf: jnp.cumsum(leaf), tree))
+    assert found.now.eager.low >= 7
+    assert eager(found) == {}
+
+
 def test_a_training_loop_is_no_function_to_jit(planned: Planned) -> None:
     names = ("sin", "cos", "tan", "exp", "sqrt", "sinh", "cosh", "tanh", "floor", "ceil", "sign")
 
