@@ -268,6 +268,8 @@ class Misses:
         fields["lines"] = seen.lines
         if seen.through is not None and (function.in_library or function.kind is Kind.OP):
             fields["through"] = seen.through
+        if seen.via is not None and function.kind is not Kind.OP:
+            fields["via"] = seen.via
         if function.kind is Kind.OP:
             if seen.entry is not None and seen.entry != site:
                 fields["entry"] = seen.entry

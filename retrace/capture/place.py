@@ -123,6 +123,8 @@ class Around(NamedTuple):
     through: str | None
     """What that line called, and of which package."""
     within: Literal["callback", "import", "tree"] | None
+    via: str | None
+    """As `through`, of the innermost of the user's lines; None where that called JAX itself."""
 
 
 _MOST_FRAMES = 500
@@ -133,6 +135,8 @@ def around(frame: FrameType | None) -> Around:
     lines: list[str] = []
     entry: FrameType | None = None
     through: str | None = None
+    via: str | None = None
+    is_below = False  # whether a line of the user's was passed
     below: FrameType | None = None
     within: Literal["callback", "import", "tree"] | None = None
     for _ in range(_MOST_FRAMES):
@@ -151,7 +155,10 @@ def around(frame: FrameType | None) -> Around:
         elif whose is Owner.USER:
             lines.append(f"{file}:{frame.f_lasti}\n")
             if below is not None and (called := _of_library(below.f_code)):
+                if via is None and not is_below:
+                    via = called
                 entry, through = frame, called
+            is_below = True
             below = frame
         elif whose is Owner.OURS:
             break
@@ -167,6 +174,7 @@ def around(frame: FrameType | None) -> Around:
         None if entry is None else _call_site(entry, in_library=False),
         through,
         within,
+        via,
     )
 
 

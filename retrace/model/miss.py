@@ -59,6 +59,9 @@ class Miss:
     that is another line than `call_site`; all that ran under it has one remedy."""
     through: str | None = None
     """What that line called: `Module.init` of flax, by its qualified name and package."""
+    via: str | None = None
+    """What of a library the user's line called, where that called JAX in turn: what is jitted
+    there is jitted by the library."""
     within: Literal["callback", "import", "tree"] | None = None
     """What an eager operation ran in: a host callback, the import of a module, a function that
     was called for each leaf of a tree."""

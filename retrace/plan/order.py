@@ -150,6 +150,10 @@ def _sure(choice: Choice, names: Sequence[str], ledger: Ledger) -> Sure:
         return "ask"
     if any(verdict.fix is not None and verdict.fix.sure == "ask" for verdict in own):
         return "ask"
+    if any(m.family == "shape" for m in choice.members) and all(
+        verdict.miss.function.in_library for verdict in own
+    ):
+        return "ask"  # who cuts the data for a library's own step is the library, or the user
     if any(member.family in _QUESTIONS for member in choice.members) or worths == {"no"}:
         return "ask"
     return "likely"

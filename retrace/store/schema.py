@@ -320,6 +320,7 @@ def decode_miss(
         nested=bool(line.get("nested", False)),
         entry=decode_call_site(entry) if (entry := line.get("entry")) else None,
         through=_text_or_none(line.get("through")),
+        via=_text_or_none(line.get("via")),
         within=_WITHIN[within] if (within := line.get("within")) else None,
         lines=_text_or_none(line.get("lines")),
         ahead=bool(line.get("ahead", False)),

@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 from retrace.capture.session import begin_file, session
-from retrace.model.advice import InCallback, JitInit, LibraryCall
+from retrace.model.advice import InCallback, JitInit, Library, LibraryCall, Proof
 from retrace.plan.order import plan
 from retrace.plan.step import Plan, Step
 from retrace.reason.verdict import judge
@@ -188,3 +188,31 @@ def test_a_wrapper_that_hands_a_call_on_is_not_what_was_called(judge_all: Any) -
     assert through["sin"].miss.through is None
     assert through["tanh"].miss.through == "package:smooth"
     assert isinstance(through["tanh"].fix, LibraryCall)
+
+
+def test_what_a_library_wraps_and_jits_at_each_call_is_the_librarys(
+    judge_all: Any, planned: Planned
+) -> None:
+    solver = library(
+        "def minimize(f, x, **given):\n    return jax.jit(jax.grad(f))(x, **given)\n"
+    )
+
+    def loss(x: Any, scale: Any) -> Any:
+        return (x * scale).sum()
+
+    x = np.ones(3, np.float32)
+    own = jax.jit(jax.grad(loss))
+
+    def program() -> None:
+        own(x, 2.0)
+        solver.minimize(loss, x, scale=2.0)
+        solver.minimize(loss, x, scale=2.0)
+
+    _, verdicts = judge_all(program)
+    again = [v for v in verdicts if v.miss.function.name == "loss" and v.nearest is not None]
+    assert len(again) == 2
+    for verdict in again:
+        # Neither another way of passing nor one jitted function of the user's would be served.
+        assert verdict.fix == Library(name="loss", package="package", proof=Proof.MEANING)
+        assert verdict.avoidable == "maybe"
+    assert all(step.proposal.code == "keep-caches" for step in planned(program).steps)
