@@ -17,6 +17,7 @@ from retrace.model.advice import (
     Advice,
     CompareByValue,
     DefineBodyOnce,
+    InjectHyperparams,
     JitAndPass,
     JitForEach,
     JitOnce,
@@ -34,6 +35,7 @@ from retrace.model.advice import (
     Proof,
     ReuseObject,
     ToArgument,
+    ToArray,
 )
 from retrace.reason.avoidable import looks_equal
 from retrace.reason.evidence import is_function, part
@@ -46,7 +48,8 @@ Rule: TypeAlias = Callable[[list[Verdict]], None]
 
 def agree(history: list[Verdict]) -> None:
     """Give all verdicts of one function, in place, the advice that does for all of its calls."""
-    for rule in (_passing, _traced, _meant, _functions, _compared, _types, _read, _given):
+    rules = (_passing, _traced, _meant, _functions, _held, _compared, _types, _read, _given)
+    for rule in rules:
         rule(history)
 
 
@@ -146,6 +149,23 @@ def _functions(history: list[Verdict]) -> None:
         asked = [one for one in held[path] if isinstance(one, PassHeld)]
         if isinstance(advised, ReuseObject) or (asked and isinstance(advised, ToArgument)):
             _give(history, index, (asked or held[path])[0])
+
+
+def _held(history: list[Verdict]) -> None:
+    """An object that looks the same in two calls, and of which a third holds another number.
+
+    Made once it would keep the first number for all.
+    """
+    kinds = (InjectHyperparams, ToArray, OneStructure)
+    others = [verdict.fix for verdict in history if isinstance(verdict.fix, kinds)]
+    for index, verdict in enumerate(history):
+        advised = verdict.fix
+        if not isinstance(advised, ReuseObject | CompareByValue) or not others:
+            continue
+        for other in others:
+            if any(_is_in(path, advised.paths) for path in other.paths):
+                _give(history, index, other)
+                break
 
 
 def _compared(history: list[Verdict]) -> None:
