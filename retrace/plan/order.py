@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from retrace.causes import Cause
@@ -19,7 +19,7 @@ from retrace.plan.ledger import Ledger
 from retrace.plan.replay import Replay
 from retrace.plan.step import Plan, Step
 from retrace.plan.variables import size_candidates
-from retrace.reason.rules import OF_FUNCTION
+from retrace.reason.rules import OF_FUNCTION, cause_of_function
 from retrace.reason.verdict import Site, site_of
 
 
@@ -133,7 +133,23 @@ def _whose(
     causes = tuple(dict.fromkeys(verdict.cause for verdict in own))
     families = [] if choice is None else [member.family for member in choice.members]
     wanted = frozenset[Cause]().union(*(_CAUSES.get(family, ()) for family in families))
-    return tuple(functions), tuple(c for c in causes if c in wanted) or causes
+    told = tuple(c for c in causes if c in wanted) or causes
+    return tuple(functions), (*told, *_besides(families, own, told))
+
+
+def _besides(
+    families: Sequence[str], own: Sequence[Verdict], told: tuple[Cause, ...]
+) -> Iterator[Cause]:
+    """The causes of changes that only together take a miss away, and stand behind its own."""
+    for family in families if len(families) > 1 else ():
+        away = _CAUSES.get(family, frozenset[Cause]())
+        if not away or not away.isdisjoint(told):
+            continue
+        if family != "function":
+            yield next(iter(away))
+        elif (found := next((v for v in own if v.nearest is not None), None)) is not None:
+            assert found.nearest is not None
+            yield cause_of_function(found.nearest.function, found.miss.function)
 
 
 _QUESTIONS = ("options", "config", "code", "again", "state", "meta")
