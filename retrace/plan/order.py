@@ -8,7 +8,7 @@ from dataclasses import replace
 from retrace.causes import Cause
 from retrace.model import Recording, Verdict
 from retrace.model.advice import Sure
-from retrace.plan.advice import Told, eager_proposal, proposal
+from retrace.plan.advice import CAUSES, Told, eager_proposal, proposal
 from retrace.plan.amount import Amount
 from retrace.plan.candidate import candidates
 from retrace.plan.data import Data
@@ -19,7 +19,7 @@ from retrace.plan.ledger import Ledger
 from retrace.plan.replay import Replay
 from retrace.plan.step import Plan, Step
 from retrace.plan.variables import size_candidates
-from retrace.reason.rules import OF_FUNCTION, cause_of_function
+from retrace.reason.rules import cause_of_function
 from retrace.reason.verdict import Site, site_of
 
 
@@ -104,25 +104,6 @@ def _added_up(steps: Iterable[Step], ledger: Ledger) -> Plan:
     return Plan(ledger.now, tuple(told), floor, ledger.processes, ledger.each)
 
 
-_CAUSES: dict[str, frozenset[Cause]] = {
-    "function": OF_FUNCTION,
-    "code": frozenset({Cause.SOURCE_CHANGED}),
-    "options": frozenset({Cause.JIT_OPTIONS_CHANGED}),
-    "config": frozenset({Cause.CONFIG_CHANGED}),
-    "static": frozenset({Cause.STATIC_ARGUMENT_CHANGED}),
-    "signature": frozenset({Cause.CALL_SIGNATURE_CHANGED}),
-    "tree": frozenset({Cause.TREE_STRUCTURE_CHANGED}),
-    "meta": frozenset({Cause.TREE_STRUCTURE_CHANGED}),
-    "shape": frozenset({Cause.SHAPE_CHANGED}),
-    "rank": frozenset({Cause.SHAPE_CHANGED}),
-    "dtype": frozenset({Cause.DTYPE_CHANGED}),
-    "weak_type": frozenset({Cause.WEAK_TYPE_CHANGED}),
-    "sharding": frozenset({Cause.SHARDING_CHANGED}),
-}
-"""What each family of changes does away with. A miss may have another cause that stands higher,
-where more than one thing differed from its nearest key."""
-
-
 def _whose(
     names: Sequence[str], ledger: Ledger, choice: Choice | None = None
 ) -> tuple[tuple[str, ...], tuple[Cause, ...]]:
@@ -132,7 +113,7 @@ def _whose(
     functions = dict.fromkeys(verdict.miss.function.name for verdict in own)
     causes = tuple(dict.fromkeys(verdict.cause for verdict in own))
     families = [] if choice is None else [member.family for member in choice.members]
-    wanted = frozenset[Cause]().union(*(_CAUSES.get(family, ()) for family in families))
+    wanted = frozenset[Cause]().union(*(CAUSES.get(family, ()) for family in families))
     told = tuple(c for c in causes if c in wanted) or causes
     return tuple(functions), (*told, *_besides(families, own, told))
 
@@ -142,7 +123,7 @@ def _besides(
 ) -> Iterator[Cause]:
     """The causes of changes that only together take a miss away, and stand behind its own."""
     for family in families if len(families) > 1 else ():
-        away = _CAUSES.get(family, frozenset[Cause]())
+        away = CAUSES.get(family, frozenset[Cause]())
         if not away or not away.isdisjoint(told):
             continue
         if family != "function":

@@ -22,7 +22,7 @@ class Sizes(NamedTuple):
     """The best of one size, of two, and so on."""
     powers: Choice
     program: float
-    """Median seconds of one program."""
+    """Median seconds of one program; of several functions that have the axis, added up."""
     grows: bool
     """Whether it grows by one with each call."""
     reduced: bool | None

@@ -199,7 +199,6 @@ def _gathered(
     choices = [flops.told(choice, weights) for choice in curve(weights, cost, _MOST)]
     grows = _grows(first.in_order)
     best = choices[0] if grows else recommended(choices, len(weights))
-    programs = [v.miss.seconds for v in first.history.rows if v.miss.raised is None]
     candidate = Candidate("shape")
     candidate.sizes = Sizes(
         tuple(dict.fromkeys(name for axis in (first, *axes) for name in axis.names)),
@@ -207,7 +206,7 @@ def _gathered(
         best,
         tuple(choices),
         flops.told(powers_of_two(weights, cost), weights),
-        median(programs) if programs else 0.0,
+        sum({axis.history.function.site: _program(axis.history) for axis in axes}.values()),
         grows,
         _reduces(first.history, listings),
         from_data,
@@ -221,6 +220,12 @@ def _gathered(
         candidate.at[axis.at] = tuple(known[size] for size in mapped)
         candidate.certain[axis.at] = candidate.at[axis.at]
     return candidate
+
+
+def _program(history: History) -> float:
+    """Median seconds of one program of a function."""
+    programs = [v.miss.seconds for v in history.rows if v.miss.raised is None]
+    return median(programs) if programs else 0.0
 
 
 def _grows(sizes: list[int]) -> bool:

@@ -53,6 +53,9 @@ class Several(NamedTuple):
 
     faults: tuple[Fault, ...]
     calls: tuple[Call, ...]
+    mixed: bool
+    """Whether all vary at once: what one program could serve is then not known of each value, and
+    the plan may promise less than comes true."""
 
     def run(self, mended: Sequence[Cause]) -> Any:
         """Call the program with some of its faults mended."""
@@ -109,7 +112,7 @@ def drawn(seed: int) -> Several:
             calls.append(
                 plain | {f.name: f.values[min(index, len(f.values) - 1)] for f in faults}
             )
-    return Several(faults, tuple(calls))
+    return Several(faults, tuple(calls), way == "together")
 
 
 def prove(seed: int) -> list[str]:
@@ -131,23 +134,28 @@ def prove(seed: int) -> list[str]:
         own = frozenset(step.causes) & {fault.cause for fault in program.faults}
         if step.proposal.sizes is not None and len(step.proposal.sizes.chosen.sizes) > 1:
             return []  # to several sizes, which is not how it is mended here
+        advice = step.proposal.advice
+        if advice is not None and not any(
+            verdict.fix == advice and verdict.cause in step.causes for verdict in before.verdicts
+        ):
+            problems.append(f"{named}: step {number} advises {advice.code}, which is another's")
         after = done | own
         for said, what, causes in (
             (plan.now.calls.minus(step.alone.calls), "alone", own),
             (step.left.calls, "left", after),
         ):
             true = left_with(causes)
-            if not _holds(said, true):
+            if not _holds(said, true, mixed=program.mixed):
                 problems.append(
                     f"{named}: step {number} ({', '.join(map(str, step.causes))}) says {what} "
                     f"{said}, and {true} of {before.calls} are left"
                 )
         done = after
     every = frozenset(fault.cause for fault in program.faults)
-    if not _holds(plan.floor.calls, least := left_with(every)):
+    if not _holds(plan.floor.calls, least := left_with(every), mixed=program.mixed):
         problems.append(f"{named}: the floor is {plan.floor.calls}, and {least} are left")
     return problems
 
 
-def _holds(said: Span, true: int) -> bool:
-    return said.low <= true <= said.high
+def _holds(said: Span, true: int, *, mixed: bool) -> bool:
+    return (mixed or said.low <= true) and true <= said.high

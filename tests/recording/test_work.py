@@ -118,3 +118,12 @@ def test_what_was_counted_weighs_the_padding(recorded: Recorded) -> None:
     weighted = sizes_of(recording)
     assert weighted.counted == 1501
     assert weighted.curve[0].padding > unweighted.curve[0].padding
+
+
+def test_seconds_are_those_of_all_functions_that_have_the_length(recorded: Recorded) -> None:
+    made = [jax.jit(lambda x: jnp.sin(x) + 1), jax.jit(lambda x: jnp.cos(x) + 2)]
+    recording = recorded(lambda: [f(ones(n, 3)) for n in (10, 11, 12, 13) for f in made])
+    for miss in recording.misses:
+        miss.stages = dict.fromkeys(miss.stages, 1.0)
+    (seconds,) = {miss.seconds for miss in recording.misses}
+    assert sizes_of(recording).program == 2 * seconds
