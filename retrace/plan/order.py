@@ -114,15 +114,16 @@ def _whose(
     causes = tuple(dict.fromkeys(verdict.cause for verdict in own))
     families = [] if choice is None else [member.family for member in choice.members]
     wanted = frozenset[Cause]().union(*(CAUSES.get(family, ()) for family in families))
-    told = tuple(c for c in causes if c in wanted) or causes
-    return tuple(functions), (*told, *_besides(families, own, told))
+    told = tuple(c for c in causes if c in wanted)
+    told = (*told, *_besides(families, own, told)) if len(families) > 1 or wanted else told
+    return tuple(functions), told or causes
 
 
 def _besides(
     families: Sequence[str], own: Sequence[Verdict], told: tuple[Cause, ...]
 ) -> Iterator[Cause]:
     """The causes of changes that only together take a miss away, and stand behind its own."""
-    for family in families if len(families) > 1 else ():
+    for family in families:
         away = CAUSES.get(family, frozenset[Cause]())
         if not away or not away.isdisjoint(told):
             continue
