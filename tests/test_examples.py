@@ -37,8 +37,13 @@ def recorded(program: str, folder: Path) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def report(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    return recorded("train_digits.py", tmp_path_factory.mktemp("digits"))
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("digits")
+
+
+@pytest.fixture(scope="module")
+def report(folder: Path) -> dict[str, Any]:
+    return recorded("train_digits.py", folder)
 
 
 @pytest.fixture(scope="module")
@@ -52,6 +57,89 @@ def test_what_compiled_once_is_told_as_that(fixed: dict[str, Any], tmp_path: Pat
     first = retrace("report", "recording", cwd=folder).splitlines()[0]
     assert first.startswith(f"retrace: {compiles} programs in train_digits_fixed.py")
     assert first.endswith("each compiled once")
+
+
+_FOLLOWED = {
+    "reuse-object": [
+        ("def new_state(params, steps):", "def new_state(params, tx):"),
+        ("    tx = optax.adam(optax.cosine_decay_schedule(5e-3, steps))\n", ""),
+        (
+            (
+                "    for _ in range(RESTARTS):\n"
+                "        state = new_state(params, steps=EPOCHS * len(train_images) // BATCH)\n"
+            ),
+            (
+                "    steps = EPOCHS * len(train_images) // BATCH\n"
+                "    tx = optax.adam(optax.cosine_decay_schedule(5e-3, steps))\n"
+                "    for _ in range(RESTARTS):\n"
+                "        state = new_state(params, tx)\n"
+            ),
+        ),
+    ],
+    "few-sizes": [
+        ("return optax.softmax", "losses = optax.softmax"),
+        (
+            'batch["label"]).mean()',
+            (
+                'batch["label"])\n        mask = batch["mask"]\n'
+                "        return (losses * mask).sum() / mask.sum()"
+            ),
+        ),
+        (
+            (
+                '                batch = {"image": train_images[rows], "label": '
+                "train_labels[rows]}\n"
+            ),
+            (
+                "                add = BATCH - len(rows)\n"
+                "                add = [(0, add), (0, 0), (0, 0), (0, 0)]\n"
+                "                batch = {\n"
+                '                    "image": np.pad(train_images[rows], add),\n'
+                '                    "label": np.pad(train_labels[rows], add[0]),\n'
+                '                    "mask": (np.arange(BATCH) < len(rows)).astype(np.float32),\n'
+                "                }\n"
+            ),
+        ),
+    ],
+    "cast-carry": [("    step = 0  #", "    step = np.int32(0)  #")],
+    "jit-once": [
+        (
+            "def evaluate(",
+            (
+                "@jax.jit\ndef predict(p, x):\n    return model.apply("
+                '{"params": p}, x, train=False).argmax(-1)\n\n\ndef evaluate('
+            ),
+        ),
+        (
+            (
+                '    predict = jax.jit(lambda p, x: model.apply({"params": p}, x, train=False)'
+                ".argmax(-1))\n"
+            ),
+            "",
+        ),
+    ],
+}
+"""Each line of the plan that is worth doing, as an edit of the program."""
+
+
+def test_the_plan_followed_line_by_line_leaves_what_it_says(
+    report: dict[str, Any], folder: Path, tmp_path: Path
+) -> None:
+    plan = json.loads(retrace("plan", "recording", "--format", "json", cwd=folder))
+    steps = [step for step in plan["steps"] if step["worth"]]
+    assert [step["fix"]["code"] for step in steps if step["gone"]["calls"] == 0] == []
+    assert sorted(step["fix"]["code"] for step in steps) == sorted(_FOLLOWED)
+    text = (EXAMPLES / "train_digits.py").read_text()
+    for step in steps:
+        for old, new in _FOLLOWED[step["fix"]["code"]]:
+            assert text.count(old) == 1, old
+            text = text.replace(old, new)
+    (tmp_path / "followed.py").write_text(text)
+    after = recorded(str(tmp_path / "followed.py"), tmp_path)
+    calls = [m for m in after["misses"] if m["parent"] is None and m["cause"] != "eager-op"]
+    assert len(calls) == steps[-1]["left"]["calls"] == 2
+    # `train_digits_fixed.py` is that, with what makes parameters and state jitted besides.
+    assert plan["floor"]["calls"] == 2
 
 
 def misses_of(report: dict[str, Any], name: str) -> list[dict[str, Any]]:

@@ -266,11 +266,13 @@ class Misses:
     ) -> None:
         seen = around(frame)
         fields["lines"] = seen.lines
-        if function.in_library and seen.through is not None:
+        if seen.through is not None and (function.in_library or function.kind is Kind.OP):
             fields["through"] = seen.through
+        if seen.via is not None and function.kind is not Kind.OP:
+            fields["via"] = seen.via
         if function.kind is Kind.OP:
             if seen.entry is not None and seen.entry != site:
-                fields |= {"entry": seen.entry, "through": seen.through}
+                fields["entry"] = seen.entry
             if seen.within is not None:
                 fields["within"] = seen.within
         if unseen := self._unseen(function, frame, fields):

@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple
 import jax
 
 from retrace.capture.cell import is_cell, is_timed, shown
-from retrace.jax_internals.callbacks import is_host_callback
+from retrace.jax_internals.callbacks import is_host_callback, is_tree_map
 from retrace.model import CallSite
 
 _LONGEST_SOURCE = 200
@@ -122,7 +122,9 @@ class Around(NamedTuple):
     no library stands between the user's code and JAX, or the program is a library's itself."""
     through: str | None
     """What that line called, and of which package."""
-    within: Literal["callback", "import"] | None
+    within: Literal["callback", "import", "tree"] | None
+    via: str | None
+    """As `through`, of the innermost of the user's lines; None where that called JAX itself."""
 
 
 _MOST_FRAMES = 500
@@ -133,8 +135,10 @@ def around(frame: FrameType | None) -> Around:
     lines: list[str] = []
     entry: FrameType | None = None
     through: str | None = None
+    via: str | None = None
+    is_below = False  # whether a line of the user's was passed
     below: FrameType | None = None
-    within: Literal["callback", "import"] | None = None
+    within: Literal["callback", "import", "tree"] | None = None
     for _ in range(_MOST_FRAMES):
         if frame is None:
             break
@@ -144,19 +148,25 @@ def around(frame: FrameType | None) -> Around:
         # A stack under pytest is sixty frames: with `match` the walk takes a third longer.
         if whose is Owner.LIBRARY:
             lines.append(f"{file}:{frame.f_lasti}\n")
-            if within is None and file.startswith("<frozen importlib"):
+            if within != "import" and file.startswith("<frozen importlib"):
                 within = "import"
-            below = frame
+            if not _is_wrapper(code):
+                below = frame
         elif whose is Owner.USER:
             lines.append(f"{file}:{frame.f_lasti}\n")
             if below is not None and (called := _of_library(below.f_code)):
+                if via is None and not is_below:
+                    via = called
                 entry, through = frame, called
+            is_below = True
             below = frame
         elif whose is Owner.OURS:
             break
-        elif within is None and is_host_callback(code):
+        elif within != "import" and is_host_callback(code):
             within = "callback"
             break  # what stands around it is the program's call, not this code's
+        elif within is None and is_tree_map(code):
+            within = "tree"
         frame = frame.f_back
     told = "".join(lines).encode(errors="replace")
     return Around(
@@ -164,6 +174,7 @@ def around(frame: FrameType | None) -> Around:
         None if entry is None else _call_site(entry, in_library=False),
         through,
         within,
+        via,
     )
 
 
@@ -173,17 +184,51 @@ _RUNNERS = frozenset(
 """Packages that run a user's program as it is: what runs under them is not theirs."""
 
 
+_WRAPPERS = frozenset(("beartype", "decorator", "jaxtyping", "typeguard", "wrapt"))
+"""Packages that stand around a function of somebody else, and do nothing themselves."""
+_WRAPPING = {
+    "equinox": ("BoundMethod.__call__", "_wrap_method.__call__"),
+    "keras": ("filter_traceback.error_handler",),
+}
+"""What of other packages does so: what counts is what it calls."""
+_packages: dict[str, str | None] = {}
+
+
+def _is_wrapper(code: CodeType) -> bool:
+    """Whether a library's code only hands a call on, to the user's function or to its own."""
+    package = _package(code.co_filename)
+    return package in _WRAPPERS or (
+        package in _WRAPPING and _without_locals(code) in _WRAPPING[package]
+    )
+
+
 def _of_library(code: CodeType) -> str | None:
     """`flax:Module.init`, where the code is of an installed package that does work itself."""
     if owner(code.co_filename) is not Owner.LIBRARY:
         return None
-    parts = code.co_filename.replace(os.sep, "/").split("/")
+    package = _package(code.co_filename)
+    return (
+        None if package is None or package in _RUNNERS else f"{package}:{_without_locals(code)}"
+    )
+
+
+def _without_locals(code: CodeType) -> str:
+    return code.co_qualname.replace(".<locals>", "")
+
+
+def _package(filename: str) -> str | None:
+    """The installed package that a file belongs to; None for Python's own."""
+    if filename in _packages:
+        return _packages[filename]
+    parts = filename.replace(os.sep, "/").split("/")
+    found: str | None = None
     for folder in ("site-packages", "dist-packages"):
-        if folder in parts[:-1]:
-            package = parts[parts.index(folder) + 1].removesuffix(".py")
-            named = code.co_qualname.replace(".<locals>", "")
-            return None if package in _RUNNERS else f"{package}:{named}"
-    return None  # Python's own
+        if found is None and folder in parts[:-1]:
+            found = parts[parts.index(folder) + 1].removesuffix(".py")
+    if len(_packages) > 10_000:
+        _packages.clear()
+    _packages[filename] = found
+    return found
 
 
 def _is_of_magic(frame: FrameType) -> bool:

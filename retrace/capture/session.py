@@ -51,8 +51,25 @@ class Session:
         """The same by the id of their options."""
         self._listener: Writer | None = None
         """Who gets every miss while processes are compared, so that misses are looked at."""
+        self.served: Any = None
+        """What counts calls, where that is asked for."""
         self.windows: dict[Writer, Memory] = {}
         """The windows in memory that are open."""
+
+    def count_calls(self) -> None:
+        """Count from here on how often each program is called, if the environment asks for it."""
+        if os.environ.get("RETRACE_COUNT") != "1" or self.served is not None:
+            return
+        if isinstance(self.recorder, PublicEvents):
+            return  # that it shows too little is told already
+        from retrace.capture.served import Served
+
+        self.served = self._hooks.guarded(Served, self.recorder.journal, self._hooks.guarded)
+
+    def _stop_counting(self) -> None:
+        if self.served is not None:
+            served, self.served = self.served, None
+            self._hooks.guarded(served.stop)
 
     def refuse(
         self,
@@ -117,6 +134,8 @@ class Session:
     def detach(self, writer: Writer) -> None:
         """Give nothing more to `writer`."""
         with self._lock:
+            if writer in _files.values():
+                self._stop_counting()
             self._hooks.guarded(self._tell_cuts, writer)
             self._hooks.guarded(self.recorder.flush)
             # Where that failed, lines may still wait; where not, there is nothing to do.
@@ -178,6 +197,8 @@ class Session:
         """Go on in a forked child, in a file of its own."""
         self._lock = threading.RLock()
         self.recorder.forked()
+        if self.served is not None:
+            self._hooks.guarded(self.served.forked)
         successors: dict[Writer, Writer] = {}
         for directory, writer in list(_files.items()):
             writer.close()
@@ -291,6 +312,7 @@ def start(directory: Path) -> None:
         place.adopt(package)
     _files[directory] = writer = _file_writer(directory)
     session().attach(writer)
+    session().count_calls()
     _listen_for_requests(directory, writer)
 
 

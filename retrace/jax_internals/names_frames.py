@@ -13,6 +13,9 @@ CALL = frame(f"{_PJIT}._cpp_pjit", losses.CALLS, inner="cache_miss")
 CALL_FUN = local(CALL, "fun", losses.CALLS)
 CALL_ARGS = local(CALL, "args", losses.CALLS)
 CALL_KWARGS = local(CALL, "kwargs", losses.CALLS)
+CALL_JAXPR = local(
+    CALL, "jaxpr", None, said="On jax 0.6 calls that hit are not counted (`retrace run --count`)."
+)
 CALL_INFO = local(CALL, "jit_info", losses.OPTIONS)
 
 JITTED_FUN = text(f"{_PJIT}._cpp_pjit", "_fun", losses.AHEAD)

@@ -60,8 +60,12 @@ class Miss:
     that is another line than `call_site`; all that ran under it has one remedy."""
     through: str | None = None
     """What that line called: `Module.init` of flax, by its qualified name and package."""
-    within: Literal["callback", "import"] | None = None
-    """What an eager operation ran in: a host callback, the import of a module."""
+    via: str | None = None
+    """What of a library the user's line called, where that called JAX in turn: what is jitted
+    there is jitted by the library."""
+    within: Literal["callback", "import", "tree"] | None = None
+    """What an eager operation ran in: a host callback, the import of a module, a function that
+    was called for each leaf of a tree."""
     lines: str | None = None
     """A hash of all lines on the stack outside JAX: equal in the rounds of one loop."""
     ahead: bool = False
@@ -94,6 +98,8 @@ class Miss:
     said: tuple[tuple[str, str], ...] = ()
     """What JAX and XLA themselves logged about it, word for word: (`jax` or `xla`, text).
     From imported logs. Shown beside our conclusions, and never taken as one."""
+    calls: int | None = None
+    """How many calls its program served, this one included; None where that was not counted."""
     processes: int | None = None
     """On the devices of how many processes its program runs; None for its own process alone,
     or where that was not told."""

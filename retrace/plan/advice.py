@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from retrace.causes import Cause
 from retrace.model import Component, Function, Miss, Verdict
 from retrace.model.advice import LeaveOutArray
 from retrace.plan.candidate import Candidate
-from retrace.plan.eager import Line
+from retrace.plan.eager import Root
 from retrace.plan.history import Column, History
 from retrace.plan.step import Change, Proposal
+from retrace.reason.rules import OF_FUNCTION
 
 _CODES = {
     "shape": "few-sizes",
@@ -18,6 +20,41 @@ _CODES = {
     "code": "run-last-version",
     "again": "keep-entry",
 }
+
+
+CAUSES: dict[str, frozenset[Cause]] = {
+    "function": OF_FUNCTION,
+    "code": frozenset({Cause.SOURCE_CHANGED}),
+    "options": frozenset({Cause.JIT_OPTIONS_CHANGED}),
+    "config": frozenset({Cause.CONFIG_CHANGED}),
+    "static": frozenset({Cause.STATIC_ARGUMENT_CHANGED}),
+    "signature": frozenset({Cause.CALL_SIGNATURE_CHANGED}),
+    "tree": frozenset({Cause.TREE_STRUCTURE_CHANGED}),
+    "meta": frozenset({Cause.TREE_STRUCTURE_CHANGED}),
+    "shape": frozenset({Cause.SHAPE_CHANGED}),
+    "rank": frozenset({Cause.SHAPE_CHANGED}),
+    "dtype": frozenset({Cause.DTYPE_CHANGED}),
+    "weak_type": frozenset({Cause.WEAK_TYPE_CHANGED}),
+    "sharding": frozenset({Cause.SHARDING_CHANGED}),
+}
+"""What each family of changes does away with. A miss may have another cause that stands higher,
+where more than one thing differed from its nearest key."""
+
+_PLAIN = {
+    "function": "jit-once",
+    "options": "jit-once",
+    "config": "one-config",
+    "static": "few-values",
+    "meta": "reuse-object",
+    "signature": "one-call-style",
+    "tree": "one-structure",
+    "dtype": "cast-argument",
+    "weak_type": "cast-argument",
+    "sharding": "one-sharding",
+    "clear": "keep-caches",
+    "bodies": "define-body-once",
+}
+"""What is asked for where the misses have advice on something else that changed as well."""
 
 
 class Told:
@@ -57,7 +94,10 @@ def proposal(members: Sequence[Candidate], names: Sequence[str], told: Told) -> 
     verdicts = [told.verdicts[name] for name in names]
     own = [v for v in verdicts if v.miss.parent not in names] or verdicts
     changes = tuple(_change(member, own, told) for member in members)
-    advised = next((v.fix for v in own if v.fix is not None), None)
+    about = frozenset[Cause]().union(*(CAUSES.get(m.family, frozenset()) for m in members))
+    advised = next(
+        (v.fix for v in own if v.fix is not None and (not about or v.cause in about)), None
+    )
     sizes = next((member.sizes for member in members if member.sizes is not None), None)
     if all(isinstance(verdict.fix, LeaveOutArray) for verdict in own):
         sizes = None  # nothing to pad
@@ -65,7 +105,7 @@ def proposal(members: Sequence[Candidate], names: Sequence[str], told: Told) -> 
     family = members[0].family
     if family in _CODES and not isinstance(advised, LeaveOutArray):
         return Proposal(_CODES[family], changes, None, file, line, sizes)
-    code = family if advised is None else advised.code
+    code = _PLAIN.get(family, family) if advised is None else advised.code
     return Proposal(code, changes, advised, file, line, sizes)
 
 
@@ -89,13 +129,13 @@ def _change(candidate: Candidate, own: Sequence[Verdict], told: Told) -> Change:
     )
 
 
-def eager_proposal(line: Line) -> Proposal:
-    """What to do about a line of eager operations."""
-    number = len({v.miss.function.jax_name for v in line.verdicts})
-    family = "eager-sizes" if line.repeats else "eager"
-    return Proposal(
-        "jit-block", (Change(family, seen=number),), None, line.site.file, line.site.line
-    )
+def eager_proposal(root: Root) -> Proposal:
+    """What to do about eager operations of one cause."""
+    number = len({v.miss.function.jax_name for v in root.verdicts})
+    functions = () if root.function is None else (root.function.rpartition(".")[2],)
+    change = Change(root.family, functions=functions, seen=number)
+    code = "jit-block" if root.advice is None else root.advice.code
+    return Proposal(code, (change,), root.advice, root.site.file, root.site.line)
 
 
 def _place(misses: Sequence[Miss]) -> tuple[str | None, int | None]:

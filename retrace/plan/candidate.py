@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from retrace.model import Function, Kind, Listing
-from retrace.model.advice import JitAndPass, Sure
+from retrace.model.advice import JitAndPass, Library, Sure
 from retrace.plan.history import Column, History
 from retrace.plan.programs import classes
 from retrace.plan.replay import Mapped
@@ -173,4 +173,8 @@ def _line(history: History, column: Column) -> Hashable:
 def is_library(history: History) -> bool:
     """Whether a library makes the function anew by itself, inside a call of the user's."""
     miss = history.rows[0].miss
+    if any(
+        isinstance(row.fix, Library) and not row.miss.function.in_library for row in history.rows
+    ):
+        return True  # the user's function, which a library wraps and jits
     return miss.function.in_library and (miss.function.kind is Kind.LAMBDA or miss.ahead)

@@ -1,63 +1,164 @@
-"""Eager operations of one line, and what of them one jitted function would spare."""
+"""Eager operations by what caused them, and what of them a person could spare.
+
+One call into a library is one cause, however many of its lines run; so is one host callback, one
+import and one function of the user's. Sizes are a cause only where one place ran one operation
+again and nothing but sizes had changed: two layers of a network are no two sizes of one thing.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 from retrace.causes import Cause
-from retrace.model import CallSite, Verdict
+from retrace.compare.keys import changes
+from retrace.model import CallSite, Miss, Verdict
+from retrace.model.advice import Advice, AtImport, InCallback, JitInit, Sure
+from retrace.reason.eager import by_size, of_caller, same_work
+
+Family: TypeAlias = Literal[
+    "eager", "eager-sizes", "eager-callback", "eager-init", "eager-import"
+]
 
 _REPEATED = 3
 """From so many programs of one operation on, a line compiles again and again."""
 _MANY = 10
-"""From so many programs on, a line is worth a word whatever they are."""
+"""From so many programs on, a cause is worth a word whatever they are."""
 _SPARED = 0.05
-"""Seconds that a line must spare for certain to be worth doing."""
+"""Seconds that must be spared for certain to be worth doing."""
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """The eager operations that one line of the user's asked for, in all processes."""
+class Root:
+    """Eager operations with one cause, in all processes."""
 
+    family: Family
     site: CallSite
     verdicts: tuple[Verdict, ...]
-    again: tuple[Verdict, ...]
-    """Those of an operation that the line had compiled before, on other arrays."""
-
-    @property
-    def repeats(self) -> bool:
-        """Whether the line compiles one operation again and again."""
-        return len(self.again) >= _REPEATED
+    certain: tuple[Verdict, ...]
+    """Those that are gone for certain when the advice is followed."""
+    advice: Advice | None = None
+    function: str | None = None
+    """The user's function whose lines they are; None where it is one line, or a library's."""
 
     @property
     def worth(self) -> bool:
         """Whether anything is saved for certain."""
-        return self.repeats and sum(v.miss.seconds for v in self.again) >= _SPARED
+        return sum(verdict.miss.seconds for verdict in self.certain) >= _SPARED
 
     @property
-    def certain(self) -> tuple[Verdict, ...]:
-        """Those that are gone for certain when arrays of one size are used."""
-        return self.again if self.repeats else ()
+    def sure(self) -> Sure:
+        """Whether following it does what is said."""
+        if self.advice is not None:
+            return self.advice.sure
+        return "likely" if self.family == "eager-sizes" else "ask"
 
 
-def lines(verdicts: Iterable[Verdict]) -> Iterator[Line]:
-    """The lines of which a person could do something about their eager operations."""
-    found: dict[tuple[str, int], list[Verdict]] = {}
+def roots(verdicts: Iterable[Verdict]) -> Iterator[Root]:
+    """The causes of eager operations about which a person could do something.
+
+    What a library runs as part of one call, or an import, is left as it is: there is nothing
+    to change in the user's program.
+    """
+    called: dict[Hashable, list[Verdict]] = {}
+    lines: dict[tuple[str, int], list[Verdict]] = {}
+    drivers: set[tuple[str, str]] = set()
     for verdict in verdicts:
         miss = verdict.miss
-        if verdict.cause is not Cause.EAGER_OP or miss.parent is not None:
+        site = miss.call_site
+        if verdict.cause is not Cause.EAGER_OP and site is not None and not miss.nested:
+            drivers.add((site.file, site.function))
+        if verdict.cause is not Cause.EAGER_OP or miss.parent is not None or site is None:
             continue
-        if miss.call_site is not None and not miss.call_site.in_library:
-            found.setdefault((miss.call_site.file, miss.call_site.line), []).append(verdict)
-    for members in found.values():
-        seen: set[tuple[str, str]] = set()
-        again: list[Verdict] = []
-        for verdict in members:
-            operation = (verdict.miss.run, verdict.miss.function.jax_name)
-            if operation in seen:
-                again.append(verdict)
-            seen.add(operation)
+        advice = of_caller(miss)
+        if isinstance(advice, InCallback):
+            called.setdefault(("eager-callback", site.file, site.function), []).append(verdict)
+        elif isinstance(advice, AtImport):
+            called.setdefault(("eager-import", site.file, ""), []).append(verdict)
+        elif isinstance(advice, JitInit) and miss.entry is not None:
+            key = ("eager-init", miss.entry.file, miss.entry.line, miss.through)
+            called.setdefault(key, []).append(verdict)
+        elif advice is None:
+            lines.setdefault((site.file, site.line), []).append(verdict)
+    yield from _called(called)
+    yield from _own(lines, drivers)
+
+
+def _called(called: dict[Hashable, list[Verdict]]) -> Iterator[Root]:
+    """Callbacks, imports and initialisations."""
+    for members in called.values():
+        first = members[0].miss
+        site, advice = first.call_site, of_caller(first)
+        again: tuple[Verdict, ...] = ()
+        family: Family = "eager-import"
+        if isinstance(advice, JitInit):
+            family, site = "eager-init", first.entry
+        elif isinstance(advice, InCallback):
+            family, again = "eager-callback", _again(members)
+        if site is not None and (len(members) >= _MANY or len(again) >= _REPEATED):
+            yield Root(family, site, tuple(members), again, advice)
+
+
+def _again(members: list[Verdict]) -> tuple[Verdict, ...]:
+    """Those of an operation that had been compiled before, on other arrays."""
+    seen: set[tuple[str, str]] = set()
+    found: list[Verdict] = []
+    for verdict in members:
+        operation = (verdict.miss.run, verdict.miss.function.jax_name)
+        if operation in seen:
+            found.append(verdict)
+        seen.add(operation)
+    return tuple(found)
+
+
+def _own(
+    lines: dict[tuple[str, int], list[Verdict]], drivers: set[tuple[str, str]]
+) -> Iterator[Root]:
+    """Operations of the user's own lines: those of many sizes by line, the rest by function.
+
+    A function that calls jitted ones itself drives them, as a training loop does: it is none
+    that could be jitted whole.
+    """
+    rest: dict[Hashable, list[Verdict]] = {}
+    for place, members in lines.items():
+        resized = _resized(members)
         site = members[0].miss.call_site
-        if site is not None and (len(again) >= _REPEATED or len(members) >= _MANY):
-            yield Line(site, tuple(members), tuple(again))
+        if site is None:
+            continue
+        if len(resized) >= _REPEATED:
+            yield Root("eager-sizes", site, tuple(members), resized)
+            continue
+        named = _is_named(site.function) and (site.file, site.function) not in drivers
+        key = (site.file, site.function) if named else place
+        rest.setdefault(key, []).extend(members)
+    for members in rest.values():
+        site = members[0].miss.call_site
+        if site is not None and len(members) >= _MANY:
+            one_line = len({v.miss.call_site.line for v in members if v.miss.call_site}) == 1
+            yield Root(
+                "eager", site, tuple(members), (), function=None if one_line else site.function
+            )
+
+
+def _resized(members: list[Verdict]) -> tuple[Verdict, ...]:
+    """Those of an operation that the same place had compiled before, for other sizes."""
+    earlier: dict[Hashable, list[Miss]] = {}
+    found: list[Verdict] = []
+    for verdict in members:
+        miss = verdict.miss
+        key = (miss.run, miss.function.jax_name, miss.lines)
+        before = earlier.setdefault(key, [])
+        if any(same_work(one, miss) and by_size(changes(one, miss)) for one in before[:_LOOKED]):
+            found.append(verdict)
+        before.append(miss)
+    return tuple(found)
+
+
+_LOOKED = 4
+"""So many earlier operations of one place are compared with a new one."""
+
+
+def _is_named(function: str) -> bool:
+    """Whether it is a function that has a name, which could be jitted as it stands."""
+    return not function.startswith("<") and not function.endswith(">")

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from retrace.causes import Cause
 from retrace.model import Recording, Verdict
 from retrace.model.advice import Sure
-from retrace.plan.advice import Told, eager_proposal, proposal
+from retrace.plan.advice import CAUSES, Told, eager_proposal, proposal
 from retrace.plan.amount import Amount
 from retrace.plan.candidate import candidates
 from retrace.plan.data import Data
-from retrace.plan.eager import Line, lines
+from retrace.plan.eager import Root, roots
 from retrace.plan.greedy import Choice, Greedy
 from retrace.plan.history import arranged
 from retrace.plan.ledger import Ledger
 from retrace.plan.replay import Replay
 from retrace.plan.step import Plan, Step
 from retrace.plan.variables import size_candidates
-from retrace.reason.rules import OF_FUNCTION
+from retrace.reason.rules import cause_of_function
 from retrace.reason.verdict import Site, site_of
 
 
@@ -44,8 +44,8 @@ def plan(recording: Recording, verdicts: Sequence[Verdict], data: Data | None = 
     told = Told(histories, ledger.verdicts)
     steps = [_step(choice, ledger, told) for choice in Greedy(replay, ledger, found).choices()]
     gone = {name for step in steps for name in step.misses}
-    for line in lines(verdicts):
-        if (step := _eager_step(line, ledger, gone)) is not None:
+    for root in roots(verdicts):
+        if (step := _eager_step(root, ledger, gone)) is not None:
             _insert(steps, step)
     return _added_up(steps, ledger)
 
@@ -65,21 +65,21 @@ def _step(choice: Choice, ledger: Ledger, told: Told) -> Step:
     )
 
 
-def _eager_step(line: Line, ledger: Ledger, gone: set[str]) -> Step | None:
-    names = [v.miss.id for v in line.verdicts if v.miss.id not in gone]
+def _eager_step(root: Root, ledger: Ledger, gone: set[str]) -> Step | None:
+    names = [v.miss.id for v in root.verdicts if v.miss.id not in gone]
     if not names:
         return None
-    certain = [v.miss.id for v in line.certain if v.miss.id not in gone]
+    certain = [v.miss.id for v in root.certain if v.miss.id not in gone]
     spared = ledger.amount(names).hull(ledger.amount(certain))
     return Step(
         tuple(names),
         *_whose(names, ledger),
-        eager_proposal(line),
+        eager_proposal(root),
         spared,
         spared,
         Amount(),
-        "ask" if not line.repeats else "likely",
-        line.worth,
+        root.sure,
+        root.worth,
     )
 
 
@@ -104,25 +104,6 @@ def _added_up(steps: Iterable[Step], ledger: Ledger) -> Plan:
     return Plan(ledger.now, tuple(told), floor, ledger.processes, ledger.each)
 
 
-_CAUSES: dict[str, frozenset[Cause]] = {
-    "function": OF_FUNCTION,
-    "code": frozenset({Cause.SOURCE_CHANGED}),
-    "options": frozenset({Cause.JIT_OPTIONS_CHANGED}),
-    "config": frozenset({Cause.CONFIG_CHANGED}),
-    "static": frozenset({Cause.STATIC_ARGUMENT_CHANGED}),
-    "signature": frozenset({Cause.CALL_SIGNATURE_CHANGED}),
-    "tree": frozenset({Cause.TREE_STRUCTURE_CHANGED}),
-    "meta": frozenset({Cause.TREE_STRUCTURE_CHANGED}),
-    "shape": frozenset({Cause.SHAPE_CHANGED}),
-    "rank": frozenset({Cause.SHAPE_CHANGED}),
-    "dtype": frozenset({Cause.DTYPE_CHANGED}),
-    "weak_type": frozenset({Cause.WEAK_TYPE_CHANGED}),
-    "sharding": frozenset({Cause.SHARDING_CHANGED}),
-}
-"""What each family of changes does away with. A miss may have another cause that stands higher,
-where more than one thing differed from its nearest key."""
-
-
 def _whose(
     names: Sequence[str], ledger: Ledger, choice: Choice | None = None
 ) -> tuple[tuple[str, ...], tuple[Cause, ...]]:
@@ -132,8 +113,25 @@ def _whose(
     functions = dict.fromkeys(verdict.miss.function.name for verdict in own)
     causes = tuple(dict.fromkeys(verdict.cause for verdict in own))
     families = [] if choice is None else [member.family for member in choice.members]
-    wanted = frozenset[Cause]().union(*(_CAUSES.get(family, ()) for family in families))
-    return tuple(functions), tuple(c for c in causes if c in wanted) or causes
+    wanted = frozenset[Cause]().union(*(CAUSES.get(family, ()) for family in families))
+    told = tuple(c for c in causes if c in wanted)
+    told = (*told, *_besides(families, own, told)) if len(families) > 1 or wanted else told
+    return tuple(functions), told or causes
+
+
+def _besides(
+    families: Sequence[str], own: Sequence[Verdict], told: tuple[Cause, ...]
+) -> Iterator[Cause]:
+    """The causes of changes that only together take a miss away, and stand behind its own."""
+    for family in families:
+        away = CAUSES.get(family, frozenset[Cause]())
+        if not away or not away.isdisjoint(told):
+            continue
+        if family != "function":
+            yield next(iter(away))
+        elif (found := next((v for v in own if v.nearest is not None), None)) is not None:
+            assert found.nearest is not None
+            yield cause_of_function(found.nearest.function, found.miss.function)
 
 
 _QUESTIONS = ("options", "config", "code", "again", "state", "meta")
@@ -150,6 +148,10 @@ def _sure(choice: Choice, names: Sequence[str], ledger: Ledger) -> Sure:
         return "ask"
     if any(verdict.fix is not None and verdict.fix.sure == "ask" for verdict in own):
         return "ask"
+    if any(m.family == "shape" for m in choice.members) and all(
+        verdict.miss.function.in_library for verdict in own
+    ):
+        return "ask"  # who cuts the data for a library's own step is the library, or the user
     if any(member.family in _QUESTIONS for member in choice.members) or worths == {"no"}:
         return "ask"
     return "likely"

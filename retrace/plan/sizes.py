@@ -21,6 +21,8 @@ class Choice(NamedTuple):
     """Of all calls, padding included."""
     padding: float
     """The share of it that is padding."""
+    flops: float | None = None
+    """The same of what the programs compute; None where their text does not tell."""
 
 
 def curve(weights: Mapping[int, float], cost: Cost, most: int) -> list[Choice]:

@@ -22,7 +22,7 @@ class Sizes(NamedTuple):
     """The best of one size, of two, and so on."""
     powers: Choice
     program: float
-    """Median seconds of one program."""
+    """Median seconds of one program; of several functions that have the axis, added up."""
     grows: bool
     """Whether it grows by one with each call."""
     reduced: bool | None
@@ -32,6 +32,8 @@ class Sizes(NamedTuple):
     """So many sizes of the data weigh the padding; None where each size counts once."""
     beyond: int = 0
     """So many sizes of the data were never called."""
+    counted: int | None = None
+    """So many calls were counted and weigh the padding; None where they were not counted."""
 
 
 class Change(NamedTuple):

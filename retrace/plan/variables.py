@@ -6,17 +6,19 @@ its sizes, and told once.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from itertools import pairwise
 from math import prod
 from statistics import median
 
+from retrace.compare.work import Work
 from retrace.model import Kind, Listing
 from retrace.model.advice import AnotherModel
 from retrace.plan.candidate import Candidate, dropped
 from retrace.plan.data import Data
 from retrace.plan.history import Column, History, Part
-from retrace.plan.sizes import covering, curve, powers_of_two, recommended
+from retrace.plan.sizes import Choice, covering, curve, powers_of_two, recommended
 from retrace.plan.step import Sizes
 
 _MOST = 16
@@ -60,6 +62,14 @@ class Axis:
         """The sizes as they came, each once."""
         return list(dict.fromkeys(self.sizes[value] for value in self.column.values))
 
+    def calls(self) -> dict[int, int] | None:
+        """How often each size was called; None where that was not counted."""
+        found: dict[int, int] = {}
+        for row, verdict in enumerate(self.history.rows):
+            size = self.sizes[self.column.values[row]]
+            found[size] = found.get(size, 0) + (verdict.miss.calls or 0)
+        return found if all(found.values()) else None
+
     def cost(self) -> Callable[[int], float]:
         """Elements of the arrays that have this axis, by its size."""
         row = len(self.history.rows) - 1
@@ -76,12 +86,53 @@ class Axis:
         return lambda size: float(sum(rest * size**power for rest, power in terms))
 
 
+class Flops:
+    """What the programs of an axis compute, by its size, from their own equations."""
+
+    def __init__(self, axis: Axis, work: Work) -> None:
+        self._known: list[tuple[int, float]] = []
+        found: dict[int, float] = {}
+        for row, verdict in enumerate(axis.history.rows):
+            program = verdict.miss.program
+            listing = None if program is None else work.listings.get(program.listing or "")
+            counted = None if listing is None else work.of(listing)
+            if counted:
+                size = axis.sizes[axis.column.values[row]]
+                found[size] = max(found.get(size, 0.0), counted)
+        most = 0.0
+        for size in sorted(found):
+            most = max(most, found[size])  # a larger size computes no less
+            self._known.append((size, most))
+
+    def told(self, choice: Choice, weights: Mapping[int, float]) -> Choice:
+        """The choice with the share of what is computed that is padding."""
+        if len(self._known) < _LINE:
+            return choice
+        paid = sum(n * self._at(covering(size, choice.sizes)) for size, n in weights.items())
+        real = sum(n * self._at(size) for size, n in weights.items())
+        return choice._replace(flops=(paid - real) / paid if paid > 0 else None)
+
+    def _at(self, size: int) -> float:
+        """Of a size that was seen as counted; between two, and beyond, on the line of these."""
+        after = bisect_left(self._known, (size, 0.0))
+        if after < len(self._known) and self._known[after][0] == size:
+            return self._known[after][1]
+        after = min(max(after, 1), len(self._known) - 1)
+        (a, low), (b, high) = self._known[after - 1], self._known[after]
+        return max(0.0, low + (high - low) * (size - a) / (b - a))
+
+
+_LINE = 2
+"""Sizes that a line needs."""
+
+
 def size_candidates(
     histories: list[History], listings: Mapping[str, Listing], data: Data
 ) -> Iterator[Candidate]:
     """A candidate for each variable, and one for arrays whose number of axes varies."""
     grouped: dict[Hashable, list[Axis]] = {}
     followers: dict[int, list[tuple[int, int, Column]]] = {}
+    work = Work(listings)
     for index, history in enumerate(histories):
         if history.function.kind is Kind.OP:
             continue
@@ -103,7 +154,7 @@ def size_candidates(
             nth = own[sizes] = own.get(sizes, -1) + 1
             grouped.setdefault((sizes, nth), []).append(axis)
     for axes in grouped.values():
-        candidate = _gathered(axes, listings, data)
+        candidate = _gathered(axes, listings, data, work)
         for index, number in list(candidate.at):
             for leader, follower, column in followers.get(index, ()):
                 if leader == number:
@@ -133,27 +184,34 @@ def _leader(column: Column, columns: list[tuple[int, Column]]) -> int | None:
     return None
 
 
-def _gathered(axes: list[Axis], listings: Mapping[str, Listing], data: Data) -> Candidate:
+def _gathered(
+    axes: list[Axis], listings: Mapping[str, Listing], data: Data, work: Work
+) -> Candidate:
     first = max(axes, key=lambda axis: sum(v.miss.seconds for v in axis.history.rows))
     seen = sorted(set(first.sizes.values()))
     weights, beyond = data.of(first.names, seen)
+    from_data = data.number(first.names)
+    counted = first.calls() if from_data is None else None
+    if counted is not None:
+        weights = {size: float(number) for size, number in counted.items()}
     cost = first.cost()
-    choices = curve(weights, cost, _MOST)
+    flops = Flops(first, work)
+    choices = [flops.told(choice, weights) for choice in curve(weights, cost, _MOST)]
     grows = _grows(first.in_order)
     best = choices[0] if grows else recommended(choices, len(weights))
-    programs = [v.miss.seconds for v in first.history.rows if v.miss.raised is None]
     candidate = Candidate("shape")
     candidate.sizes = Sizes(
         tuple(dict.fromkeys(name for axis in (first, *axes) for name in axis.names)),
         tuple(seen),
         best,
         tuple(choices),
-        powers_of_two(weights, cost),
-        median(programs) if programs else 0.0,
+        flops.told(powers_of_two(weights, cost), weights),
+        sum({axis.history.function.site: _program(axis.history) for axis in axes}.values()),
         grows,
         _reduces(first.history, listings),
-        data.number(first.names),
+        from_data,
         beyond,
+        None if counted is None else sum(counted.values()),
     )
     for axis in axes:
         number = max(axis.column.values) + 1
@@ -162,6 +220,12 @@ def _gathered(axes: list[Axis], listings: Mapping[str, Listing], data: Data) -> 
         candidate.at[axis.at] = tuple(known[size] for size in mapped)
         candidate.certain[axis.at] = candidate.at[axis.at]
     return candidate
+
+
+def _program(history: History) -> float:
+    """Median seconds of one program of a function."""
+    programs = [v.miss.seconds for v in history.rows if v.miss.raised is None]
+    return median(programs) if programs else 0.0
 
 
 def _grows(sizes: list[int]) -> bool:

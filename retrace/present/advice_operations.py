@@ -20,11 +20,16 @@ def of_operations(advice: Advice) -> str | None:
         case model.LeaveEager(who=who):
             one = "an import" if who == "import" else "a library"
             return f"{one} runs these operations: nothing to change here"
+        case model.JitInit(name=None, package=package):
+            jit = "nnx.jit" if package == "flax" else "eqx.filter_jit"
+            return (
+                f"this module of {package} makes its arrays one operation at a time: if they are "
+                f"all that it holds, make it inside one jitted function (`{jit}`)"
+            )
         case model.JitInit(name=name, package=package):
             return (
-                f"`{name}` of {package} makes parameters one operation at a time: call it inside "
-                "one jitted function (`jax.jit(model.init)(...)`; `nnx.jit` or `eqx.filter_jit` "
-                "where it returns a module)"
+                f"`{name}` of {package} makes its arrays one operation at a time: jit it and "
+                f"call the result once, as in `jax.jit(model.{name})(...)`"
             )
         case model.LibraryCall(name=name, package=package):
             return (

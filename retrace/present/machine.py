@@ -169,6 +169,7 @@ def miss_report(view: View, verdict: Verdict, *, keys: bool = False) -> Object:
         # What a call that was traced runs under an eager transform is its own program.
         "derived": None if _is_own(miss) else miss.derived,
         "inner": miss.inner,
+        "calls": miss.calls,
         "thread": miss.thread,
         "stages": {stage.value: miss.stages.get(stage) for stage in Stage},
         "in_flight": miss.in_flight and miss.in_flight.value,

@@ -87,6 +87,7 @@ def _choices(sizes: Sizes) -> dict[str, Any]:
         "seen": list(sizes.seen),
         "weighted_by": sizes.data,
         "beyond": sizes.beyond,
+        "counted": sizes.counted,
         "curve": [_choice(sizes, choice) for choice in sizes.curve],
         "powers_of_two": _choice(sizes, sizes.powers),
     }
@@ -97,6 +98,7 @@ def _choice(sizes: Sizes, choice: Choice) -> dict[str, Any]:
         "k": len(choice.sizes),
         "sizes": list(choice.sizes),
         "padding": round(choice.padding, 6),
+        "flops": None if choice.flops is None else round(choice.flops, 6),
         "seconds": sizes.program * len(choice.sizes),
     }
 

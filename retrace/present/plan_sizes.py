@@ -44,7 +44,8 @@ def sizes_told(number: int, step: Step, width: int) -> Iterator[str]:
             width,
             4,
         )
-    yield "      k   compiles for   padding   sizes"
+    of_flops = "   of FLOPs" if sizes.powers.flops is not None else ""
+    yield f"      k   compiles for   padding{of_flops}   sizes"
     shown = [c for c in sizes.curve if len(c.sizes) in _ROWS or c == sizes.chosen]
     for choice in shown:
         mark = "->" if choice == sizes.chosen else "  "
@@ -58,14 +59,18 @@ def _row(sizes: Sizes, choice: Choice) -> str:
     spent = seconds(sizes.program * len(choice.sizes))
     shown = ", ".join(map(str, choice.sizes[:_MOST]))
     more = f" and {len(choice.sizes) - _MOST} more" if len(choice.sizes) > _MOST else ""
-    return f"{spent:>12}   {choice.padding:>6.0%}    {shown}{more}"
+    flops = "" if choice.flops is None else f"   {choice.flops:>8.0%}"
+    return f"{spent:>12}   {choice.padding:>7.0%}{flops}   {shown}{more}"
 
 
 def _weighted(sizes: Sizes) -> str:
+    if sizes.counted is not None:
+        return f"padding: share of elements, weighted by {sizes.counted:,} counted calls"
     if sizes.data is None:
         return (
             "padding: share of elements, each size counted once, since how often each is called "
-            "is not recorded; `--sizes FILE` weighs it by your data"
+            "is not recorded; `--sizes FILE` weighs it by your data, `retrace run --count` by "
+            "its calls"
         )
     said = f"padding: share of elements, weighted by {sizes.data:,} sizes of your data"
     if sizes.beyond:

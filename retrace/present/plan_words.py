@@ -19,20 +19,29 @@ def title(proposal: Proposal) -> str:
 def sentence(proposal: Proposal) -> str:
     """What to do, in one sentence."""
     change = proposal.changes[0]
-    if (said := _EAGER.get(change.family)) is not None:
-        return said.format(count=change.seen)
+    if (told := _EAGER.get(change.family)) is not None:
+        return told(change)
     said = f"{title(proposal)}." if proposal.advice is None else advised(proposal.advice)
     if proposal.sizes is None:
         return said
     return _padded(proposal.sizes, said if len(proposal.changes) > 1 else "")
 
 
-_EAGER = {
-    "eager": "this line compiles {count} operations one by one: put what it calls into one "
-    "jitted "
-    "function, where that is your own code; the time saved is small.",
-    "eager-sizes": "one operation compiles again for each size on this line: give it arrays of a "
-    "few sizes, or make with NumPy what varies.",
+def _block(change: Change) -> str:
+    what = f"`{change.functions[0]}`" if change.functions else "this line"
+    return (
+        f"{what} compiles {change.seen} kinds of operations one by one: if no shape in it "
+        "depends on data, and it returns arrays, one jitted function compiles them together; "
+        "the time saved is small."
+    )
+
+
+_EAGER: dict[str, Callable[[Change], str]] = {
+    "eager": _block,
+    "eager-sizes": lambda _: (
+        "one operation compiles again for each size on this line: give it arrays of a few sizes, "
+        "or make with NumPy what varies."
+    ),
 }
 
 
@@ -98,7 +107,13 @@ def _held(change: Change, advice: Advice) -> str:
     return f"pass what {_what(change)} holds"
 
 
-_TOLD_BY_ADVICE = ("static", "meta", "tree", "shape", "sharding", "weak_type")
+def _init(advice: Advice) -> str:
+    if isinstance(advice, model.JitInit) and advice.name is not None:
+        return f"jit `{advice.name}` ({advice.package})"
+    return "jit what makes this module"
+
+
+_TOLD_BY_ADVICE = ("eager-init", "static", "meta", "tree", "shape", "sharding", "weak_type")
 _BY_ADVICE: tuple[tuple[type[Advice], Callable[[Change, Advice], str]], ...] = (
     (model.PassDecision, lambda change, advice: _static(change._replace(paths=advice.paths))),
     (model.ToArgument, lambda _, advice: f"pass {names(advice.paths)} as an argument"),
@@ -114,6 +129,7 @@ _BY_ADVICE: tuple[tuple[type[Advice], Callable[[Change, Advice], str]], ...] = (
     (model.OneMesh, lambda change, _: f"one mesh for {_what(change)}"),
     (model.LowerWithSharding, lambda change, _: f"lower with the sharding of {_what(change)}"),
     (model.OneSharding, lambda change, _: f"one device or sharding for {_what(change)}"),
+    (model.JitInit, lambda _, advice: _init(advice)),
     (model.CastResult, lambda change, _: f"give the result {_what(change)} a dtype"),
 )
 """Where the advice says more than the part of the key that changed."""
@@ -136,6 +152,9 @@ _TITLES: dict[str, Callable[[Change], str]] = {
     "clear": lambda _: "do not clear the caches",
     "again": lambda change: f"keep fewer programs beside {_who(change)}",
     "state": lambda change: f"pass to {_who(change)} what it reads from outside",
-    "eager": lambda _: "jit what this line calls",
+    "eager": lambda change: f"jit {_who(change) if change.functions else 'what this line calls'}",
+    "eager-callback": lambda _: "NumPy in this host callback",
+    "eager-import": lambda _: "NumPy while this module is imported",
+    "eager-init": lambda _: "jit what makes the parameters",
     "eager-sizes": lambda _: "few sizes in, or NumPy, on this line",
 }

@@ -17,6 +17,7 @@ from retrace.model.advice import (
     Advice,
     CompareByValue,
     DefineBodyOnce,
+    InjectHyperparams,
     JitAndPass,
     JitForEach,
     JitOnce,
@@ -34,9 +35,10 @@ from retrace.model.advice import (
     Proof,
     ReuseObject,
     ToArgument,
+    ToArray,
 )
 from retrace.reason.avoidable import looks_equal
-from retrace.reason.evidence import is_function
+from retrace.reason.evidence import is_function, part
 from retrace.reason.fields import field_changes
 from retrace.reason.rules import in_key
 
@@ -46,7 +48,8 @@ Rule: TypeAlias = Callable[[list[Verdict]], None]
 
 def agree(history: list[Verdict]) -> None:
     """Give all verdicts of one function, in place, the advice that does for all of its calls."""
-    for rule in (_passing, _traced, _meant, _functions, _compared, _types, _read, _given):
+    rules = (_passing, _traced, _meant, _functions, _held, _compared, _types, _read, _given)
+    for rule in rules:
         rule(history)
 
 
@@ -148,6 +151,23 @@ def _functions(history: list[Verdict]) -> None:
             _give(history, index, (asked or held[path])[0])
 
 
+def _held(history: list[Verdict]) -> None:
+    """An object that looks the same in two calls, and of which a third holds another number.
+
+    Made once it would keep the first number for all.
+    """
+    kinds = (InjectHyperparams, ToArray, OneStructure)
+    others = [verdict.fix for verdict in history if isinstance(verdict.fix, kinds)]
+    for index, verdict in enumerate(history):
+        advised = verdict.fix
+        if not isinstance(advised, ReuseObject | CompareByValue) or not others:
+            continue
+        for other in others:
+            if any(_is_in(path, advised.paths) for path in other.paths):
+                _give(history, index, other)
+                break
+
+
 def _compared(history: list[Verdict]) -> None:
     """An object that looks the same in two calls and holds something else in a third."""
     differing = _differing(history)
@@ -186,20 +206,39 @@ def _types(history: list[Verdict]) -> None:
     by_path |= {path: one for one in _of(history, LeaveOutValue) for path in one.paths}
     for index, verdict in enumerate(history):
         advised = verdict.fix
-        if isinstance(advised, OneType) and (path := advised.paths[0]) in by_path:
+        if not isinstance(advised, OneType):
+            continue
+        if (path := advised.paths[0]) in by_path:
             _give(history, index, by_path[path])
+        elif advised.type is not None and len(_values(history, path)) > _TWO:
+            # What holds True and 1 does not hold 2.0.
+            _give(history, index, replace(advised, type=None, proof=Proof.MEANING))
+
+
+_TWO = 2
+
+
+def _values(history: list[Verdict], path: str) -> set[tuple[str, str]]:
+    """All values that the calls passed for a static argument, with their types."""
+    return {
+        (str(part(side, "type")), str(part(side, "text")))
+        for verdict in history
+        for change in verdict.changes
+        if change.path == path and change.component is Component.STATIC
+        for side in (change.old, change.new)
+    }
 
 
 def _read(history: list[Verdict]) -> None:
     """What one pair of calls does not use, and another pair does."""
-    for kind, part in ((LeaveOutValue, None), (LeaveOutArray, Component.SHAPE)):
+    for kind, component in ((LeaveOutValue, None), (LeaveOutArray, Component.SHAPE)):
         used: dict[str, Advice] = {}
         for verdict in history:
             changed = {str(change.path) for change in in_key(verdict.changes)}
             advised = verdict.fix
             if advised is None or isinstance(advised, (kind, OneType, CompareByValue)):
                 continue
-            if part is None or len(changed) == 1:
+            if component is None or len(changed) == 1:
                 used |= {path: advised for path in advised.paths if path not in used}
         for index, verdict in enumerate(history):
             advised = verdict.fix

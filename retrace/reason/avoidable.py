@@ -203,6 +203,23 @@ def of_library(cause: Cause, miss: Miss) -> bool:
     return miss.nested or not direct or site is None or site.in_library
 
 
+def wrapped_by(
+    cause: Cause, miss: Miss, nearest: Miss | None, changes: tuple[Change, ...]
+) -> str | None:
+    """The package that wrapped and jitted the user's function anew, as it does at each call.
+
+    However its arguments are passed, a new wrapper misses. What a library's object does that the
+    user calls itself, as of `eqx.filter_jit`, is the user's: there he holds what is jitted.
+    """
+    is_new = cause in rules.OF_FUNCTION or is_new_as_well(cause, miss, changes)
+    if miss.via is None or nearest is None or not is_new or miss.via.endswith("__call__"):
+        return None
+    old, new = nearest.function, miss.function
+    if new.kind is not Kind.TRANSFORM or not new.base or new.base != (old.base or old.object):
+        return None
+    return miss.via.partition(":")[0]
+
+
 def _takes_numbers(changes: tuple[Change, ...], program: Comparison) -> bool:
     """Whether all that changed in the program is a number that the body holds."""
     held = [change for change in changes if change.component is Component.CLOSURE]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from retrace.model import Change, Component
+from collections.abc import Iterable
+
+from retrace.compare.keys import NOT_IN_KEY
+from retrace.model import Change, Component, Miss
 from retrace.model.advice import (
     Advice,
     AtImport,
@@ -19,14 +22,37 @@ from retrace.reason.evidence import Evidence, grown, resized
 _SHAPES = frozenset(
     ("shape", "new_sizes", "padding_config", "slice_sizes", "start_indices", "limit_indices")
 )
-_INITIALISERS = frozenset(
-    ("init", "init_with_output", "lazy_init", "__init__", "__new__", "build")
-)
+_INIT = {
+    "flax": ("init", "init_with_output", "lazy_init"),
+    "haiku": ("init_fn",),
+    "optax": ("init_fn",),
+}
+"""What makes parameters or their state, and may be called inside `jax.jit`: where the library
+says so. Elsewhere a method of that name may leave tracers behind, as `SVI.init` of numpyro."""
+_MODULES = ("equinox", "flax")
+"""Libraries whose modules are trees of arrays, so that a jitted function can return one."""
 
 
 def eager(evidence: Evidence) -> Advice | None:
     """What to do about an eager operation: it depends on who runs it, and for what."""
     miss = evidence.miss
+    if (advised := of_caller(miss)) is not None:
+        return advised
+    if evidence.nearest is None:
+        return None
+    if miss.lines is not None and evidence.nearest.lines != miss.lines:
+        return JitBlock(proof=Proof.MEANING)  # from elsewhere: the shapes are unrelated
+    # Jitted, what has another shape in each round would miss in each round, and what depends
+    # on data, as a boolean mask does, cannot be jitted at all.
+    if same_work(evidence.nearest, miss) and any(map(grows, evidence.changes)):
+        return FewSizes(grows=True, proof=Proof.MEANING)
+    if same_work(evidence.nearest, miss) and by_size(evidence.changes):
+        return FewSizes(proof=Proof.MEANING)
+    return JitBlock(proof=Proof.MEANING)
+
+
+def of_caller(miss: Miss) -> Advice | None:
+    """What follows from who runs an operation, whatever it is; None for the user's own lines."""
     site = miss.call_site
     if miss.within == "callback":
         return InCallback()
@@ -38,27 +64,34 @@ def eager(evidence: Evidence) -> Advice | None:
         return _through(miss.through)
     if site is not None and site.in_library:
         return LeaveEager(who="library")
-    if evidence.nearest is None:
-        return None
-    if miss.lines is not None and evidence.nearest.lines != miss.lines:
-        return JitBlock(proof=Proof.MEANING)  # from elsewhere: the shapes are unrelated
-    # Jitted, what has another shape in each round would miss in each round, and what depends
-    # on data, as a boolean mask does, cannot be jitted at all.
-    if any(map(grows, evidence.changes)):
-        return FewSizes(grows=True, proof=Proof.MEANING)
+    return None
+
+
+def same_work(old: Miss, new: Miss) -> bool:
+    """Whether one place ran one operation twice, and a loop of JAX's with the same body."""
+    if new.within == "tree":
+        return False  # the leaves of one tree are no sizes of one thing
+    bodies = [[(body.site, body.code) for body in miss.bodies] for miss in (old, new)]
+    return old.lines == new.lines and bodies[0] == bodies[1]
+
+
+def by_size(changes: Iterable[Change]) -> bool:
+    """Whether other sizes are all that makes an operation another one."""
     shapes = (Component.SHAPE, Component.TREE, Component.SIGNATURE)
-    if any(change.component in shapes or _is_shape(change) for change in evidence.changes):
-        return FewSizes(proof=Proof.MEANING)
-    return JitBlock(proof=Proof.MEANING)
+    own = [change for change in changes if change.component not in NOT_IN_KEY]
+    return bool(own) and all(change.component in shapes or _is_shape(change) for change in own)
 
 
 def _through(through: str) -> Advice:
     package, _, name = through.partition(":")
     owner, _, method = name.rpartition(".")
-    # Flax, haiku and their like make parameters one by one; equinox in a constructor.
-    is_made = method == "__call__" and owner.endswith("Meta")
-    if is_made or method in _INITIALISERS or method.startswith("initial"):
-        return JitInit(name=name, package=package)
+    if method in _INIT.get(package, ()):
+        return JitInit(name=method.removesuffix("_fn"), package=package)
+    if method == "__call__" and owner.endswith("Meta") and package in _MODULES:
+        # Whether it holds arrays alone, and no module that is held elsewhere too.
+        return JitInit(package=package, proof=Proof.MEANING)
+    if method.endswith("_fn"):  # `chain.update_fn` is the `update` that a user calls
+        name = method.removesuffix("_fn")
     return LibraryCall(name=name, package=package, proof=Proof.MEANING)
 
 

@@ -14,7 +14,7 @@ from retrace.causes import Cause
 from retrace.model import Miss
 from retrace.model.advice import Advice, KeepCaches, Library, Proof
 from retrace.reason import arrays, functions
-from retrace.reason.avoidable import is_new_as_well, of_library
+from retrace.reason.avoidable import is_new_as_well, of_library, wrapped_by
 from retrace.reason.eager import eager
 from retrace.reason.evidence import Evidence, package_of
 from retrace.reason.statics import static_argument, tree_structure
@@ -27,6 +27,8 @@ def fix(cause: Cause, evidence: Evidence) -> Advice | None:
     is_new = is_new_as_well(cause, miss, evidence.changes)
     if of_library(cause, miss) or (is_new and miss.function.in_library):
         return _of_library(miss)
+    if (package := wrapped_by(cause, miss, evidence.nearest, evidence.changes)) is not None:
+        return Library(name=miss.function.name, package=package, proof=Proof.MEANING)
     advise = _ADVICE.get(cause)
     advised = None if advise is None else advise(evidence)
     if advised is None or not is_new:

@@ -11,6 +11,7 @@ from retrace.model.advice import (
     Advice,
     BranchInProgram,
     FewValues,
+    InjectHyperparams,
     LoopInProgram,
     OneType,
     PrintOutside,
@@ -75,6 +76,8 @@ def _as_arguments(
     amounts = constants or [value for value in values if is_amount(value)]
     if not constants and len(amounts) < len(values):
         return None
+    if (holder := _optimizer(changes, amounts)) is not None:
+        return InjectHyperparams(paths=_paths(amounts), holder=holder, proof=Proof.CONSTANTS)
     held = tuple([c for c in changes if c.component in HELD and is_function(c)])
     functions = [path for path in _objects(held, amounts) if path is not None]
     objects = [path for path in _objects(changes, amounts) if path not in functions]
@@ -88,6 +91,19 @@ def _as_arguments(
         unread=_paths([v for v in values if v not in amounts]) if constants else (),
         proof=Proof.MEANING if program.fixed else Proof.CONSTANTS,
     )
+
+
+def _optimizer(changes: tuple[Change, ...], amounts: Sequence[Change]) -> str | None:
+    """The optimizer of optax that holds all of these numbers; its state can hold them."""
+    for change in changes:
+        path = change.path
+        if path is None or change.component is not Component.STATIC:
+            continue
+        if all(type_.startswith("optax.") for type_ in _types(change)) and all(
+            str(value.path).startswith((f"{path}.", f"{path}[")) for value in amounts
+        ):
+            return path
+    return None
 
 
 def _rolled(values: Sequence[Change], program: Comparison) -> Advice:

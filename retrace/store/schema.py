@@ -325,6 +325,7 @@ def decode_miss(
         nested=bool(line.get("nested", False)),
         entry=decode_call_site(entry) if (entry := line.get("entry")) else None,
         through=_text_or_none(line.get("through")),
+        via=_text_or_none(line.get("via")),
         within=_WITHIN[within] if (within := line.get("within")) else None,
         lines=_text_or_none(line.get("lines")),
         ahead=bool(line.get("ahead", False)),
@@ -343,9 +344,10 @@ def decode_miss(
     )
 
 
-_WITHIN: Mapping[str, Literal["callback", "import"]] = {
+_WITHIN: Mapping[str, Literal["callback", "import", "tree"]] = {
     "callback": "callback",
     "import": "import",
+    "tree": "tree",
 }
 
 
@@ -377,6 +379,13 @@ def _amend_slow(miss: Miss, line: Mapping[str, Any]) -> None:
         miss.slow = decode_slow(slow, miss.slow)
 
 
+def _count(miss: Miss, line: Mapping[str, Any]) -> None:
+    if (calls := line.get("calls")) is not None:
+        miss.calls = _number(calls)
+    if (processes := line.get("processes")) is not None:
+        miss.processes = _number(processes)
+
+
 def amend(miss: Miss, line: Mapping[str, Any], parts: Parts) -> None:
     """Add to a miss what a later line says; raises as `decode_miss` does."""
     if not line.keys().isdisjoint(PARTS):
@@ -396,8 +405,7 @@ def amend(miss: Miss, line: Mapping[str, Any], parts: Parts) -> None:
     _progress(miss, line)
     if "inner" in line:
         miss.inner += _number(line["inner"])
-    if (processes := line.get("processes")) is not None:
-        miss.processes = _number(processes)
+    _count(miss, line)
     if (cache := line.get("persistent_cache")) is not None:
         miss.persistent_cache = _cached(cache)
     _amend_slow(miss, line)

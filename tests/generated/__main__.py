@@ -7,8 +7,12 @@ import sys
 import time
 from collections import Counter
 
+from tests.generated import several
 from tests.generated.proof import prove
 from tests.generated.sample import drawn
+
+_EACH = 10
+"""For so many programs one in which several things vary, mended alone and together."""
 
 
 def main() -> int:
@@ -25,8 +29,13 @@ def main() -> int:
         for problem in prove(case, told):
             wrong += 1
             print(f"{case.name}\n    {problem}", flush=True)
+    for seed in range(chosen.seed, chosen.seed + chosen.count // _EACH):
+        for problem in several.prove(seed):
+            wrong += 1
+            print(problem, flush=True)
     spent = time.process_time() - began
-    print(f"{chosen.count} programs, {wrong} wrong, {spent:.0f} s of processor time")
+    number = chosen.count + chosen.count // _EACH
+    print(f"{number} programs, {wrong} wrong, {spent:.0f} s of processor time")
     for name, number in sorted(told.items()):
         print(f"  {number:6,}  {name}")
     return 1 if wrong else 0

@@ -2,11 +2,14 @@
 
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
 # pyright: reportUnknownLambdaType=false, reportUnknownVariableType=false
+# pyright: reportMissingTypeStubs=false
 
 from __future__ import annotations
 
 import collections
+import dataclasses
 import enum
+import functools
 from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any, NamedTuple
@@ -14,10 +17,13 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 
 from retrace.model.advice import (
+    CompareByValue,
     DefineBodyOnce,
     DefineOnce,
+    InjectHyperparams,
     KeepBound,
     KeepCaches,
     KeepMethod,
@@ -210,4 +216,66 @@ def cleared(rng: Random) -> Case:
             KeepCaches: lambda advice: call(clear=False),
             PassState: lambda advice: call(clear=False, passed=True),
         },
+    )
+
+
+@functools.partial(
+    jax.tree_util.register_dataclass, data_fields=["w", "inner"], meta_fields=["tx"]
+)
+@dataclasses.dataclass
+class Training:
+    """What a training loop carries, with its optimizer as a static field."""
+
+    w: Any
+    inner: Any
+    tx: Any
+
+
+@family
+def optimizers(rng: Random) -> Case:
+    """An optimizer that is made again, of one learning rate or of several."""
+    rates = rng.choice(([0.1, 0.1, 0.1], [0.1, 0.2, 0.3], [0.1, 0.1, 0.2], [0.1, 0.2, 0.1]))
+    make: Any = rng.choice((optax.sgd, optax.adam, optax.rmsprop))
+    as_field = rng.random() < 0.6
+
+    def step(w: Any, inner: Any, tx: Any) -> Any:
+        updates, inner = tx.update(jnp.sin(w), inner, w)
+        return optax.apply_updates(w, updates), inner
+
+    def call(made: Callable[[float], Any], start: Callable[[Any, float], Any]) -> Program:
+        field = jax.jit(lambda state: step(state.w, state.inner, state.tx)[0])
+        static = jax.jit(lambda w, inner, tx: step(w, inner, tx)[0], static_argnums=2)
+
+        def run() -> Any:
+            found: list[Any] = []
+            for rate in rates:
+                tx = made(rate)
+                inner = start(tx, rate)
+                if as_field:
+                    found.append(field(Training(x, inner, tx)))
+                else:
+                    found.append(static(x, inner, tx))
+            return found
+
+        return run
+
+    def once(advice: Any) -> Program:
+        one = make(rates[0])
+        return call(lambda rate: one, lambda tx, rate: tx.init(x))
+
+    def inject(advice: Any) -> Program:
+        one = optax.inject_hyperparams(make)(learning_rate=rates[0])
+
+        def start(tx: Any, rate: float) -> Any:
+            inner = tx.init(x)
+            inner.hyperparams["learning_rate"] = jnp.asarray(rate, np.float32)
+            return inner
+
+        return call(lambda rate: one, start)
+
+    return Case(
+        f"{make.__name__} {rates} as_field={as_field}",
+        call(make, lambda tx, rate: tx.init(x)),
+        {ReuseObject: once, CompareByValue: once, InjectHyperparams: inject},
+        close=True,
     )

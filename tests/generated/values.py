@@ -21,15 +21,18 @@ import jax.numpy as jnp
 import numpy as np
 
 from retrace.model.advice import (
+    Advice,
     CompareByValue,
     JitAndPass,
     JitOnce,
     LeaveOutValue,
+    LoopInProgram,
     OneType,
     PassDecision,
     ReuseObject,
     ToArgument,
     ToArray,
+    TripsInProgram,
 )
 from tests.generated.case import Case, Edit, Program, family
 
@@ -54,6 +57,10 @@ def _repeated(x: Any, times: Any, number: Any) -> Any:
     return x
 
 
+def _looped(x: Any, times: Any, number: Any) -> Any:
+    return jax.lax.fori_loop(0, times, lambda _, x: x * number + 1, x)
+
+
 USES = (
     Use("unread", lambda k: (None, 2.0), lambda x, _, n: x * n),
     Use("factor", lambda k: (None, k), lambda x, _, n: x * n),
@@ -72,6 +79,8 @@ USES = (
     Use("first and rest", lambda k: (k == 1, 3.0), _steered),
     Use("rounds", lambda k: (int(k), 2.0), _repeated),
     Use("rounds and factor", lambda k: (int(k), k), _repeated),
+    Use("trips", lambda k: (int(k), 2.0), lambda x, s, n: _looped(x, s, n)),
+    Use("trips and factor", lambda k: (int(k), k), lambda x, s, n: _looped(x, s, n)),
     Use("tile", lambda k: (int(k), 1.0), lambda x, s, n: jnp.tile(x, s) * n),
     Use("ones", lambda k: (int(k), 1.0), lambda x, s, n: x.sum() * jnp.ones(s) * n),
     Use("head", lambda k: (int(k), 1.0), lambda x, s, n: x[:s] * n),
@@ -156,6 +165,18 @@ def _one_type(values: list[Any]) -> list[Any]:
     return [one(value) for value in values]
 
 
+def _in_program(use: Use, values: list[Any]) -> dict[type[Advice], Edit]:
+    """A loop of Python's as one of JAX's, and one of JAX's with a traced number of rounds."""
+
+    def edit(advice: Any) -> Program:
+        jitted = jax.jit(_looped)
+        calls = [(x, *use.apart(k)) for k in values]
+        return lambda: _run(jitted, calls)
+
+    is_loop = use.name.startswith(("rounds", "trips"))
+    return {LoopInProgram: edit, TripsInProgram: edit} if is_loop else {}
+
+
 def _of_type(use: Use, values: list[Any], call: Callable[[list[Any]], Program]) -> Edit:
     types: dict[str | None, Callable[[Any], Any]] = {"bool": bool, "int": int, "float": float}
 
@@ -184,7 +205,9 @@ def static_values(rng: Random) -> Case:
             PassDecision: lambda advice: _apart(use, values),
             LeaveOutValue: lambda advice: _frozen(use, values),
             OneType: _of_type(use, values, call),
+            **_in_program(use, values),
         },
+        close=use.name.startswith(("rounds", "trips")),
     )
 
 
@@ -233,7 +256,9 @@ def fields_of_configs(rng: Random) -> Case:
             PassDecision: lambda advice: _apart(use, values),
             LeaveOutValue: lambda advice: _frozen(use, values),
             CompareByValue: by_value,
+            **_in_program(use, values),
         },
+        close=use.name.startswith(("rounds", "trips")),
     )
 
 
@@ -287,7 +312,12 @@ def closures_in_a_loop(rng: Random) -> Case:
     return Case(
         f"{use.name} {values}",
         before,
-        {JitAndPass: edit, JitOnce: lambda advice: _frozen(use, values)},
+        {
+            JitAndPass: edit,
+            JitOnce: lambda advice: _frozen(use, values),
+            **_in_program(use, values),
+        },
+        close=use.name.startswith(("rounds", "trips")),
     )
 
 

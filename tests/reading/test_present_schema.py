@@ -98,6 +98,7 @@ MISS = record(
     parent=MAYBE_ID,
     derived=MAYBE_TEXT,
     inner=NUMBER,
+    calls=MAYBE_NUMBER,
     thread=TEXT,
     stages=record(trace=MAYBE_SECONDS, lower=MAYBE_SECONDS, compile=MAYBE_SECONDS),
     in_flight={"enum": ["trace", "lower", "compile", None]},

@@ -11,8 +11,11 @@ from pathlib import Path
 from tests.generated.case import FAMILIES
 from tests.generated.proof import prove
 from tests.generated.sample import drawn
+from tests.generated.several import prove as prove_several
 
 ROOT = Path(__file__).parents[2]
+SEVERAL = 6
+"""So many with several things that vary."""
 SAMPLE = 60
 """So many programs run in CI; `python -m tests.generated --count 5000` runs more."""
 
@@ -29,6 +32,12 @@ def test_what_is_told_removes_the_miss_and_leaves_the_results() -> None:
         sum(number for name, number in told.items() if name.endswith(": followed")) > SAMPLE / 3
     )
     assert 2 * len(FAMILIES) < SAMPLE
+
+
+def test_what_is_said_of_each_step_alone_and_of_what_is_left_is_so() -> None:
+    first = int(os.environ.get("RETRACE_TEST_SEED") or _commit(), 16) % 100_000
+    wrong = [said for seed in range(first, first + SEVERAL) for said in prove_several(seed)]
+    assert wrong == []
 
 
 def _commit() -> str:

@@ -35,8 +35,9 @@ class JitInit(Advice):
     """Jit the call that makes a model's parameters."""
 
     code = "jit-init"
-    name: str
     package: str
+    name: str | None = None
+    """The method that makes them; None where a module is made by calling its class."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

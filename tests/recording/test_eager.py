@@ -1,0 +1,218 @@
+"""Eager operations by what caused them, and what the plan says of each cause."""
+
+# JAX's own annotations are partial.
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownLambdaType=false, reportUnknownVariableType=false
+# pyright: reportUnknownParameterType=false, reportMissingParameterType=false
+# pyright: reportMissingTypeStubs=false
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from retrace.capture.session import begin_file, session
+from retrace.model.advice import InCallback, JitInit, Library, LibraryCall, Proof
+from retrace.plan.order import plan
+from retrace.plan.step import Plan, Step
+from retrace.reason.verdict import judge
+from retrace.store.reader import read
+
+Planned = Callable[[Callable[[], object]], Plan]
+
+
+@pytest.fixture
+def planned(tmp_path: Path) -> Planned:
+    """Run a program with empty caches, under recording: its plan."""
+    number = 0
+
+    def run(program: Callable[[], object]) -> Plan:
+        nonlocal number
+        number += 1
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        jax.clear_caches()
+        writer = begin_file(folder)
+        try:
+            program()
+        finally:
+            session().detach(writer)
+        recording = read([folder])
+        assert recording.runs[0].losses == {}
+        return plan(recording, judge(recording))
+
+    return run
+
+
+def eager(plan: Plan) -> dict[str, Step]:
+    """The steps on eager operations, by what they are about."""
+    found = {step.proposal.changes[0].family: step for step in plan.steps}
+    return {family: step for family, step in found.items() if family.startswith("eager")}
+
+
+def library(source: str, package: str = "package") -> SimpleNamespace:
+    """A module of an installed package."""
+    names: dict[str, Any] = {"jax": jax, "jnp": jnp, "np": np}
+    place = f"/opt/site-packages/{package}/module.py"
+    exec(compile(source, place, "exec"), names)
+    return SimpleNamespace(**names)
+
+
+LAYERS = """
+class Model:
+    def __init__(self, sizes):
+        self.kernels = [jnp.ones((a, b)) * 2 for a, b in sizes]
+
+    def run(self, sizes):
+        return [jnp.tanh(jnp.ones((a, b)) * 2) for a, b in sizes]
+"""
+SIZES = [(3, 5), (5, 7), (7, 11), (11, 13), (13, 17), (17, 19)]
+
+
+def test_the_layers_of_a_librarys_model_are_no_sizes_of_one_thing(planned: Planned) -> None:
+    made = library(LAYERS)
+    found = planned(lambda: made.Model(SIZES).run(SIZES))
+    assert found.now.eager.low > 6
+    assert eager(found) == {}
+
+
+def test_an_initialisation_is_one_step_whatever_lines_it_runs_through(planned: Planned) -> None:
+    import flax.linen as nn
+    import optax
+
+    class Net(nn.Module):
+        @nn.compact
+        def __call__(self, x: Any) -> Any:
+            for width in (16, 8, 4, 2):
+                x = nn.relu(nn.Dense(width)(x))
+            return x
+
+    def program() -> object:
+        model, x = Net(), np.ones((2, 32), np.float32)
+        params = model.init(jax.random.key(0), x)
+        return optax.adam(1e-3).init(params)
+
+    found = planned(program)
+    steps = eager(found)
+    assert set(steps) == {"eager-init"}
+    (step,) = [s for s in found.steps if isinstance(s.proposal.advice, JitInit)]
+    assert step.proposal.advice == JitInit(name="init", package="flax")
+    # One program in place of all takes as long: nothing of it is said to be saved.
+    assert step.gone.seconds.low == 0 and not step.worth
+
+
+def test_a_host_callback_computes_with_numpy(planned: Planned) -> None:
+    def program(convert: Callable[[Any], Any]) -> Callable[[], object]:
+        seen: list[Any] = []
+
+        def callback(values: Any, done: Any) -> None:
+            values, done = convert(values), convert(done)
+            seen.append(values[done] * 2)
+
+        @jax.jit
+        def step(x: Any, limit: Any) -> Any:
+            jax.debug.callback(callback, x, x < limit)
+            return x + 1
+
+        def run() -> object:
+            for limit in range(1, 6):
+                step(np.arange(8.0), limit)
+                jax.effects_barrier()
+            return seen
+
+        return run
+
+    before = planned(program(jnp.asarray))
+    step = eager(before)["eager-callback"]
+    assert isinstance(step.proposal.advice, InCallback) and step.sure == "likely"
+    after = planned(program(np.asarray))
+    spared = before.now.eager.low - after.now.eager.low
+    assert step.gone.eager.low <= spared <= step.gone.eager.high
+    assert spared > 5
+
+
+def test_sizes_are_a_cause_where_one_line_ran_again(planned: Planned) -> None:
+    def program() -> object:
+        return [jnp.cumsum(np.ones(size, np.float32)) for size in range(1, 8)]
+
+    step = eager(planned(program))["eager-sizes"]
+    assert step.gone.eager.low == 6
+
+
+def test_the_leaves_of_a_tree_are_no_sizes_of_one_thing(planned: Planned) -> None:
+    tree = {str(size): np.ones(size, np.float32) for size in range(1, 8)}
+    found = planned(lambda: jax.tree.map(lambda leaf: jnp.cumsum(leaf), tree))
+    assert found.now.eager.low >= 7
+    assert eager(found) == {}
+
+
+def test_a_training_loop_is_no_function_to_jit(planned: Planned) -> None:
+    names = ("sin", "cos", "tan", "exp", "sqrt", "sinh", "cosh", "tanh", "floor", "ceil", "sign")
+
+    def helper(x: Any) -> Any:
+        x = jnp.sin(x)
+        for name in names:
+            x = getattr(jnp, name)(x)
+        return x
+
+    def driver(x: Any) -> Any:
+        for name in names:
+            x = getattr(jnp, name)(x)
+        return jax.jit(lambda x: x + 1)(x)
+
+    x = jnp.ones(3)
+    step = eager(planned(lambda: helper(x)))["eager"]
+    assert step.proposal.changes[0].functions == ("helper",) and step.sure == "ask"
+    steps = eager(planned(lambda: driver(x)))
+    assert all(step.proposal.changes[0].functions == () for step in steps.values())
+
+
+def test_a_wrapper_that_hands_a_call_on_is_not_what_was_called(judge_all: Any) -> None:
+    around = library("def wrapped(f):\n    return lambda x: f(x)\n", "jaxtyping")
+    other = library("def smooth(x):\n    return jnp.tanh(x) + 1\n")
+
+    def own(x: Any) -> Any:
+        return jnp.sin(x) + 1
+
+    x = np.ones(3, np.float32)
+    jax.clear_caches()
+    _, verdicts = judge_all(lambda: (around.wrapped(own)(x), around.wrapped(other.smooth)(x)))
+    through = {v.miss.function.jax_name: v for v in verdicts if v.miss.parent is None}
+    assert through["sin"].miss.through is None
+    assert through["tanh"].miss.through == "package:smooth"
+    assert isinstance(through["tanh"].fix, LibraryCall)
+
+
+def test_what_a_library_wraps_and_jits_at_each_call_is_the_librarys(
+    judge_all: Any, planned: Planned
+) -> None:
+    solver = library(
+        "def minimize(f, x, **given):\n    return jax.jit(jax.grad(f))(x, **given)\n"
+    )
+
+    def loss(x: Any, scale: Any) -> Any:
+        return (x * scale).sum()
+
+    x = np.ones(3, np.float32)
+    own = jax.jit(jax.grad(loss))
+
+    def program() -> None:
+        own(x, 2.0)
+        solver.minimize(loss, x, scale=2.0)
+        solver.minimize(loss, x, scale=2.0)
+
+    _, verdicts = judge_all(program)
+    again = [v for v in verdicts if v.miss.function.name == "loss" and v.nearest is not None]
+    assert len(again) == 2
+    for verdict in again:
+        # Neither another way of passing nor one jitted function of the user's would be served.
+        assert verdict.fix == Library(name="loss", package="package", proof=Proof.MEANING)
+        assert verdict.avoidable == "maybe"
+    assert all(step.proposal.code == "keep-caches" for step in planned(program).steps)
