@@ -38,7 +38,7 @@ def export(
         typer.Option("--dask", metavar="ADDRESS", help="Work on this cluster of Dask's."),
     ] = None,
 ) -> int:
-    """Add recordings to Parquet tables: runs, misses, changes, programs, cache.
+    """Add recordings to Parquet tables, for DuckDB, pandas and polars.
 
     Every attempt of each DIR is added; what was exported before is replaced.
 

@@ -325,6 +325,18 @@ REPORT = record(
         by_cause=table(CODE, record(misses=NUMBER, seconds=SECONDS)),
     ),
     slow=rows(SLOW),
+    compiled_again=rows(
+        record(
+            function=TEXT,
+            file=MAYBE_TEXT,
+            line=MAYBE_NUMBER,
+            times=NUMBER,
+            processes=NUMBER,
+            seconds=SECONDS,
+            saved={"type": "array", "items": SECONDS, "minItems": 2, "maxItems": 2},
+            stored_by_default=FLAG,
+        )
+    ),
     stale=rows(
         record(
             function=TEXT,
