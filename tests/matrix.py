@@ -64,6 +64,7 @@ WITHOUT_JAX = (
     "tests/logs",
     "tests/reading",
     "tests/store",
+    "tests/tables",
     "tests/running/test_suites.py",
     "tests/test_doors.py",
     "tests/test_github.py",

@@ -45,7 +45,7 @@ def slow(
         str, typer.Option("--format", metavar="text|json", help="How to write it.")
     ] = "text",
 ) -> int:
-    """Where the seconds of one trace and one compile went (of `run --slow`).
+    """Where the seconds of one trace and one compile went.
 
     Example:  retrace slow 'train_step #1'
     """
