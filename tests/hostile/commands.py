@@ -13,6 +13,7 @@ from typing import NamedTuple
 from unittest import mock
 
 from retrace.command import cli
+from retrace.command.report import FORMATS
 from tests.hostile.mutations import Files
 
 LONGEST = 120
@@ -48,8 +49,8 @@ def lines(recording: Path, other: Path, profile: Path, project: Path) -> list[tu
     """The arguments of every command that reads, on a recording."""
     told, clean = str(recording), str(other)
     return [
-        *(("report", told, "--format", name) for name in cli.FORMATS),
-        *(("report", told, "--keys", "--format", name) for name in cli.FORMATS),
+        *(("report", told, "--format", name) for name in FORMATS),
+        *(("report", told, "--keys", "--format", name) for name in FORMATS),
         ("report", told, clean, "--sort", "time"),
         ("hosts", told, clean),
         ("hosts", told, clean, "--format", "json"),

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from retrace.command.cli import report
 from retrace.command.hosts import hosts
+from retrace.command.report import report
 from tests.reading.test_present_schema import DIVERGENCE
 
 VALIDATOR: Any = Draft202012Validator(DIVERGENCE)

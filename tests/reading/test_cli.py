@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from retrace.command import cli
-from retrace.command.cli import own_options_ended
+from retrace.command.run import own_options_ended
 from tests.process import COMMAND, HERE, environment, retrace
 from tests.reading.story import Story, hostile, killed, training, write
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from retrace.command import cli
+from retrace.command.report import FORMATS
 from tests.hostile.commands import run
 from tests.reading.story import Story, training, write
 
@@ -109,7 +109,7 @@ def test_nothing_is_written_outside_the_project(here: Path, recorded: Path) -> N
 def test_a_report_of_ours_is_written_over(here: Path, recorded: Path) -> None:
     out = Path("out")
     lines = [
-        *(["report", str(recorded), "--format", name, "-o", "out"] for name in cli.FORMATS),
+        *(["report", str(recorded), "--format", name, "-o", "out"] for name in FORMATS),
         ["report", str(recorded), "--cause", "dtype-changed", "-o", "out"],
         ["report", str(write(Story(), here / "none")), "-o", "out"],
         ["show", "train_step #3", str(recorded), "-o", "out"],

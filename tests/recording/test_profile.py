@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import retrace
-from retrace.command import cli
+from retrace.command.report import report
 from retrace.errors import UsageError
 from retrace.model import Stage
 from retrace.present import perfetto
@@ -84,4 +84,4 @@ def test_what_is_no_profile_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(UsageError):
         profile.read(tmp_path / "nowhere")
     with pytest.raises(UsageError, match="--format perfetto"):
-        cli.report([tmp_path], with_=tmp_path)
+        report([tmp_path], with_=tmp_path)

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from retrace.command.cli import FORMATS
+from retrace.command.report import FORMATS
 from retrace.store.reader import read
 from tests.hostile import commands
 

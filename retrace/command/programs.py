@@ -9,19 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from retrace.command import console
+from retrace.command.options import DONE, Force
 from retrace.command.selection import read_at_last, selected
 from retrace.errors import UnreadableError
 
 if TYPE_CHECKING:
     from retrace.model import Verdict
     from retrace.present.view import View
-
-DONE = 0
-
-Force = Annotated[
-    bool,
-    typer.Option("--force", help="Write over FILE even if it is no report of retrace."),
-]
 
 
 def programs(

@@ -1,0 +1,23 @@
+"""What several commands share: options, and exit codes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+DONE = 0
+FOUND = 1
+"""A check found what it was told to find."""
+WRONG = 2
+"""Wrong usage, or input that cannot be read."""
+
+Output = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", metavar="FILE", help="Write to FILE, not to stdout."),
+]
+Force = Annotated[
+    bool,
+    typer.Option("--force", help="Write over FILE even if it is no report of retrace."),
+]

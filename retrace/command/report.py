@@ -1,0 +1,215 @@
+"""`retrace report`: what was recorded, explained, in one of many forms."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from retrace.command import completing, console
+from retrace.command.options import DONE, FOUND, Force, Output
+from retrace.command.selection import Told, at_last, one_of
+from retrace.command.steps import steps_of
+from retrace.errors import UsageError
+from retrace.guards import check
+
+FORMATS = ("text", "json", "markdown", "html", "github", "sarif", "perfetto", "speedscope")
+SORTS = ("saving", "seconds", "count", "time")
+_EXPLAINED = 10
+"""So many causes are explained in text, where nothing else is asked for."""
+
+
+def report(
+    directories: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="DIR", help="Recordings, read as one; the newest otherwise."),
+    ] = None,
+    format: Annotated[
+        str,
+        typer.Option(
+            "--format",
+            metavar="|".join(FORMATS),
+            help="How to write it.",
+            autocompletion=completing.among(*FORMATS),
+        ),
+    ] = "text",
+    output: Output = None,
+    force: Force = False,
+    function: Annotated[
+        str | None,
+        typer.Option(
+            "--function",
+            metavar="NAME",
+            help="Only this function.",
+            autocompletion=completing.functions,
+        ),
+    ] = None,
+    cause: Annotated[
+        str | None,
+        typer.Option(
+            "--cause", metavar="CODE", help="Only this cause.", autocompletion=completing.causes
+        ),
+    ] = None,
+    sort: Annotated[
+        str,
+        typer.Option(
+            "--sort",
+            metavar="|".join(SORTS),
+            help="What comes first.",
+            autocompletion=completing.among(*SORTS),
+        ),
+    ] = "seconds",
+    top: Annotated[
+        int | None,
+        typer.Option("--top", min=0, help="So many causes (JSON: misses), 10 in text."),
+    ] = None,
+    tokens: Annotated[
+        int | None,
+        typer.Option(
+            "--tokens", metavar="N", min=1, help="JSON of so many tokens, for a language model."
+        ),
+    ] = None,
+    opened: Annotated[
+        bool, typer.Option("--open", help="Show the page (--format html) in a browser.")
+    ] = False,
+    keys: Annotated[bool, typer.Option("--keys", help="Write out the cache keys.")] = False,
+    every: Annotated[
+        bool, typer.Option("--all", help="Every attempt in DIR, not the newest alone.")
+    ] = False,
+    redact: Annotated[
+        bool,
+        typer.Option("--redact", help="Tell no values, no source, no paths outside."),
+    ] = False,
+    with_: Annotated[
+        Path | None,
+        typer.Option(
+            "--with",
+            metavar="PROFILE",
+            help="With perfetto: on one time with what jax.profiler wrote.",
+        ),
+    ] = None,
+    fail_on: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--fail-on",
+            metavar="CODE",
+            help="Exit 1 where this cause occurs; repeatable.",
+            autocompletion=completing.causes,
+        ),
+    ] = None,
+) -> int:
+    """Explain recorded misses, most expensive first.
+
+    Example:  retrace report --cause shape-changed --fail-on weak-type-changed
+    """
+    from retrace.causes import Cause
+
+    codes = [code.value for code in Cause]
+    one_of("--format", format, FORMATS)
+    one_of("--sort", sort, SORTS)
+    for option, code in (("--cause", cause), *(("--fail-on", code) for code in fail_on or ())):
+        if code is not None:
+            one_of(option, code, codes)
+    if with_ is not None and format != "perfetto":
+        raise UsageError("--with needs --format perfetto")
+    if with_ is not None and redact:
+        raise UsageError("a profile cannot be redacted: pass --with or --redact")
+    if tokens is not None and format != "json":
+        raise UsageError("--tokens bounds the JSON for a language model: add --format json")
+    form = format
+    if opened:
+        from retrace.command import opening
+
+        form, output = opening.page(format, output)
+    told = at_last(Told(directories or [], function, cause, redact=redact, every=every))
+    if earlier := told.earlier:
+        were = "attempt lies" if earlier == 1 else "attempts lie"
+        console.say(f"{earlier:,} earlier {were} there too: --all explains every one")
+    if with_ is not None:
+        from retrace.present import perfetto
+        from retrace.store import profile
+
+        text = perfetto.pieces(told.view, told.again(), profile.read(with_))
+    else:
+        text = _report(told, form, sort, keys, output, top, tokens)
+    console.write(text, output, commands=form == "github", force=force)
+    if opened and output is not None:
+        from retrace.command import opening
+
+        opening.show(output)
+    causes = told.tally.causes.items()
+    failing = {cause: row.misses for cause, row in causes if cause.value in (fail_on or ())}
+    if failing:
+        found = ", ".join(cause.value for cause in failing)
+        console.say(f"found what --fail-on names, {sum(failing.values()):,} times: {found}")
+    return FOUND if failing else DONE
+
+
+def _report(
+    told: Told,
+    format: str,
+    sort: Any,
+    keys: bool,
+    output: Path | None,
+    top: int | None,
+    tokens: int | None,
+) -> str | Iterator[str]:
+    view, tally = told.view, told.tally
+    planned = tokens is not None or sort == "saving" or format in ("text", "markdown", "html")
+    steps = steps_of(told) if planned else None
+    if sort == "saving":
+        if steps is None:
+            console.say("no plan is made of a part or of a large recording: sorted by seconds")
+        else:
+            tally.follow(view, steps)
+    if format == "json":
+        from retrace.present import extract, machine
+
+        if tokens is not None:
+            if steps is not None:
+                tally.follow(view, steps)
+            return machine.encode(extract.extract(view, tally, steps, tokens, top))
+        if told.is_large and top is None:
+            return machine.pieces(view, tally, told.again(), keys=keys)
+        if top is not None:
+            return machine.encode(machine.first(view, tally, told.again(), sort, top, keys=keys))
+        return machine.encode(machine.report(view, told.verdicts, keys=keys))
+    if format == "github":
+        return check.to_github(view, tally)
+    if format == "sarif":
+        from retrace import __version__
+        from retrace.present import machine, sarif
+
+        return machine.encode(sarif.report(view, tally, __version__))
+    if format == "perfetto":
+        from retrace.present import perfetto
+
+        return perfetto.pieces(view, told.again())
+    if format == "speedscope":
+        from retrace.present import speedscope
+
+        return speedscope.report(view, told.again())
+    if format == "html":
+        from retrace.present import page
+
+        return page.report(view, tally, told.again(), sort=sort, keys=keys, plan=steps, top=top)
+    if format == "markdown":
+        from retrace.present import markdown
+
+        return markdown.report(view, tally, sort=sort, keys=keys, plan=steps, top=top)
+    from retrace.present import terminal
+
+    width, paint = console.terminal(sys.stdout, output)
+    return terminal.report(
+        view,
+        tally,
+        sort=sort,
+        keys=keys,
+        width=width,
+        paint=paint,
+        plan=steps,
+        top=_EXPLAINED if top is None else top,
+    )

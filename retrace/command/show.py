@@ -1,0 +1,57 @@
+"""`retrace show`: one miss."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from retrace.command import completing, console
+from retrace.command.options import DONE, Force, Output
+from retrace.command.selection import found_miss, one_of, read_at_last
+
+
+def show(
+    miss: Annotated[
+        str,
+        typer.Argument(
+            metavar="ID",
+            help="An id, its beginning, or a label: 'train_step #3'.",
+            autocompletion=completing.misses,
+        ),
+    ],
+    directory: Annotated[
+        Path | None, typer.Argument(metavar="DIR", help="A recording; the newest otherwise.")
+    ] = None,
+    program: Annotated[
+        bool,
+        typer.Option("--program", help="The whole key, and what differs in the program."),
+    ] = False,
+    format: Annotated[
+        str, typer.Option("--format", metavar="text|json", help="How to write it.")
+    ] = "text",
+    output: Output = None,
+    force: Force = False,
+) -> int:
+    """Show one miss: where, why, what changed in its key, what to do.
+
+    Example:  retrace show 'train_step #3'
+    """
+    one_of("--format", format, ("text", "json"))
+    view = read_at_last([] if directory is None else [directory])
+    verdict = found_miss(view, miss)
+    if format == "json":
+        from retrace.present import machine
+
+        text = machine.encode(machine.show(view, verdict))
+    else:
+        from retrace.present.miss import show as shown
+
+        width, paint = console.terminal(sys.stdout, output)
+        text = shown(view, verdict, width=width, paint=paint, program=program)
+        if output is not None:
+            text = f"retrace: miss {verdict.miss.id}\n\n{text}"
+    console.write(text, output, force=force)
+    return DONE
