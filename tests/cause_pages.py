@@ -100,7 +100,8 @@ class Recorded(NamedTuple):
     def message(self, cause: Cause) -> str:
         """What `retrace report` prints of the misses of one cause."""
         _, _, body = self._said("--cause", cause.value, "--sort", "time").partition("\n\n")
-        more = re.compile(r"^  more .*\n", re.MULTILINE)
+        links = r"^  (more|cause) .*\n|\nabout each cause:.*\n(https.*\n)?"
+        more = re.compile(links, re.MULTILINE)
         return more.sub("", body)
 
     def _said(self, *options: str) -> str:

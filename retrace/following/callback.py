@@ -12,7 +12,6 @@ import os
 import sys
 import time
 import traceback
-import weakref
 from _thread import allocate_lock, get_ident, start_new_thread
 from collections import deque
 from collections.abc import Callable
@@ -271,7 +270,7 @@ class Following:
             send("a miss could not be handed over", error)
 
 
-_all: weakref.WeakSet[Following] = weakref.WeakSet()
+_all: set[Following] = set()
 
 
 def on_miss(

@@ -93,12 +93,6 @@ COUNT_OF_COMPILATIONS = field(
 MAKE_JIT = attribute("jax._src.pjit", "_cpp_pjit", losses.JIT_LINES)
 LOWER = attribute("jax._src.stages.Traced", "lower", losses.AHEAD)
 CALL = attribute("jax._src.pjit", "_pjit_call_impl_python", losses.REFUSALS)
-FAST_PATH = attribute(
-    "jax._src.pjit",
-    "_get_fastpath_data",
-    None,
-    said="Calls that hit are not counted (`retrace run --count`).",
-)
 UPDATE = attribute(
     "jax._src.config.Config",
     "update",

@@ -159,7 +159,11 @@ ARGUMENTS_OF_PROGRAM = field(
 # Which calls C++ serves alone.
 _DISPATCH = "jax._src.pjit._get_fastpath_data"
 _UNTOLD = "That a callback slows down every call is not told."
-DISPATCH = frame(_DISPATCH, None, said=_UNTOLD)
+DISPATCH = frame(
+    _DISPATCH,
+    None,
+    said="That a callback slows down every call is not told; `run --count` counts no calls.",
+)
 SLOWED_BY_EFFECTS = text(_DISPATCH, "has_unordered_effects", None, said=_UNTOLD)
 SLOWED_BY_CALLBACKS = text(_DISPATCH, "has_host_callbacks", None, until="0.7", said=_UNTOLD)
 

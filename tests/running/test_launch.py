@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import zipfile
-from collections.abc import Iterator
 from pathlib import Path
 from textwrap import dedent
 
@@ -186,18 +185,6 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "linked.py").symlink_to(folder / "pkg" / ".." / "attributes.py")
     (folder.parent / "driver.py").write_text(DRIVER)
     return folder
-
-
-@pytest.fixture(autouse=True)
-def interruptible() -> Iterator[None]:
-    """A parent may ignore SIGINT, as a shell does for what it starts in the background.
-
-    Not by `preexec_fn`: it would fork this process, where JAX has threads.
-    """
-    before = signal.getsignal(signal.SIGINT)
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
 
 
 def run(here: Path, *command: str) -> tuple[str, str, int]:
