@@ -51,8 +51,9 @@ def slow(
     """
     from retrace.costs.account import account, slowest
     from retrace.present import machine, slow_json
+    from retrace.present.layout import wrapped
     from retrace.present.slow import whole
-    from retrace.present.words import listed
+    from retrace.present.words import listed, seconds
 
     one_of("--format", format, ("text", "json"))
     if miss is not None and directory is None and Path(miss).is_dir():
@@ -70,7 +71,7 @@ def slow(
     lines = list(whole(view, told, width, paint))
     others = [one for one in found if one.id != chosen.id and one.seconds >= chosen.seconds / 5]
     if miss is None and others:
-        labels = [f"{view.label(one)} ({one.seconds:.1f} s)" for one in others[:_MOST_OTHERS]]
-        lines += ["", f"also slow: {listed(labels, _MOST_OTHERS)}"]
+        labels = [f"{view.label(one)} ({seconds(one.seconds)})" for one in others[:_MOST_OTHERS]]
+        lines += ["", *wrapped(f"also slow: {listed(labels, _MOST_OTHERS)}", width, 2)]
     console.write("\n".join(lines) + "\n", None)
     return 0
