@@ -113,9 +113,10 @@ def text(view: View, audited: Audited, width: int = 80, paint: Paint = plain) ->
         yield f"and {count(len(loud) - _MOST, 'more function')}"
     if audited.harmless:
         values = count(len(audited.harmless), "changed value")
-        leave = "leaves its program" if len(audited.harmless) == 1 else "leave their programs"
+        one = len(audited.harmless) == 1
+        leave = "leaves its program as it is" if one else "leave their programs as they are"
         named = listed([clean(each, 32) for each in audited.harmless], 4)
-        yield from wrapped(f"{values} {leave} as they are ({named}).", width, 2)
+        yield from wrapped(f"{values} {leave} ({named}).", width, 2)
     if quiet:
         why: dict[str, int] = {}
         for one in quiet:
