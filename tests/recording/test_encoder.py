@@ -183,26 +183,35 @@ def arguments() -> dict[str, Any]:
     return found
 
 
+_kept: list[Any] = []
+
+
+def _jit(function: Callable[..., Any], **options: Any) -> Any:
+    """A jitted function that stays: the programs of one that dies may be dropped unwritten."""
+    _kept.append(jax.jit(function, **options))
+    return _kept[-1]
+
+
 def _bound_with(value: object) -> None:
     primitive = core.Primitive("zoo")
     primitive.def_abstract_eval(lambda x, **_: x)
     mlir.register_lowering(primitive, lambda _, x, **__: [x])
-    jax.jit(lambda x: primitive.bind(x, it=value, them=(value, (value,)))).lower(1.0)
+    _jit(lambda x: primitive.bind(x, it=value, them=(value, (value,)))).lower(1.0)
 
 
 def _held_by(value: object) -> None:
     class Node: ...
 
     jax.tree_util.register_pytree_node(Node, lambda _: ((1.0,), value), lambda *_: Node())
-    jax.jit(lambda _: 1.0).lower(Node())
+    _jit(lambda _: 1.0).lower(Node())
 
 
 def _ways(value: object) -> Iterator[Callable[[], object]]:
     yield lambda: _bound_with(value)
-    yield lambda: jax.jit(lambda x, s: x, static_argnums=1).lower(1.0, value)
-    yield lambda: jax.jit(lambda x, s: x, static_argnames="s").lower(1.0, s=value)
+    yield lambda: _jit(lambda x, s: x, static_argnums=1).lower(1.0, value)
+    yield lambda: _jit(lambda x, s: x, static_argnames="s").lower(1.0, s=value)
     yield lambda: _held_by(value)
-    yield lambda: jax.jit(lambda x: (value, x)[1]).lower(1.0)
+    yield lambda: _jit(lambda x: (value, x)[1]).lower(1.0)
 
 
 def _everything() -> None:
@@ -213,14 +222,14 @@ def _everything() -> None:
                 way()
     for value in arguments().values():
         with suppress(Exception):
-            jax.jit(lambda x: x).lower(value)
+            _jit(lambda x: x).lower(value)
         with suppress(Exception):
-            jax.jit(lambda x: x)(value)
+            _jit(lambda x: x)(value)
     (n,) = export.symbolic_shape("n")
-    exported = export.export(jax.jit(lambda x: jnp.sin(x).sum(0)))(
+    exported = export.export(_jit(lambda x: jnp.sin(x).sum(0)))(
         jax.ShapeDtypeStruct((n, 3), np.float32)
     )
-    jax.jit(lambda x: exported.call(x))(jnp.ones((4, 3)))
+    _jit(lambda x: exported.call(x))(jnp.ones((4, 3)))
 
 
 def test_nothing_is_lost_or_printed_and_all_is_read_back(
@@ -231,6 +240,7 @@ def test_nothing_is_lost_or_printed_and_all_is_read_back(
         _everything()
     finally:
         session().detach(writer)
+        _kept.clear()
     assert capfd.readouterr() == ("", "")
     recording = read([tmp_path])
     assert recording.runs[0].losses == {}
