@@ -7,11 +7,11 @@ The reader that comes with JAX makes Python warn where it hands out what an even
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from retrace.model.slow import Pass
+from retrace.model.wire import Field, fields
 
-Value: TypeAlias = int | memoryview
 _PICOSECONDS = 1e-12
 
 _KERNEL = "FusionCompiler::Compile"
@@ -130,7 +130,7 @@ def _alone(events: list[Event]) -> Iterator[tuple[Event, int]]:
 
 
 def _threads(data: bytes) -> Iterator[list[Event]]:
-    for number, plane in _fields(memoryview(data)):
+    for number, plane in fields(memoryview(data)):
         if number == 1 and isinstance(plane, memoryview):
             yield from _of_plane(plane)
 
@@ -139,7 +139,7 @@ def _of_plane(plane: memoryview) -> Iterator[list[Event]]:
     lines: list[memoryview] = []
     names: dict[int, str] = {}
     stats: dict[int, str] = {}
-    for number, value in _fields(plane):
+    for number, value in fields(plane):
         if not isinstance(value, memoryview):
             continue
         if number == 3:
@@ -155,23 +155,23 @@ def _of_plane(plane: memoryview) -> Iterator[list[Event]]:
 def _entry(entry: memoryview) -> tuple[int, str]:
     """The number and the name of a kind of events, or of what events say."""
     index, named = 0, ""
-    for number, value in _fields(entry):
+    for number, value in fields(entry):
         if number == 1 and isinstance(value, int):
             index = value
         elif number == 2 and isinstance(value, memoryview):
-            named = next((_text(v) for n, v in _fields(value) if n == 2), "")
+            named = next((_text(v) for n, v in fields(value) if n == 2), "")
     return index, named
 
 
 def _events(
     line: memoryview, names: dict[int, str], stats: dict[int, str], modules: frozenset[int]
 ) -> Iterator[Event]:
-    for number, value in _fields(line):
+    for number, value in fields(line):
         if number != 4 or not isinstance(value, memoryview):
             continue
         kind = start = length = 0
         module = ""
-        for field, held in _fields(value):
+        for field, held in fields(value):
             if isinstance(held, int):
                 if field == 1:
                     kind = held
@@ -187,7 +187,7 @@ def _events(
 def _module(stat: memoryview, stats: dict[int, str], modules: frozenset[int]) -> str:
     """The text of what an event says, where that is the name of a module."""
     is_module, said = False, ""
-    for number, value in _fields(stat):
+    for number, value in fields(stat):
         if number == 1 and isinstance(value, int):
             is_module = value in modules
         elif number == 5:
@@ -197,43 +197,5 @@ def _module(stat: memoryview, stats: dict[int, str], modules: frozenset[int]) ->
     return said if is_module else ""
 
 
-def _text(value: Value) -> str:
+def _text(value: Field) -> str:
     return "" if isinstance(value, int) else bytes(value).decode(errors="replace")
-
-
-def _fields(message: memoryview) -> Iterator[tuple[int, Value]]:
-    """The fields of a message of protocol buffers: numbers, and bytes of what is longer."""
-    at, end = 0, len(message)
-    while at < end:
-        key = message[at]
-        at += 1
-        if key >= 128:
-            key, at = _rest(message, key, at)
-        kind = key & 7
-        if kind in (0, 2):
-            value = message[at]
-            at += 1
-            if value >= 128:
-                value, at = _rest(message, value, at)
-            if kind == 0:
-                yield key >> 3, value
-            else:
-                yield key >> 3, message[at : at + value]
-                at += value
-        elif kind == 1:
-            at += 8
-        elif kind == 5:
-            at += 4
-        else:
-            raise ValueError("no message of protocol buffers")
-
-
-def _rest(message: memoryview, first: int, at: int) -> tuple[int, int]:
-    value, shift = first & 127, 7
-    while True:
-        byte = message[at]
-        at += 1
-        value |= (byte & 127) << shift
-        if byte < 128:
-            return value, at
-        shift += 7

@@ -10,11 +10,11 @@ import gzip
 import json
 import mmap
 import zlib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from retrace.errors import UsageError
+from retrace.model.wire import fields
 from retrace.store import files
 
 _PLANE, _NAME, _STAT_NAMES, _STATS = 1, 2, 5, 6
@@ -75,21 +75,21 @@ def _space(path: Path) -> Path:
 
 def _started(space: memoryview) -> int | None:
     """Nanoseconds since the epoch."""
-    for number, plane in _fields(space):
+    for number, plane in fields(space):
         if number != _PLANE or not isinstance(plane, memoryview):
             continue
-        parts = list(_fields(plane)) if len(plane) < 1 << 20 else []
+        parts = list(fields(plane)) if len(plane) < 1 << 20 else []
         if (_NAME, _ENVIRONMENT) not in [(n, bytes(v)) for n, v in parts if _is_text(n, v)]:
             continue
         names: dict[int, bytes] = {}
         for number, value in parts:
             if number == _STAT_NAMES and isinstance(value, memoryview):
-                entry = dict(_fields(value))  # the number, and what has it: number and name
-                told = dict(_fields(cast(memoryview, entry[2])))
+                entry = dict(fields(value))  # the number, and what has it: number and name
+                told = dict(fields(cast(memoryview, entry[2])))
                 names[cast(int, entry.get(1, 0))] = bytes(cast(memoryview, told[2]))
         for number, value in parts:
             if number == _STATS and isinstance(value, memoryview):
-                stat = dict(_fields(value))
+                stat = dict(fields(value))
                 if names.get(cast(int, stat.get(1, 0))) == _START:
                     return next((v for n, v in stat.items() if n in (3, 4) and type(v) is int))
     return None
@@ -97,43 +97,6 @@ def _started(space: memoryview) -> int | None:
 
 def _is_text(number: int, value: int | memoryview) -> bool:
     return number == _NAME and isinstance(value, memoryview)
-
-
-def _fields(data: memoryview) -> Iterator[tuple[int, int | memoryview]]:
-    """The fields of a message of protocol buffers: numbers, and the bytes of all else.
-
-    Raises:
-        ValueError: it is none.
-        IndexError: it ends early.
-    """
-    at = 0
-    while at < len(data):
-        key, at = _varint(data, at)
-        kind = key & 7
-        if kind == 0:
-            value, at = _varint(data, at)
-            yield key >> 3, value
-            continue
-        size = {1: 8, 5: 4}.get(kind)
-        if kind == 2:
-            size, at = _varint(data, at)
-        if size is None or at + size > len(data):
-            raise ValueError("no message")
-        yield key >> 3, data[at : at + size]
-        at += size
-
-
-def _varint(data: memoryview, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = data[at]
-        at += 1
-        value |= (byte & 127) << shift
-        if byte < 128:
-            return value, at
-        shift += 7
-        if shift > 63:
-            raise ValueError("no number")
 
 
 def _events(space: Path) -> list[Any]:
