@@ -244,12 +244,18 @@ POOLS = """
 for method in ("fork", "spawn"):
     with multiprocessing.get_context(method).Pool(1) as pool:
         pool.map(work, (3, 4))
+        pool.map(idle_for, (0.5,))
 work(2)
 child = multiprocessing.get_context("fork").Process(target=killed)
 child.start()
 child.join()
 """
+# What a stage has come to is written a moment later: a worker that is killed at once has not.
 KILLED = """
+def idle_for(seconds):
+    import time
+    time.sleep(seconds)
+
 def killed():
     import jax, signal, time
     jax.jit(lambda x: (time.sleep(2), os.kill(os.getpid(), signal.SIGKILL)))(1.0)
