@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from retrace.command import console
+from retrace.command.options import DONE, FOUND
 from retrace.command.selection import at_last, found_miss, one_of
 from retrace.errors import UsageError
 
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from retrace.present.view import View
 
 _FORMATS = ("text", "json", "markdown")
-_DONE, _FOUND = 0, 1
 
 
 class _Source(NamedTuple):
@@ -130,7 +130,7 @@ def _recordings(old: _Source, new: _Source, expect: str | None, format: str) -> 
     ]
     found = difference(sides[0], sides[1])
     plan = None if expect is None else expected(found, expect)
-    status = _DONE if plan is None or plan.came_true else _FOUND
+    status = DONE if plan is None or plan.came_true else FOUND
     if format == "json":
         fields = runs_json.told(found, views[1])
         if plan is not None:
@@ -173,4 +173,4 @@ def _misses(old: tuple[View, Verdict], new: tuple[View, Verdict], format: str) -
     else:
         width, paint = console.terminal(sys.stdout)
         console.write(two_misses.text(found, width, paint), None)
-    return _DONE
+    return DONE

@@ -115,7 +115,5 @@ class Slow(NamedTuple):
     tracing: Tracing | None = None
     compiling: Compiling | None = None
     memory: Memory | None = None
-    module: str | None = None
-    """The name of the file that holds its StableHLO, beside the recording."""
     over: float = 0.0
     """From how many seconds on a miss counted as slow; 0 where that was not told."""

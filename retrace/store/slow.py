@@ -75,8 +75,6 @@ def encode_slow(slow: Slow, shown: Callable[[Frame], Frame] | None = None) -> di
         fields["memory"] = list(slow.memory)
     if slow.over:
         fields["over"] = slow.over
-    if slow.module is not None:
-        fields["module"] = slow.module
     if frames.rows:
         fields["frames"] = frames.rows
     return fields
@@ -122,8 +120,6 @@ def decode_slow(fields: Mapping[str, Any], before: Slow | None) -> Slow:
     if (memory := fields.get("memory")) is not None:
         arguments, outputs, temporaries, aliased, code = map(number, memory)
         slow = slow._replace(memory=Memory(arguments, outputs, temporaries, aliased, code))
-    if (module := fields.get("module")) is not None:
-        slow = slow._replace(module=text(module))
     if (over := fields.get("over")) is not None:
         slow = slow._replace(over=seconds(over))
     return slow
