@@ -4,7 +4,8 @@ What retrace does there runs inside calls of the program's own: JAX's callbacks,
 import of jax, the start of a process. Each of them passes through `contain`.
 
 An exception that was put into the thread meanwhile is none of ours: a watchdog's, a signal
-handler's, a debugger's. It goes on into the program, whatever its class is.
+handler's, a debugger's. It goes on into the program, whatever its class is. Only a Ctrl-C is
+raised there anew, a moment later: its traceback would show where we were.
 
 This is loaded before a program begins, so it imports nothing that an interpreter has not
 loaded by itself.
@@ -12,8 +13,11 @@ loaded by itself.
 
 from __future__ import annotations
 
+import _signal  # pyright: ignore[reportMissingImports] - what `signal` is made of
+import _thread
 import os
 import sys
+import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,6 +32,9 @@ _FRAME = type(sys._getframe())  # noqa: SLF001 # pyright: ignore[reportPrivateUs
 _CODE = type(compile("0", "", "eval"))
 _VARIADIC = 4
 """`CO_VARARGS`, of a function with `*args`."""
+_SIGNALS: Any = _signal
+_MOMENT = 0.002
+"""Seconds: longer than we are mostly at work inside JAX."""
 
 # `raise`, and what goes on with it at the end of a `finally`; both stand last there.
 _RAISING = frozenset(
@@ -68,6 +75,10 @@ def contain(told: Callable[[Exception], object], call: Callable[..., T], *args: 
     """
     try:
         return call(*args)
+    except KeyboardInterrupt as error:
+        if not postpone(error):
+            raise
+        return None
     except Exception as error:
         if interrupts(error):
             raise
@@ -129,6 +140,36 @@ def interrupts(error: BaseException) -> bool:
                 return True
         caller, trace = trace, trace.tb_next
     return caller is not None and _was_put_in(error, caller)
+
+
+def postpone(error: KeyboardInterrupt) -> bool:
+    """Whether a Ctrl-C came amid our code and comes again, in a moment, wherever we are then.
+
+    Only as Python handles it by itself: a handler of the program's is not called twice.
+    """
+    if _SIGNALS.getsignal(_SIGNALS.SIGINT) is not _SIGNALS.default_int_handler:
+        return False
+    threads = sys.modules.get("threading")
+    if threads is not None and _thread.get_ident() != threads.main_thread().ident:
+        return False
+    last = error.__traceback__
+    while last is not None and last.tb_next is not None:
+        last = last.tb_next
+    if last is None or not _was_put_in(error, last):
+        return False
+    try:
+        _thread.start_new_thread(_interrupt, (_thread.get_ident(),))
+    except RuntimeError:  # no thread is to be had
+        return False
+    return True
+
+
+def _interrupt(thread: int) -> None:
+    time.sleep(_MOMENT)
+    if os.name == "posix":
+        _SIGNALS.pthread_kill(thread, _SIGNALS.SIGINT)  # it may wait for something by then
+    else:
+        _thread.interrupt_main()
 
 
 def _was_put_in(error: BaseException, last: TracebackType) -> bool:

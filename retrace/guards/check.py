@@ -68,11 +68,13 @@ def check(
     doubt = doubt_of(view.recording, programs=update or compared)
     if doubt is not None and update:
         raise doubt
-    for said in unmatched(view, limits):
-        console.say(said)
     over = exceeded(view, limits)
     if update or compared:
         _hold(view, found, kept or baseline.Baseline(), over, update=update, sure=doubt is None)
+    if doubt is not None and not over.heads:
+        raise doubt
+    for said in unmatched(view, limits):
+        console.say(said)
     if format == "github":
         from retrace.present.tally import Tally
 
@@ -94,8 +96,6 @@ def check(
         verdicts = [v for v in view.verdicts if v.miss.id in over.ids]
         console.write(f"{explanation(view, [*over.heads, *over.lines], verdicts, width)}\n", None)
     if doubt is not None:
-        if not over.heads:
-            raise doubt
         console.say(str(doubt))
     elif limits and not over.heads:
         number = len(limits)

@@ -25,7 +25,7 @@ from retrace.failure import contain, send, unheard
 from retrace.jax_internals import losses, names
 from retrace.jax_internals import names_hooks as at
 from retrace.jax_internals.row import Loss, Row, resolve
-from retrace.jax_internals.traces import Trace, TraceProxy
+from retrace.jax_internals.traces import Trace, TraceProxy, leave
 from retrace.jax_internals.wiring import PROBE, Wiring
 from retrace.jax_internals.witness import Witness
 from retrace.model import Stage
@@ -201,6 +201,9 @@ class Hooks:
             thread.calls += 1
             try:
                 result = original(*args, **params)
+            except BaseException as error:
+                leave(error)
+                raise
             finally:
                 thread.calls -= 1
             if (refused := self._refused()) is not None:
@@ -434,7 +437,11 @@ class Hooks:
         installation = self._installation
 
         def lower(traced: Any, *args: Any, **kwargs: Any) -> Any:
-            lowered = original(traced, *args, **kwargs)
+            try:
+                lowered = original(traced, *args, **kwargs)
+            except BaseException as error:
+                leave(error)
+                raise
             if self.is_current(installation):
                 self.guarded(self._observer.lowered, lowered)
             return lowered

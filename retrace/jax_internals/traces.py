@@ -74,6 +74,7 @@ class TraceProxy:
             return result
         except BaseException as error:
             trace.raised = error
+            leave(error)
             raise
         finally:
             self._hooks.exit_trace(trace)
@@ -92,3 +93,13 @@ class TraceProxy:
     def _evicted(self, function: object) -> None:
         if self._hooks.is_current(self._installation):
             self._hooks.evicted(function)
+
+
+def leave(error: BaseException) -> None:
+    """Take the frame that caught this out of its traceback.
+
+    A bare `raise` there does not put it in again: whoever prints all frames sees the program's
+    and JAX's.
+    """
+    if (here := error.__traceback__) is not None:
+        error.__traceback__ = here.tb_next

@@ -59,8 +59,8 @@ def test_every_command_reads_the_whole_one(home: Path, files: Files) -> None:
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(seed=st.integers(0, 1 << 32))
-def test_a_damaged_recording_is_an_error_or_a_loss(home: Path, files: Files, seed: int) -> None:
-    random = Random(seed)
+def test_a_damaged_recording_is_an_error_or_a_loss(home: Path, seed: int) -> None:
+    random, files = Random(seed), commands.read(home / "whole")
     commands.write(mutate(files, random), home / "told")
     for line in random.sample(arguments(home, files), 3):
         ended = commands.run(*line)

@@ -147,6 +147,58 @@ def test_what_a_tracer_raises_comes_out() -> None:
         sys.settrace(before)
 
 
+def test_ctrl_c_amid_our_code_comes_again_outside_of_it() -> None:
+    def ours() -> int:
+        signal.raise_signal(signal.SIGINT)
+        return 1
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        came: Any = None
+        for again in range(3):
+            try:
+                assert failure.contain(failure.unheard, ours) is None
+                time.sleep(10)
+            except KeyboardInterrupt as error:
+                came = error.__traceback__
+            assert came.tb_next is None, again
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_a_handler_of_the_programs_is_called_once_for_ctrl_c() -> None:
+    def handler(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            failure.contain(failure.unheard, signal.raise_signal, signal.SIGINT)
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+class Stopped(BaseException):
+    pass
+
+
+@pytest.mark.parametrize("ahead", [False, True])
+def test_no_frame_of_ours_stands_in_a_traceback(ahead: bool) -> None:
+    """JAX takes its own out of those of an `Exception` only."""
+
+    @jax.jit
+    def stops(x: Any) -> Any:
+        raise Stopped
+
+    with retrace.recording(), pytest.raises(Stopped) as told, retrace.assert_no_retrace():
+        stops.lower(1.0) if ahead else stops(1.0)
+    files = [entry.path for entry in told.traceback]
+    assert [
+        file for file in files if str(file).startswith(os.path.dirname(failure.__file__))
+    ] == []
+    assert any("pjit" in str(file) for file in files)
+
+
 @pytest.mark.parametrize(
     "text",
     [
