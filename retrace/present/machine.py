@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from math import isfinite
 from typing import Any, TypeAlias, cast
 
 from retrace.causes import Cause
-from retrace.model import Key, Leaf, Miss, Run, Stage, Value, Verdict
+from retrace.model import JSON, Key, Leaf, Miss, Run, Stage, Value, Verdict
 from retrace.present import again, dispatch, slow_json, stale, stored
 from retrace.present.advice import advised
 from retrace.present.program import evidence
@@ -125,14 +126,28 @@ def _head(view: View, tally: Tally) -> Object:
     }
 
 
-def encode(fields: Object) -> str:
-    """One line of JSON, in ASCII: names may hold what no encoding takes."""
+def encode(fields: JSON | Object) -> str:
+    """One line of JSON, in ASCII.
+
+    Names may hold halves of surrogate pairs, which no encoding takes and many readers refuse:
+    U+FFFD stands for them.
+    """
     try:
         text = json.dumps(fields, allow_nan=False)
     except ValueError:  # rare, and the walk costs as much as the encoding
         text = json.dumps(_finite(fields), allow_nan=False)
+    if "\\ud" in text:
+        text = _ESCAPED.sub(_whole, text)
     # GitHub obeys `##[error]` anywhere in a log; in JSON it can only stand in a string.
     return text.replace("##[", "#\\u0023[") + "\n"
+
+
+_ESCAPED = re.compile(r"\\ud[89ab]..\\ud[c-f]..|\\u....|\\.")
+
+
+def _whole(escaped: re.Match[str]) -> str:
+    text = escaped[0]
+    return r"\ufffd" if len(text) == 6 and "d800" <= text[2:] <= "dfff" else text
 
 
 def miss_report(view: View, verdict: Verdict, *, keys: bool = False) -> Object:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from retrace.model import Verdict
+from retrace.present.machine import encode
 from retrace.present.slices import Slice, Track, facts, tracks
 from retrace.present.view import View
 from retrace.present.words import clean
@@ -42,15 +42,15 @@ def pieces(
             "stages": "where recorded; of older recordings and logs one after the other",
         },
     }
-    yield json.dumps(head)[:-1] + ', "traceEvents": ['
+    yield encode(head)[:-2] + ', "traceEvents": ['
     events = _Events(view, start, 0 if profile is None else BESIDE)
     comma = "\n"
     for event in profile.events if profile is not None else ():
-        yield comma + json.dumps(event)
+        yield comma + encode(event).rstrip()
         comma = ",\n"
     for track in tracks(portions):
         for event in events.of(track):
-            yield comma + json.dumps(event)
+            yield comma + encode(event).rstrip()
             comma = ",\n"
     yield "\n]}\n"
 

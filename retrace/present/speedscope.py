@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from retrace.model import Verdict
+from retrace.present.machine import encode
 from retrace.present.slices import Slice, tracks
 from retrace.present.view import View
 from retrace.present.words import clean
@@ -44,7 +44,7 @@ def report(view: View, portions: Iterable[Sequence[Verdict]]) -> str:
         "shared": {"frames": shared},
         "profiles": profiles,
     }
-    return json.dumps(told) + "\n"
+    return encode(told)
 
 
 def _events(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from math import isfinite
 from typing import Any, NamedTuple, TypeAlias
 
 from retrace.model import JSON, Run, Stage, Verdict
 from retrace.present.advice import advised
+from retrace.present.machine import encode
 from retrace.present.sentences import explanation
 from retrace.present.view import View
 
@@ -193,4 +193,4 @@ def _seconds(seconds: float | None) -> float | None:
 
 
 def _json(value: JSON) -> str:
-    return json.dumps(value)
+    return encode(value).rstrip()

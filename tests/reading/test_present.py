@@ -191,6 +191,14 @@ def test_hostile_names_do_nothing_in_markdown() -> None:
     assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} <= {5, 7}
 
 
+@given(name=st.text(st.characters()) | st.text("\\u\ud800\udfffd8\U0001f600"))
+def test_every_reader_can_read_our_json(name: str) -> None:
+    """Half of a surrogate pair, as of a file name that is no UTF-8, is no text elsewhere."""
+    told = json.loads(machine.encode({name: [name]}))
+    readable = name.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    assert told == {readable: [readable]}
+
+
 def test_hostile_names_arrive_whole_in_json() -> None:
     story = hostile()
     text = machine.encode(machine.report(story.view(), keys=True))

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
+from datetime import UTC, datetime
+from importlib import import_module
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from retrace.logs.importing import Importer
 from retrace.model import Recording, Stage
@@ -14,6 +19,8 @@ from retrace.reason.verdict import judge
 from retrace.store.reader import read
 from tests.reading.story import hostile, killed, training, write
 
+ask: Any = import_module("duckdb")
+DOCS = Path(__file__).parents[2] / "docs" / "timelines.md"
 LOG = Path(__file__).parents[1] / "logs" / "jax-0.6.0.log.gz"
 
 
@@ -52,10 +59,42 @@ def test_perfetto_has_each_miss_and_stage_where_it_ran(tmp_path: Path) -> None:
             {e["id"] for e in told["traceEvents"] if e["ph"] == phase} for phase in "sf"
         )
         assert starts == ends
-        # Which miss covers a given time?
-        longest = max(misses.values(), key=lambda event: event["dur"])
-        middle = longest["ts"] + longest["dur"] / 2
-        assert longest in [e for e in misses.values() if e["ts"] <= middle <= e["ts"] + e["dur"]]
+
+
+def test_the_query_in_the_docs_finds_the_miss_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (query,) = re.findall(r"```sql\n(.*?)```", DOCS.read_text(), re.DOTALL)
+    (asked,) = re.findall(r"'(2026[^']*)'", query)
+    for recording in recordings(tmp_path):
+        verdicts = judge(recording)
+        text = "".join(perfetto.pieces(View(recording, verdicts, ""), [verdicts]))
+        (tmp_path / "misses.json").write_text(text)
+        for miss in recording.misses:
+            if miss.parent is not None or not miss.stages:
+                continue
+            stage, seconds = next(iter(miss.stages.items()))
+            begun = miss.began.get(stage, miss.time)
+            at = datetime.fromtimestamp(begun + seconds / 2, UTC)
+            found = ask.sql(query.replace(asked, at.strftime("%Y-%m-%d %H:%M:%S.%f"))).fetchall()
+            assert miss.id in {row[0] for row in found}, (miss.function.name, at)
+            assert [row[3] for row in found] == sorted(row[3] for row in found)
+
+
+def test_slices_lie_inside_each_other_for_a_query(tmp_path: Path) -> None:
+    for recording in recordings(tmp_path):
+        verdicts = judge(recording)
+        text = "".join(perfetto.pieces(View(recording, verdicts, ""), [verdicts]))
+        (tmp_path / "misses.json").write_text(text)
+        events = f"(SELECT unnest(traceEvents) e FROM read_json('{tmp_path}/misses.json'))"
+        slices = f"(SELECT e.* FROM {events} WHERE e.ph = 'X')"
+        across = ask.sql(
+            f"""SELECT count(*) FROM {slices} a JOIN {slices} b USING (pid, tid)
+            WHERE a.ts < b.ts - 0.01 AND b.ts < a.ts + a.dur - 0.01
+            AND b.ts + b.dur > a.ts + a.dur + 0.01"""
+        )
+        assert across.fetchall() == [(0,)]
 
 
 def _covers(outer: dict[str, Any], inner: dict[str, Any]) -> bool:
