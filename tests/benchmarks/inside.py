@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import gc
 import threading
-import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from functools import partial
 from time import thread_time
 from typing import Any
 
-from retrace.capture.session import flush
+from retrace.capture.background import Task
+from retrace.capture.session import flush, session
 from retrace.jax_internals.hooks import Hooks
 
 
@@ -26,6 +27,8 @@ class Inside:
         self._began = 0.0
         self._aside = 0.0
         """Of our own thread, in garbage collections."""
+        self._writing = 0.0
+        """Of our own thread, but for these."""
 
     def enter(self) -> float:
         self._depth += 1
@@ -39,22 +42,31 @@ class Inside:
     def collecting(self, phase: str, _: dict[str, int]) -> None:
         if phase == "start":
             self._began = thread_time()
-        elif threading.current_thread() is threading.main_thread():
+        elif _is_main():
             self.collected += thread_time() - self._began
         else:
             self._aside += thread_time() - self._began
 
+    def write(self, guarded: Callable[[Task], None], task: Task) -> None:
+        """Do what waits for the thread that writes."""
+        if _is_main():
+            guarded(task)
+            return
+        began = thread_time() - self._aside
+        try:
+            guarded(task)
+        finally:
+            self._writing += thread_time() - self._aside - began
+
     def both(self) -> float:
         """Of both threads, once all that waited is written."""
         flush()
-        return self.missing + _background() - self._aside
+        return self.missing + self._writing
 
 
-def _background() -> float:
-    for thread in threading.enumerate():
-        if thread.name == "retrace" and thread.ident is not None:
-            return time.clock_gettime(time.pthread_getcpuclockid(thread.ident))
-    return 0.0
+def _is_main() -> bool:
+    # Not by `current_thread`, which gives ours a name.
+    return threading.get_ident() == threading.main_thread().ident
 
 
 @contextmanager
@@ -64,7 +76,7 @@ def measured() -> Generator[Inside]:
     guarded = Hooks.guarded
 
     def timed(self: Hooks, call: Callable[..., None], *args: Any) -> None:
-        if threading.current_thread() is not threading.main_thread():
+        if not _is_main():
             guarded(self, call, *args)
             return
         began = inside.enter()
@@ -73,6 +85,9 @@ def measured() -> Generator[Inside]:
         finally:
             inside.leave(began)
 
+    background = vars(vars(session().recorder)["_background"])
+    given = background["_guarded"]
+    background["_guarded"] = partial(inside.write, given)
     Hooks.guarded = timed
     gc.callbacks.append(inside.collecting)
     try:
@@ -80,3 +95,4 @@ def measured() -> Generator[Inside]:
     finally:
         gc.callbacks.remove(inside.collecting)
         Hooks.guarded = guarded
+        background["_guarded"] = given
