@@ -56,6 +56,7 @@ class Lookup:
         "_key",
         "_least",
         "_looked_up",
+        "_off",
         "_own",
         "_parts",
         "_saved",
@@ -73,6 +74,8 @@ class Lookup:
         self._parts: list[tuple[str, str]] = []
         self._own: list[str] = []
         self._saved: float | None = None
+        self._off: bool | None = None
+        """Whether there is no cache to look into, once that was asked."""
 
     def part(self, name: str, digest: str, alone: Callable[[], str]) -> None:
         """Take in an ingredient of the key.
@@ -82,6 +85,10 @@ class Lookup:
             digest: the hash over it and over all before it.
             alone: makes the hash of it alone.
         """
+        if self._off is None:
+            self._off = CACHE.value() is None and not IS_ENABLED.get()()
+        if self._off:  # JAX makes a key all the same
+            return
         # The first is the program, which takes longest; nothing is before it.
         self._own.append((alone() if self._parts else digest)[:_DIGITS])
         self._parts.append((name, digest[:_DIGITS]))
