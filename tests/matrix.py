@@ -1,4 +1,4 @@
-"""Style, types and import contracts, then the tests on the oldest and the newest JAX.
+"""Style, types, import contracts and the site, then the tests on the oldest and the newest JAX.
 
     python tests/matrix.py             what CI runs
     python tests/matrix.py --all       the tests on every supported JAX
@@ -69,11 +69,14 @@ WITHOUT_JAX = (
     "tests/test_doors.py",
     "tests/test_github.py",
     "tests/test_private_names.py",
+    # Once is enough.
+    "tests/test_tutorial.py",
 )
 CHECKS = (
     ("-m", "ruff", "check"),
     ("-m", "ruff", "format", "--check"),
     ("-m", "pyright", "--pythonpath", sys.executable),
+    ("-m", "sphinx", "-W", "-q", "docs", ".venv/site"),
     ("-c", "from importlinter.cli import lint_imports_command; lint_imports_command()"),
 )
 

@@ -1,0 +1,45 @@
+"""The tutorial, followed to the letter; the page of commands, held to the command line."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.command_page import PAGE as COMMANDS
+from tests.command_page import written
+from tests.process import environment, retrace
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "tutorial.md"
+EDIT = re.compile(r"^```diff\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def edited(program: str) -> str:
+    """The program with each change of the page made in it."""
+    for edit in EDIT.findall(PAGE.read_text()):
+        lines = edit.splitlines(keepends=True)
+        old, new = ("".join(line[1:] for line in lines if line[0] in " " + sign) for sign in "-+")
+        # An earlier change may have touched a line that a later one shows.
+        assert program.count(old) == 1, old
+        program = program.replace(old, new)
+    return program
+
+
+def test_the_program_of_the_tutorial_compiles_twice_in_the_end(tmp_path: Path) -> None:
+    program = (ROOT / "examples" / "train_digits.py").read_text()
+    (tmp_path / "train_digits.py").write_text(edited(program))
+    run = [sys.executable, "-m", "retrace", "run", "-q", "--out", "out", "train_digits.py"]
+    subprocess.run(run, cwd=tmp_path, env=environment(), check=True, capture_output=True)
+    told = json.loads(retrace("plan", "out", "--format", "json", cwd=tmp_path).stdout)
+    names = ["train_step", "predict"]
+    report = json.loads(retrace("report", "out", "--format", "json", cwd=tmp_path).stdout)
+    ran = [m["function"]["name"] for m in report["misses"] if m["function"]["name"] in names]
+    assert sorted(ran) == sorted(names)
+    assert not [step for step in told["steps"] if step.get("worth", True)], told["steps"]
+
+
+def test_the_page_of_commands_is_that_of_the_command_line() -> None:
+    assert COMMANDS.read_text(encoding="utf-8") == written(), "run python tests/command_page.py"
