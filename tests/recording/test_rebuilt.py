@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -111,6 +112,12 @@ def test_each_dtype_has_a_stand_in_that_compiles(limit: int) -> None:
         assert len({str(one) for row in numbers for one in row}) > 1
         if not isinstance(numbers[0][0], bool):
             assert 0 not in np.array(numbers)
+    packed = re.findall(r'dense<"0x(\w+)"> : tensor<6x40x\D+(\d+)', filled)
+    assert len(packed) == len(DTYPES) - 3
+    for content, bits in packed:
+        data, size = bytes.fromhex(content), int(bits) // 8
+        cells = {data[at : at + size] for at in range(0, len(data), size)}
+        assert len(cells) > 1 and bytes(size) not in cells
     assert alone.compiled(filled).seconds > 0
 
 
