@@ -15,12 +15,13 @@ from types import FrameType
 from retrace.capture.background import Task
 from retrace.capture.journal import Journal
 from retrace.capture.kernels import kernels
+from retrace.capture.module import module
 from retrace.capture.sampling import Sampler
-from retrace.jax_internals.executable import made
+from retrace.jax_internals.executable import Given, made
 from retrace.jax_internals.profile import Profile
 from retrace.jax_internals.xspace import compilation
 from retrace.model import Slow, Tracing
-from retrace.model.slow import Compiling, Memory
+from retrace.model.slow import Compiling, Memory, Module
 
 _LONGEST_WAIT = 1.0
 """Seconds before a trace is looked at."""
@@ -30,6 +31,9 @@ _MEMORY = 0.05
 """Seconds that a compilation takes at the least whose memory is asked for, in 0.2 ms."""
 _LARGEST = 1 << 26
 """Bytes of a profile that are read: some minutes of compilation are a tenth of it."""
+
+_ROOM = 1 << 26
+"""Characters of packed StableHLO that one process keeps."""
 
 
 class Clock:
@@ -57,6 +61,7 @@ class Clock:
         self._guarded = guarded
         self._sampler = self._new_sampler()
         self._profile = Profile()
+        self._room = _ROOM
         self._unprofiled: dict[int, str | None] = {}
         """Of the compilations under way, why there is no profile."""
 
@@ -90,7 +95,8 @@ class Clock:
                 self._journal.amend(number, {"slow": Slow(memory=memory, over=self._over)})
             return
         text = None if found is None else found.text
-        self._later(partial(self._account, number, data, text, memory, why))
+        given = None if found is None else found.given()
+        self._later(partial(self._account, number, data, text, memory, given, why))
 
     def forked(self) -> None:
         """This is a child now, without its parent's threads."""
@@ -113,6 +119,7 @@ class Clock:
         data: bytes | None,
         text: Callable[[], str | None] | None,
         memory: Memory | None,
+        given: Given | None,
         why: str | None,
     ) -> None:
         compiling = Compiling(unprofiled=why)
@@ -126,6 +133,13 @@ class Clock:
         if text is not None and (written := text()) is not None:
             rows, named = kernels(written, seconds)
             compiling = compiling._replace(kernels=rows, named=named)
-        self._journal.amend(
-            number, {"slow": Slow(compiling=compiling, memory=memory, over=self._over)}
-        )
+        kept = None if given is None else self._keep(given)
+        told = Slow(compiling=compiling, memory=memory, module=kept, over=self._over)
+        self._journal.amend(number, {"slow": told})
+
+    def _keep(self, given: Given) -> Module:
+        if self._room <= 0:
+            return Module(unkept="room")
+        kept = module(given)
+        self._room -= len(kept.packed)
+        return kept

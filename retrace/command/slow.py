@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from retrace.command import console
+from retrace.command import compiling, console
 from retrace.command.selection import found_miss, one_of, read_at_last
 from retrace.errors import UnreadableError, UsageError
 
@@ -41,6 +41,28 @@ def slow(
     directory: Annotated[
         Path | None, typer.Argument(metavar="DIR", help="A recording; the newest otherwise.")
     ] = None,
+    bisect: Annotated[
+        bool,
+        typer.Option(
+            "--bisect", help="Compile its parts alone, for the smallest that stays slow."
+        ),
+    ] = False,
+    reproducer: Annotated[
+        Path | None,
+        typer.Option(
+            "--reproducer",
+            metavar="FILE",
+            help="Write a script that compiles it alone; with --bisect, that part of it.",
+        ),
+    ] = None,
+    tries: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--try",
+            metavar="FLAGS",
+            help="Compile it without and with flags of XLA's: 'xla_NAME=VALUE'. Repeatable.",
+        ),
+    ] = None,
     format: Annotated[
         str, typer.Option("--format", metavar="text|json", help="How to write it.")
     ] = "text",
@@ -64,11 +86,16 @@ def slow(
         raise UnreadableError("there was no miss, and so nothing that was slow")
     chosen = found[0] if miss is None else found_miss(view, miss).miss
     told = account(chosen, view.recording)
+    again = None
+    if bisect or reproducer is not None or tries:
+        again = compiling.anew(
+            view, chosen, bisect=bisect, reproducer=reproducer, tries=tries or ()
+        )
     if format == "json":
-        console.write(machine.encode(slow_json.data(view, told)), None)
+        console.write(machine.encode(slow_json.data(view, told, again)), None)
         return 0
     width, paint = console.terminal(sys.stdout)
-    lines = list(whole(view, told, width, paint))
+    lines = list(whole(view, told, width, paint, again))
     others = [one for one in found if one.id != chosen.id and one.seconds >= chosen.seconds / 5]
     if miss is None and others:
         labels = [f"{view.label(one)} ({seconds(one.seconds)})" for one in others[:_MOST_OTHERS]]

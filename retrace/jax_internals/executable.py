@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from types import FrameType
 from typing import Any, NamedTuple
 
@@ -10,6 +11,18 @@ from retrace.jax_internals import names_slow as at
 from retrace.model.slow import Memory
 
 _DEEPEST = 6
+_LARGEST_CONSTANT = 4096
+"""Elements; the content of larger constants is not even made into text."""
+
+
+class Given(NamedTuple):
+    """What XLA was given to compile."""
+
+    text: str
+    """StableHLO with source locations; smaller constants still have their content."""
+    partitions: int
+    replicas: int
+    options: tuple[tuple[str, str], ...]
 
 
 class Made(NamedTuple):
@@ -18,6 +31,8 @@ class Made(NamedTuple):
     memory: Callable[[], Memory | None]
     text: Callable[[], str | None]
     """XLA's text of it. The module behind it is XLA's, and holds nothing of the user's."""
+    given: Callable[[], Given | None]
+    """What it was made from: to be asked at once, and not kept, since it holds constants."""
 
 
 def made(frame: FrameType | None) -> Made | None:
@@ -27,15 +42,38 @@ def made(frame: FrameType | None) -> Made | None:
             return None
         if frame.f_code.co_name == at.COMPILED.name:
             found = at.EXECUTABLE.among(frame.f_locals)
-            return None if found is None else _of(found)
+            if found is None:
+                return None
+            computation = at.COMPUTATION.among(frame.f_locals)
+            options = at.COMPILE_OPTIONS.among(frame.f_locals)
+            return _of(found, partial(_given, computation, options))
         frame = frame.f_back
     return None
 
 
-def _of(executable: Any) -> Made:
+def _of(executable: Any, given: Callable[[], Given | None]) -> Made:
     modules: list[Any] = executable.hlo_modules()
     text = modules[0].to_string if len(modules) == 1 else _none
-    return Made(lambda: _memory(executable), text)
+    return Made(lambda: _memory(executable), text, given)
+
+
+def _given(computation: Any, options: Any) -> Given | None:
+    if computation is None or options is None:
+        return None
+    text: str = computation.operation.get_asm(
+        large_elements_limit=_LARGEST_CONSTANT, enable_debug_info=True
+    )
+    overrides: list[tuple[str, Any]] = list(options.env_option_overrides)
+    return Given(
+        text,
+        int(options.num_partitions),
+        int(options.num_replicas),
+        tuple((name, _told(value)) for name, value in overrides),
+    )
+
+
+def _told(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _none() -> None:

@@ -23,3 +23,10 @@ COMPILED = attribute("jax._src.interpreters.pxla", "_cached_compilation", None, 
 EXECUTABLE = text(
     "jax._src.interpreters.pxla._cached_compilation", "xla_executable", None, said=_LINES
 )
+_MODULE = "The StableHLO of slow programs is not kept, so none can be compiled again alone."
+COMPUTATION = text(
+    "jax._src.interpreters.pxla._cached_compilation", "computation", None, said=_MODULE
+)
+COMPILE_OPTIONS = text(
+    "jax._src.interpreters.pxla._cached_compilation", "compile_options", None, said=_MODULE
+)

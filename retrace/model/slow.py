@@ -109,11 +109,77 @@ class Memory(NamedTuple):
     code: int
 
 
+class Module(NamedTuple):
+    """The StableHLO that XLA compiled, without the data of its constants."""
+
+    packed: str = ""
+    """Its text, compressed with zlib, in base 64."""
+    size: int = 0
+    """Of the text, in characters."""
+    constants: int = 0
+    """Constants whose content was left out; shape and dtype stand in the text."""
+    partitions: int = 1
+    replicas: int = 1
+    options: tuple[tuple[str, str], ...] = ()
+    """Compiler options that this program was compiled with."""
+    unkept: str | None = None
+    """Why there is no text: `size`, `room` (many were kept before), `data` that could not be
+    left out, `redacted`."""
+
+
 class Slow(NamedTuple):
     """All that was observed of one miss."""
 
     tracing: Tracing | None = None
     compiling: Compiling | None = None
     memory: Memory | None = None
+    module: Module | None = None
     over: float = 0.0
     """From how many seconds on a miss counted as slow; 0 where that was not told."""
+
+
+class Tried(NamedTuple):
+    """A program compiled alone, with some flags."""
+
+    flags: str | None
+    """None for those that it was recorded with."""
+    seconds: tuple[float, ...]
+    """Of each time that it was compiled."""
+    processor: tuple[float, ...]
+    """Seconds of processors: other programs disturb them less."""
+
+
+class Cut(NamedTuple):
+    """A part of a program that was compiled alone."""
+
+    operations: int
+    seconds: float
+    """Of processors."""
+
+
+class Halved(NamedTuple):
+    """The smallest part of a program that stays slow."""
+
+    whole: Cut
+    part: Cut
+    steps: tuple[Cut, ...]
+    """All that was compiled on the way."""
+    lines: tuple[tuple[str, int, int], ...]
+    """Files, lines and their number of operations in the part."""
+    kinds: tuple[tuple[str, int], ...]
+    """Operations of StableHLO in the part, the most frequent first."""
+    text: str
+    """The part as a module."""
+
+
+class Anew(NamedTuple):
+    """What was found out by compiling a recorded program again."""
+
+    tried: tuple[Tried, ...] = ()
+    halved: Halved | None = None
+    reproducer: str | None = None
+    """The file that was written."""
+    stand_ins: int = 0
+    """Constants of the program whose content was made up."""
+    written_stand_ins: int = 0
+    """Those of them in the file."""

@@ -11,9 +11,10 @@ from retrace.costs.account import Account, Advice, account, slowest
 from retrace.costs.growth import Growth
 from retrace.costs.tracing import Row, outside_tracing
 from retrace.model import Frame, Recording, Stage
-from retrace.model.slow import Kernel, Part
+from retrace.model.slow import Anew, Kernel, Part
 from retrace.present.layout import INDENT, Paint, plain, wrapped
 from retrace.present.program import at
+from retrace.present.slow_anew import compiled_anew
 from retrace.present.view import View
 from retrace.present.words import (
     cells,
@@ -65,8 +66,14 @@ _UNPROFILED = {
 }
 
 
-def whole(view: View, one: Account, width: int = 80, paint: Paint = plain) -> Iterator[str]:
-    """All of one miss."""
+def whole(
+    view: View,
+    one: Account,
+    width: int = 80,
+    paint: Paint = plain,
+    again: Anew | None = None,
+) -> Iterator[str]:
+    """All of one miss, and what was found out by compiling it again."""
     yield from _heading(view, one, width, paint)
     yield from _trace(view, one, width, paint)
     yield from _compile(one, width, paint)
@@ -80,6 +87,9 @@ def whole(view: View, one: Account, width: int = 80, paint: Paint = plain) -> It
     ):
         for number, text in enumerate(texts):
             yield from _row(label if not number else "", text, width, paint)
+    if again is not None:
+        for label, text in compiled_anew(view, again):
+            yield from _row(label, text, width, paint)
     if not one.was_observed:
         said = "the lines and passes behind these seconds were not recorded"
         yield from _row("note", f"{said}: record with `retrace run --slow`", width, paint)

@@ -8,14 +8,21 @@ from retrace.costs.account import Account
 from retrace.costs.growth import Growth
 from retrace.costs.tracing import Told
 from retrace.model import Frame, Stage
+from retrace.model.slow import Anew, Halved
 from retrace.present.slow import accounts, advised
 from retrace.present.view import View
 
 SCHEMA = "retrace-slow/1"
 
 
-def data(view: View, one: Account) -> dict[str, Any]:
-    """All of one miss; each list most expensive first."""
+def data(view: View, one: Account, again: Anew | None = None) -> dict[str, Any]:
+    """All of one miss; each list most expensive first.
+
+    Args:
+        view: of the recording.
+        one: where the miss went.
+        again: what was found out by compiling it again, where that was asked for.
+    """
     compiling, memory = one.compiling, one.memory
     return {
         "schema": SCHEMA,
@@ -85,12 +92,30 @@ def data(view: View, one: Account) -> dict[str, Any]:
             }
             for advice in one.advice
         ],
+        "tried": [each._asdict() for each in (() if again is None else again.tried)],
+        "part": None if again is None or again.halved is None else _part(again.halved),
+        "reproducer": None
+        if again is None or again.reproducer is None
+        else {"file": again.reproducer, "stand_ins": again.written_stand_ins},
     }
 
 
 def slowest(view: View) -> list[dict[str, Any]]:
     """The slowest misses of a recording that was made with `--slow`; of any other none."""
     return [data(view, one) for one in accounts(view)]
+
+
+def _part(halved: Halved) -> dict[str, Any]:
+    return {
+        **halved.part._asdict(),
+        "whole": halved.whole._asdict(),
+        "steps": [step._asdict() for step in halved.steps],
+        "lines": [
+            {"file": file, "line": line, "operations": number}
+            for file, line, number in halved.lines
+        ],
+        "kinds": [{"name": name, "count": number} for name, number in halved.kinds],
+    }
 
 
 def _place(frame: Frame | None) -> dict[str, Any]:

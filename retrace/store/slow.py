@@ -6,7 +6,8 @@
                "stacks": [[SECONDS, PART, [FRAME, ...]], ...]},
    "compiling": {"passes": [[NAME, SECONDS, TIMES, KIND], ...],
                  "kernels": [[FRAME, INSTRUCTIONS, KERNELS, SECONDS, [[NAME, N], ...]], ...]},
-   "memory": [ARGUMENTS, OUTPUTS, TEMPORARIES, ALIASED, CODE]}}
+   "memory": [ARGUMENTS, OUTPUTS, TEMPORARIES, ALIASED, CODE],
+   "module": {"packed": TEXT, "size": 74210, "constants": 2}}}
 
 A frame is named by its number among the `frames`. A later amendment replaces what an earlier one
 says of the same: while a trace goes on, what was seen so far is written from time to time.
@@ -14,15 +15,29 @@ says of the same: while a trace goes on, what was seen so far is written from ti
 
 from __future__ import annotations
 
+import zlib
+from base64 import b64decode
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from retrace.model import JSON, Frame
-from retrace.model.slow import Compiling, Kernel, Memory, Part, Pass, Sampled, Slow, Tracing
+from retrace.model.slow import (
+    Compiling,
+    Kernel,
+    Memory,
+    Module,
+    Part,
+    Pass,
+    Sampled,
+    Slow,
+    Tracing,
+)
 from retrace.store.decoded import number, seconds, text, text_or_none
 
 _PARTS = frozenset(part.value for part in Part)
 _DIGITS = 6
+_LONGEST_MODULE = 1 << 26
+"""Bytes of a module that a reader unpacks at most."""
 
 
 class _Frames:
@@ -73,10 +88,29 @@ def encode_slow(slow: Slow, shown: Callable[[Frame], Frame] | None = None) -> di
         fields["compiling"] = _encode_compiling(compiling, frames)
     if slow.memory is not None:
         fields["memory"] = list(slow.memory)
+    if slow.module is not None:
+        # Numbers stand in its text, and names of the user's: all of it goes.
+        kept = slow.module if shown is None else Module(unkept="redacted")
+        fields["module"] = _encode_module(kept)
     if slow.over:
         fields["over"] = slow.over
     if frames.rows:
         fields["frames"] = frames.rows
+    return fields
+
+
+def _encode_module(module: Module) -> dict[str, JSON]:
+    if module.unkept is not None:
+        return {"unkept": module.unkept}
+    fields: dict[str, JSON] = {"packed": module.packed, "size": module.size}
+    if module.constants:
+        fields["constants"] = module.constants
+    if module.partitions != 1:
+        fields["partitions"] = module.partitions
+    if module.replicas != 1:
+        fields["replicas"] = module.replicas
+    if module.options:
+        fields["options"] = [list(each) for each in module.options]
     return fields
 
 
@@ -120,6 +154,8 @@ def decode_slow(fields: Mapping[str, Any], before: Slow | None) -> Slow:
     if (memory := fields.get("memory")) is not None:
         arguments, outputs, temporaries, aliased, code = map(number, memory)
         slow = slow._replace(memory=Memory(arguments, outputs, temporaries, aliased, code))
+    if (module := fields.get("module")) is not None:
+        slow = slow._replace(module=_module(module))
     if (over := fields.get("over")) is not None:
         slow = slow._replace(over=seconds(over))
     return slow
@@ -170,6 +206,18 @@ def _compiling(fields: Mapping[str, Any], frames: list[Frame]) -> Compiling:
     )
 
 
+def _module(fields: Mapping[str, Any]) -> Module:
+    return Module(
+        packed=text(fields.get("packed", "")),
+        size=number(fields.get("size", 0)),
+        constants=number(fields.get("constants", 0)),
+        partitions=number(fields.get("partitions", 1)),
+        replicas=number(fields.get("replicas", 1)),
+        options=tuple((text(name), text(value)) for name, value in fields.get("options", ())),
+        unkept=text_or_none(fields.get("unkept")),
+    )
+
+
 def _kernel(row: Any, frames: list[Frame]) -> Kernel:
     index, instructions, kernels, spent, operations = row
     at = _at(frames, index)
@@ -182,3 +230,15 @@ def _kernel(row: Any, frames: list[Frame]) -> Kernel:
         seconds(spent),
         tuple((text(name), number(times)) for name, times in operations),
     )
+
+
+def unpacked(module: Module) -> str:
+    """The text of a module; raises ValueError where it cannot be read."""
+    unpacking = zlib.decompressobj()
+    try:
+        data = unpacking.decompress(b64decode(module.packed), _LONGEST_MODULE)
+    except zlib.error as error:
+        raise ValueError("a module that is damaged") from error
+    if unpacking.unconsumed_tail or not unpacking.eof:
+        raise ValueError("a module that is damaged, or too long")
+    return data.decode()

@@ -201,6 +201,7 @@ DIVERGENCE = record(
 )
 
 PLACE: Any = {"file": MAYBE_TEXT, "line": MAYBE_NUMBER}
+CUT = record(operations=NUMBER, seconds=SECONDS)
 MAYBE_PLACE = record(maybe=True, **PLACE)
 SLOW = record(
     schema={"const": "retrace-slow/1"},
@@ -284,6 +285,17 @@ SLOW = record(
             after=MAYBE_NUMBER,
         )
     ),
+    tried=rows(record(flags=MAYBE_TEXT, seconds=rows(SECONDS), processor=rows(SECONDS))),
+    part=record(
+        maybe=True,
+        operations=NUMBER,
+        seconds=SECONDS,
+        whole=CUT,
+        steps=rows(CUT),
+        lines=rows(record(file=TEXT, line=NUMBER, operations=NUMBER)),
+        kinds=rows(record(name=WORDS, count=NUMBER)),
+    ),
+    reproducer=record(maybe=True, file=WORDS, stand_ins=NUMBER),
 )
 
 REPORT = record(

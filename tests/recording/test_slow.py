@@ -312,6 +312,52 @@ def test_what_is_compiled_is_told_by_pass_and_by_line(slowly: Slowly) -> None:
         assert (spent, found.compiling.unprofiled) == (0, "jax")
 
 
+def test_many_small_kernels_are_told_on_their_line(slowly: Slowly) -> None:
+    def multiplies(x: Any) -> Any:
+        y = x + 1
+        for _ in range(100):
+            x = jnp.sin(x) @ x  # multiplies
+        return x + jnp.tanh(y)
+
+    recording = slowly(lambda: jax.jit(multiplies)(np.ones((5, 5), np.float32)))
+    found = first(recording, "multiplies")
+    assert found.compiling is not None
+    told = found.kernels[0]
+    assert (told.file, told.line) == (HERE, line_of("multiplies"))
+    # All but a few of the program's: what leaving the line out would save of them.
+    assert 200 <= told.kernels <= found.compiling.named <= 1.2 * told.kernels
+    assert {"dot", "sine"} <= {name for name, _ in told.operations}
+    assert found.advice[0].code == "scan" and found.advice[0].times == 100
+
+
+needs_a_profile = pytest.mark.skipif(
+    not names_slow.SESSION.expected, reason="this JAX has no profile that can be taken unseen"
+)
+
+FOLDED = np.random.RandomState(0).rand(600, 60).astype(np.float32)
+
+
+@needs_a_profile
+def test_constants_that_xla_computes_on(slowly: Slowly) -> None:
+    def folds(x: Any) -> Any:
+        y = jnp.sin(x)
+        held = jnp.asarray(FOLDED)
+        window = (200, 3)
+        sums = jax.lax.reduce_window(held, 0.0, jax.lax.add, window, (1, 1), "SAME")  # folds
+        return (sums * y).sum()
+
+    found = first(slowly(lambda: jax.jit(folds)(np.float32(1))), "folds")
+    assert found.constants[0].bytes == FOLDED.nbytes
+    assert found.constants[0].frame is not None
+    assert found.constants[0].frame.function.endswith("folds")
+    dearest, *others = sorted(found.passes, key=lambda step: -step.seconds)
+    assert dearest.name == "constant_folding"
+    assert dearest.seconds > max(step.seconds for step in others)
+    advice = found.advice[0]
+    assert (advice.code, advice.before) == ("folding", FOLDED.nbytes)
+    assert advice.seconds == dearest.seconds
+
+
 def test_a_quick_miss_is_not_observed(slowly: Slowly) -> None:
     session().recorder.observe_slow(100.0)
     recording = slowly(lambda: jax.jit(lambda x: x + 1)(np.ones(3)))
@@ -371,11 +417,6 @@ def test_what_was_seen_is_told_while_a_trace_goes_on() -> None:
     assert [number for number, _ in told] == [7] * len(told)
     assert not any(one.ended for _, one in told)
     assert told[-1][1].stacks and told[-1][1].seconds <= ended.seconds
-
-
-needs_a_profile = pytest.mark.skipif(
-    not names_slow.SESSION.expected, reason="this JAX has no profile that can be taken unseen"
-)
 
 
 def test_a_jax_without_a_profile_says_so() -> None:

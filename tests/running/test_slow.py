@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from retrace.present import machine, markdown, page, slow, slow_json, terminal
 from retrace.present.tally import Tally
 from retrace.present.view import View
 from retrace.reason.verdict import judge
+from retrace.rebuilt.script import timed
 from retrace.store.reader import read
 from tests.process import retrace
 from tests.reading.test_present_schema import SLOW, VALIDATOR
@@ -80,9 +83,47 @@ def test_where_the_seconds_went(tmp_path: Path) -> None:
     assert "train.py:6" in "".join(page.report(view, Tally.of(view), [view.verdicts]))
 
 
+def test_a_recorded_program_is_compiled_again(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(PROGRAM.replace("range(60)", "range(3)"))
+    run = retrace(*("run", "-q", "--slow-over", "0.05", "--out", "out", "train.py"), cwd=tmp_path)
+    assert (run.returncode, run.stderr) == (0, "")
+
+    asked = ("--bisect", "--try", "xla_backend_optimization_level=0", "--reproducer", "alone.py")
+    told = retrace("slow", "step #1", "out", *asked, "--format", "json", cwd=tmp_path)
+    assert told.returncode == 0, told.stderr
+    found = json.loads(told.stdout)
+    slow_schema: Any = Draft202012Validator(SLOW)
+    slow_schema.validate(found)
+    flags = [one["flags"] for one in found["tried"]]
+    assert flags == [None, "--xla_backend_optimization_level=0"]
+    assert all(spent > 0 for one in found["tried"] for spent in one["seconds"])
+    assert 0 < found["part"]["operations"] <= found["part"]["whole"]["operations"]
+    assert {line["file"] for line in found["part"]["lines"]} == {str(tmp_path / "train.py")}
+    assert found["reproducer"]["file"] == "alone.py"
+
+    # Only JAX is needed: nothing of retrace, nor of the program, is where Python looks.
+    (tmp_path / "elsewhere").mkdir()
+    script = (tmp_path / "alone.py").rename(tmp_path / "elsewhere" / "alone.py")
+    assert "train.py" not in script.read_text() and "import retrace" not in script.read_text()
+    alone = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True)
+    assert timed(alone.stdout) is not None
+
+    unknown = retrace("slow", "step #1", "out", "--try", "xla_bogus=1", cwd=tmp_path)
+    assert (unknown.returncode, unknown.stdout) == (2, "")
+    assert unknown.stderr.count("\n") == 1 and "xla_bogus" in unknown.stderr
+
+    (tmp_path / "mine.py").write_text("print('mine')\n")
+    mine = retrace("slow", "step #1", "out", "--reproducer", "mine.py", cwd=tmp_path)
+    assert mine.returncode == 2 and (tmp_path / "mine.py").read_text() == "print('mine')\n"
+
+
 def test_a_recording_without_says_so(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(PROGRAM)
     assert retrace("run", "-q", "--out", "out", "train.py", cwd=tmp_path).returncode == 0
+    told = retrace("slow", "step #1", "out", "--reproducer", "alone.py", cwd=tmp_path)
+    assert (told.returncode, told.stdout) == (2, "")
+    assert "--slow" in told.stderr and told.stderr.count("\n") == 1
+    assert not (tmp_path / "alone.py").exists()
     view = read_view(tmp_path / "out")
     slowest = max(view.recording.misses, key=lambda miss: miss.seconds)
     found = slow_json.data(view, account(slowest, view.recording))

@@ -1,0 +1,75 @@
+"""`retrace slow --bisect`, `--reproducer` and `--try`: a recorded program, compiled again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from retrace.command import output
+from retrace.errors import UnreadableError, UsageError
+
+if TYPE_CHECKING:
+    from retrace.model import Miss
+    from retrace.model.slow import Anew
+    from retrace.present.view import View
+    from retrace.rebuilt.script import Recorded
+
+_UNKEPT = {
+    "size": "it was too large",
+    "room": "the programs before it took all the room there is",
+    "data": "it holds data that could not be left out",
+    "redacted": "the recording is redacted",
+}
+
+
+def anew(
+    view: View, miss: Miss, *, bisect: bool, reproducer: Path | None, tries: Sequence[str]
+) -> Anew:
+    """What is asked for, done in processes of their own.
+
+    Raises:
+        UnreadableError: the program was not recorded so that it could be compiled again.
+        UsageError: it cannot be compiled, or the file cannot be written.
+    """
+    from retrace.model.slow import Anew
+    from retrace.rebuilt.bisection import halved
+    from retrace.rebuilt.script import script, stand_ins
+    from retrace.rebuilt.trying import tried
+
+    recorded = _recorded(view, miss)
+    found = Anew(stand_ins=stand_ins(recorded.text))
+    if tries:
+        found = found._replace(tried=tuple(tried(recorded, tries)))
+    if bisect:
+        found = found._replace(halved=halved(recorded))
+    if reproducer is not None:
+        part = found.halved
+        output.write(reproducer, [script(recorded, part)])
+        written = stand_ins(recorded.text if part is None else part.text)
+        found = found._replace(reproducer=str(reproducer), written_stand_ins=written)
+    return found
+
+
+def _recorded(view: View, miss: Miss) -> Recorded:
+    from retrace.rebuilt.script import Recorded
+    from retrace.store.slow import unpacked
+
+    label = view.label(miss)
+    module = None if miss.slow is None else miss.slow.module
+    if module is None:
+        raise UnreadableError(
+            f"the program of {label} was not kept: record with `retrace run --slow`, "
+            "or with a smaller --slow-over, for programs that take less to compile"
+        )
+    if module.unkept is not None:
+        why = _UNKEPT.get(module.unkept, "it could not be kept")
+        raise UnreadableError(f"the program of {label} was not kept: {why}")
+    try:
+        text = unpacked(module)
+    except ValueError as error:
+        raise UnreadableError(f"the program of {label} cannot be read: {error}") from None
+    run = next((run for run in view.recording.runs if run.id == miss.run), None)
+    if run is None:
+        raise UsageError(f"nothing is known of the process of {label}")
+    return Recorded(label, text, module, run, miss)

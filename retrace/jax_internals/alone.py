@@ -1,0 +1,126 @@
+"""Compiles one StableHLO module alone, and tells how long XLA took.
+
+The text of this module is also the second half of each reproducer, so it imports nothing of
+retrace, and goes by what is at hand rather than by the tables of names.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+_LEFT_OUT = re.compile(r"dense_resource<__elided__> : (tensor<((?:\d+x)*)((?:[^<>]|<[^<>]*>)*)>)")
+_PERIOD = 1021
+"""After so many elements a stand-in begins anew."""
+_AS_BYTES = re.compile(r"(?:(complex)<f(32|64)>|(ui|i|f|bf)(\d+)(\w*))$")
+
+
+class Compiled(NamedTuple):
+    """How long it took to compile a module."""
+
+    seconds: float
+    processor: float
+    """Seconds of processors, of all threads together."""
+
+
+def filled(text: str) -> tuple[str, int]:
+    """A module with a stand-in for each constant that was left out, and how many these are.
+
+    A stand-in has the shape and the dtype of the constant. No element of it is zero, and few are
+    equal, or XLA would simplify what the constant itself leaves to be computed.
+    """
+    number = 0
+
+    def stand_in(found: re.Match[str]) -> str:
+        nonlocal number
+        number += 1
+        shape = [int(size) for size in found[2].split("x") if size]
+        return f"dense<{_content(shape, found[3])}> : {found[1]}"
+
+    return _LEFT_OUT.sub(stand_in, text), number
+
+
+def _content(shape: list[int], element: str) -> str:
+    elements = int(np.prod(shape, dtype=np.int64))
+    row = np.arange(min(elements, _PERIOD)) * 397 % _PERIOD
+    kind = _AS_BYTES.match(element)
+    if kind is None:
+        raise ValueError(f"no stand-in is known for a constant of {element}")
+    if kind[1] is None and kind[3] in ("i", "ui") and int(kind[4]) < 8:
+        # MLIR packs these closer than NumPy does.
+        odd: Any = row % 2
+        values = odd == 1 if kind[4] == "1" else odd + 1 if kind[3] == "ui" else 2 * odd - 1
+        return _listed(np.resize(values, shape).tolist())
+    if kind[1]:
+        values = (row + 1) / _PERIOD * (1 + 0.5j)
+        values = values.astype(f"complex{2 * int(kind[2])}")
+    elif kind[3] in ("i", "ui"):
+        values = (row % 7 + 1).astype(f"{'u' * (kind[3] == 'ui')}int{kind[4]}")
+    else:
+        values = ((row + 2) / _PERIOD).astype(_float(element))
+    # MLIR has the bytes in this order on every machine.
+    ordered = values.astype(values.dtype.newbyteorder("<")) if kind[3] != "bf" else values
+    return f'"0x{np.resize(ordered, elements).tobytes().hex().upper()}"'
+
+
+def _float(element: str) -> Any:
+    if element in ("f16", "f32", "f64"):
+        return np.dtype(f"float{element[1:]}")
+    import ml_dtypes
+
+    name = "bfloat16" if element == "bf16" else f"float{element[1:].lower()}"
+    return np.dtype(getattr(ml_dtypes, name.replace("float8e", "float8_e")))
+
+
+def _listed(values: Any) -> str:
+    if isinstance(values, list):
+        return f"[{', '.join(map(_listed, values))}]"  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    return str(values).lower()
+
+
+def compiled(
+    text: str, partitions: int = 1, replicas: int = 1, options: Sequence[Sequence[str]] = ()
+) -> Compiled:
+    """Compile a module whose constants are filled in, past JAX's caches.
+
+    Args:
+        text: StableHLO.
+        partitions: how many devices share each copy of the program.
+        replicas: how many copies there are.
+        options: XLA's own, for this program.
+    """
+    from jaxlib import xla_client
+
+    number = partitions * replicas
+    devices: list[Any] = jax.devices()
+    if len(devices) < number:
+        raise ValueError(f"the program needs {number} devices, and there are {len(devices)}")
+    client: Any = devices[0].client
+    wanted: Any = xla_client.CompileOptions()
+    wanted.num_partitions, wanted.num_replicas = partitions, replicas
+    wanted.env_option_overrides = [(name, value) for name, value in options]
+    build = wanted.executable_build_options
+    build.num_partitions, build.num_replicas = partitions, replicas
+    if number > 1:
+        ids = np.array([each.id for each in devices[:number]]).reshape(replicas, partitions)
+        assigned = xla_client.DeviceAssignment.create(ids)
+        wanted.device_assignment = build.device_assignment = assigned
+        build.use_spmd_partitioning = partitions > 1
+        build.use_shardy_partitioner = "sdy." in text
+    load: Callable[..., Any]
+    load, given = client.compile, (text, wanted)
+    if hasattr(client, "compile_and_load"):
+        load, given = client.compile_and_load, (text, devices[:number], wanted)
+    began, spent = time.perf_counter(), time.process_time()
+    load(*given)
+    return Compiled(time.perf_counter() - began, time.process_time() - spent)
+
+
+def warm() -> None:
+    """Compile something small: what a process does once is none of the module's."""
+    compiled("func.func public @main(%x: tensor<f32>) -> tensor<f32> { return %x : tensor<f32> }")

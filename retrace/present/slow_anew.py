@@ -1,0 +1,55 @@
+"""What was found out by compiling a slow program again, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from retrace.model.slow import Anew, Halved, Tried
+from retrace.present.view import View
+from retrace.present.words import clean, count, listed, place, seconds
+
+_MOST_LINES = 4
+_STAND_INS = (
+    "the constants in it are stand-ins: shape and dtype are as recorded, the content is not"
+)
+
+
+def compiled_anew(view: View, again: Anew) -> Iterator[tuple[str, str]]:
+    """Rows, each with its label; a row that goes on has none."""
+    label = "tried"
+    for one in again.tried:
+        yield label, _tried(one, again.tried[0])
+        label = ""
+    if again.halved is not None:
+        label = "part"
+        for text in _halved(view, again.halved):
+            yield label, text
+            label = ""
+    if again.reproducer is not None:
+        yield "script", f"{clean(again.reproducer)} compiles it alone, and needs only jax"
+    if again.stand_ins:
+        yield "note", _STAND_INS
+
+
+def _tried(one: Tried, without: Tried) -> str:
+    spent = listed([seconds(each) for each in one.seconds])
+    said = f"{spent} ({seconds(min(one.processor))} of processors)"
+    if one.flags is None:
+        return f"{said} as recorded, alone"
+    share = min(one.processor) / max(min(without.processor), 1e-9)
+    return f"{said} with {clean(one.flags)}: {100 * share:.0f} % of the processors' time"
+
+
+def _halved(view: View, halved: Halved) -> Iterator[str]:
+    part, whole = halved.part, halved.whole
+    tries = count(len(halved.steps), "part was", "parts were")
+    if part == whole:
+        yield f"no part takes most of its seconds: it is slow as a whole ({tries} compiled)"
+    else:
+        what = listed([f"{clean(name, 32)} ({number:,})" for name, number in halved.kinds], 4)
+        yield (
+            f"{count(part.operations, 'operation')} of {whole.operations:,} alone: "
+            f"{seconds(part.seconds)} of {seconds(whole.seconds)} ({tries} compiled): {what}"
+        )
+    for file, line, number in halved.lines[:_MOST_LINES]:
+        yield f"{place(file, line, view.bases)}  {count(number, 'operation')}"

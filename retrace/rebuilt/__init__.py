@@ -1,0 +1,1 @@
+"""Programs made again from a recording, and compiled in processes of their own."""
