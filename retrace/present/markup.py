@@ -33,4 +33,5 @@ def rows(lines: Iterable[Line]) -> Iterator[str]:
             cells = "<br>".join(map(prose, line.cells))
         else:
             cells = "".join(f"<span>{prose(cell)}</span>" for cell in line.cells)
-        yield f'<tr{row}><th scope="row">{text(line.label)}</th><td>{cells}</td></tr>'
+        head = f'<th scope="row">{text(line.label)}</th>' if line.label else "<td></td>"
+        yield f"<tr{row}>{head}<td>{cells}</td></tr>"

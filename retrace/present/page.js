@@ -1,151 +1,184 @@
-"use strict";
-(() => {
-  const report = JSON.parse(document.getElementById("report").textContent);
-  const shown = 300;
-  const made = (tag, text, kind) => {
-    const element = document.createElement(tag);
-    if (text !== undefined) element.textContent = text;
-    if (kind) element.className = kind;
-    return element;
+// The filter, the state in the address, keys.
+const PARTS = "[data-group], [data-function], [data-step]";
+
+const start = (data) => {
+  const { misses, byId, page, text } = data;
+  for (const note of document.querySelectorAll(".needs-script")) note.remove();
+  const list = misses.length ? listing(data) : null;
+  const fields = {
+    q: $("filter"), cause: $("of-cause"), avoidable: $("of-avoidable"),
+    file: $("of-file"), process: $("of-process"),
   };
-  const cost = (miss) =>
-    Object.values(miss.stages).reduce((sum, spent) => sum + (spent || 0), 0);
-  const seconds = (spent) =>
-    spent >= 100 ? `${Math.round(spent).toLocaleString("en")} s`
-      : spent >= 9.95 ? `${spent.toFixed(1)} s`
-      : spent >= 0.01 || spent === 0 ? `${spent.toFixed(2)} s` : "under 0.01 s";
-
-  // Places are written relative to the folder that all of the program's own lie in.
-  const folders = report.misses
-    .filter(({ call_site: at }) => at && !at["library"])
-    .map((miss) => miss.call_site.file.split("/").slice(0, -1));
-  const common = folders.length
-    ? folders.reduce((found, folder) => found.filter((part, i) =>
-        found.slice(0, i + 1).every((own, j) => own === folder[j]))).join("/") + "/"
-    : "/";
-  const shorter = (file) =>
-    common !== "/" && file.startsWith(common) ? file.slice(common.length) : file;
-  const misses = report.misses.map((miss) => ({
-    id: miss.id,
-    label: miss.label,
-    cause: miss.cause,
-    seconds: cost(miss),
-    time: miss.time,
-    line: miss.call_site ? `${shorter(miss.call_site.file)}:${miss.call_site.line}` : "",
-    avoidable: miss.avoidable,
-    why: miss.explanation,
-  }));
-  const columns = [
-    ["id", (miss) => miss.id],
-    ["function", (miss) => miss.label],
-    ["cause", (miss) => miss.cause],
-    ["seconds", (miss) => miss.seconds],
-    ["avoidable", (miss) => miss.avoidable],
-    ["began", (miss) => miss.time],
-    ["called from", (miss) => miss.line],
-  ];
-  let order = "began";
-  let downward = false;
-  let wanted = "";
-
-  const listMisses = () => {
-    const table = document.getElementById("all");
-    if (!table) return;
-    const value = columns.find(([title]) => title === order)[1];
-    const found = misses.filter((miss) =>
-      `${miss.id} ${miss.label} ${miss.cause} ${miss.line} ${miss.why}`.toLowerCase().includes(wanted));
-    found.sort((a, b) => {
-      const [x, y] = downward ? [value(b), value(a)] : [value(a), value(b)];
-      return x < y ? -1 : x > y ? 1 : 0;
-    });
-    const body = table.tBodies[0];
-    body.replaceChildren(...found.slice(0, shown).map((miss) => {
-      const row = made("tr");
-      row.title = miss.why;
-      for (const [title, of] of columns) {
-        const text = title === "seconds" ? seconds(miss.seconds)
-          : title === "began" ? miss.time.slice(11, 23) : of(miss);
-        row.append(made("td", text, { id: "id", began: "id", seconds: "number" }[title]));
-      }
-      return row;
+  const of = {
+    cause: (miss) => miss.told.cause,
+    avoidable: (miss) => miss.told.avoidable,
+    file: (miss) => miss.file,
+    process: (miss) => miss.process,
+  };
+  for (const [name, value] of Object.entries(of)) {
+    const number = new Map();
+    for (const miss of misses) number.set(value(miss), (number.get(value(miss)) || 0) + 1);
+    number.delete("");
+    const any = made("option", { cause: "any cause", avoidable: "avoidable or not",
+      file: "any file", process: "any process" }[name]);
+    any.value = "";
+    fields[name].append(any);
+    for (const [each, many] of [...number].sort((a, b) => b[1] - a[1])) {
+      const said = name === "avoidable" ? `avoidable: ${each}` : each;
+      const option = made("option", `${said} (${many.toLocaleString("en")})`);
+      option.value = each;
+      fields[name].append(option);
+    }
+    fields[name].hidden = number.size < 2;
+  }
+  // The address holds where the reader is and what is filtered: `#miss-a-3&cause=shape-changed`.
+  let anchor = "";
+  const state = () => Object.entries(fields)
+    .filter(([, field]) => field.value.trim())
+    .map(([name, field]) => `${name}=${encodeURIComponent(field.value.trim())}`);
+  const written = () => [anchor, ...state()].filter(Boolean).join("&");
+  const readAddress = () => {
+    const parts = location.hash.slice(1).split("&").filter(Boolean);
+    const isAnchor = parts.length > 0 && !parts[0].includes("=");
+    anchor = isAnchor ? parts.shift() : "";
+    // A link inside the page names its target alone, and keeps what is filtered.
+    if (isAnchor && !parts.length) return;
+    const told = new Map(parts.map((part) => {
+      const [name, ...value] = part.split("=");
+      try { return [name, decodeURIComponent(value.join("="))]; } catch { return [name, ""]; }
     }));
-    const rest = found.length - shown;
-    document.getElementById("more").textContent =
-      rest > 0 ? `and ${rest.toLocaleString("en")} more: narrow them with the filter` : "";
-  };
-
-  const head = () => {
-    const table = document.getElementById("all");
-    if (!table) return;
-    document.querySelector(".needs-script").remove();
-    table.hidden = false;
-    const row = made("tr");
-    for (const [title] of columns) {
-      const cell = made("th");
-      cell.scope = "col";
-      const button = made("button", title);
-      button.type = "button";
-      button.addEventListener("click", () => {
-        downward = order === title ? !downward : title === "seconds";
-        order = title;
-        for (const other of row.cells) other.removeAttribute("aria-sort");
-        cell.setAttribute("aria-sort", downward ? "descending" : "ascending");
-        listMisses();
-      });
-      cell.append(button);
-      row.append(cell);
+    for (const [name, field] of Object.entries(fields)) {
+      field.value = told.get(name) || "";
+      if (field.value !== (told.get(name) || "")) field.value = "";
     }
-    table.tHead.replaceChildren(row);
   };
+  const keep = () => history.replaceState(null, "", written() ? `#${written()}` : "#");
 
-  const filter = document.getElementById("filter");
+  let icicle = null;
   const narrow = () => {
-    wanted = filter.value.trim().toLowerCase();
-    const parts = ".message, .functions tbody tr, #small tbody tr, #eager tbody tr, #first tbody tr";
-    for (const part of document.querySelectorAll(parts)) {
-      part.hidden = !part.textContent.toLowerCase().includes(wanted);
+    const words = fields.q.value.trim().toLowerCase().split(/\s+/).filter(Boolean);
+    const picked = Object.entries(of).filter(([name]) => fields[name].value);
+    const [groups, owners, steps, places] = [new Set(), new Set(), new Set(), new Set()];
+    let number = 0;
+    for (const miss of misses) {
+      miss.out = !(words.every((word) => miss.words.includes(word))
+        && picked.every(([name, value]) => value(miss) === fields[name].value));
+      if (miss.out) continue;
+      number += 1;
+      groups.add(miss.group);
+      owners.add(miss.told.cause === "eager-op" ? -1 : miss.owner);
+      places.add(miss.place);
+      if (miss.step !== undefined) steps.add(miss.step);
     }
-    listMisses();
+    const isOn = words.length + picked.length > 0;
+    for (const part of document.querySelectorAll(PARTS)) {
+      const { group, function: owner, step } = part.dataset;
+      part.hidden = isOn && !(group !== undefined ? groups.has(Number(group))
+        : owner !== undefined ? owners.has(Number(owner)) : steps.has(Number(step)));
+    }
+    for (const line of document.querySelectorAll("[data-line]")) {
+      line.classList.toggle("out", isOn && !places.has(line.dataset.line));
+    }
+    for (const section of document.querySelectorAll("main section")) {
+      const parts = [...section.querySelectorAll(PARTS)];
+      const lines = [...section.querySelectorAll("[data-line]")];
+      const nothing = isOn && ((parts.length > 0 && parts.every((part) => part.hidden))
+        || (lines.length > 0 && lines.every((line) => line.classList.contains("out")))
+        || (["misses", "timeline"].includes(section.id) && !number));
+      section.classList.toggle("nothing", nothing);
+    }
+    const all = misses.length.toLocaleString("en");
+    $("matching").textContent = isOn ? `${number.toLocaleString("en")} of ${all}` : "";
+    $("none").hidden = !isOn || number > 0;
+    $("clear").hidden = !isOn;
+    list?.fill();
+    icicle?.redraw();
   };
+  const clear = () => {
+    for (const field of Object.values(fields)) field.value = "";
+    narrow();
+    keep();
+  };
+  const arrive = () => {
+    if (!anchor) return;
+    const miss = anchor.startsWith("miss-") ? byId.get(anchor.slice(5)) : null;
+    // What is linked to is shown, whatever was filtered.
+    if (miss && miss.out) clear();
+    const explained = $(anchor);
+    const target = (!miss || explained?.matches("details")) && explained
+      ? explained : miss && list?.show(miss.told.id);
+    if (!target) return;
+    if (target.hidden) clear();
+    for (let at = target; at; at = at.parentElement) if (at.matches("details")) at.open = true;
+    target.scrollIntoView({ block: "start" });
+    if (!target.matches("section, main")) {
+      for (const was of document.querySelectorAll(".arrived")) was.classList.remove("arrived");
+      target.classList.add("arrived");
+    }
+    const focused = target.matches("details") ? target.querySelector("summary") : target;
+    focused.focus({ preventScroll: true });
+  };
+  const go = (where) => {
+    if (anchor === where) { arrive(); return; }
+    location.hash = where;
+  };
+  addEventListener("hashchange", () => { readAddress(); narrow(); keep(); arrive(); });
+  for (const field of Object.values(fields)) {
+    field.addEventListener("input", () => { anchor = ""; narrow(); keep(); });
+  }
+  $("clear").addEventListener("click", () => { clear(); fields.q.focus(); });
 
-  const unfold = document.getElementById("unfold");
+  const unfold = $("unfold");
+  const folded = () => document.querySelectorAll(".message:not([open])");
   unfold.addEventListener("click", () => {
-    const folded = document.querySelectorAll(".message:not([open])");
-    for (const message of folded) message.open = true;
-    if (!folded.length) {
-      for (const message of document.querySelectorAll(".message")) message.open = false;
-    }
-    unfold.textContent = folded.length ? "Fold all" : "Unfold all";
+    const some = folded().length > 0;
+    for (const message of document.querySelectorAll(".message")) message.open = some;
+    unfold.textContent = some ? "Fold all" : "Unfold all";
   });
-  const reveal = () => {
-    const found = location.hash && document.getElementById(location.hash.slice(1));
-    if (found && found.matches("details")) found.open = true;
-  };
+  unfold.hidden = !document.querySelector(".message");
+  addEventListener("beforeprint", () => { for (const message of folded()) message.open = true; });
 
-  filter.addEventListener("input", narrow);
-  addEventListener("hashchange", reveal);
+  // The next line of the source that missed, from where the reader is.
+  const step = (by) => {
+    const lines = [...document.querySelectorAll("[data-line]:not(.out)")];
+    const here = lines.indexOf(document.activeElement);
+    const next = here < 0 ? lines[by > 0 ? 0 : lines.length - 1] : lines[here + by];
+    if (!next) return;
+    next.closest("details").open = true;
+    next.focus({ preventScroll: true });
+    next.scrollIntoView({ block: "center" });
+  };
   addEventListener("keydown", (event) => {
-    if (event.key === "/" && document.activeElement !== filter) {
+    const isTyping = event.target instanceof Element && event.target.matches("input, select, textarea");
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.key === "Escape" && event.target === fields.q) {
+      clear();
+      fields.q.blur();
+    } else if (isTyping) {
+      return;
+    } else if (event.key === "/") {
       event.preventDefault();
-      filter.focus();
-    } else if (event.key === "Escape" && document.activeElement === filter) {
-      filter.value = "";
-      narrow();
-      filter.blur();
+      fields.q.focus();
+    } else if (event.key === "n" || event.key === "p") {
+      step(event.key === "n" ? 1 : -1);
     }
   });
-  const save = document.getElementById("save");
-  if (save) save.hidden = false;
-  save?.addEventListener("click", () => {
+  const save = $("save");
+  save.hidden = false;
+  save.addEventListener("click", () => {
     const link = made("a");
-    const text = document.getElementById("report").textContent;
     link.href = URL.createObjectURL(new Blob([text], { type: "application/json" }));
     link.download = "report.json";
     link.click();
     URL.revokeObjectURL(link.href);
   });
-  document.querySelector(".tools").hidden = false;
-  head();
-  listMisses();
-  reveal();
-})();
+  $("filters").hidden = false;
+  readAddress();
+  icicle = drawIcicle(data, go);
+  narrow();
+  arrive();
+  document.documentElement.dataset.ready = "";
+};
+
+// A browser without DecompressionStream (before 2023) shows what stands in the page as HTML.
+if (typeof DecompressionStream === "function") read().then(start);

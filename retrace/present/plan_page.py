@@ -20,14 +20,17 @@ def section(view: View, plan: Plan | None) -> Iterator[str]:
         return
     yield f"<p>{prose(headline(view, plan))}</p>"
     yield "<table><thead><tr>"
-    for title in ("", "change", "place", "misses", "seconds", "left"):
+    for title in ("step", "change", "place", "misses", "seconds", "left"):
         yield f'<th scope="col">{title}</th>'
     yield "</tr></thead><tbody>"
     for number, step in enumerate(plan.steps[:_STEPS], 1):
         what, at, *rest = step_cells(view, step)
         gone, spent, left = map(text, rest)
-        yield f'<tr><td class="number">{number}</td><td>{prose(what)}</td>'
-        yield f'<td><span class="at">{text(at)}</span></td><td class="number">{gone}</td>'
+        yield f'<tr data-step="{number - 1}"><td class="number">{number}</td>'
+        yield f"<td>{prose(what)}</td>"
+        # To the message of the first miss that it takes away, or the line of it in the list.
+        link = f'<a href="#miss-{text(step.misses[0])}">{text(at) or "show"}</a>'
+        yield f'<td><span class="at">{link}</span></td><td class="number">{gone}</td>'
         yield f'<td class="number">{spent}</td><td>{left}</td></tr>'
     yield "</tbody></table>"
     if len(plan.steps) > _STEPS:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
+import zlib
+from base64 import b64decode
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,8 +14,13 @@ from typing import Any
 import pytest
 
 from retrace.causes import Cause
-from retrace.model import Key
+from retrace.model import CallSite, Key
+from retrace.present import page, page_data, page_messages
 from retrace.present.glossary import CAUSES
+from retrace.present.page_source import Sources
+from retrace.present.tally import Tally
+from retrace.present.view import View
+from retrace.reason.verdict import judge
 from tests.reading.story import Story, array, at, function, hostile, training, write
 from tests.reading.test_cli import retrace
 
@@ -66,6 +74,8 @@ def opened(browser: Any, tmp_path: Path) -> Iterator[Opened]:
         page.goto(file.as_uri())
         assert wrong == [file.as_uri()]
         wrong.clear()
+        if options.get("java_script_enabled", True):
+            page.wait_for_selector("html[data-ready]", state="attached")
         return page
 
     yield open_
@@ -83,7 +93,8 @@ def test_it_tells_what_the_report_tells(opened: Opened) -> None:
     told = page.locator(".message[open]").all_inner_texts()
     assert "train_step traced again (2nd time, avoidable)" in told[0]
     assert "last partial batch" in told[1] and "drop_remainder" in told[1]
-    assert page.locator("#timeline a").count() == 17
+    assert page.locator("#timeline canvas").is_visible()
+    assert page.locator("main section").first.get_attribute("id") == "plan"
     assert "An array has another shape." in page.locator("#words").inner_text()
 
 
@@ -115,12 +126,114 @@ def test_the_list_is_sorted_by_any_column(opened: Opened) -> None:
     assert page.locator("#all tbody tr td.number").first.inner_text() == "0.06 s"
 
 
-def test_a_bar_leads_to_its_explanation(opened: Opened) -> None:
+def test_a_function_tells_all_its_causes(opened: Opened) -> None:
     page = opened(training())
-    page.locator(".message").evaluate_all("found => found.forEach(it => it.open = false)")
-    bar = page.locator("#timeline a").filter(has_text="train_step #3")
-    bar.dispatch_event("click")
-    page.wait_for_function("document.querySelector('.message:target').open")
+    causes = page.locator(".functions tbody tr").first.locator("a").all_inner_texts()
+    assert sorted(causes) == ["first-trace", "shape-changed", "weak-type-changed"]
+
+
+def test_what_is_filtered_is_filtered_everywhere_and_stands_in_the_address(
+    opened: Opened,
+) -> None:
+    page = opened(training())
+    page.locator("#of-cause").select_option("lambda-recreated")
+    assert page.locator("#matching").inner_text() == "4 of 20"
+    for part in ("#plan tbody tr", ".functions tbody tr", ".message"):
+        assert page.locator(f"{part}:visible").count() == 1, part
+    assert page.locator("#first tbody tr:visible").count() == 0
+    assert page.locator("#source [data-line]:not(.out)").count() == 1
+    assert page.locator("#all tbody tr").count() == 4
+    address = page.url
+    assert "cause=lambda-recreated" in address
+    # What an address says is shown again.
+    again = page.context.new_page()
+    again.goto(address)
+    again.wait_for_selector("html[data-ready]", state="attached")
+    assert again.locator("#all tbody tr").count() == 4
+    page.locator("#filter").fill("no-such-thing")
+    assert page.locator("#matching").inner_text() == "0 of 20"
+    assert page.locator("#none").is_visible()
+    page.locator("#clear").click()
+    assert page.locator("#all tbody tr").count() == 20 and "cause=" not in page.url
+
+
+def test_each_miss_has_an_address(opened: Opened) -> None:
+    story = training()
+    page = opened(story)
+    explained = 0
+    for miss in story.misses:
+        page.evaluate("where => { location.hash = where }", f"miss-{miss.id}")
+        arrived = page.wait_for_selector(f'[id="miss-{miss.id}"].arrived')
+        assert arrived.is_visible()
+        explained += arrived.evaluate("it => it.matches('details[open]')")
+    assert explained == 4
+    # A link is followed where a filter hides what it leads to.
+    page.locator("#of-cause").select_option("eager-op")
+    page.evaluate("where => { location.hash = where }", f"miss-{story.misses[5].id}")
+    page.wait_for_selector(f'[id="miss-{story.misses[5].id}"].arrived')
+    assert page.locator("#of-cause").input_value() == ""
+
+
+def drawn(page: Any) -> list[list[int]]:
+    """The colours of what the timeline shows."""
+    return page.evaluate(
+        """() => {
+            const canvas = document.querySelector("#icicle canvas");
+            const { width, height } = canvas;
+            const { data } = canvas.getContext("2d").getImageData(0, 0, width, height);
+            const seen = new Set();
+            for (let i = 0; i < data.length; i += 4) {
+                if (data[i + 3] === 255) seen.add(`${data[i]},${data[i + 1]},${data[i + 2]}`);
+            }
+            return [...seen].map((one) => one.split(",").map(Number));
+        }"""
+    )
+
+
+def test_the_timeline_is_drawn_and_followed_by_keys_wheel_and_click(opened: Opened) -> None:
+    page = opened(training())
+    # Trace, lower, compile.
+    colours = drawn(page)
+    for colour in ([59, 125, 216], [122, 92, 196], [217, 130, 43]):
+        assert colour in colours
+    canvas, said = page.locator("#icicle canvas"), page.locator("#said")
+    canvas.focus()
+    for _ in range(6):
+        page.keyboard.press("ArrowRight")
+    assert said.inner_text().startswith("train_step #1, first-trace")
+    page.keyboard.press("ArrowDown")
+    assert said.inner_text().startswith("loss_fn #1")
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("ArrowRight")
+    was = canvas.screenshot()
+    box = canvas.bounding_box()
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + 40)
+    page.mouse.wheel(0, -300)
+    page.wait_for_timeout(100)
+    assert canvas.screenshot() != was
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".message.arrived[open]")
+    assert "2nd time" in page.locator(".message.arrived summary").inner_text()
+    page.get_by_role("button", name="All", exact=True).click()
+    canvas.scroll_into_view_if_needed()
+    box = canvas.bounding_box()
+    page.mouse.move(box["x"] + box["width"] * 0.998, box["y"] + 38)
+    assert "concatenate #4" in page.locator("#tip").inner_text()
+    page.mouse.down()
+    page.mouse.up()
+    page.wait_for_selector("[id='miss-k3x9f2a-19'].arrived")
+
+
+def test_lines_have_their_cost_and_are_reached_by_key(opened: Opened) -> None:
+    page = opened(training())
+    lines = page.locator("#source [data-line]").all_inner_texts()
+    assert [line.split("\t")[1].strip() for line in lines] == ["12", "47", "88", "97", "104"]
+    assert lines[2].startswith("37.")
+    page.keyboard.press("n")
+    page.keyboard.press("n")
+    assert page.evaluate("document.activeElement.id") == "line-0-47"
+    page.keyboard.press("p")
+    assert page.evaluate("document.activeElement.id") == "line-0-12"
 
 
 def test_the_data_in_it_are_the_json_report(opened: Opened, tmp_path: Path) -> None:
@@ -135,8 +248,8 @@ def test_the_data_in_it_are_the_json_report(opened: Opened, tmp_path: Path) -> N
 def test_without_scripts_it_tells_as_much(opened: Opened) -> None:
     page = opened(training(), java_script_enabled=False)
     assert "drop_remainder" in page.content()
-    assert page.locator(".needs-script").is_visible()
-    assert not page.locator(".tools").is_visible()
+    assert page.locator("#misses .needs-script").is_visible()
+    assert not page.locator("#filters").is_visible()
 
 
 @pytest.mark.parametrize("width", [360, 800])
@@ -165,7 +278,7 @@ def test_names_are_names(opened: Opened) -> None:
     assert "owned" not in page.title()
     assert owned in page.locator(".functions").inner_text()
     assert any(owned in text for text in page.locator("#all td").all_inner_texts())
-    assert page.locator("script").count() == 2 and page.locator("img").count() == 0
+    assert page.locator("script").count() == 3 and page.locator("img").count() == 0
 
 
 def test_no_other_script_runs_in_it(browser: Any, tmp_path: Path) -> None:
@@ -181,20 +294,72 @@ def test_no_other_script_runs_in_it(browser: Any, tmp_path: Path) -> None:
 def test_a_hostile_recording_is_a_page(opened: Opened) -> None:
     page = opened(hostile())
     assert page.locator(".message").count() == 1
-    assert page.locator("script").count() == 2
+    assert page.locator("script").count() == 3
 
 
-def test_many_misses_are_not_put_into_it(opened: Opened) -> None:
+def many(number: int) -> Story:
     story = Story()
     step = function("step", 3)
-    for number in range(2100):
-        key = Key((array("x", "float32", number + 1),))
-        story.miss(step, key, at(9, "step(x)"), (0.001 * number, None, None))
-    page = opened(story)
-    assert "2,100 misses are too many for a page" in page.locator("#data").inner_text()
-    assert page.locator("#misses, #save").count() == 0
-    assert page.locator("#timeline rect").count() == 1000
-    assert "1,100 shorter ones" in page.locator("figcaption").inner_text()
+    for size in range(number):
+        key = Key((array("x", "float32", size + 1),))
+        story.miss(step, key, at(9, "step(x)"), (0.001 * size, None, None))
+    return story
+
+
+def test_a_thousand_misses_are_a_small_page(tmp_path: Path) -> None:
+    assert built(many(1000), tmp_path).stat().st_size < 1_300_000
+
+
+def test_many_misses_are_drawn_and_listed_in_part(opened: Opened) -> None:
+    page = opened(many(2100))
+    assert page.locator("#all tbody tr").count() == 300
+    assert "1,800 more" in page.locator("#others").inner_text()
+    assert [59, 125, 216] in drawn(page)
+    page.evaluate("location.hash = 'miss-k3x9f2a-2000'")
+    page.wait_for_selector("[id='miss-k3x9f2a-2000'].arrived")
+
+
+def test_too_many_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page_data, "MOST", 7)
+    view = many(20).view()
+    whole = "".join(page.report(view, Tally.of(view), [view.verdicts]))
+    packed = re.search('id="report-data">([^<]*)<', whole)
+    assert packed is not None
+    told = json.loads(zlib.decompress(b64decode(packed[1])))
+    # The dearest stay, as the page is sorted by seconds.
+    assert {miss["id"] for miss in told["misses"]} == {f"k3x9f2a-{n}" for n in range(13, 20)}
+    assert told["left_off"] == 13 and "13 more" in whole
+
+
+def test_tokens_that_differ_are_marked() -> None:
+    old, new = page_messages.marked("mul a:f32[3] <b> -> c", "mul a:f32[4] <b> -> c")
+    assert old == "mul a:f32[<mark>3</mark>] &lt;b&gt; -&gt; c"
+    assert new == "mul a:f32[<mark>4</mark>] &lt;b&gt; -&gt; c"
+
+
+def test_a_file_is_shown_where_it_is_the_one_that_ran(tmp_path: Path) -> None:
+    file = tmp_path / "project" / "train.py"
+    elsewhere = tmp_path / "elsewhere"
+    for folder in (file.parent, elsewhere):
+        folder.mkdir()
+    file.write_text("# a secret\nf(x)\n")
+
+    def told(here: Path, named: Path = file) -> str:
+        story = Story()
+        key = Key((array("x", "float32", 3),))
+        story.miss(function("f", 1), key, CallSite(str(named), 2, "main", "f(x)", False))
+        view = View(story.recording(), judge(story.recording()), str(here))
+        sources = Sources()
+        sources.add(view, view.verdicts, [None])
+        return "".join(sources.html(view))
+
+    assert "a secret" in told(file.parent)
+    # A recording of somebody else's may name any file of the reader's, and lead out by a link.
+    assert "a secret" not in told(elsewhere)
+    (elsewhere / "train.py").symlink_to(file)
+    assert "a secret" not in told(elsewhere, elsewhere / "train.py")
+    file.write_text("# a secret\n\nf(x)\n")
+    assert "a secret" not in told(file.parent) and "f(x)" in told(file.parent)
 
 
 def test_every_cause_is_in_the_glossary_as_in_the_pages() -> None:
