@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from retrace.causes import Cause
 from retrace.model import Component, Function, Miss, Verdict
-from retrace.model.advice import LeaveOutArray
+from retrace.model.advice import LeaveOutArray, OneDtype, Proof
 from retrace.plan.candidate import Candidate
 from retrace.plan.eager import Root
 from retrace.plan.history import Column, History
@@ -98,6 +99,8 @@ def proposal(members: Sequence[Candidate], names: Sequence[str], told: Told) -> 
     advised = next(
         (v.fix for v in own if v.fix is not None and (not about or v.cause in about)), None
     )
+    if isinstance(advised, OneDtype):
+        advised = _of_all(advised, own)
     sizes = next((member.sizes for member in members if member.sizes is not None), None)
     if all(isinstance(verdict.fix, LeaveOutArray) for verdict in own):
         sizes = None  # nothing to pad
@@ -107,6 +110,14 @@ def proposal(members: Sequence[Candidate], names: Sequence[str], told: Told) -> 
         return Proposal(_CODES[family], changes, None, file, line, sizes)
     code = _PLAIN.get(family, family) if advised is None else advised.code
     return Proposal(code, changes, advised, file, line, sizes)
+
+
+def _of_all(advised: OneDtype, own: Sequence[Verdict]) -> OneDtype:
+    """With the dtypes of all calls, of which each verdict tells two."""
+    found = [v.fix for v in own if isinstance(v.fix, OneDtype) and v.fix.paths == advised.paths]
+    dtypes = tuple(dict.fromkeys(dtype for one in found for dtype in one.dtypes))
+    asks = any(one.proof is Proof.MEANING for one in found)
+    return replace(advised, dtypes=dtypes, proof=Proof.MEANING if asks else advised.proof)
 
 
 def _change(candidate: Candidate, own: Sequence[Verdict], told: Told) -> Change:

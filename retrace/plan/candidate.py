@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -87,27 +88,36 @@ def _take(
     candidate.certain[at] = mapped
     if column.family in ("function", *VALUES) and constants:
         candidate.certain[at] = _kept(history, column, mapped)
-    if column.family == "function" and _is_static(history):
-        candidate.certain[at] = _by_held(history, column, mapped)
+    if column.family == "function" and (static := _static(history)):
+        candidate.certain[at] = _by_held(history, column, mapped, static)
     if column.family == "bodies" and constants:
         # Jitted around, so that its numbers are arguments, it is a call of its own, once.
         candidate.certain[at] = tuple(min(value, 1) for value in range(number))
 
 
-def _is_static(history: History) -> bool:
-    """Whether what a function holds becomes static arguments, each with its own program."""
-    return any(isinstance(row.fix, JitAndPass) and row.fix.static for row in history.rows)
+def _static(history: History) -> frozenset[str]:
+    """What of what a function holds becomes static arguments, each with its own program."""
+    return frozenset(
+        _root(name)
+        for row in history.rows
+        if isinstance(row.fix, JitAndPass)
+        for name in row.fix.static
+    )
 
 
-def _by_held(history: History, column: Column, mapped: Mapped) -> Mapped:
-    """One value for all functions that share a program and hold the same."""
+def _root(name: str) -> str:
+    return re.split(r"[.\[]", name, maxsplit=1)[0]
+
+
+def _by_held(history: History, column: Column, mapped: Mapped, static: frozenset[str]) -> Mapped:
+    """One value for all functions that share a program and hold the same of what is static."""
     known: dict[Hashable, int] = {}
     found: list[int] = []
     for value in range(len(mapped)):
         row = column.values.index(value)
         function = history.rows[row].miss.function
         held = (*function.closure, *function.bound, *function.defaults)
-        texts = tuple((name, one.type, one.text) for name, one in held)
+        texts = tuple((name, one.type, one.text) for name, one in held if name in static)
         found.append(known.setdefault((mapped[value], texts), value))
     return tuple(found)
 

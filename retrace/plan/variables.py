@@ -155,6 +155,8 @@ def size_candidates(
             grouped.setdefault((sizes, nth), []).append(axis)
     for axes in grouped.values():
         candidate = _gathered(axes, listings, data, work)
+        if all(map(_is_each_meant, axes)):
+            candidate.sure = "ask"
         for index, number in list(candidate.at):
             for leader, follower, column in followers.get(index, ()):
                 if leader == number:
@@ -170,6 +172,18 @@ def _is_model(history: History, column: Column) -> bool:
         isinstance(verdict.fix, AnotherModel) and not own.isdisjoint(verdict.fix.paths)
         for verdict in history.rows
     )
+
+
+def _is_each_meant(axis: Axis) -> bool:
+    """Whether each line calls with a size of its own: training and evaluation, two uses."""
+    sizes: dict[Hashable, set[int]] = {}
+    for row, verdict in enumerate(axis.history.rows):
+        site = verdict.miss.call_site
+        if site is None or site.in_library or verdict.miss.nested:
+            return False
+        line = verdict.miss.lines or (site.file, site.line)
+        sizes.setdefault(line, set()).add(axis.sizes[axis.column.values[row]])
+    return len(sizes) > 1 and all(len(own) == 1 for own in sizes.values())
 
 
 def _leader(column: Column, columns: list[tuple[int, Column]]) -> int | None:

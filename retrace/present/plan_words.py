@@ -24,7 +24,8 @@ def sentence(proposal: Proposal) -> str:
     said = f"{title(proposal)}." if proposal.advice is None else advised(proposal.advice)
     if proposal.sizes is None:
         return said
-    return _padded(proposal.sizes, said if len(proposal.changes) > 1 else "")
+    asks = len(proposal.changes) == 1 and change.to_one
+    return _padded(proposal.sizes, said if len(proposal.changes) > 1 else "", asks=asks)
 
 
 def _block(change: Change) -> str:
@@ -45,7 +46,7 @@ _EAGER: dict[str, Callable[[Change], str]] = {
 }
 
 
-def _padded(sizes: Sizes, others: str) -> str:
+def _padded(sizes: Sizes, others: str, *, asks: bool) -> str:
     name, number = quoted(sizes.names[0]), len(sizes.chosen.sizes)
     if sizes.grows:
         said = f"make {name} {sizes.chosen.sizes[-1]:,} long from the start, and write into it"
@@ -54,6 +55,8 @@ def _padded(sizes: Sizes, others: str) -> str:
     else:
         said = f"pad {name} up to the next of {number} sizes"
     said = f"{said}; mask what was added where results depend on it."
+    if asks:
+        said = f"each line calls it with a size of its own; if one will do for all, {said}"
     return f"{others[:-1]}: {said}" if others else said
 
 
@@ -63,6 +66,8 @@ def _title(change: Change, proposal: Proposal) -> str:
     for kind, words in _BY_ADVICE:
         if isinstance(proposal.advice, kind) and change.family in _TOLD_BY_ADVICE:
             return words(change, proposal.advice)
+    if change.family == "function":
+        return _function(change, proposal.advice)
     words_of = _TITLES.get(change.family)
     return change.family if words_of is None else words_of(change)
 
@@ -84,7 +89,11 @@ def _what(change: Change) -> str:
     return names(change.paths)
 
 
-def _function(change: Change) -> str:
+def _function(change: Change, advice: Advice | None) -> str:
+    if isinstance(advice, model.JitAndPass) and advice.inject:
+        held = [name for name in change.held if name not in advice.inject]
+        passed = f", pass {names(held)}" if held else ""
+        return f"make {_who(change)} once{passed}, inject hyperparameters"
     if change.held:
         what = "an argument" if len(change.held) == 1 else "arguments"
         return f"pass {names(change.held)} as {what} of {_who(change)}"
@@ -113,6 +122,11 @@ def _init(advice: Advice) -> str:
     return "jit what makes this module"
 
 
+def _inject(advice: Advice) -> str:
+    holder = advice.holder if isinstance(advice, model.InjectHyperparams) else ""
+    return f"inject the hyperparameters of {quoted(holder)}"
+
+
 _TOLD_BY_ADVICE = ("eager-init", "static", "meta", "tree", "shape", "sharding", "weak_type")
 _BY_ADVICE: tuple[tuple[type[Advice], Callable[[Change, Advice], str]], ...] = (
     (model.PassDecision, lambda change, advice: _static(change._replace(paths=advice.paths))),
@@ -130,12 +144,13 @@ _BY_ADVICE: tuple[tuple[type[Advice], Callable[[Change, Advice], str]], ...] = (
     (model.LowerWithSharding, lambda change, _: f"lower with the sharding of {_what(change)}"),
     (model.OneSharding, lambda change, _: f"one device or sharding for {_what(change)}"),
     (model.JitInit, lambda _, advice: _init(advice)),
+    (model.InjectHyperparams, lambda _, advice: _inject(advice)),
+    (model.ToArray, lambda _, advice: f"make {names(advice.paths)} an array"),
     (model.CastResult, lambda change, _: f"give the result {_what(change)} a dtype"),
 )
 """Where the advice says more than the part of the key that changed."""
 
 _TITLES: dict[str, Callable[[Change], str]] = {
-    "function": _function,
     "code": lambda change: f"run only the last version of {_who(change)}",
     "bodies": lambda change: f"define {_who(change)} once, outside",
     "options": lambda change: f"one setting of {_what(change)} for {_who(change)}",

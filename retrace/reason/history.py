@@ -8,7 +8,7 @@ all have been seen.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import cast
@@ -22,6 +22,7 @@ from retrace.reason.arrays import pad_shape
 from retrace.reason.evidence import part
 from retrace.reason.fields import field_changes
 from retrace.reason.program import Comparison
+from retrace.reason.sharing import shared
 
 _KINDS = ("int", "str", "bool", "float")
 _CAUSES = (Cause.STATIC_ARGUMENT_CHANGED, Cause.TREE_STRUCTURE_CHANGED)
@@ -123,7 +124,7 @@ def _steering(history: list[Verdict]) -> Iterator[tuple[Verdict, Verdict]]:
         own = [verdict for verdict in history if verdict.miss.id in changes]
         sharing = _Sharing(own, changes)
         programs = sharing.values()
-        if len(programs) < 2 or sum(map(len, programs)) <= len(programs):
+        if len(programs) < 2 or all(len(values) == 1 for values in programs):
             continue
         advised = PassDecision(
             paths=(path,),
@@ -145,6 +146,8 @@ class _Sharing:
         """Whether numbers in a program follow the value."""
         self._texts: dict[str, str] = {}
         self._above: dict[str, str] = {}
+        self._contexts: dict[str, str] = {}
+        """Of each miss one that differs from it in this value alone, as its nearest does."""
         self._order: list[str] = []
         by_hash: dict[str, str] = {}
         for verdict in verdicts:
@@ -155,6 +158,8 @@ class _Sharing:
                 self._texts[miss.id] = str(part(side, "text"))
                 self._order.append(miss.id)
                 self._join(by_hash.setdefault(miss.program.hash, miss.id), miss.id)
+            if near is not None:
+                self._contexts[self._context(verdict.miss.id)] = self._context(near.id)
             program = verdict.program
             fixed = isinstance(program, Comparison) and program.fixed
             if near is not None and verdict.program_change == "constants-only" and not fixed:
@@ -173,10 +178,16 @@ class _Sharing:
 
     def values(self) -> list[list[str]]:
         """The values by program, in the order in which they came."""
-        found: dict[str, dict[str, None]] = defaultdict(dict)
+        programs: dict[str, dict[Hashable, set[Hashable]]] = {}
         for name in self._order:
-            found[self._top(name)][self._texts[name]] = None
-        return [list(texts) for texts in found.values()]
+            own = programs.setdefault(self._texts[name], {})
+            own.setdefault(self._context(name), set()).add(self._top(name))
+        return shared(programs)
+
+    def _context(self, name: str) -> str:
+        while (above := self._contexts.get(name, name)) != name:
+            name = above
+        return name
 
     def is_first(self, miss: Miss) -> bool:
         """Whether it is the first of those that share a program."""
