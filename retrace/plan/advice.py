@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from retrace.causes import Cause
 from retrace.model import Component, Function, Miss, Verdict
-from retrace.model.advice import LeaveOutArray, OneDtype, Proof
+from retrace.model.advice import Advice, LeaveOutArray, OneDtype, Proof
 from retrace.plan.candidate import Candidate
 from retrace.plan.eager import Root
 from retrace.plan.history import Column, History
@@ -96,9 +96,7 @@ def proposal(members: Sequence[Candidate], names: Sequence[str], told: Told) -> 
     own = [v for v in verdicts if v.miss.parent not in names] or verdicts
     changes = tuple(_change(member, own, told) for member in members)
     about = frozenset[Cause]().union(*(CAUSES.get(m.family, frozenset()) for m in members))
-    advised = next(
-        (v.fix for v in own if v.fix is not None and (not about or v.cause in about)), None
-    )
+    advised = _advised(members, [v for v in own if not about or v.cause in about], told)
     if isinstance(advised, OneDtype):
         advised = _of_all(advised, own)
     sizes = next((member.sizes for member in members if member.sizes is not None), None)
@@ -110,6 +108,23 @@ def proposal(members: Sequence[Candidate], names: Sequence[str], told: Told) -> 
         return Proposal(_CODES[family], changes, None, file, line, sizes)
     code = _PLAIN.get(family, family) if advised is None else advised.code
     return Proposal(code, changes, advised, file, line, sizes)
+
+
+def _advised(members: Sequence[Candidate], own: Sequence[Verdict], told: Told) -> Advice | None:
+    """The advice of the first miss that is about nothing else, else what concerns this step."""
+    found = [verdict.fix for verdict in own if verdict.fix is not None]
+    paths = [path for member in members for path in told.paths(member) if path]
+    within = (one for one in found if all(is_in(path, paths) for path in one.paths))
+    if (advised := next(within, None)) is not None or not found:
+        return advised
+    first = found[0]
+    rest = tuple(path for path in first.paths if is_in(path, paths))
+    return replace(first, paths=rest) if rest else first
+
+
+def is_in(path: str, outer: Sequence[str]) -> bool:
+    """Whether a path is one of some, or lies in one of them."""
+    return any(path == one or path.startswith((f"{one}[", f"{one}.")) for one in outer)
 
 
 def _of_all(advised: OneDtype, own: Sequence[Verdict]) -> OneDtype:

@@ -166,7 +166,7 @@ def _argument(advice: model.ToArgument, who: str, it: str, many: bool) -> str:
     if advice.function is not None:
         said += f"; and make {quoted(advice.function)} once"
     if advice.unread:
-        said += f"; on {names(advice.unread)} no constant depends"
+        said += f"; leave out {names(advice.unread)}, on which no constant depends"
     return said
 
 
