@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from retrace.causes import Cause
 from retrace.model import Component, Function, Miss, Verdict
-from retrace.model.advice import Advice, LeaveOutArray, OneDtype, Proof
+from retrace.model.advice import Advice, LeaveOutArray, OneDtype, Proof, ToArgument, ToArray
 from retrace.plan.candidate import Candidate
 from retrace.plan.eager import Root
 from retrace.plan.history import Column, History
@@ -104,6 +104,8 @@ def proposal(members: Sequence[Candidate], names: Sequence[str], told: Told) -> 
         sizes = None  # nothing to pad
     file, line = _place([verdict.miss for verdict in own])
     family = members[0].family
+    if advised is None and len(members) == 1:
+        advised = _constant(members[0], told)
     if family in _CODES and not isinstance(advised, LeaveOutArray):
         return Proposal(_CODES[family], changes, None, file, line, sizes)
     code = _PLAIN.get(family, family) if advised is None else advised.code
@@ -127,6 +129,17 @@ def is_in(path: str, outer: Sequence[str]) -> bool:
     return any(path == one or path.startswith((f"{one}[", f"{one}.")) for one in outer)
 
 
+def _constant(candidate: Candidate, told: Told) -> Advice | None:
+    """What to do about values that are but constants, where no miss was told of them alone."""
+    one_program = candidate.sure != "ask" and candidate.programs is None
+    if not one_program or not candidate.constants:
+        return None
+    paths = tuple(path for path in told.paths(candidate) if path)
+    if candidate.family == "static":
+        return ToArgument(paths=paths, proof=Proof.CONSTANTS)
+    return ToArray(paths=paths, in_tree=True) if candidate.family == "meta" else None
+
+
 def _of_all(advised: OneDtype, own: Sequence[Verdict]) -> OneDtype:
     """With the dtypes of all calls, of which each verdict tells two."""
     found = [v.fix for v in own if isinstance(v.fix, OneDtype) and v.fix.paths == advised.paths]
@@ -147,7 +160,7 @@ def _change(candidate: Candidate, own: Sequence[Verdict], told: Told) -> Change:
     return Change(
         candidate.family,
         tuple(path for path in told.paths(candidate) if path),
-        tuple(function.name for function in told.functions(candidate)),
+        tuple(dict.fromkeys(function.name for function in told.functions(candidate))),
         tuple(held) if candidate.constants else (),
         values or max((max(column.values) + 1 for _, column in columns), default=0),
         programs,

@@ -24,8 +24,7 @@ def sentence(proposal: Proposal) -> str:
     said = f"{title(proposal)}." if proposal.advice is None else advised(proposal.advice)
     if proposal.sizes is None:
         return said
-    asks = len(proposal.changes) == 1 and change.to_one
-    return _padded(proposal.sizes, said if len(proposal.changes) > 1 else "", asks=asks)
+    return _padded(proposal.sizes, said if len(proposal.changes) > 1 else "")
 
 
 def _block(change: Change) -> str:
@@ -46,7 +45,13 @@ _EAGER: dict[str, Callable[[Change], str]] = {
 }
 
 
-def _padded(sizes: Sizes, others: str, *, asks: bool) -> str:
+_MEANT = {
+    "lines": "each line calls it with a size of its own; if one will do for all,",
+    "doubled": "each size is twice the one before: leave them where they are chosen, else",
+}
+
+
+def _padded(sizes: Sizes, others: str) -> str:
     name, number = quoted(sizes.names[0]), len(sizes.chosen.sizes)
     if sizes.grows:
         said = f"make {name} {sizes.chosen.sizes[-1]:,} long from the start, and write into it"
@@ -55,8 +60,8 @@ def _padded(sizes: Sizes, others: str, *, asks: bool) -> str:
     else:
         said = f"pad {name} up to the next of {number} sizes"
     said = f"{said}; mask what was added where results depend on it."
-    if asks:
-        said = f"each line calls it with a size of its own; if one will do for all, {said}"
+    if sizes.meant:
+        said = f"{_MEANT[sizes.meant]} {said}"
     return f"{others[:-1]}: {said}" if others else said
 
 

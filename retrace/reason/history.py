@@ -25,6 +25,7 @@ from retrace.reason.program import Comparison
 from retrace.reason.sharing import shared
 
 _KINDS = ("int", "str", "bool", "float")
+_NUMPY = ("numpy.int", "numpy.uint", "numpy.float", "numpy.bool")
 _CAUSES = (Cause.STATIC_ARGUMENT_CHANGED, Cause.TREE_STRUCTURE_CHANGED)
 _BUCKETS = 3
 """From so many sizes on, each twice the one before, they look chosen."""
@@ -48,9 +49,11 @@ def revise(verdicts: Sequence[Verdict]) -> list[Verdict]:
             continue
         own = [verdicts[index] for index in history]
         agree(own)
-        changed = {id(old): new for old, new in (*_steering(own), *_sizes(own), *_buckets(own))}
+        for rule in (_steering, _sizes, _buckets):
+            changed = {id(old): new for old, new in rule(own)}
+            own = [changed.get(id(verdict), verdict) for verdict in own]
         for index, verdict in zip(history, own, strict=True):
-            revised[index] = changed.get(id(verdict), verdict)
+            revised[index] = verdict
     return revised
 
 
@@ -204,4 +207,5 @@ def _only_change(verdict: Verdict) -> Change | None:
 
 
 def _is_plain(change: Change) -> bool:
-    return all(part(side, "type") in _KINDS for side in (change.old, change.new))
+    types = [str(part(side, "type")) for side in (change.old, change.new)]
+    return all(type_ in _KINDS or type_.startswith(_NUMPY) for type_ in types)

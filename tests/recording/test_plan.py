@@ -25,7 +25,7 @@ import pytest
 
 from retrace.capture.session import begin_file, session
 from retrace.causes import Cause
-from retrace.model.advice import JitAndPass, OneDtype
+from retrace.model.advice import JitAndPass, OneDtype, PassDecision, ToArgument
 from retrace.plan.order import plan
 from retrace.plan.step import Plan
 from retrace.plan.warm import warmth
@@ -354,6 +354,41 @@ def test_a_size_for_each_line_is_asked_and_not_told(planned: Planned) -> None:
 
     (step,) = planned(program, frozenset())[0].steps
     assert step.sure == "ask"
+
+
+def test_sizes_that_were_chosen_are_asked_from_large_to_small_too(planned: Planned) -> None:
+    def program(_: Fixed) -> None:
+        f = jax.jit(lambda x: x.sum())
+        for size in (16, 8, 4):
+            f(ones(size))
+
+    (step,) = planned(program, frozenset())[0].steps
+    assert step.sure == "ask"
+
+
+def test_a_step_is_advised_though_each_miss_was_told_of_something_else(planned: Planned) -> None:
+    def program(_: Fixed) -> None:
+        f = jax.jit(lambda c, x, k: c + (x * k).mean(), static_argnames="k")
+        c: Any = 0.0
+        for k in (1, 2):
+            for size in (4, 8):
+                c = f(c, ones(size), k=k)
+
+    found, _ = planned(program, frozenset())
+    (step,) = [s for s in found.steps if any("k" in c.paths for c in s.proposal.changes)]
+    assert isinstance(step.proposal.advice, ToArgument)
+    assert step.proposal.advice.paths == ("k",)
+
+
+def test_one_choice_in_several_types_is_a_decision(planned: Planned) -> None:
+    def program(_: Fixed) -> None:
+        f = jax.jit(lambda x, train: x * 2 if train else x, static_argnames="train")
+        for train in (True, np.bool_(True), 1, False):
+            f(ones(3), train=train)
+
+    (step,) = planned(program, frozenset())[0].steps
+    assert isinstance(step.proposal.advice, PassDecision)
+    assert step.left.calls.low == 2
 
 
 def test_all_dtypes_of_an_argument_are_told(planned: Planned) -> None:
