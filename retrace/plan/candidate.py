@@ -8,7 +8,7 @@ from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from retrace.model import Function, Kind, Listing
-from retrace.model.advice import JitAndPass, Library, Sure
+from retrace.model.advice import JitAndPass, Library, LoopInProgram, Sure, TripsInProgram
 from retrace.plan.history import Column, History
 from retrace.plan.programs import classes
 from retrace.plan.replay import Mapped
@@ -76,7 +76,7 @@ def _take(
     mapped = tuple(shared.of(value) for value in range(number))
     programs = len(set(mapped))
     if column.family in VALUES:
-        if programs == number:
+        if programs == number or (programs > 1 and _is_rolled(history, column)):
             # Each has a program of its own: keep to one.
             mapped = dropped(column)
             candidate.sure = "ask"
@@ -93,6 +93,13 @@ def _take(
     if column.family == "bodies" and constants:
         # Jitted around, so that its numbers are arguments, it is a call of its own, once.
         candidate.certain[at] = tuple(min(value, 1) for value in range(number))
+
+
+def _is_rolled(history: History, column: Column) -> bool:
+    """Whether each miss was told to make one loop of its programs, whose trips are traced."""
+    kinds = (LoopInProgram, TripsInProgram)
+    told = [row.fix for row in history.rows if row.fix and {*row.fix.paths} & {*column.paths}]
+    return bool(told) and all(isinstance(one, kinds) for one in told)
 
 
 def _static(history: History) -> frozenset[str]:

@@ -24,8 +24,7 @@ from retrace.reason.fields import field_changes
 from retrace.reason.program import Comparison
 from retrace.reason.sharing import shared
 
-_KINDS = ("int", "str", "bool", "float")
-_NUMPY = ("numpy.int", "numpy.uint", "numpy.float", "numpy.bool")
+_KINDS = ("int", "str", "bool", "float", "numpy.bool", "numpy.bool_")
 _CAUSES = (Cause.STATIC_ARGUMENT_CHANGED, Cause.TREE_STRUCTURE_CHANGED)
 _BUCKETS = 3
 """From so many sizes on, each twice the one before, they look chosen."""
@@ -208,4 +207,4 @@ def _only_change(verdict: Verdict) -> Change | None:
 
 def _is_plain(change: Change) -> bool:
     types = [str(part(side, "type")) for side in (change.old, change.new)]
-    return all(type_ in _KINDS or type_.startswith(_NUMPY) for type_ in types)
+    return all(type_ in _KINDS for type_ in types)

@@ -29,6 +29,8 @@ from retrace.model.advice import JitAndPass, OneDtype, PassDecision, ToArgument
 from retrace.plan.order import plan
 from retrace.plan.step import Plan
 from retrace.plan.warm import warmth
+from retrace.present.tally import Totals
+from retrace.present.view import View
 from retrace.reason.verdict import judge
 from retrace.store.reader import read
 from tests.recording.conftest import JudgeAll
@@ -400,6 +402,21 @@ def test_all_dtypes_of_an_argument_are_told(planned: Planned) -> None:
     (step,) = planned(program, frozenset())[0].steps
     assert isinstance(step.proposal.advice, OneDtype)
     assert set(step.proposal.advice.dtypes) == {"int32", "float32", "bool"}
+
+
+def test_what_is_clearly_avoidable_is_told_in_calls_as_well(judge_all: JudgeAll) -> None:
+    def program() -> None:
+        f = jax.jit(lambda x, n: x * n, static_argnames="n")
+        outer = jax.jit(lambda x, n: f(x, n=n).sum(), static_argnames="n")
+        for number in (1.5, 2.5, 3.5):
+            outer(ones(3), n=number)
+
+    recording, verdicts = judge_all(program)
+    totals = Totals()
+    totals.add(View(recording, verdicts), verdicts)
+    own = [v for v in verdicts if v.avoidable == "yes"]
+    assert totals.avoidable == len(own) > totals.avoidable_calls
+    assert totals.avoidable_calls == sum(v.miss.parent is None for v in own) > 0
 
 
 def nested_twice(_: Fixed) -> None:
