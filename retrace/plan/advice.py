@@ -113,15 +113,32 @@ def proposal(members: Sequence[Candidate], names: Sequence[str], told: Told) -> 
 
 
 def _advised(members: Sequence[Candidate], own: Sequence[Verdict], told: Told) -> Advice | None:
-    """The advice of the first miss that is about nothing else, else what concerns this step."""
+    """What its misses, else others of its functions, were told of this and nothing else.
+
+    What concerns it of an advice on more, where there is none such.
+    """
     found = [verdict.fix for verdict in own if verdict.fix is not None]
     paths = [path for member in members for path in told.paths(member) if path]
-    within = (one for one in found if all(is_in(path, paths) for path in one.paths))
-    if (advised := next(within, None)) is not None or not found:
-        return advised
-    first = found[0]
-    rest = tuple(path for path in first.paths if is_in(path, paths))
-    return replace(first, paths=rest) if rest else first
+    about = frozenset[Cause]().union(*(CAUSES.get(m.family, frozenset()) for m in members))
+    others = (
+        row.fix
+        for member in members
+        for history, _ in told.columns(member)
+        for row in history.rows
+        if row.fix is not None and row.fix.paths and not row.fix.others and row.cause in about
+    )
+    for one in (*found, *others):
+        if all(is_in(path, paths) for path in one.paths):
+            return one
+    for one in found:
+        if rest := tuple(path for path in one.paths if is_in(path, paths)):
+            return replace(one, paths=rest)
+    return next((one for one in found if _holds(one.paths, paths)), None)
+
+
+def _holds(outer: Sequence[str], paths: Sequence[str]) -> bool:
+    """Whether an advice is about what some paths lie in, or a change has no paths."""
+    return not paths or any(is_in(path, outer) for path in paths)
 
 
 def is_in(path: str, outer: Sequence[str]) -> bool:

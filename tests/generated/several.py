@@ -137,10 +137,10 @@ def prove(seed: int) -> list[str]:
         advice = step.proposal.advice
         told = {path for change in step.proposal.changes for path in change.paths}
         is_own = advice is not None and advice.paths and told.issuperset(advice.paths)
-        if not is_own and not any(
-            advice in (None, verdict.fix) and verdict.cause in step.causes
-            for verdict in before.verdicts
-        ):
+        is_own = is_own or any(
+            verdict.fix == advice and verdict.cause in step.causes for verdict in before.verdicts
+        )
+        if advice is not None and not is_own:
             problems.append(f"{named}: step {number} advises {advice}, which is another's")
         after = done | own
         for said, what, causes in (
