@@ -155,8 +155,8 @@ class _Group:
         self._orders: list[int] = []
         self._objects: dict[int, int] = {}
         self._codes: dict[str | None, int] = {}
-        self._holding: dict[int, int] = {}
-        """The latest row by what its function holds."""
+        self._held: dict[str, Column] = {}
+        """By name what the functions of the rows hold."""
         self._compared: tuple[Miss, dict[Place, Hashable]] | None = None
         self._lowered = 0
         self._nested = 0
@@ -174,8 +174,8 @@ class _Group:
         function = miss.function
         self._objects[function.object] = self._objects.get(function.object, 0) | bit
         self._codes[function.code] = self._codes.get(function.code, 0) | bit
-        if holds := _holds(function):
-            self._holding[holds] = row
+        for name, value in _held(function):
+            self._held.setdefault(name, Column()).add(value, row)
         if was_lowered(miss):
             self._lowered |= bit
         if miss.nested:
@@ -262,9 +262,16 @@ class _Group:
             # Lambdas of one notebook share a site: one with other code is another lambda.
             alike = among & self._codes.get(function.code, 0)
         latest = self._misses[(alike or among).bit_length() - 1].function
-        if not same and (holds := _holds(function)) and latest.code == function.code:
+        if not same and latest.code == function.code and (held := _held(function)):
             # What it holds is no part of the key, but of what differs.
-            alike = among & (1 << self._holding[holds] if holds in self._holding else 0) or alike
+            own = among & self._codes.get(function.code, 0)
+            differing: dict[int, int] = {}
+            for name, value in held:
+                column = self._held.get(name)
+                rows = everyone ^ (0 if column is None else column.holding(value))
+                differing[rows] = differing.get(rows, 0) + 1
+            number, among = least(differing, own, everyone)
+            alike = alike & among if number else among
         row = (same or alike or among).bit_length() - 1
         tree += parts
         rank = (-tree, -other, bool(same), bool(same or alike), self._orders[row])
@@ -309,10 +316,10 @@ def _form(node: Node) -> Form:
     return node.path, node.type, node.children, name, number
 
 
-def _holds(function: Function) -> int:
-    """What stands for all that a function closes over, binds and defaults to; 0 for nothing."""
+def _held(function: Function) -> list[tuple[str, Hashable]]:
+    """All that a function closes over, binds and defaults to."""
     named = (*function.closure, *function.bound, *function.defaults)
-    return hash(tuple([(name, identity(value)) for name, value in named])) if named else 0
+    return [(name, identity(value)) for name, value in named]
 
 
 _OF_LEAVES = frozenset(

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from retrace.causes import Cause
 from retrace.model import Component, Function, Miss, Verdict
-from retrace.model.advice import LeaveOutArray
+from retrace.model.advice import Advice, LeaveOutArray, OneDtype, Proof, ToArgument, ToArray
 from retrace.plan.candidate import Candidate
 from retrace.plan.eager import Root
 from retrace.plan.history import Column, History
@@ -95,18 +96,73 @@ def proposal(members: Sequence[Candidate], names: Sequence[str], told: Told) -> 
     own = [v for v in verdicts if v.miss.parent not in names] or verdicts
     changes = tuple(_change(member, own, told) for member in members)
     about = frozenset[Cause]().union(*(CAUSES.get(m.family, frozenset()) for m in members))
-    advised = next(
-        (v.fix for v in own if v.fix is not None and (not about or v.cause in about)), None
-    )
+    advised = _advised(members, [v for v in own if not about or v.cause in about], told)
+    if isinstance(advised, OneDtype):
+        advised = _of_all(advised, own)
     sizes = next((member.sizes for member in members if member.sizes is not None), None)
     if all(isinstance(verdict.fix, LeaveOutArray) for verdict in own):
         sizes = None  # nothing to pad
     file, line = _place([verdict.miss for verdict in own])
     family = members[0].family
+    if advised is None and len(members) == 1:
+        advised = _constant(members[0], told)
     if family in _CODES and not isinstance(advised, LeaveOutArray):
         return Proposal(_CODES[family], changes, None, file, line, sizes)
     code = _PLAIN.get(family, family) if advised is None else advised.code
     return Proposal(code, changes, advised, file, line, sizes)
+
+
+def _advised(members: Sequence[Candidate], own: Sequence[Verdict], told: Told) -> Advice | None:
+    """What its misses, else others of its functions, were told of this and nothing else.
+
+    What concerns it of an advice on more, where there is none such.
+    """
+    found = [verdict.fix for verdict in own if verdict.fix is not None]
+    paths = [path for member in members for path in told.paths(member) if path]
+    about = frozenset[Cause]().union(*(CAUSES.get(m.family, frozenset()) for m in members))
+    others = (
+        row.fix
+        for member in members
+        for history, _ in told.columns(member)
+        for row in history.rows
+        if row.fix is not None and row.fix.paths and not row.fix.others and row.cause in about
+    )
+    for one in (*found, *others):
+        if all(is_in(path, paths) for path in one.paths):
+            return one
+    for one in found:
+        if rest := tuple(path for path in one.paths if is_in(path, paths)):
+            return replace(one, paths=rest)
+    return next((one for one in found if _holds(one.paths, paths)), None)
+
+
+def _holds(outer: Sequence[str], paths: Sequence[str]) -> bool:
+    """Whether an advice is about what some paths lie in, or a change has no paths."""
+    return not paths or any(is_in(path, outer) for path in paths)
+
+
+def is_in(path: str, outer: Sequence[str]) -> bool:
+    """Whether a path is one of some, or lies in one of them."""
+    return any(path == one or path.startswith((f"{one}[", f"{one}.")) for one in outer)
+
+
+def _constant(candidate: Candidate, told: Told) -> Advice | None:
+    """What to do about values that are but constants, where no miss was told of them alone."""
+    one_program = candidate.sure != "ask" and candidate.programs is None
+    if not one_program or not candidate.constants:
+        return None
+    paths = tuple(path for path in told.paths(candidate) if path)
+    if candidate.family == "static":
+        return ToArgument(paths=paths, proof=Proof.CONSTANTS)
+    return ToArray(paths=paths, in_tree=True) if candidate.family == "meta" else None
+
+
+def _of_all(advised: OneDtype, own: Sequence[Verdict]) -> OneDtype:
+    """With the dtypes of all calls, of which each verdict tells two."""
+    found = [v.fix for v in own if isinstance(v.fix, OneDtype) and v.fix.paths == advised.paths]
+    dtypes = tuple(dict.fromkeys(dtype for one in found for dtype in one.dtypes))
+    asks = any(one.proof is Proof.MEANING for one in found)
+    return replace(advised, dtypes=dtypes, proof=Proof.MEANING if asks else advised.proof)
 
 
 def _change(candidate: Candidate, own: Sequence[Verdict], told: Told) -> Change:
@@ -121,7 +177,7 @@ def _change(candidate: Candidate, own: Sequence[Verdict], told: Told) -> Change:
     return Change(
         candidate.family,
         tuple(path for path in told.paths(candidate) if path),
-        tuple(function.name for function in told.functions(candidate)),
+        tuple(dict.fromkeys(function.name for function in told.functions(candidate))),
         tuple(held) if candidate.constants else (),
         values or max((max(column.values) + 1 for _, column in columns), default=0),
         programs,

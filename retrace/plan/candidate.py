@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from retrace.model import Function, Kind, Listing
-from retrace.model.advice import JitAndPass, Library, Sure
+from retrace.model.advice import JitAndPass, Library, LoopInProgram, Sure, TripsInProgram
 from retrace.plan.history import Column, History
 from retrace.plan.programs import classes
 from retrace.plan.replay import Mapped
@@ -75,7 +76,7 @@ def _take(
     mapped = tuple(shared.of(value) for value in range(number))
     programs = len(set(mapped))
     if column.family in VALUES:
-        if programs == number:
+        if programs == number or (programs > 1 and _is_rolled(history, column)):
             # Each has a program of its own: keep to one.
             mapped = dropped(column)
             candidate.sure = "ask"
@@ -87,27 +88,43 @@ def _take(
     candidate.certain[at] = mapped
     if column.family in ("function", *VALUES) and constants:
         candidate.certain[at] = _kept(history, column, mapped)
-    if column.family == "function" and _is_static(history):
-        candidate.certain[at] = _by_held(history, column, mapped)
+    if column.family == "function" and (static := _static(history)):
+        candidate.certain[at] = _by_held(history, column, mapped, static)
     if column.family == "bodies" and constants:
         # Jitted around, so that its numbers are arguments, it is a call of its own, once.
         candidate.certain[at] = tuple(min(value, 1) for value in range(number))
 
 
-def _is_static(history: History) -> bool:
-    """Whether what a function holds becomes static arguments, each with its own program."""
-    return any(isinstance(row.fix, JitAndPass) and row.fix.static for row in history.rows)
+def _is_rolled(history: History, column: Column) -> bool:
+    """Whether each miss was told to make one loop of its programs, whose trips are traced."""
+    kinds = (LoopInProgram, TripsInProgram)
+    told = [row.fix for row in history.rows if row.fix and {*row.fix.paths} & {*column.paths}]
+    return bool(told) and all(isinstance(one, kinds) for one in told)
 
 
-def _by_held(history: History, column: Column, mapped: Mapped) -> Mapped:
-    """One value for all functions that share a program and hold the same."""
+def _static(history: History) -> frozenset[str]:
+    """What of what a function holds becomes static arguments, each with its own program."""
+    return frozenset(
+        _root(name)
+        for row in history.rows
+        if isinstance(row.fix, JitAndPass)
+        for name in row.fix.static
+    )
+
+
+def _root(name: str) -> str:
+    return re.split(r"[.\[]", name, maxsplit=1)[0]
+
+
+def _by_held(history: History, column: Column, mapped: Mapped, static: frozenset[str]) -> Mapped:
+    """One value for all functions that share a program and hold the same of what is static."""
     known: dict[Hashable, int] = {}
     found: list[int] = []
     for value in range(len(mapped)):
         row = column.values.index(value)
         function = history.rows[row].miss.function
         held = (*function.closure, *function.bound, *function.defaults)
-        texts = tuple((name, one.type, one.text) for name, one in held)
+        texts = tuple((name, one.type, one.text) for name, one in held if name in static)
         found.append(known.setdefault((mapped[value], texts), value))
     return tuple(found)
 

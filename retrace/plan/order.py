@@ -8,7 +8,7 @@ from dataclasses import replace
 from retrace.causes import Cause
 from retrace.model import Recording, Verdict
 from retrace.model.advice import Sure
-from retrace.plan.advice import CAUSES, Told, eager_proposal, proposal
+from retrace.plan.advice import CAUSES, Told, eager_proposal, is_in, proposal
 from retrace.plan.amount import Amount
 from retrace.plan.candidate import candidates
 from retrace.plan.data import Data
@@ -60,7 +60,7 @@ def _step(choice: Choice, ledger: Ledger, told: Told) -> Step:
         gone,
         ledger.amount(choice.alone).hull(ledger.amount(choice.alone_certain)),
         Amount(),
-        _sure(choice, names, ledger),
+        _sure(choice, names, ledger, told),
         ledger.is_worth(gone),
     )
 
@@ -137,10 +137,24 @@ def _besides(
 _QUESTIONS = ("options", "config", "code", "again", "state", "meta")
 
 
-def _sure(choice: Choice, names: Sequence[str], ledger: Ledger) -> Sure:
-    """Whether the step does what it says whatever the program means."""
+def _is_about(verdict: Verdict, paths: Sequence[str]) -> bool:
+    """Whether it was told of some paths and nothing else."""
+    advised = verdict.fix
+    if advised is None or not advised.paths or advised.others:
+        return False
+    return all(is_in(path, paths) for path in advised.paths)
+
+
+def _sure(choice: Choice, names: Sequence[str], ledger: Ledger, told: Told) -> Sure:
+    """Whether the step does what it says whatever the program means.
+
+    Where some of its misses were told of this change, the others are judged by them: what else
+    they differed in from their nearest key, an earlier one has as well.
+    """
     verdicts = [ledger.verdicts[name] for name in names]
     own = [v for v in verdicts if v.miss.parent not in names] or verdicts
+    paths = [path for member in choice.members for path in told.paths(member) if path]
+    own = [verdict for verdict in own if _is_about(verdict, paths)] or own
     worths = {verdict.avoidable for verdict in own}
     if worths == {"yes"} and not any(member.sure == "ask" for member in choice.members):
         return "clear"

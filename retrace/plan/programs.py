@@ -10,6 +10,7 @@ from retrace.model import Change, Component, Function, Listing, Miss, Value
 from retrace.plan.history import Column, History
 from retrace.reason.evidence import is_arrays
 from retrace.reason.program import Comparison
+from retrace.reason.sharing import shared
 from retrace.reason.values import is_amount
 
 _MOST = 8
@@ -44,37 +45,54 @@ def classes(
     Values are joined where two rows that differ in nothing else have one program, or programs
     that differ in constants alone, which an argument can stand for.
     """
+    programs, constants = _served(history, column, listings)
     found = Classes()
+    for first, *rest in shared(programs):
+        for value in rest:
+            found.join(first, value)
+            for place, own in programs[value].items():
+                programs[first].setdefault(place, set()).update(own)
+    if column.family in ("function", "bodies"):
+        _join_unseen(history, column, found, programs)
+    return found, constants
+
+
+def _served(
+    history: History, column: Column, listings: Mapping[str, Listing]
+) -> tuple[dict[int, dict[Hashable, set[int]]], bool]:
+    """Of each value its programs, by what is the same otherwise; whether constants differ."""
     others = _others(history, column)
-    by_key: dict[Hashable, list[int]] = {}
+    rows = Classes()
+    latest: dict[Hashable, dict[int, int]] = {}
+    """Of what is the same otherwise, the latest row of each program."""
     hashes: dict[Hashable, int] = {}
-    apart: set[tuple[int, int]] = set()
+    raised: list[int] = []
     constants = False
     for row, verdict in enumerate(history.rows):
-        miss, value = verdict.miss, column.values[row]
-        program = miss.program
+        program = verdict.miss.program
+        earlier = latest.setdefault(others[row], {})
         if program is None:
-            if miss.raised is not None:  # and would raise with any value
-                found.join(column.values[0], value)
-            by_key.setdefault(others[row], []).append(row)
-            continue
-        same = hashes.setdefault((others[row], program.hash), value)
-        earlier = by_key.setdefault(others[row], [])
-        if same != value:
-            found.join(same, value)
-        elif earlier:
-            representatives = {found.of(column.values[one]): one for one in earlier}
-            representatives.pop(found.of(value), None)
-            for one in list(representatives.values())[-_MOST:]:
+            if verdict.miss.raised is not None:
+                raised.append(row)
+        elif (same := hashes.setdefault((others[row], program.hash), row)) != row:
+            rows.join(same, row)
+        else:
+            for one in list(earlier.values())[-_MOST:]:
                 if _kind(history, one, row, listings) in _SERVED:
-                    constants = True
-                    found.join(column.values[one], value)
+                    constants = constants or column.values[one] != column.values[row]
+                    rows.join(one, row)
                     break
-                apart.add((column.values[one], value))
-        earlier.append(row)
-    if column.family in ("function", "bodies"):
-        _join_unseen(history, column, found, apart)
-    return found, constants
+        if program is not None:
+            earlier[rows.of(row)] = row
+    programs: dict[int, dict[Hashable, set[int]]] = {}
+    for row, value in enumerate(column.values):
+        own = programs.setdefault(value, {})
+        if history.rows[row].miss.program is not None:
+            own.setdefault(others[row], set()).add(rows.of(row))
+    if raised:  # and would raise with any value
+        for value in {column.values[0], *(column.values[row] for row in raised)}:
+            programs[value]["raised"] = {0}
+    return programs, constants
 
 
 def _others(history: History, column: Column) -> list[Hashable]:
@@ -106,19 +124,23 @@ def _between(old: Miss, new: Miss, listings: Mapping[str, Listing]) -> str | Non
 
 
 def _join_unseen(
-    history: History, column: Column, found: Classes, apart: set[tuple[int, int]]
+    history: History,
+    column: Column,
+    found: Classes,
+    programs: Mapping[int, Mapping[Hashable, set[int]]],
 ) -> None:
     """Join function objects whose programs cannot be compared: all had other arguments."""
     first: dict[int, Function] = {}
     for verdict, value in zip(history.rows, column.values, strict=True):
         miss = verdict.miss
         first.setdefault(value, (miss.bodies or (miss.function,))[0])
-    differing = {(found.of(a), found.of(b)) for a, b in apart}
     tops = [value for value in first if found.of(value) == value]
     for position, value in enumerate(tops):
         for other in tops[:position][:_MOST]:
-            pairs = {(found.of(other), value), (value, found.of(other))}
-            if not (pairs & differing) and _passable(first[other], first[value]):
+            mine, theirs = programs[value], programs[found.of(other)]
+            if any(mine[place].isdisjoint(theirs[place]) for place in mine.keys() & theirs):
+                continue
+            if _passable(first[other], first[value]):
                 found.join(other, value)
                 break
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from retrace.causes import Cause
 from retrace.model.advice import Advice, Sure
@@ -34,6 +34,8 @@ class Sizes(NamedTuple):
     """So many sizes of the data were never called."""
     counted: int | None = None
     """So many calls were counted and weigh the padding; None where they were not counted."""
+    meant: Literal["", "lines", "doubled"] = ""
+    """Why they may all be meant: a line for each, or each twice the one before."""
 
 
 class Change(NamedTuple):

@@ -11,10 +11,11 @@ from collections.abc import Callable, Hashable, Iterator, Mapping
 from itertools import pairwise
 from math import prod
 from statistics import median
+from typing import Literal
 
 from retrace.compare.work import Work
 from retrace.model import Kind, Listing
-from retrace.model.advice import AnotherModel
+from retrace.model.advice import AnotherModel, PadShape
 from retrace.plan.candidate import Candidate, dropped
 from retrace.plan.data import Data
 from retrace.plan.history import Column, History, Part
@@ -155,6 +156,10 @@ def size_candidates(
             grouped.setdefault((sizes, nth), []).append(axis)
     for axes in grouped.values():
         candidate = _gathered(axes, listings, data, work)
+        if meant := _meant(axes):
+            candidate.sure = "ask"
+            if candidate.sizes is not None:
+                candidate.sizes = candidate.sizes._replace(meant=meant)
         for index, number in list(candidate.at):
             for leader, follower, column in followers.get(index, ()):
                 if leader == number:
@@ -170,6 +175,27 @@ def _is_model(history: History, column: Column) -> bool:
         isinstance(verdict.fix, AnotherModel) and not own.isdisjoint(verdict.fix.paths)
         for verdict in history.rows
     )
+
+
+def _meant(axes: list[Axis]) -> Literal["", "lines", "doubled"]:
+    """Whether the sizes look chosen."""
+    if all(map(_has_lines, axes)):
+        return "lines"
+    told = [row.fix for axis in axes for row in axis.history.rows]
+    own = [one for one in told if isinstance(one, PadShape)]
+    return "doubled" if own and all(one.sizes for one in own) else ""
+
+
+def _has_lines(axis: Axis) -> bool:
+    """Whether each line calls with a size of its own: training and evaluation, two uses."""
+    sizes: dict[Hashable, set[int]] = {}
+    for row, verdict in enumerate(axis.history.rows):
+        site = verdict.miss.call_site
+        if site is None or site.in_library or verdict.miss.nested:
+            return False
+        line = verdict.miss.lines or (site.file, site.line)
+        sizes.setdefault(line, set()).add(axis.sizes[axis.column.values[row]])
+    return len(sizes) > 1 and all(len(own) == 1 for own in sizes.values())
 
 
 def _leader(column: Column, columns: list[tuple[int, Column]]) -> int | None:

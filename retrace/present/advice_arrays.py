@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from retrace.model import advice as model
 from retrace.model.advice import Advice, Proof
-from retrace.present.words import names, quoted
+from retrace.present.words import listed, names, quoted
 
 _NUMPY = frozenset(
     (
@@ -72,7 +72,9 @@ def of_arrays(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case eac
         case model.OneRank():
             return f"give {who} the same number of axes at every call, if they mean the same"
         case model.OneDtype(dtypes=dtypes):
-            both = f": {dtypes[0]} or {dtypes[1]}, not both" if dtypes else ""
+            both = f": {' or '.join(dtypes)}, not both" if dtypes else ""
+            if len(dtypes) > 2:
+                both = f": one of {listed(dtypes)}"
             each = f"each of {who}" if many and not dtypes else who
             said = f"give {each} one dtype at every call{both}"
             return f"{said} (results differ: choose the one that is meant)" if asks else said
@@ -131,7 +133,10 @@ def _number(advice: model.CastNumber, who: str) -> str:
         )
     if isinstance(advice, model.CastCarry):
         return f"start {who} as {typed}, the type that later calls pass"
-    return f"pass {who} as {typed} at every call, not as a Python number"
+    return (
+        f"pass {who} as {typed} at every call, not as a Python number or a result made of these "
+        "alone"
+    )
 
 
 def _typed(dtype: str, has_axes: bool) -> str:

@@ -135,8 +135,10 @@ def _for_each(advice: model.JitForEach) -> str:
             f"make {names(advice.paths)} once, jit one {quoted(advice.name)} over that, and call "
             "it"
         )
-    if advice.arrays:
-        said += f"; pass {names(advice.arrays)} as {_arguments(advice.arrays)}"
+    if advice.traced:
+        said += f"; pass {names(advice.traced)} as {_arguments(advice.traced)}"
+    if advice.static:
+        said += f"; pass {names(advice.static)} as {_arguments(advice.static, 'static')}"
     return said
 
 
@@ -154,6 +156,11 @@ def _and_pass(advice: model.JitAndPass) -> str:
     if static:
         kind = _arguments(static, "static")
         ways.append(f"pass {names(static)} as {kind}: each value has a program of its own")
+    if advice.inject:
+        ways.append(
+            f"make {names(advice.inject)} once with `optax.inject_hyperparams`: what differs is "
+            "then set in the optimizer's state"
+        )
     if not ways:
         ways = ["pass what the partial binds at each call"]
     said = f"jit {_whom(advice)} once, {at}, and {', and '.join(ways)}"
@@ -161,6 +168,8 @@ def _and_pass(advice: model.JitAndPass) -> str:
         said += " (or what Python computes of it, where it uses `if`, `int` or `math`)"
     elif advice.numbers:
         said += " (an `if` of it stays outside)"
+    if advice.one_type:
+        said += f"; give {names(advice.one_type)} as one type"
     return said
 
 

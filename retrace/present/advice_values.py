@@ -83,19 +83,19 @@ def of_values(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case eac
                 f"only what is printed depends on {who}: print it outside of the function, and "
                 "all values share one program"
             )
-        case model.TripsInProgram():
+        case model.TripsInProgram(one_type=one_type):
             return (
                 f"{who} is how often a loop of JAX's own runs: `jax.lax.fori_loop` and "
                 "`jax.lax.while_loop` take one that is not static (without a reverse gradient); "
                 "else keep to a few values"
-            )
-        case model.LoopInProgram(seen=seen):
+            ) + ("; give it as one type" if one_type else "")
+        case model.LoopInProgram(seen=seen, one_type=one_type):
             is_said = "is unrolled" if seen else "would be unrolled"
             return (
                 f"a Python loop over {who} {is_said}: `jax.lax.fori_loop` takes a bound that is "
                 "not static, `jax.lax.scan` keeps it one block for each length; else keep to a "
                 "few values"
-            )
+            ) + ("; give it as one type" if one_type else "")
         case model.PassDecision():
             return _decision(advice, who)
         case model.InjectHyperparams(holder=holder):
@@ -166,7 +166,7 @@ def _argument(advice: model.ToArgument, who: str, it: str, many: bool) -> str:
     if advice.function is not None:
         said += f"; and make {quoted(advice.function)} once"
     if advice.unread:
-        said += f"; on {names(advice.unread)} no constant depends"
+        said += f"; leave out {names(advice.unread)}, on which no constant depends"
     return said
 
 

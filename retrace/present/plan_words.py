@@ -45,6 +45,12 @@ _EAGER: dict[str, Callable[[Change], str]] = {
 }
 
 
+_MEANT = {
+    "lines": "each line calls it with a size of its own; if one will do for all,",
+    "doubled": "each size is twice the one before: leave them where they are chosen, else",
+}
+
+
 def _padded(sizes: Sizes, others: str) -> str:
     name, number = quoted(sizes.names[0]), len(sizes.chosen.sizes)
     if sizes.grows:
@@ -54,6 +60,8 @@ def _padded(sizes: Sizes, others: str) -> str:
     else:
         said = f"pad {name} up to the next of {number} sizes"
     said = f"{said}; mask what was added where results depend on it."
+    if sizes.meant:
+        said = f"{_MEANT[sizes.meant]} {said}"
     return f"{others[:-1]}: {said}" if others else said
 
 
@@ -63,6 +71,8 @@ def _title(change: Change, proposal: Proposal) -> str:
     for kind, words in _BY_ADVICE:
         if isinstance(proposal.advice, kind) and change.family in _TOLD_BY_ADVICE:
             return words(change, proposal.advice)
+    if change.family == "function":
+        return _function(change, proposal.advice)
     words_of = _TITLES.get(change.family)
     return change.family if words_of is None else words_of(change)
 
@@ -84,7 +94,11 @@ def _what(change: Change) -> str:
     return names(change.paths)
 
 
-def _function(change: Change) -> str:
+def _function(change: Change, advice: Advice | None) -> str:
+    if isinstance(advice, model.JitAndPass) and advice.inject:
+        held = [name for name in change.held if name not in advice.inject]
+        passed = f", pass {names(held)}" if held else ""
+        return f"make {_who(change)} once{passed}, inject hyperparameters"
     if change.held:
         what = "an argument" if len(change.held) == 1 else "arguments"
         return f"pass {names(change.held)} as {what} of {_who(change)}"
@@ -113,6 +127,11 @@ def _init(advice: Advice) -> str:
     return "jit what makes this module"
 
 
+def _inject(advice: Advice) -> str:
+    holder = advice.holder if isinstance(advice, model.InjectHyperparams) else ""
+    return f"inject the hyperparameters of {quoted(holder)}"
+
+
 _TOLD_BY_ADVICE = ("eager-init", "static", "meta", "tree", "shape", "sharding", "weak_type")
 _BY_ADVICE: tuple[tuple[type[Advice], Callable[[Change, Advice], str]], ...] = (
     (model.PassDecision, lambda change, advice: _static(change._replace(paths=advice.paths))),
@@ -130,12 +149,13 @@ _BY_ADVICE: tuple[tuple[type[Advice], Callable[[Change, Advice], str]], ...] = (
     (model.LowerWithSharding, lambda change, _: f"lower with the sharding of {_what(change)}"),
     (model.OneSharding, lambda change, _: f"one device or sharding for {_what(change)}"),
     (model.JitInit, lambda _, advice: _init(advice)),
+    (model.InjectHyperparams, lambda _, advice: _inject(advice)),
+    (model.ToArray, lambda _, advice: f"make {names(advice.paths)} an array"),
     (model.CastResult, lambda change, _: f"give the result {_what(change)} a dtype"),
 )
 """Where the advice says more than the part of the key that changed."""
 
 _TITLES: dict[str, Callable[[Change], str]] = {
-    "function": _function,
     "code": lambda change: f"run only the last version of {_who(change)}",
     "bodies": lambda change: f"define {_who(change)} once, outside",
     "options": lambda change: f"one setting of {_what(change)} for {_who(change)}",

@@ -30,6 +30,8 @@ class Totals:
     ran: Counter[Stage] = field(default_factory=Counter[Stage])
     seconds: dict[Stage, float] = field(default_factory=lambda: dict.fromkeys(Stage, 0.0))
     avoidable: int = 0
+    avoidable_calls: int = 0
+    """Those of them that a plan counts: outermost, and no eager operations."""
     avoidable_seconds: float = 0.0
     repeated: int = 0
     """How many of them had been traced before, and had raised, or were cut off."""
@@ -50,6 +52,8 @@ class Totals:
                     self.seconds[stage] += spent
             if verdict.avoidable == "yes":
                 self.avoidable += 1
+                if miss.parent is None and verdict.cause is not Cause.EAGER_OP:
+                    self.avoidable_calls += 1
                 around = [view.by_id[outer.id] for outer in view.outward(miss)]
                 if not any(v.avoidable == "yes" and v.miss.id in among for v in around):
                     self.avoidable_seconds += miss.seconds
@@ -59,7 +63,10 @@ class Totals:
         """How much is avoidable, in words."""
         if not self.avoidable:
             return "none clearly avoidable"
-        return f"{self.avoidable:,} clearly avoidable, {seconds(self.avoidable_seconds)}"
+        said = f"{self.avoidable:,} clearly avoidable"
+        if self.avoidable_calls < self.avoidable:
+            said += f" ({count(self.avoidable_calls, 'call')})"
+        return f"{said}, {seconds(self.avoidable_seconds)}"
 
     @property
     def all_seconds(self) -> float:

@@ -26,6 +26,7 @@ from retrace.model.advice import (
     KeepTraced,
     LeaveOutArray,
     LeaveOutValue,
+    LoopInProgram,
     OneCallStyle,
     OneReceiver,
     OneStructure,
@@ -36,6 +37,7 @@ from retrace.model.advice import (
     ReuseObject,
     ToArgument,
     ToArray,
+    TripsInProgram,
 )
 from retrace.reason.avoidable import looks_equal
 from retrace.reason.evidence import is_function, part
@@ -67,14 +69,20 @@ def _give(history: list[Verdict], index: int, advised: Advice) -> None:
 
 def _passing(history: list[Verdict]) -> None:
     """What one call asks to pass is passed at every call; what steers one program is static."""
+    _each(history)
     if each := _of(history, JitForEach):
         for index, verdict in enumerate(history):
             if isinstance(verdict.fix, JitOnce):
                 _give(history, index, each[0])
     if not (found := _of(history, JitAndPass)):
         return
-    static = tuple(dict.fromkeys(name for one in found for name in one.static))
     traced = tuple(dict.fromkeys(name for one in found for name in one.traced))
+    steers = _steering(history, traced)
+    static = tuple(
+        name
+        for name in dict.fromkeys(name for one in found for name in one.static)
+        if name in steers or name not in traced
+    )
     for index, verdict in enumerate(history):
         if not isinstance(verdict.fix, JitAndPass | JitOnce):
             continue
@@ -85,12 +93,51 @@ def _passing(history: list[Verdict]) -> None:
             traced=tuple(name for name in traced if name not in static),
             computed=any(one.computed for one in found),
             reads=any(one.reads for one in found),
+            one_type=tuple(one for one in traced if one not in static and _several(history, one)),
+            inject=tuple(dict.fromkeys(name for one in found for name in one.inject)),
         )
         _give(history, index, advised)
         named = {str(c.path) for c in verdict.changes if c.component in _HELD}
         if verdict.avoidable == "yes" and named & {*static}:
             # Each value of a static argument has a program, needed or not.
             history[index] = replace(history[index], avoidable="maybe")
+
+
+def _each(history: list[Verdict]) -> None:
+    """An object that looks the same in two calls, and of which a third holds other numbers.
+
+    One function over it would keep the first numbers for all.
+    """
+    others = [
+        name
+        for one in _of(history, JitAndPass)
+        for name in (*one.inject, *one.traced, *one.static)
+    ]
+    for index, verdict in enumerate(history):
+        own = verdict.fix
+        if isinstance(own, JitForEach) and all(
+            any(_is_in(name, (path,)) for name in others) for path in own.paths
+        ):
+            advised = JitAndPass(
+                name=own.name, what=own.what, traced=own.traced, static=own.static
+            )
+            _give(history, index, advised)
+
+
+def _steering(history: list[Verdict], traced: tuple[str, ...]) -> set[str]:
+    """What made another program where it changed.
+
+    Where two things changed at once, one of which was but a constant of the program between
+    other calls, it is the other that steers. What did not change tells nothing.
+    """
+    found: set[str] = set()
+    for verdict in history:
+        if not isinstance(verdict.fix, JitAndPass):
+            continue
+        changed = tuple(str(one.path) for one in (*verdict.changes, *verdict.reads) if one.path)
+        own = {name for name in verdict.fix.static if _is_in(name, changed)}
+        found |= own.difference(traced) or own
+    return found
 
 
 _HELD = (Component.CLOSURE, Component.DEFAULTS)
@@ -198,6 +245,11 @@ def _is_in(path: str, outer: tuple[str, ...]) -> bool:
 
 def _types(history: list[Verdict]) -> None:
     """One value in two types, and other values of which all share a program."""
+    kinds = (ToArgument, LoopInProgram, TripsInProgram)
+    for index, verdict in enumerate(history):
+        advised = verdict.fix
+        if isinstance(advised, kinds) and any(_several(history, one) for one in advised.paths):
+            history[index] = replace(verdict, fix=replace(advised, one_type=True))
     by_path: dict[str, Advice] = {
         path: replace(one, one_type=True)
         for one in _of(history, ToArgument)
@@ -218,13 +270,18 @@ def _types(history: list[Verdict]) -> None:
 _TWO = 2
 
 
+def _several(history: list[Verdict], path: str) -> bool:
+    """Whether the calls gave a value in several types: an array is made of each."""
+    return len({type_ for type_, _ in _values(history, path)}) > 1
+
+
 def _values(history: list[Verdict], path: str) -> set[tuple[str, str]]:
     """All values that the calls passed for a static argument, with their types."""
     return {
         (str(part(side, "type")), str(part(side, "text")))
         for verdict in history
         for change in verdict.changes
-        if change.path == path and change.component is Component.STATIC
+        if change.path == path and change.component in (Component.STATIC, *_HELD)
         for side in (change.old, change.new)
     }
 

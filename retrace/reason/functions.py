@@ -30,6 +30,7 @@ from retrace.reason.evidence import (
     is_another_function,
     is_arrays,
     is_function,
+    part,
     paths,
 )
 from retrace.reason.fields import field_changes
@@ -49,12 +50,14 @@ def made_again(evidence: Evidence) -> Advice:
         return KeepTraced(name=name, what=what, proof=Proof.PROGRAM)
     if held.objects:
         same = held.alike == held.objects
+        passed = _passing(function, what, held, program)
         return JitForEach(
             name=name,
             what=what,
             paths=tuple(held.objects),
             same=same,
-            arrays=tuple(held.arrays),
+            traced=passed.traced,
+            static=passed.static,
             proof=Proof.PROGRAM if same and not _is_other(program) else Proof.KEY,
         )
     if function.kind is Kind.PARTIAL:
@@ -91,16 +94,23 @@ def _passing(
 ) -> JitAndPass:
     """What it holds, as arguments: traced only where the programs show that it can be."""
     traced = _is_traced(program)
+    inject = tuple(held.optimizers if traced else ())
+    numbers = [name for name in held.numbers if not _is_below(name, inject)]
     proof = Proof.CONSTANTS if traced and held.parts and not held.plain else Proof.KEY
     return JitAndPass(
         name=function.name,
         what=what,
-        traced=(*held.arrays, *(held.numbers if traced else ())),
-        static=(*held.plain, *(() if traced else held.numbers)),
-        computed=traced and bool(held.numbers) and _computes(held, program),
-        numbers=traced and bool(held.numbers),
+        traced=(*held.arrays, *(numbers if traced else ())),
+        static=(*held.plain, *(() if traced else numbers)),
+        computed=traced and bool(numbers) and _computes(held, program),
+        numbers=traced and bool(numbers),
+        inject=inject,
         proof=proof,
     )
+
+
+def _is_below(name: str, holders: tuple[str, ...]) -> bool:
+    return any(name.startswith((f"{holder}.", f"{holder}[")) for holder in holders)
 
 
 def _of_partial(function: Function, held: Held, program: Comparison | None) -> JitAndPass:
@@ -128,6 +138,7 @@ def _of_partial(function: Function, held: Held, program: Comparison | None) -> J
         static=tuple(static),
         computed=advised.computed,
         numbers=advised.numbers,
+        inject=advised.inject,
         bound=True,
         proof=advised.proof,
     )
@@ -162,6 +173,14 @@ class Held:
             for name, part in kept.items()
             if is_plain(part) and name not in (*self.arrays, *self.numbers)
         ]
+        self.optimizers = [
+            str(change.path)
+            for change in changes
+            if change.component in (Component.CLOSURE, Component.DEFAULTS)
+            and all(str(part(s, "type")).startswith("optax.") for s in (change.old, change.new))
+            and any(_is_below(name, (str(change.path),)) for name in self.numbers)
+        ]
+        """Those of optax that were made with other numbers: nobody can pass what is in them."""
         self.found = bool(kept)
         self.names = tuple(kept)
         known = {*self.arrays, *self.numbers, *self.plain}

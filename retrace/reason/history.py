@@ -8,7 +8,7 @@ all have been seen.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import cast
@@ -22,8 +22,9 @@ from retrace.reason.arrays import pad_shape
 from retrace.reason.evidence import part
 from retrace.reason.fields import field_changes
 from retrace.reason.program import Comparison
+from retrace.reason.sharing import shared
 
-_KINDS = ("int", "str", "bool", "float")
+_KINDS = ("int", "str", "bool", "float", "numpy.bool", "numpy.bool_")
 _CAUSES = (Cause.STATIC_ARGUMENT_CHANGED, Cause.TREE_STRUCTURE_CHANGED)
 _BUCKETS = 3
 """From so many sizes on, each twice the one before, they look chosen."""
@@ -47,9 +48,11 @@ def revise(verdicts: Sequence[Verdict]) -> list[Verdict]:
             continue
         own = [verdicts[index] for index in history]
         agree(own)
-        changed = {id(old): new for old, new in (*_steering(own), *_sizes(own), *_buckets(own))}
+        for rule in (_steering, _sizes, _buckets):
+            changed = {id(old): new for old, new in rule(own)}
+            own = [changed.get(id(verdict), verdict) for verdict in own]
         for index, verdict in zip(history, own, strict=True):
-            revised[index] = changed.get(id(verdict), verdict)
+            revised[index] = verdict
     return revised
 
 
@@ -123,7 +126,7 @@ def _steering(history: list[Verdict]) -> Iterator[tuple[Verdict, Verdict]]:
         own = [verdict for verdict in history if verdict.miss.id in changes]
         sharing = _Sharing(own, changes)
         programs = sharing.values()
-        if len(programs) < 2 or sum(map(len, programs)) <= len(programs):
+        if len(programs) < 2 or all(len(values) == 1 for values in programs):
             continue
         advised = PassDecision(
             paths=(path,),
@@ -145,6 +148,8 @@ class _Sharing:
         """Whether numbers in a program follow the value."""
         self._texts: dict[str, str] = {}
         self._above: dict[str, str] = {}
+        self._contexts: dict[str, str] = {}
+        """Of each miss one that differs from it in this value alone, as its nearest does."""
         self._order: list[str] = []
         by_hash: dict[str, str] = {}
         for verdict in verdicts:
@@ -155,6 +160,8 @@ class _Sharing:
                 self._texts[miss.id] = str(part(side, "text"))
                 self._order.append(miss.id)
                 self._join(by_hash.setdefault(miss.program.hash, miss.id), miss.id)
+            if near is not None:
+                self._contexts[self._context(verdict.miss.id)] = self._context(near.id)
             program = verdict.program
             fixed = isinstance(program, Comparison) and program.fixed
             if near is not None and verdict.program_change == "constants-only" and not fixed:
@@ -173,10 +180,16 @@ class _Sharing:
 
     def values(self) -> list[list[str]]:
         """The values by program, in the order in which they came."""
-        found: dict[str, dict[str, None]] = defaultdict(dict)
+        programs: dict[str, dict[Hashable, set[Hashable]]] = {}
         for name in self._order:
-            found[self._top(name)][self._texts[name]] = None
-        return [list(texts) for texts in found.values()]
+            own = programs.setdefault(self._texts[name], {})
+            own.setdefault(self._context(name), set()).add(self._top(name))
+        return shared(programs)
+
+    def _context(self, name: str) -> str:
+        while (above := self._contexts.get(name, name)) != name:
+            name = above
+        return name
 
     def is_first(self, miss: Miss) -> bool:
         """Whether it is the first of those that share a program."""
@@ -193,4 +206,5 @@ def _only_change(verdict: Verdict) -> Change | None:
 
 
 def _is_plain(change: Change) -> bool:
-    return all(part(side, "type") in _KINDS for side in (change.old, change.new))
+    types = [str(part(side, "type")) for side in (change.old, change.new)]
+    return all(type_ in _KINDS for type_ in types)

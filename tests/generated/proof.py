@@ -17,9 +17,9 @@ import numpy as np
 from retrace.capture.session import begin_file, session
 from retrace.causes import Cause
 from retrace.model import Verdict
-from retrace.model.advice import Advice
+from retrace.model.advice import Advice, ToArgument
 from retrace.plan.order import plan
-from retrace.plan.step import Plan
+from retrace.plan.step import Plan, Step
 from retrace.reason.verdict import judge
 from retrace.store.reader import read
 from tests.generated.case import Case, Program
@@ -109,7 +109,7 @@ def _followed(
         problems.append(
             f"{_named(advice)} changes results: {before.results!r:.300} -> {after.results!r:.300}"
         )
-    step = next((s for s in before.plan.steps if verdict.miss.id in s.misses), None)
+    step = _step(before.plan, verdict, advice)
     if step is None:
         if verdict.avoidable == "yes":
             problems.append(f"{_named(advice)} is in no step of the plan")
@@ -117,9 +117,11 @@ def _followed(
             problems.append(f"{_named(advice)}: {before.calls} -> {after.calls} calls")
         return problems
     # A few sizes may be one; of a step that is asked, this is but a part.
-    fewer = step.proposal.sizes is not None
+    told = {path for change in step.proposal.changes for path in change.paths}
+    fewer = step.proposal.sizes is not None or not told.issuperset(advice.paths)
+    fewer = fewer or (isinstance(advice, ToArgument) and bool(advice.unread))
     low = 0 if fewer else before.calls - step.alone.calls.high
-    high = before.calls - (1 if step.sure == "ask" else step.alone.calls.low)
+    high = before.calls - min(step.alone.calls.low, 1 if step.sure == "ask" else before.calls)
     if not low <= after.calls <= high:
         left = [(str(v.cause), v.miss.function.name) for v in outermost(after.verdicts)]
         problems.append(
@@ -127,6 +129,19 @@ def _followed(
             f"were said: {left}"
         )
     return problems
+
+
+def _step(plan: Plan, verdict: Verdict, advice: Advice) -> Step | None:
+    """The step that is about what is advised, else the one that takes the miss away."""
+    steps = [
+        step
+        for step in plan.steps
+        if advice.paths
+        and any({*change.paths}.issuperset(advice.paths) for change in step.proposal.changes)
+        and (verdict.miss.id in step.misses or type(step.proposal.advice) is type(advice))
+    ]
+    rest = (step for step in plan.steps if verdict.miss.id in step.misses)
+    return next((step for step in (*steps, *rest)), None)
 
 
 def _same(before: Any, after: Any, *, close: bool) -> bool:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.generated import arrays, objects, values
+from tests.generated import arrays, objects, sweeps, values
 from tests.generated.case import drawn
 
-FAMILIES = (arrays, objects, values)
+FAMILIES = (arrays, objects, sweeps, values)
 __all__ = ["FAMILIES", "drawn"]

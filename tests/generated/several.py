@@ -135,10 +135,13 @@ def prove(seed: int) -> list[str]:
         if step.proposal.sizes is not None and len(step.proposal.sizes.chosen.sizes) > 1:
             return []  # to several sizes, which is not how it is mended here
         advice = step.proposal.advice
-        if advice is not None and not any(
+        told = {path for change in step.proposal.changes for path in change.paths}
+        is_own = advice is not None and advice.paths and told.issuperset(advice.paths)
+        is_own = is_own or any(
             verdict.fix == advice and verdict.cause in step.causes for verdict in before.verdicts
-        ):
-            problems.append(f"{named}: step {number} advises {advice.code}, which is another's")
+        )
+        if advice is not None and not is_own:
+            problems.append(f"{named}: step {number} advises {advice}, which is another's")
         after = done | own
         for said, what, causes in (
             (plan.now.calls.minus(step.alone.calls), "alone", own),

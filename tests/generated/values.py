@@ -170,7 +170,8 @@ def _in_program(use: Use, values: list[Any]) -> dict[type[Advice], Edit]:
 
     def edit(advice: Any) -> Program:
         jitted = jax.jit(_looped)
-        calls = [(x, *use.apart(k)) for k in values]
+        ones = _one_type(values) if advice.one_type else values
+        calls = [(x, *use.apart(k)) for k in ones]
         return lambda: _run(jitted, calls)
 
     is_loop = use.name.startswith(("rounds", "trips"))
@@ -262,8 +263,12 @@ def fields_of_configs(rng: Random) -> Case:
     )
 
 
-def _and_pass(use: Use, values: list[Any]) -> Edit:
+_OF_ANY_TYPE = ("factor", "sum", "twice")
+
+
+def _and_pass(use: Use, held: list[Any]) -> Edit:
     def edit(advice: JitAndPass) -> Program:
+        values = _one_type(held) if advice.one_type else held
         if "k" in advice.traced and (advice.computed or not _is_traceable(use, values[0])):
             way = use.apart(values[0])[0]
             jitted = jax.jit(lambda x, number: use.body(x, way, number))
@@ -281,7 +286,8 @@ def _and_pass(use: Use, values: list[Any]) -> Edit:
 @family
 def closures_in_a_loop(rng: Random) -> Case:
     """A lambda or a `def` that is jitted in a loop, over another value each time, or the same."""
-    use, values = rng.choice(USES), _values(rng, types=False)
+    use = rng.choice(USES)
+    values = _values(rng, types=use.name in _OF_ANY_TYPE and rng.random() < 0.3)
     if rng.random() < 0.3:
         values = [values[0]] * 3
     is_def = rng.random() < 0.5

@@ -20,13 +20,17 @@ from typing import Any, TypeAlias
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax  # pyright: ignore[reportMissingTypeStubs]
 import pytest
 
 from retrace.capture.session import begin_file, session
 from retrace.causes import Cause
+from retrace.model.advice import BranchInProgram, JitAndPass, OneDtype, PassDecision, ToArgument
 from retrace.plan.order import plan
 from retrace.plan.step import Plan
 from retrace.plan.warm import warmth
+from retrace.present.tally import Totals
+from retrace.present.view import View
 from retrace.reason.verdict import judge
 from retrace.store.reader import read
 from tests.recording.conftest import JudgeAll
@@ -214,6 +218,39 @@ def scanned(fixed: Fixed) -> None:
         jax.lax.scan(kept if fixed else body, jnp.zeros(()), jnp.ones(5))
 
 
+def sweep(fixed: Fixed) -> None:
+    # `kind` steers, `alpha` is a number of the program; in the third round both change.
+    def loss(x: Any, alpha: float, kind: str) -> Any:
+        return (abs(x) if kind == "l1" else x**2).sum() * alpha
+
+    kept = jax.jit(loss, static_argnames="kind")
+    for alpha in (0.1, 0.2, 0.3):
+        for kind in ("l1", "l2"):
+            if fixed:
+                kept(ones(3), alpha=alpha, kind=kind)
+            else:
+                jax.jit(functools.partial(loss, alpha=alpha, kind=kind))(ones(3))
+
+
+def number_of_two_types(fixed: Fixed) -> None:
+    kept = jax.jit(lambda x, rate: x * rate)
+    for rate in (1, 0.5, 0.25):
+        if fixed:
+            kept(ones(3), float(rate))
+        else:
+            jax.jit(lambda x: x * rate)(ones(3))
+
+
+def labelled(fixed: Fixed) -> None:
+    static = ("mode",) if fixed else ("mode", "label")
+    f = jax.jit(
+        lambda x, mode, label=None: x.sum() if mode == "sum" else x.max(), static_argnames=static
+    )
+    for epoch in range(3):
+        for mode in ("sum", "max"):
+            f(ones(3), mode=mode, **({} if fixed else {"label": f"epoch {epoch}"}))
+
+
 SHAPE, STATIC, TREE = "shape-changed", "static-argument-changed", "tree-structure-changed"
 PAIRS: list[tuple[Program, list[set[str]]]] = [
     (static_and_shape, [{STATIC}, {SHAPE}]),
@@ -231,6 +268,8 @@ PAIRS: list[tuple[Program, list[set[str]]]] = [
     (rewrapped, [{"transform-recreated"}]),
     (backward, [{SHAPE}]),
     (scanned, [{"control-flow-recreated"}]),
+    (sweep, [{"partial-recreated"}]),
+    (number_of_two_types, [{"lambda-recreated"}]),
 ]
 
 
@@ -262,6 +301,125 @@ def _extra(found: Plan) -> int:
 
 def _name(value: object) -> str:
     return getattr(value, "__name__", "")
+
+
+def test_a_value_that_nothing_reads_is_told_whatever_else_varies(planned: Planned) -> None:
+    found, calls = planned(labelled, frozenset())
+    first = found.steps[0]
+    assert (first.proposal.code, first.sure) == ("leave-out", "clear")
+    assert first.left.calls.low == planned(labelled, frozenset({"label"}))[1] < calls
+
+
+def test_an_optimizer_that_a_function_closes_over_keeps_its_numbers_in_its_state(
+    planned: Planned,
+) -> None:
+    def program(fixed: Fixed) -> None:
+        def rounds(rate: float) -> Any:
+            return optax.sgd(rate)
+
+        shared = optax.inject_hyperparams(optax.sgd)(learning_rate=1.0)
+
+        @jax.jit
+        def kept(w: Any, state: Any, decay: Any) -> Any:
+            return optax.apply_updates(w, shared.update(w * decay, state, w)[0])
+
+        for rate in (0.1, 0.01):
+            for decay in (1.0, 5.0):
+                if fixed:
+                    state: Any = shared.init(ones(3))
+                    state.hyperparams["learning_rate"] = np.float32(rate)
+                    kept(ones(3), state, decay)
+                    continue
+                opt = rounds(rate)
+                state = opt.init(ones(3))
+
+                @jax.jit
+                def step(w: Any, state: Any) -> Any:
+                    return optax.apply_updates(w, opt.update(w * decay, state, w)[0])
+
+                step(ones(3), state)
+
+    found, _ = planned(program, frozenset())
+    (step,) = [step for step in found.steps if step.gone.calls.high]
+    advice = step.proposal.advice
+    assert isinstance(advice, JitAndPass)
+    assert (advice.inject, advice.traced, advice.static) == (("opt",), ("decay",), ())
+    assert step.left.calls.low == planned(program, frozenset({"fixed"}))[1]
+
+
+def test_a_size_for_each_line_is_asked_and_not_told(planned: Planned) -> None:
+    def program(_: Fixed) -> None:
+        forward = jax.jit(lambda x: x.sum())
+        for _epoch in range(2):
+            forward(ones(32, 3))
+            forward(ones(128, 3))
+
+    (step,) = planned(program, frozenset())[0].steps
+    assert step.sure == "ask"
+
+
+def test_sizes_that_were_chosen_are_asked_from_large_to_small_too(planned: Planned) -> None:
+    def program(_: Fixed) -> None:
+        f = jax.jit(lambda x: x.sum())
+        for size in (16, 8, 4):
+            f(ones(size))
+
+    (step,) = planned(program, frozenset())[0].steps
+    assert step.sure == "ask"
+
+
+def test_a_step_is_advised_though_each_miss_was_told_of_something_else(planned: Planned) -> None:
+    def program(_: Fixed) -> None:
+        f = jax.jit(lambda c, x, k: c + (x * k).mean(), static_argnames="k")
+        c: Any = 0.0
+        for k in (1, 2):
+            for size in (4, 8):
+                c = f(c, ones(size), k=k)
+
+    found, _ = planned(program, frozenset())
+    (step,) = [s for s in found.steps if any("k" in c.paths for c in s.proposal.changes)]
+    assert isinstance(step.proposal.advice, ToArgument)
+    assert step.proposal.advice.paths == ("k",)
+
+
+def test_one_choice_in_several_types_is_a_decision(planned: Planned) -> None:
+    def program(_: Fixed) -> None:
+        f = jax.jit(lambda x, train: x * 2 if train else x, static_argnames="train")
+        for train in (True, np.bool_(True), 1, False):
+            f(ones(3), train=train)
+
+    found, calls = planned(program, frozenset())
+    (step,) = found.steps
+    # Old releases of JAX take True, np.True_ and 1 for one key.
+    told = PassDecision if calls > 2 else BranchInProgram
+    assert isinstance(step.proposal.advice, told)
+    assert step.left.calls.low == (2 if calls > 2 else 1)
+
+
+def test_all_dtypes_of_an_argument_are_told(planned: Planned) -> None:
+    def program(_: Fixed) -> None:
+        f = jax.jit(lambda x: x * 2)
+        for dtype in (np.int32, np.float32, np.bool_):
+            f(np.ones(3, dtype))
+
+    (step,) = planned(program, frozenset())[0].steps
+    assert isinstance(step.proposal.advice, OneDtype)
+    assert set(step.proposal.advice.dtypes) == {"int32", "float32", "bool"}
+
+
+def test_what_is_clearly_avoidable_is_told_in_calls_as_well(judge_all: JudgeAll) -> None:
+    def program() -> None:
+        f = jax.jit(lambda x, n: x * n, static_argnames="n")
+        outer = jax.jit(lambda x, n: f(x, n=n).sum(), static_argnames="n")
+        for number in (1.5, 2.5, 3.5):
+            outer(ones(3), n=number)
+
+    recording, verdicts = judge_all(program)
+    totals = Totals()
+    totals.add(View(recording, verdicts), verdicts)
+    own = [v for v in verdicts if v.avoidable == "yes"]
+    assert totals.avoidable == len(own) > totals.avoidable_calls
+    assert totals.avoidable_calls == sum(v.miss.parent is None for v in own) > 0
 
 
 def nested_twice(_: Fixed) -> None:

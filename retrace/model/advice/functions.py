@@ -71,7 +71,9 @@ class JitForEach(OfFunction):
     code = "jit-once"
     same: bool
     """Whether the objects look the same each time."""
-    arrays: tuple[str, ...] = ()
+    traced: tuple[str, ...] = ()
+    static: tuple[str, ...] = ()
+    """What it holds beside the objects, and is to be passed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +91,10 @@ class JitAndPass(OfFunction):
     """Whether there are numbers among it, which an `if` could ask for."""
     bound: bool = False
     """Whether a partial binds it, rather than a closure."""
+    one_type: tuple[str, ...] = ()
+    """What of it came in several types, of which each would be a program."""
+    inject: tuple[str, ...] = ()
+    """Optimizers of optax among what it holds, whose state can keep their numbers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

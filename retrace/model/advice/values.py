@@ -125,6 +125,8 @@ class LoopInProgram(Advice):
 
     code = "loop-in-program"
     seen: bool
+    one_type: bool = False
+    """Whether calls gave the number in several types, of which each would be a program."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,6 +134,8 @@ class TripsInProgram(Advice):
     """Let a loop of JAX's take how often it runs."""
 
     code = "trips-in-program"
+    one_type: bool = False
+    """Whether calls gave the number in several types, of which each would be a program."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
