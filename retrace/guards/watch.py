@@ -9,17 +9,18 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from retrace.guards.history import History
 from retrace.guards.others import Others
 from retrace.inside.live import here
-from retrace.model import Function, Miss, Recording, Verdict
+from retrace.model import Function, Listing, Miss, Recording, Verdict
 from retrace.present.view import View
 from retrace.reason.patterns import recognise
 from retrace.reason.verdict import judge
+from retrace.store.programs import Library
 from retrace.store.reader import Reader
 from retrace.store.writer import Writer
 
@@ -94,6 +95,8 @@ class Watch:
         self._writer = Writer(self._feed, describe_run())
         self._reader = Reader()
         self._read = 0
+        self._texts: _Feed | None = None
+        self._programs: Library | None = None
         self._history = History()
         self._others = Others()
         self._thread = _Thread()
@@ -105,6 +108,22 @@ class Watch:
         self._open = 0
         self._heard_others = False
         self._listeners: tuple[Listener, ...] = ()
+
+    def keep_programs(self) -> None:
+        """Keep the text of programs too, from here on, to compare those of several tests."""
+        if self._texts is None:
+            self._texts, self._programs = _Feed(), Library()
+            self._writer.keep_programs(self._texts)
+
+    def listings(self) -> Mapping[str, Listing]:
+        """The text of programs, as far as it is kept."""
+        self._listen()
+        with self._lock:
+            if self._texts is None or self._programs is None:
+                return {}
+            while self._texts.lines:
+                self._programs.add_line(self._texts.lines.popleft())
+            return self._programs
 
     def open(self, listener: Listener | None = None) -> int:
         """Begin to watch; returns the position to ask `numbers` from."""

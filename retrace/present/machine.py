@@ -121,6 +121,7 @@ def _head(view: View, tally: Tally) -> Object:
         ],
         "stale": stale.data(view, view.audited),
         "compiled_again": again.data(tally.again.programs()),
+        "differ_by_constants": again.alone(tally.again.families(view.recording.listings)),
         # The slowest misses, as `retrace slow` tells them.
         "slow": slow_json.slowest(view),
     }

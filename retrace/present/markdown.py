@@ -74,7 +74,8 @@ def report(
         out += ["", "| seconds | misses | function | place | cause | avoidable |"]
         out += ["|---:|---:|---|---|---|---|"]
         out += [_row(view, group) for group in loud]
-    if more := list(again.text(tally.again.programs(), "process", view.bases, 10_000)):
+    programs, families = tally.again.programs(), tally.again.families(view.recording.listings)
+    if more := list(again.text(programs, families, "process", view.bases, 10_000)):
         out += ["", *(f"- {escaped(line.strip())}" for line in more)]
     worth = worth_telling(tally, groups)[0]
     for group in worth[:top]:

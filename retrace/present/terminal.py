@@ -75,7 +75,8 @@ def report(
     )
     quiet = [g for g in groups if g.is_quiet]
     out += _raised(view, [*small, *quiet], width, paint)
-    if more := list(again.text(tally.again.programs(), "process", view.bases, width, paint)):
+    programs, families = tally.again.programs(), tally.again.families(view.recording.listings)
+    if more := list(again.text(programs, families, "process", view.bases, width, paint)):
         out += ["", *more]
     out += _slow(view, tally, width, paint)
     if observed := list(slow.section(view, width, paint)):

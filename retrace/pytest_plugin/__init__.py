@@ -160,7 +160,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
         return (yield)
     from retrace.pytest_plugin.testing import Watched
 
-    with Watched() as watched:
+    with Watched(lists=_lists(item.config)) as watched:
         item.stash[WATCHED] = watched
         try:
             return (yield)
@@ -274,7 +274,8 @@ def _compiled_again(state: _State) -> Iterator[str]:
     for test, rows in state.compiled:
         found.add([Compiled(*row) for row in rows], test)
     width = max(60, min(100, get_terminal_size().columns))
-    if lines := list(text(found.programs(), "test", (str(Path.cwd()),), width)):
+    programs, families = found.programs(), found.families({})
+    if lines := list(text(programs, families, "test", (str(Path.cwd()),), width)):
         yield ""
         yield from lines
 

@@ -48,8 +48,11 @@ class Found(NamedTuple):
 class Watched:
     """The misses of one test, from the setup of its fixtures on."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, lists: bool = False) -> None:
+        """With `lists`, what the test compiled is to be told at the end."""
         self._watch = watch()
+        if lists:
+            self._watch.keep_programs()
         self._start = self._called = self._losses = 0
         self._budgets: list[budget.Budget] = []
         self._nonsense: UsageError | None = None
@@ -182,11 +185,12 @@ class Watched:
             return []
         view, verdicts = missed
         runs = {run.id: run for run in view.recording.runs}
+        listings = self._watch.listings()
         return [
             tuple(one)
             for verdict in verdicts
             if (run := runs.get(verdict.miss.run)) is not None
-            for one in compiled([verdict.miss], run)
+            for one in compiled([verdict.miss], run, listings)
         ]
 
 

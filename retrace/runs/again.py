@@ -5,15 +5,22 @@ JAX's on-disk cache would have served all but the first compilation of each.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import NamedTuple
 
-from retrace.model import Leaf, Miss, Run, Stage
+from retrace.model import Kind, Leaf, Listing, Miss, Run, Stage
+from retrace.model import Program as _Hashed
+from retrace.runs.alone import Family, families, from_listings
+from retrace.runs.form import Form, form
+from retrace.runs.named import named
 
 _MOST = 100_000
 """Programs that are told apart; those that come later are not counted."""
+_NOT_ON_DISK = frozenset({"axis_env", "inline"})
+"""Options of `jit`, and settings, that are no part of what XLA is asked: what they change is in
+the program. Seen in suites, where the cache served what these alone told apart."""
 STORED_FROM = 1.0
 """Seconds from which on JAX stores a compilation, unless
 `jax_persistent_cache_min_compile_time_secs` says otherwise."""
@@ -29,6 +36,14 @@ class Compiled(NamedTuple):
     file: str | None
     line: int | None
     seconds: float
+    alike: str = ""
+    """Equal for programs that may differ in constants alone; empty where that is not asked."""
+    listing: str | None = None
+    """Under which its text is found."""
+    form: tuple[str, tuple[str, ...]] | None = None
+    """The program taken apart, where its text goes with the process."""
+    values: tuple[tuple[str, float], ...] = ()
+    """The numbers that its function was given or reads, by name."""
 
 
 @dataclass(slots=True)
@@ -43,6 +58,10 @@ class Program:
     longest: float = 0.0
     places: dict[str, None] = field(default_factory=dict[str, None])
     """The processes, or tests, that compiled it."""
+    alike: str = ""
+    listing: str | None = None
+    form: Form | None = None
+    values: dict[str, float] = field(default_factory=dict[str, float])
 
     @property
     def spared(self) -> float:
@@ -69,6 +88,9 @@ class Again:
                 if len(self._programs) >= _MOST:
                     continue
                 program = Program(one.name, one.file, one.line)
+                program.alike, program.listing = one.alike, one.listing
+                program.form = None if one.form is None else Form(*one.form)
+                program.values = dict(one.values)
                 self._programs[one.program] = program
             program.times += 1
             program.seconds += one.seconds
@@ -80,12 +102,24 @@ class Again:
         found = [one for one in self._programs.values() if len(one.places) > 1]
         return sorted(found, key=lambda one: -one.spared)
 
+    def families(self, listings: Mapping[str, Listing]) -> list[Family]:
+        """Those that differ in constants alone; `listings` are the texts of programs."""
+        return families(self._programs.values(), from_listings(listings))
 
-def compiled(misses: Iterable[Miss], run: Run) -> Iterator[Compiled]:
+
+def compiled(
+    misses: Iterable[Miss], run: Run, listings: Mapping[str, Listing] | None = None
+) -> Iterator[Compiled]:
     """What a process compiled that its on-disk cache, or another's, could have held.
 
     Not programs that call back into Python, which JAX does not store; nor those that captured
     arrays on a device, of which it is not known whether they hold the same.
+
+    Args:
+        misses: those of the process.
+        run: the process.
+        listings: the texts of its programs, where they are to be taken apart here; otherwise
+            that is left to who has them.
     """
     for miss in misses:
         seconds, program, cache = (
@@ -100,12 +134,19 @@ def compiled(misses: Iterable[Miss], run: Run) -> Iterator[Compiled]:
         if cache is not None and cache.outcome == "hit":
             continue
         at = miss.call_site if miss.function.file is None else None
+        text = None
+        if listings is not None and (listing := listings.get(program.listing or "")) is not None:
+            text = form(listing, listings)
         yield Compiled(
             _identity(miss, program.hash, run),
             miss.function.name,
             miss.function.file if at is None else at.file,
             miss.function.line if at is None else at.line,
             seconds,
+            _alike(miss, program, run),
+            program.listing,
+            None if text is None else (text.text, text.numbers),
+            tuple(named(miss).items()),
         )
 
 
@@ -119,10 +160,20 @@ def _identity(miss: Miss, program: str, run: Run) -> str:
         (run.jax, run.jaxlib, run.backend, run.local_devices, run.process_count),
         sorted(run.variables.items()),
         [_placed(leaf) for leaf in key.leaves],
-        [(name, value.text) for name, value in key.options],
-        [(name, value.text) for name, value in key.config],
+        [(name, value.text) for name, value in key.options if name not in _NOT_ON_DISK],
+        [(name, value.text) for name, value in key.config if name not in _NOT_ON_DISK],
     )
     return blake2b(repr(parts).encode("utf-8", "replace"), digest_size=12).hexdigest()
+
+
+def _alike(miss: Miss, program: _Hashed, run: Run) -> str:
+    """What programs that differ in constants alone have in common, without their texts."""
+    function, leaves = miss.function, miss.key.leaves
+    if function.kind is Kind.OP:  # has no arguments that its user could add
+        return ""
+    types = [(leaf.shape, leaf.dtype, leaf.weak_type) for leaf in leaves]
+    place = function.file, function.line, function.qualname
+    return _identity(miss, repr((place, types, program.equations, miss.derived)), run)
 
 
 def _placed(leaf: Leaf) -> tuple[str | None, str | None, str | None]:

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
 
 from retrace.compare.programs import Constant, Difference, compare
 from retrace.model import Component, Listing, Miss
 from retrace.runs.misses import Pair
+from retrace.runs.named import number, stand_for, texts
 from retrace.runs.sides import Side
 
 _HELD = frozenset({Component.STATIC, Component.CLOSURE, Component.DEFAULTS})
-_NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*(?:e[-+]?\d+)?|inf|nan)", re.IGNORECASE)
-_CLOSE = 1e-6
-"""Relative: a number of Python's stands in a program as a float32."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +105,7 @@ def _values(pair: Pair) -> Iterator[tuple[str, tuple[float, float]]]:
     """The numbers that the function was given or held, by the names that its user gave them."""
     for change in pair.changes:
         if change.component in _HELD or change.component is Component.TREE:
-            sides = [_texts(change.old), _texts(change.new)]
+            sides = [texts(change.old), texts(change.new)]
             for within in dict.fromkeys((*sides[0], *sides[1])):
                 old, new = number(sides[0].get(within, "")), number(sides[1].get(within, ""))
                 if old is not None and new is not None and old != new:
@@ -123,32 +118,5 @@ def _values(pair: Pair) -> Iterator[tuple[str, tuple[float, float]]]:
                 yield name, (old, new)
 
 
-def _texts(side: object) -> dict[str, str]:
-    """What a value says, and what its fields do, by what to write behind its name."""
-    if not isinstance(side, dict):
-        return {}
-    fields = cast(dict[str, Any], side)
-    found = {"": str(fields.get("text", ""))}
-    if isinstance(data := fields.get("data"), dict):
-        for name, value in cast(dict[str, Any], data).items():
-            if isinstance(value, int | float) and not isinstance(value, bool):
-                found[f".{name}"] = repr(value)
-    return found
-
-
 def _is(constant: Constant, sides: tuple[float, float]) -> bool:
-    old, new = number(constant.old), number(constant.new)
-    if old is None or new is None:
-        return False
-    # A step downhill has the rate with the other sign.
-    return any(
-        math.isclose(old, sign * sides[0], rel_tol=_CLOSE)
-        and math.isclose(new, sign * sides[1], rel_tol=_CLOSE)
-        for sign in (1, -1)
-    )
-
-
-def number(text: str) -> float | None:
-    """The number that a constant is: `0.1`, `0.1:f32[]`; None for anything else."""
-    text = text.partition(":")[0]
-    return float(text) if _NUMBER.fullmatch(text) else None
+    return stand_for((constant.old, constant.new), sides)

@@ -203,6 +203,11 @@ class Writer:
             self._shared.clear()
         self._shared[id(origin)] = (origin, number)
 
+    def keep_programs(self, programs: Sink) -> None:
+        """From here on the text of programs goes to `programs`, where it went nowhere."""
+        if self._shelf is None:
+            self._shelf = Shelf(programs)
+
     def listings(self, listings: Sequence[Listing]) -> None:
         """Write the text of programs, each once; where that fails, no more of it."""
         shelf = self._shelf

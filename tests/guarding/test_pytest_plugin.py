@@ -139,6 +139,36 @@ def test_a_guarded_suite(options: tuple[str, ...], tmp_path: Path) -> None:
     assert "retrace: slowest misses" in said and " more, " in said
 
 
+ALONE = """
+import jax, numpy, pytest
+
+def stepping(rate):
+    def step(x):
+        for _ in range(120):
+            x = jax.numpy.sin(x) @ x
+        return x * rate
+    jax.jit(step)(numpy.ones((8, 8), "float32"))
+
+@pytest.mark.parametrize("rate", [0.25, 0.5, 0.75])
+def test_rates(rate):
+    stepping(rate)
+
+def test_once_more():
+    stepping(0.25)
+"""
+
+
+def test_tests_that_compile_one_program_are_named_and_what_differs_in_others(
+    tmp_path: Path,
+) -> None:
+    pytest.importorskip("xdist")
+    done = run(tmp_path, "--retrace", "-n", "2", source=ALONE)
+    _, _, said = " ".join(done.stdout.split()).partition("retrace: slowest misses")
+    _, _, said = said.partition("compiled by several tests")
+    assert "::test_rates[0.25] and" in said and "::test_once_more" in said, done.stdout
+    assert "`rate` (0.25, 0.5, 0.75) alone" in said, done.stdout
+
+
 def test_a_run_that_does_not_use_it_imports_nothing(tmp_path: Path) -> None:
     (tmp_path / "test_plain.py").write_text(
         "import sys\ndef test_plain():\n"

@@ -349,6 +349,19 @@ REPORT = record(
             stored_by_default=FLAG,
         )
     ),
+    differ_by_constants=rows(
+        record(
+            function=TEXT,
+            file=MAYBE_TEXT,
+            line=MAYBE_NUMBER,
+            programs=NUMBER,
+            times=NUMBER,
+            processes=NUMBER,
+            seconds=SECONDS,
+            saved={"type": "array", "items": SECONDS, "minItems": 2, "maxItems": 2},
+            constants=rows(record(name=MAYBE_TEXT, values=rows(TEXT))),
+        )
+    ),
     stale=rows(
         record(
             function=TEXT,

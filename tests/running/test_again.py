@@ -34,6 +34,24 @@ def constant(x):
     return x * own
 
 
+def averaged(x):
+    return own * x + (1 - own) * jnp.cos(x)
+
+
+def power(x):
+    return x ** int(own)
+
+
+def hidden(x):
+    return x * (float(sys.argv[1]) / 7)
+
+
+def several(x):
+    for _ in range(int(own)):
+        x = x * own
+    return x
+
+
 def captured(x):
     return x + on_device
 
@@ -47,8 +65,9 @@ def donating(x):
     return x * 3
 
 
-for function in (same, other_name, constant, captured, calling_back):
+for function in (same, other_name, constant, averaged, power, hidden, several, captured):
     jax.jit(function)(x)
+jax.jit(calling_back)(x)
 donating(jnp.asarray(x))
 with jax.default_matmul_precision("highest"):
     jax.jit(same)(x)
@@ -96,3 +115,13 @@ def test_what_is_told_is_what_a_cache_serves(tmp_path: Path) -> None:
         one for one in cached["compiled_again"] if one["function"] in ("same", "donating")
     ]
     assert all(0 <= one["saved"][0] <= one["saved"][1] < one["seconds"] for one in told.values())
+
+    alone = {one["function"]: one for one in without["differ_by_constants"]}
+    named = {"name": "own", "values": ["2", "3"]}
+    assert alone["constant"]["constants"] == alone["averaged"]["constants"] == [named]
+    # What was read is not known here, only that the programs differ in it.
+    assert [one["name"] for one in alone["hidden"]["constants"]] == [None]
+    # No array can be such an exponent, and nothing would make one program of two lengths.
+    assert not {"power", "several", "same"} & alone.keys()
+    assert all(one["programs"] == one["processes"] == 2 for one in alone.values())
+    assert all(0 <= one["saved"][0] <= one["saved"][1] < one["seconds"] for one in alone.values())

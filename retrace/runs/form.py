@@ -1,0 +1,105 @@
+"""What is left of a program without its numbers, and the numbers.
+
+Two programs of one form differ in numbers alone. If these were arguments, both would be one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from hashlib import blake2b
+from typing import NamedTuple
+
+from retrace.model import Listing
+
+_MOST_EQUATIONS = 20_000
+_MOST_NUMBERS = 1024
+_DEEPEST = 40
+"""Programs inside programs: a damaged recording may hold one inside itself."""
+_NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*(?:e[-+]?\d+)?|inf|nan)|#[0-9a-f]{12}", re.IGNORECASE)
+"""Or what stands for one in a recording that was redacted."""
+_CONTENT = re.compile(r"(\w+\[[\d,]*\])=\(([^()]*)\)")
+"""A small array that a program holds: `int32[1]=(32)`."""
+_INNER = re.compile(r"@([0-9a-f]{32})")
+
+
+class Form(NamedTuple):
+    """A program taken apart."""
+
+    text: str
+    """A digest, equal for programs that differ in numbers alone."""
+    numbers: tuple[str, ...]
+    """In their order, each as it stands in the program."""
+
+
+def form(listing: Listing, listings: Mapping[str, Listing]) -> Form | None:
+    """Take a program apart; None where it is too large, or part of it was not recorded.
+
+    Args:
+        listing: the program.
+        listings: where its sub-programs are found, by id.
+    """
+    if listing.size > _MOST_EQUATIONS:
+        return None
+    taken = _Taken(listings)
+    if not taken.program(listing, 0) or len(taken.numbers) > _MOST_NUMBERS:
+        return None
+    return Form(taken.digest.hexdigest(), tuple(taken.numbers))
+
+
+class _Taken:
+    """One program being taken apart, each of its sub-programs once."""
+
+    def __init__(self, listings: Mapping[str, Listing]) -> None:
+        self._listings = listings
+        self._known: dict[str, int] = {}
+        """Sub-programs by their hash, numbered in the order in which they occur."""
+        self.numbers: list[str] = []
+        self.digest = blake2b(digest_size=12)
+
+    def program(self, listing: Listing, depth: int) -> bool:
+        """Whether all of it could be taken apart."""
+        if depth > _DEEPEST:
+            return False
+        self._say(repr((listing.inputs, listing.wires)))
+        for constant in listing.constants:
+            self._say(self._constant(constant))
+        for output in listing.outputs:
+            self._say(self._argument(output))
+        return all(self._equation(listing, text, depth) for text in listing.equations)
+
+    def _equation(self, listing: Listing, text: str, depth: int) -> bool:
+        parts = text.split("\t")
+        if len(parts) > 1:
+            parts[1] = " ".join(map(self._argument, parts[1].split(" ")))
+        # A number among the parameters is none that an array could bring.
+        inside = _INNER.findall(text) if "@" in text else []
+        for name in inside:
+            if name in self._known:
+                continue
+            self._known[name] = len(self._known)
+            inner = self._listings.get(listing.inner.get(name, ""))
+            if inner is None or not self.program(inner, depth + 1):
+                return False
+        said = "\t".join(parts)
+        self._say(_INNER.sub(lambda found: f"@{self._known.get(found[1])}", said))
+        return True
+
+    def _argument(self, text: str) -> str:
+        value, mark, kind = text.partition(":")
+        if not _NUMBER.fullmatch(value):
+            return text
+        self.numbers.append(value)
+        return f"#{mark}{kind}"
+
+    def _constant(self, text: str) -> str:
+        if (found := _CONTENT.fullmatch(text)) is None:
+            return text
+        items = [item.strip() for item in found[2].split(",") if item.strip()]
+        if not all(map(_NUMBER.fullmatch, items)):
+            return text
+        self.numbers += items
+        return f"{found[1]}=#{len(items)}"
+
+    def _say(self, text: str) -> None:
+        self.digest.update(text.encode("utf-8", "replace") + b"\n")
