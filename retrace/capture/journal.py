@@ -291,6 +291,8 @@ def _hidden(fields: dict[str, Any], redaction: Redaction) -> dict[str, JSON]:
             found["listing"] = told.listing
         if callbacks := fields.get("callbacks"):
             found["callbacks"] = tuple(map(redaction.callback, callbacks))
+        if results := fields.get("results"):
+            found["results"] = redaction.program(told._replace(results=results)).results
     if (cache := fields.get("persistent_cache")) is not None:
         outcome, key, reason, _, _, saved = cache
         key = redaction.cache_key(key)

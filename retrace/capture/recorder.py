@@ -332,6 +332,8 @@ class Recorder:
             fields["held"] = [self.misses.number_of(value) for value in found.held]
         if program.callbacks:
             fields["callbacks"] = program.callbacks
+        if program.results is not None:
+            fields["results"] = program.results
         held = self._thread.held
         if held is not None and held[0] == number:
             held[1].update(fields)

@@ -79,6 +79,15 @@ def report(
     every: Annotated[
         bool, typer.Option("--all", help="Every attempt in DIR, not the newest alone.")
     ] = False,
+    jobs: Annotated[
+        int,
+        typer.Option(
+            "--jobs",
+            metavar="N",
+            min=1,
+            help="Explain so many processes at a time (not redacted).",
+        ),
+    ] = 1,
     redact: Annotated[
         bool,
         typer.Option("--redact", help="Tell no values, no source, no paths outside."),
@@ -124,7 +133,9 @@ def report(
         from retrace.command import opening
 
         form, output = opening.page(format, output)
-    told = at_last(Told(directories or [], function, cause, redact=redact, every=every))
+    told = at_last(
+        Told(directories or [], function, cause, redact=redact, every=every, jobs=jobs)
+    )
     if earlier := told.earlier:
         were = "attempt lies" if earlier == 1 else "attempts lie"
         console.say(f"{earlier:,} earlier {were} there too: --all explains every one")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -13,7 +13,7 @@ from retrace.errors import UsageError
 
 if TYPE_CHECKING:
     from retrace.hosts.trail import Trails
-    from retrace.model import Listing, Verdict
+    from retrace.model import Listing, Recording, Verdict
     from retrace.present.view import View
     from retrace.store.redaction import Redaction
 
@@ -102,6 +102,7 @@ class Told:
         *,
         redact: bool = False,
         every: bool = False,
+        jobs: int = 1,
     ) -> None:
         from retrace.hosts.compare import diverge
         from retrace.hosts.trail import Trails
@@ -114,6 +115,7 @@ class Told:
         self._paths = directories or [newest()]
         self._attempt = 0 if every else None
         self._function, self._cause = function, cause
+        self._jobs = jobs
         self.is_part = function is not None or cause is not None
         """Whether some misses may have been left out."""
         trails = Trails() if _has_several(self._paths, self._attempt) else None
@@ -172,14 +174,10 @@ class Told:
     def _each(self, trails: Trails | None = None) -> Iterator[list[Verdict]]:
         """The verdicts of each process, known to the view; what it did goes to `trails`."""
         from retrace.reason.stale import audited
-        from retrace.reason.verdict import judge
-        from retrace.store.reader import read_each
 
         known = {run.id for run in self.view.recording.runs}
         with console.progress("reading", self._size) as progress:
-            for part in read_each(self._paths, progress, self._attempt):
-                if self._redaction is not None:
-                    part = self._redaction.recording(part)
+            for part, verdicts in self._explained(progress):
                 recording = self.view.recording
                 recording.listings = part.listings
                 if part.runs[0].id not in known:
@@ -189,9 +187,25 @@ class Told:
                     recording.misses += part.misses
                 if trails is not None:
                     trails.add(part.runs[0], part.misses)
-                verdicts = judge(part)
                 self.view.add(verdicts)
                 yield verdicts
+
+    def _explained(
+        self, progress: Callable[[int], object] | None
+    ) -> Iterator[tuple[Recording, list[Verdict]]]:
+        """Each process with its verdicts: here, or several side by side."""
+        if self._jobs > 1 and self._redaction is None:
+            from retrace.command.explaining import explained
+
+            yield from explained(self._paths, self._attempt, self._jobs, progress)
+            return
+        from retrace.reason.verdict import judge
+        from retrace.store.reader import read_each
+
+        for part in read_each(self._paths, progress, self._attempt):
+            if self._redaction is not None:
+                part = self._redaction.recording(part)
+            yield part, judge(part)
 
 
 def found_miss(view: View, text: str) -> Verdict:

@@ -25,9 +25,11 @@ import jax
 import numpy as np
 
 from retrace.jax_internals.dims import symbolic, written
+from retrace.jax_internals.names_audit import RESULT_PATHS
 from retrace.jax_internals.names_values import (
     ABSTRACT,
     CLOSED,
+    DEBUG_INFO,
     HOST_ARRAYS,
     INNER,
     JAXPR,
@@ -91,7 +93,7 @@ def transcribe(
     """
     walk = _Walk(is_library, shown, plain)
     top = walk.program(jaxpr)
-    program = Program(top.hash, top.size, top.id)
+    program = Program(top.hash, top.size, top.id, results=_results(jaxpr))
     return Transcript(
         program,
         tuple(walk.listings.values()),
@@ -100,6 +102,17 @@ def transcribe(
         tuple(walk.large),
         tuple(walk.host),
     )
+
+
+def _results(jaxpr: Any) -> str | None:
+    """Digest of the paths of its results: JAX's key on disk has them, a jaxpr's hash has not."""
+    info = DEBUG_INFO.of(getattr(jaxpr, "jaxpr", jaxpr))
+    paths = RESULT_PATHS.of(info, "")
+    if paths == ("result",) or not isinstance(paths, tuple | None):
+        return None
+    # Without any, as of an operation under a gradient, they are another key as well.
+    told = repr(cast("tuple[str, ...] | None", paths))
+    return hashlib.blake2b(told.encode("utf-8", "replace"), digest_size=6).hexdigest()
 
 
 def is_jaxpr(value: Any) -> bool:

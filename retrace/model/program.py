@@ -29,6 +29,9 @@ class Program(NamedTuple):
     """Numbers of what its custom rules hold and no hash could stand for, as `arrays`."""
     callbacks: tuple[Callback, ...] = ()
     """Where it calls back into Python, those of its sub-programs included; the first few."""
+    results: str | None = None
+    """Digest of the paths of its results, which are part of what XLA is asked; None where it has
+    one result that is no container, or where they were not recorded."""
 
 
 class Frame(NamedTuple):

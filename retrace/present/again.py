@@ -30,7 +30,7 @@ def text(
     """What several processes, or tests, compiled, in one or two paragraphs; often nothing.
 
     Args:
-        programs: those that more than one compiled, most spared first.
+        programs: those that were compiled more than once, most spared first.
         families: those that differ in constants alone, most spared first.
         what: what has compiled them.
         bases: folders to which paths are shortened.
@@ -58,8 +58,9 @@ def _same(
         return
     times, spent = sum(one.times for one in programs), sum(one.seconds for one in programs)
     several = _several(what)
+    how_often = "by several processes" if what == "process" else "more than once by the tests"
     said = (
-        f"{count(len(programs), 'program')} compiled by several {several}: {times:,} times, "
+        f"{count(len(programs), 'program')} compiled {how_often}: {times:,} times, "
         f"{seconds(spent)}; an on-disk cache for all of them would save up to {seconds(spared)}"
     )
     small = sum(one.spared for one in programs if not one.is_stored)
@@ -75,7 +76,8 @@ def _same(
     yield from lines[1:]
     for one in programs[:_MOST]:
         at = "" if one.file is None else f"   {place(one.file, one.line, bases)}"
-        row = f"  {clean(one.name, 40)}   {one.times:,} times in {len(one.places):,} {several}"
+        where = count(len(one.places), what, several)
+        row = f"  {clean(one.name, 40)}   {one.times:,} times in {where}"
         yield from wrapped(f"{row}   {seconds(one.seconds)}{at}", width, 6)
         if what == "test":
             tests = [clean(test.rpartition("/")[2], 100) for test in one.places]

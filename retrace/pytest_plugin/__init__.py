@@ -274,7 +274,7 @@ def _compiled_again(state: _State) -> Iterator[str]:
     for test, rows in state.compiled:
         found.add([Compiled(*row) for row in rows], test)
     width = max(60, min(100, get_terminal_size().columns))
-    programs, families = found.programs(), found.families({})
+    programs, families = found.programs(within=True), found.families({})
     if lines := list(text(programs, families, "test", (str(Path.cwd()),), width)):
         yield ""
         yield from lines

@@ -18,9 +18,9 @@ from retrace.runs.named import named
 
 _MOST = 100_000
 """Programs that are told apart; those that come later are not counted."""
-_NOT_ON_DISK = frozenset({"axis_env", "inline"})
-"""Options of `jit`, and settings, that are no part of what XLA is asked: what they change is in
-the program. Seen in suites, where the cache served what these alone told apart."""
+_NOT_ON_DISK = frozenset({"inline"})
+"""Options of `jit` that are no part of what XLA is asked. Seen in suites, where the cache served
+what these alone told apart."""
 STORED_FROM = 1.0
 """Seconds from which on JAX stores a compilation, unless
 `jax_persistent_cache_min_compile_time_secs` says otherwise."""
@@ -56,6 +56,8 @@ class Program:
     times: int = 0
     seconds: float = 0.0
     longest: float = 0.0
+    first: float = 0.0
+    """Seconds of the one that fills a cache for all others."""
     places: dict[str, None] = field(default_factory=dict[str, None])
     """The processes, or tests, that compiled it."""
     alike: str = ""
@@ -65,8 +67,8 @@ class Program:
 
     @property
     def spared(self) -> float:
-        """Seconds of all compilations but one, the longest; to read it from disk takes some."""
-        return self.seconds - self.longest
+        """Seconds of all compilations but the first; to read it from disk takes some."""
+        return self.seconds - self.first
 
     @property
     def is_stored(self) -> bool:
@@ -87,7 +89,7 @@ class Again:
             if program is None:
                 if len(self._programs) >= _MOST:
                     continue
-                program = Program(one.name, one.file, one.line)
+                program = Program(one.name, one.file, one.line, first=one.seconds)
                 program.alike, program.listing = one.alike, one.listing
                 program.form = None if one.form is None else Form(*one.form)
                 program.values = dict(one.values)
@@ -97,9 +99,16 @@ class Again:
             program.longest = max(program.longest, one.seconds)
             program.places[place] = None
 
-    def programs(self) -> list[Program]:
-        """Those that more than one place compiled; first what a cache would spare most of."""
-        found = [one for one in self._programs.values() if len(one.places) > 1]
+    def programs(self, *, within: bool = False) -> list[Program]:
+        """Those that more than one place compiled; first what a cache would spare most of.
+
+        With `within`, those as well that one place alone compiled more than once.
+        """
+        found = [
+            one
+            for one in self._programs.values()
+            if len(one.places) > 1 or (within and one.times > 1)
+        ]
         return sorted(found, key=lambda one: -one.spared)
 
     def families(self, listings: Mapping[str, Listing]) -> list[Family]:
@@ -138,7 +147,7 @@ def compiled(
         if listings is not None and (listing := listings.get(program.listing or "")) is not None:
             text = form(listing, listings)
         yield Compiled(
-            _identity(miss, program.hash, run),
+            _identity(miss, f"{program.hash} {program.results}", run),
             miss.function.name,
             miss.function.file if at is None else at.file,
             miss.function.line if at is None else at.line,
@@ -161,7 +170,7 @@ def _identity(miss: Miss, program: str, run: Run) -> str:
         sorted(run.variables.items()),
         [_placed(leaf) for leaf in key.leaves],
         [(name, value.text) for name, value in key.options if name not in _NOT_ON_DISK],
-        [(name, value.text) for name, value in key.config if name not in _NOT_ON_DISK],
+        [(name, value.text) for name, value in key.config],
     )
     return blake2b(repr(parts).encode("utf-8", "replace"), digest_size=12).hexdigest()
 
@@ -173,7 +182,9 @@ def _alike(miss: Miss, program: _Hashed, run: Run) -> str:
         return ""
     types = [(leaf.shape, leaf.dtype, leaf.weak_type) for leaf in leaves]
     place = function.file, function.line, function.qualname
-    return _identity(miss, repr((place, types, program.equations, miss.derived)), run)
+    return _identity(
+        miss, repr((place, types, program.equations, program.results, miss.derived)), run
+    )
 
 
 def _placed(leaf: Leaf) -> tuple[str | None, str | None, str | None]:

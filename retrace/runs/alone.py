@@ -60,8 +60,8 @@ class Family:
 
         A cache spares all compilations of each program but one; of these, one is left.
         """
-        longest = [one.longest for one in self.programs]
-        return sum(longest) - max(longest)
+        first = [one.first for one in self.programs]
+        return sum(first) - max(first)
 
     @property
     def names(self) -> tuple[str, ...]:

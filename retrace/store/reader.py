@@ -98,13 +98,18 @@ def read_each(
             run, misses = reader.result()
             library.add_file(file.with_suffix(SUFFIX), run)
             if (other := runs.get(run.id)) is not None:
-                _lose(other, "a second file of the same process was left out")
+                leave_out(other)
                 continue
             runs[run.id] = run
             yield Recording([run], misses, library, reader.audits)
             del misses
         if not found:
             raise UnreadableError(_none_in(path))
+
+
+def leave_out(run: Run) -> None:
+    """A further file says that it is of the same process."""
+    _lose(run, "a second file of the same process was left out")
 
 
 def headers(directory: Path) -> Iterator[tuple[Path, Run]]:

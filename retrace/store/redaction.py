@@ -315,6 +315,7 @@ class Redaction:
             hash=self._program_hash(program.hash),
             listing=program.listing and self.listing_id(program.listing),
             callbacks=tuple(map(self.callback, program.callbacks)),
+            results=program.results and self._hash(6, "results", program.results),
         )
 
     def callback(self, callback: Callback) -> Callback:

@@ -15,7 +15,8 @@
 `"program": [HASH, EQUATIONS]` of an amendment may have `"listing"`, the id of its text
 (`store/programs.py`), `"arrays"`, the numbers of the device arrays that it captured,
 `"held"`, those of what its custom rules hold, and where it calls back into Python:
-`"callbacks": [[PRIMITIVE, FILE, LINE], ...]`.
+`"callbacks": [[PRIMITIVE, FILE, LINE], ...]`, and `"results"`, a digest of the paths of its
+results.
 
 With `"stages": {"trace": 0.1}` comes `"began": {"trace": 1763666400.25}`: when it began.
 
@@ -442,4 +443,5 @@ def _program(line: Mapping[str, Any]) -> Program:
         _numbers(line.get("arrays", ())),
         _numbers(line.get("held", ())),
         tuple(map(_callback, line.get("callbacks", ()))),
+        _text_or_none(line.get("results")),
     )

@@ -164,7 +164,7 @@ def test_tests_that_compile_one_program_are_named_and_what_differs_in_others(
     pytest.importorskip("xdist")
     done = run(tmp_path, "--retrace", "-n", "2", source=ALONE)
     _, _, said = " ".join(done.stdout.split()).partition("retrace: slowest misses")
-    _, _, said = said.partition("compiled by several tests")
+    _, _, said = said.partition("compiled more than once")
     assert "::test_rates[0.25] and" in said and "::test_once_more" in said, done.stdout
     assert "`rate` (0.25, 0.5, 0.75) alone" in said, done.stdout
 

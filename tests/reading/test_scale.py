@@ -6,6 +6,7 @@ import gc
 import json
 import os
 import pty
+import shutil
 import subprocess
 import sys
 import tracemalloc
@@ -16,6 +17,7 @@ import pytest
 
 from retrace.command import selection
 from retrace.command.selection import Told
+from retrace.errors import UnreadableError
 from retrace.model import Key, Kind
 from retrace.present import github, machine, markdown, terminal
 from tests.reading.story import LOSS, TRAIN_STEP, Story, array, at, function, training, write
@@ -61,6 +63,28 @@ def test_the_same_is_told(
     report = machine.report(whole.view, whole.verdicts, keys=True)
     # The labels of the first process were made before the others were known to have the same.
     assert everything(whole)["json"] == json.loads(machine.encode(report))
+
+
+def test_several_processes_tell_what_one_tells(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directories = several(tmp_path)
+    shutil.copy(next(directories[0].glob("*.jsonl")), directories[1] / "copy.jsonl")
+    (directories[2] / "other.jsonl").write_text("no recording\n")
+    # The folder of all of them is an argument as well; what is named twice is read once.
+    paths = [tmp_path, directories[0]]
+    monkeypatch.setattr(selection, "_MOST_HELD", 0)
+    one, several_ = (Told(paths, jobs=jobs) for jobs in (1, 2))
+    assert everything(several_) == everything(one)
+    assert len(one.view.recording.runs) == 3
+    nothing = tmp_path / "nothing"
+    nothing.mkdir()
+    said: list[str] = []
+    for jobs in (1, 2):
+        with pytest.raises(UnreadableError) as refused:
+            Told([*paths, nothing], jobs=jobs)
+        said.append(str(refused.value))
+    assert said[0] == said[1]
 
 
 def test_memory_does_not_grow_with_processes(

@@ -52,6 +52,11 @@ def several(x):
     return x
 
 
+def packed(x):
+    # The same program, and another key on disk: that has the paths of the results.
+    return x + 5 if own == 2 else {"a": x + 5}
+
+
 def captured(x):
     return x + on_device
 
@@ -65,7 +70,7 @@ def donating(x):
     return x * 3
 
 
-for function in (same, other_name, constant, averaged, power, hidden, several, captured):
+for function in (same, other_name, constant, averaged, power, hidden, several, captured, packed):
     jax.jit(function)(x)
 jax.jit(calling_back)(x)
 donating(jnp.asarray(x))
@@ -107,6 +112,7 @@ def test_what_is_told_is_what_a_cache_serves(tmp_path: Path) -> None:
     for name in ("same", "other_name", "donating"):
         assert name in told and name in served
     assert "constant" not in told and "constant" not in served
+    assert "packed" not in told and "packed" not in served
     # A cache may serve these, by what they hold; too little of that is recorded to promise it.
     assert "captured" not in told and "calling_back" not in told
     assert set(served) >= told.keys()

@@ -158,6 +158,7 @@ misses = st.builds(
         callbacks=st.lists(st.builds(Callback, text, short, st.none() | whole), max_size=2).map(
             tuple
         ),
+        results=st.none() | short,
     ),
 )
 
@@ -220,6 +221,7 @@ def write(writer: Writer, found: Iterable[Miss]) -> None:
                 "persistent_cache": cache,
                 "program": program and [program.hash, program.equations],
                 "callbacks": program.callbacks if program else (),
+                "results": program and program.results,
             },
         )
 
