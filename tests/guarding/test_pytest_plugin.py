@@ -144,9 +144,7 @@ import jax, numpy, pytest
 
 def stepping(rate):
     def step(x):
-        for _ in range(120):
-            x = jax.numpy.sin(x) @ x
-        return x * rate
+        return jax.numpy.sin(x) * rate
     jax.jit(step)(numpy.ones((8, 8), "float32"))
 
 @pytest.mark.parametrize("rate", [0.25, 0.5, 0.75])
@@ -162,10 +160,13 @@ def test_tests_that_compile_one_program_are_named_and_what_differs_in_others(
     tmp_path: Path,
 ) -> None:
     pytest.importorskip("xdist")
+    # However little it would save here.
+    worth = "from retrace.present import again\nagain._WORTH = 0.0\n"
+    (tmp_path / "conftest.py").write_text(worth)
     done = run(tmp_path, "--retrace", "-n", "2", source=ALONE)
     _, _, said = " ".join(done.stdout.split()).partition("retrace: slowest misses")
     _, _, said = said.partition("compiled more than once")
-    assert "::test_rates[0.25] and" in said and "::test_once_more" in said, done.stdout
+    assert "::test_rates[0.25]" in said and "::test_once_more" in said, done.stdout
     assert "`rate` (0.25, 0.5, 0.75) alone" in said, done.stdout
 
 
