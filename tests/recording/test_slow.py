@@ -40,7 +40,10 @@ Test = TypeVar("Test", bound=Callable[..., None])
 
 
 def sampled(test: Test) -> Test:
-    """Try a test four times: a busy machine may not let the thread that looks run for a while."""
+    """Try a test four times: seconds are of the whole machine, and a busy one stops for a while.
+
+    So may the thread that looks, or a thread of XLA's while it makes a small kernel.
+    """
 
     @wraps(test)
     def tried(*args: Any, **kwargs: Any) -> None:
@@ -312,6 +315,7 @@ def test_what_is_compiled_is_told_by_pass_and_by_line(slowly: Slowly) -> None:
         assert (spent, found.compiling.unprofiled) == (0, "jax")
 
 
+@sampled
 def test_many_small_kernels_are_told_on_their_line(slowly: Slowly) -> None:
     def multiplies(x: Any) -> Any:
         y = x + 1
@@ -338,6 +342,7 @@ FOLDED = np.random.RandomState(0).rand(600, 60).astype(np.float32)
 
 
 @needs_a_profile
+@sampled
 def test_constants_that_xla_computes_on(slowly: Slowly) -> None:
     def folds(x: Any) -> Any:
         y = jnp.sin(x)
