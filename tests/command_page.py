@@ -11,7 +11,7 @@ from typing import Any
 
 import typer
 
-from retrace.command.cli import app
+from retrace.command.cli import application
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "commands.md"
 _HEAD = """\
@@ -27,7 +27,7 @@ the program does.
 
 def written() -> str:
     """The page, as it should be."""
-    group: Any = typer.main.get_command(app)
+    group: Any = typer.main.get_command(application())
     return _HEAD + "".join(
         _section(name, command) for name, command in group.commands.items() if not command.hidden
     )

@@ -4,38 +4,59 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
 
-from retrace.command import agents, audits, clean, console, exporting, importing
+from retrace.command import console
 from retrace.command.complaint import usage
-from retrace.command.diff import diff
-from retrace.command.hosts import hosts
 from retrace.command.options import DONE, WRONG
-from retrace.command.plan import plan
-from retrace.command.programs import programs
-from retrace.command.report import report
-from retrace.command.run import RunCommand, run
-from retrace.command.show import show
-from retrace.command.slow import slow
-from retrace.command.watch import watch
-from retrace.doctor.command import doctor
 from retrace.errors import RetraceError
-from retrace.guards import check
 
+_COMMANDS = {
+    "run": "retrace.command.run",
+    "report": "retrace.command.report",
+    "check": "retrace.guards.check",
+    "show": "retrace.command.show",
+    "plan": "retrace.command.plan",
+    "programs": "retrace.command.programs",
+    "diff": "retrace.command.diff",
+    "hosts": "retrace.command.hosts",
+    "watch": "retrace.command.watch",
+    "slow": "retrace.command.slow",
+    "audit": "retrace.command.audits",
+    "import": "retrace.command.importing",
+    "export": "retrace.command.exporting",
+    "mcp": "retrace.command.agents",
+    "doctor": "retrace.doctor.command",
+    "clean": "retrace.command.clean",
+}
+"""The module of each command, which has a function of its name. To import all of them takes as
+long as explaining a small recording, so only the one that was asked for is."""
 # The wrong usage that the parser finds; typer names it in no public place of all its releases.
 _Complaint: type[Exception] = typer.BadParameter.__mro__[2]
 
 # Markup off: help is plain text in a pipe as on a terminal, and rich is never loaded.
 _HELP = {"help_option_names": ["-h", "--help"]}
-app = typer.Typer(
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    context_settings=_HELP,
-)
+
+
+def application(names: Iterable[str] = tuple(_COMMANDS)) -> typer.Typer:
+    """The command line, with these commands."""
+    made = typer.Typer(
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings=_HELP,
+    )
+    made.callback(invoke_without_command=True)(retrace)
+    for name in names:
+        module = import_module(_COMMANDS[name])
+        # `import` is no name of a function.
+        called = getattr(module, name, None) or getattr(module, f"{name}_")
+        made.command(name, **getattr(module, "AS_COMMAND", {}))(called)
+    return made
 
 
 def _version(wanted: bool) -> None:
@@ -46,7 +67,6 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback(invoke_without_command=True)
 def retrace(
     context: typer.Context,
     version: Annotated[
@@ -62,26 +82,10 @@ def retrace(
         typer.echo(context.get_help())
 
 
-app.command(
-    cls=RunCommand,
-    context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False},
-)(run)
-app.command()(report)
-app.command()(check.check)
-app.command()(show)
-
-app.command()(plan)
-app.command()(programs)
-app.command()(diff)
-app.command()(hosts)
-app.command()(watch)
-app.command()(slow)
-app.command()(audits.audit)
-app.command("import")(importing.import_)
-app.command()(exporting.export)
-app.command()(agents.mcp)
-app.command()(doctor)
-app.command()(clean.clean)
+def _asked() -> Iterable[str]:
+    """The command that was asked for; all of them where help or the shell asks."""
+    first = sys.argv[1:2]
+    return first if first and first[0] in _COMMANDS else tuple(_COMMANDS)
 
 
 def main() -> NoReturn:
@@ -93,7 +97,9 @@ def main() -> NoReturn:
     try:
         # typer is done before a program is launched: its handling of interrupts and
         # of errors would stand between the program and the interpreter.
-        result: int | Callable[[], int] = app(prog_name="retrace", standalone_mode=False)
+        result: int | Callable[[], int] = application(_asked())(
+            prog_name="retrace", standalone_mode=False
+        )
         code = result() if callable(result) else result
     except RetraceError as error:
         code = _wrong(str(error))

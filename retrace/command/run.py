@@ -32,6 +32,12 @@ class RunCommand(typer.core.TyperCommand):
         return ["[OPTIONS]", "SCRIPT|-m MODULE", "[ARGS]..."]
 
 
+AS_COMMAND: dict[str, Any] = {
+    "cls": RunCommand,
+    "context_settings": {"ignore_unknown_options": False, "allow_interspersed_args": False},
+}
+"""How typer is told of it."""
+
 _WITH_VALUE = ("--out", "-o", "--job", "--audit-every", "--redact-key", "--slow-over")
 """Options of `run` that are followed by a value."""
 

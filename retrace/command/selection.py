@@ -104,10 +104,7 @@ class Told:
         every: bool = False,
         jobs: int = 1,
     ) -> None:
-        from retrace.hosts.compare import diverge
-        from retrace.hosts.trail import Trails
         from retrace.model import Recording
-        from retrace.present import hosts
         from retrace.present.tally import Tally
         from retrace.present.view import View
         from retrace.store.place import newest
@@ -118,7 +115,7 @@ class Told:
         self._jobs = jobs
         self.is_part = function is not None or cause is not None
         """Whether some misses may have been left out."""
-        trails = Trails() if _has_several(self._paths, self._attempt) else None
+        trails = _trails(self._paths, self._attempt)
         self._redaction: Redaction | None = None
         if redact:
             from retrace.store.redaction import Redaction
@@ -143,7 +140,15 @@ class Told:
                 self.verdicts += chosen
         if function is not None and not matched:
             raise _unknown(function, self.view)
-        if trails is not None and (found := diverge(trails, self._listings)) is not None:
+        if trails is not None:
+            self._hold_apart(trails)
+
+    def _hold_apart(self, trails: Trails) -> None:
+        """Tell what the processes of one job did otherwise."""
+        from retrace.hosts.compare import diverge
+        from retrace.present import hosts
+
+        if (found := diverge(trails, self._listings)) is not None:
             self.view.hosts = hosts.Told(found, self._listings, console.here())
 
     @property
@@ -220,6 +225,15 @@ def found_miss(view: View, text: str) -> Verdict:
     labels = [label for v in view.verdicts for label in (view.short_label(v.miss), v.miss.id)]
     guess = nearest(text, labels) or "; `retrace report` lists the misses"
     raise UsageError(f"no miss {text!r} in this recording{guess}")
+
+
+def _trails(paths: Iterable[Path], attempt: int | None) -> Trails | None:
+    """Where the trails of several processes go; None where there is one process alone."""
+    if not _has_several(paths, attempt):
+        return None
+    from retrace.hosts.trail import Trails
+
+    return Trails()
 
 
 def _has_several(paths: Iterable[Path], attempt: int | None) -> bool:

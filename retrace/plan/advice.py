@@ -143,7 +143,7 @@ def _holds(outer: Sequence[str], paths: Sequence[str]) -> bool:
 
 def is_in(path: str, outer: Sequence[str]) -> bool:
     """Whether a path is one of some, or lies in one of them."""
-    return any(path == one or path.startswith((f"{one}[", f"{one}.")) for one in outer)
+    return path in outer or path.startswith(tuple(f"{one}{end}" for one in outer for end in "[."))
 
 
 def _constant(candidate: Candidate, told: Told) -> Advice | None:

@@ -142,7 +142,8 @@ def _is_about(verdict: Verdict, paths: Sequence[str]) -> bool:
     advised = verdict.fix
     if advised is None or not advised.paths or advised.others:
         return False
-    return all(is_in(path, paths) for path in advised.paths)
+    known = {*paths}
+    return all(path in known or is_in(path, paths) for path in advised.paths)
 
 
 def _sure(choice: Choice, names: Sequence[str], ledger: Ledger, told: Told) -> Sure:

@@ -9,7 +9,7 @@ from retrace.causes import Cause
 from retrace.compare.detail import EQUAL_FIELDS
 from retrace.compare.equality import remade, same_content, value_of
 from retrace.compare.keys import NOT_IN_KEY
-from retrace.compare.outputs import same_but_inputs, unused_inputs
+from retrace.compare.outputs import same_but_inputs
 from retrace.model import Change, Component, Dim, Kind, Leaf, Miss, is_cut
 from retrace.reason import rules, values
 from retrace.reason.evidence import grown
@@ -126,22 +126,18 @@ def another_model(miss: Miss, changes: tuple[Change, ...]) -> bool | None:
         old, new = cast(list[Dim], change.old), cast(list[Dim], change.new)
         if len(old) != len(new):
             return None
-        differing = [
-            (axis, pair)
-            for axis, pair in enumerate(zip(old, new, strict=True))
-            if len({*pair}) > 1
-        ]
-        at_first = {pair for axis, pair in differing if axis == 0}
-        for axis, pair in differing:
+        leading = None
+        for axis, pair in enumerate(zip(old, new, strict=True)):
+            if pair[0] == pair[1] or pair == leading:
+                continue
             if axis == 0:
-                first.setdefault(pair, set()).add(change.path or "")
-            elif pair not in at_first:
-                later.setdefault(pair, set()).add(change.path or "")
-    floats = ("float", "bfloat", "complex")
-    if not all(leaf.dtype.startswith(floats) for leaf in _changed(miss, own)):
-        return None
+                leading = pair
+            (later if axis else first).setdefault(pair, set()).add(change.path or "")
     crossing = [(first[pair], later[pair]) for pair in first.keys() & later.keys()]
     if not crossing:
+        return None
+    floats = ("float", "bfloat", "complex")
+    if not all(leaf.dtype.startswith(floats) for leaf in _changed(miss, own)):
         return None
     return any({*map(_root, a)} & {*map(_root, b)} for a, b in crossing)
 
@@ -164,8 +160,7 @@ def unused(miss: Miss, program: Comparison | None) -> list[str]:
     first = len(listing.inputs) - len(leaves)  # before them stand the captured arrays
     if first != len(listing.constants) and first != 0:
         return []
-    found = sorted(unused_inputs(listing, program.texts))
-    return [leaves[index - first].path for index in found if index >= first]
+    return [leaves[at - first].path for at in sorted(program.unused) if at >= first]
 
 
 def are_unused(miss: Miss, changes: tuple[Change, ...], program: Comparison | None) -> bool:

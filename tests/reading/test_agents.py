@@ -12,7 +12,7 @@ from typing import Any
 import anyio
 from mcp import Client, StdioServerParameters, stdio_client
 
-from retrace.command.cli import app
+from retrace.command.cli import application
 from tests.process import environment, retrace
 from tests.reading.story import Story, training, write
 
@@ -93,7 +93,8 @@ def test_the_skill_names_what_there_is() -> None:
     text = SKILL.read_text()
     assert re.match(r"---\nname: retrace\ndescription: .+\n---\n", text)
     known = {
-        (each.name or getattr(each.callback, "__name__", "")) for each in app.registered_commands
+        (each.name or getattr(each.callback, "__name__", ""))
+        for each in application().registered_commands
     }
     lines = [line for line in text.splitlines() if line.startswith("retrace ")]
     assert len(lines) == 6
