@@ -116,10 +116,23 @@ def read_at(functions: list[tuple[Any, Any]], name: str) -> tuple[str, int] | tu
             for inner in _codes(code):
                 for instruction in dis.get_instructions(inner):
                     at = instruction.positions and instruction.positions.lineno
-                    named = instruction.argval == wanted and type(instruction.argval) is str
-                    if named and at and instruction.opname.startswith("LOAD"):
+                    if (
+                        at
+                        and instruction.opname.startswith("LOAD")
+                        and _names(instruction, wanted)
+                    ):
                         return shown(code.co_filename), at
     return None, None
+
+
+def _names(instruction: dis.Instruction, wanted: str) -> bool:
+    # Since Python 3.13 two variables may be loaded at once.
+    loaded: Any = instruction.argval
+    return (
+        wanted in cast(tuple[Any, ...], loaded)
+        if type(loaded) is tuple
+        else type(loaded) is str and loaded == wanted
+    )
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:

@@ -16,9 +16,10 @@ from retrace.auditing.around import around
 from retrace.auditing.effects import changing, generators, read_at, writes
 from retrace.auditing.limit import TooSlowError, limited
 from retrace.auditing.neutral import put_back, undisturbed
-from retrace.capture.kept import Program
+from retrace.capture.kept import Program, Static
 from retrace.capture.misses import Misses
 from retrace.capture.programs import transcript
+from retrace.capture.snapshot import snapshot
 from retrace.failure import asked
 from retrace.jax_internals import anew, config
 from retrace.jax_internals.jaxprs import Transcript
@@ -113,6 +114,9 @@ class Examination:
     def _readings(self, program: Program, subject: Any) -> tuple[Reading, ...]:
         then = _held(program.function)
         now = _held(self._misses.described_now(subject))
+        for one in program.static:
+            if (changed := _changed_since(one)) is not None:
+                then[one.name], now[one.name] = one.value, changed
         functions = self._misses.functions_of(subject)
         written = _all_writes(functions)
         found: list[Reading] = []
@@ -243,6 +247,20 @@ class Examination:
                 return {}, name
             settings[name] = old.data
         return settings, None
+
+
+def _changed_since(one: Static) -> Value | None:
+    """A static argument as it is now; None where it is as it was, or is gone."""
+    if (given := one.object()) is None:
+        return None
+    now = snapshot(given, _no_token)
+    if repr(now.data) == repr(one.value.data):
+        return None
+    return one.value._replace(data=now.data, text=now.text)
+
+
+def _no_token(_: object) -> str | None:
+    return None
 
 
 def _is_in_place(read: Reading) -> bool:

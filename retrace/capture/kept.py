@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import weakref
 from collections import deque
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from retrace.jax_internals.anew import Recipe
@@ -20,10 +21,20 @@ _MOST_BEGUN = 64
 """Traces that are under way at once, in all threads."""
 
 
+class Static(NamedTuple):
+    """A static argument that may change while JAX takes it for the same."""
+
+    name: str
+    value: Value
+    """As it was when the function was traced."""
+    object: weakref.ref[Any]
+
+
 class _Begun(NamedTuple):
     subject: weakref.ref[Any] | None
     function: Function
     config: tuple[tuple[str, Value], ...]
+    static: tuple[Static, ...]
 
 
 class Program(NamedTuple):
@@ -34,7 +45,26 @@ class Program(NamedTuple):
     function: Function
     """As it was when it was traced."""
     config: tuple[tuple[str, Value], ...]
+    static: tuple[Static, ...]
     recipe: Recipe
+
+
+def changeable(key: Key, given: Iterable[tuple[str, Any]]) -> tuple[Static, ...]:
+    """The static arguments that JAX would not see change: objects with attributes.
+
+    Args:
+        key: of the call.
+        given: what the call was given, by the names of the parameters.
+    """
+    values = dict(key.static)
+    found: list[Static] = []
+    for name, given_ in given:
+        if name in values and type(values[name].data) is dict:
+            try:
+                found.append(Static(name, values[name], weakref.ref(given_)))
+            except TypeError:
+                continue
+    return tuple(found)
 
 
 class Kept:
@@ -50,7 +80,14 @@ class Kept:
         self.traced = 0
         """How many programs there have been."""
 
-    def begin(self, number: int, subject: Any, function: Function, key: Key) -> None:
+    def begin(
+        self,
+        number: int,
+        subject: Any,
+        function: Function,
+        key: Key,
+        static: tuple[Static, ...] = (),
+    ) -> None:
         """A call is about to be traced."""
         if len(self._begun) >= _MOST_BEGUN:
             self._begun.clear()
@@ -58,7 +95,7 @@ class Kept:
             reference = weakref.ref(subject)
         except TypeError:
             reference = None
-        self._begun[number] = _Begun(reference, function, key.config)
+        self._begun[number] = _Begun(reference, function, key.config, static)
 
     def end(self, number: int, trace: Trace, jaxpr: Any) -> None:
         """It was traced, and JAX keeps what came of it; None where nothing did."""

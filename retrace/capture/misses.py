@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from types import FrameType
 from typing import Any, cast
 
@@ -12,7 +12,7 @@ import jax
 from retrace.capture import lock
 from retrace.capture.function import Functions, is_internal
 from retrace.capture.journal import Journal
-from retrace.capture.kept import Kept
+from retrace.capture.kept import Kept, Static, changeable
 from retrace.capture.key import Keys, parameter_names
 from retrace.capture.lock import Count
 from retrace.capture.operation import (
@@ -76,6 +76,7 @@ class Misses:
             return self._of_operation(call, given, site, fields, writers)
         packed = unpack(call)
         traced = stage is Stage.TRACE
+        static: tuple[Static, ...] = ()
         if packed is not None:
             function = self._functions.describe(packed.function, traced=traced)
             info = call.info if packed.info is None else packed.info
@@ -93,6 +94,8 @@ class Misses:
             function = self._functions.describe(given, traced=traced)
             signature = SIGNATURE.of(call.info) or _signature(given)
             key = self._keys.of_call(signature, call.info, call.args, call.kwargs)
+            if key.static and traced:
+                static = changeable(key, _named(signature, call))
         if isinstance(call.info, Options):
             key = _without_axis(key)
         if function.kind is Kind.OP:  # of a `pmap`
@@ -104,7 +107,7 @@ class Misses:
         self._begin(number, function, key, site, fields, writers, call.frame)
         if traced and "parent" not in fields and "nested" not in fields:
             subject = given if packed is None else packed.function
-            self.kept.begin(number, subject, function, key)
+            self.kept.begin(number, subject, function, key, static)
         if source := source_of_call(call):
             if len(self._sources) >= _MOST_SOURCES:
                 self._sources.clear()
@@ -424,6 +427,12 @@ def program_leaves(site: Site) -> tuple[Leaf, ...]:
         leaf(value, name or f"args[{index}]")
         for index, (name, value) in enumerate(zip(paths, args, strict=True))
     )
+
+
+def _named(signature: inspect.Signature | None, call: Call) -> Iterator[tuple[str, Any]]:
+    """What a call was given, by the names of the parameters."""
+    yield from zip(parameter_names(signature, len(call.args)), call.args, strict=True)
+    yield from call.kwargs.items()
 
 
 def _leaf_names(call: Call) -> list[str]:

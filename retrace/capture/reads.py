@@ -97,7 +97,8 @@ class Reads:
         receiver = receivers[0] if receivers else _MISSING
         if self._is_blind or not self._reads_any(function, receiver):
             return
-        waiting = deque([_Visit(function, receiver, "self")])
+        names = function.__code__.co_varnames
+        waiting = deque([_Visit(function, receiver, names[0] if names else "self")])
         seen = {id(function)}
         while waiting and len(seen) <= _MOST_FUNCTIONS:
             visit = waiting.popleft()
@@ -185,6 +186,9 @@ class _Walk:
         for step in chain.steps:
             inner = _step(value, step)
             if inner is _MISSING:
+                if (getter := _getter(value, step)) is not None:
+                    yield _Visit(getter, value, path)
+                    return
                 break
             taken += 1
             if type(inner) is FunctionType and not _is_namespace(value):
@@ -291,6 +295,13 @@ def _step(value: Any, step: str | Item) -> Any:
         if step in attributes:
             return attributes[step]
     return _plain(of_class)
+
+
+def _getter(value: Any, step: str | Item) -> FunctionType | None:
+    """The function behind a property, where a step is one."""
+    found = defined(kind_of(value), step) if isinstance(step, str) else None
+    getter = found.fget if type(found) is property else None
+    return getter if type(getter) is FunctionType else None
 
 
 def _is_data_descriptor(of_class: Any) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any, Literal, TypeAlias, cast
 
 from retrace.causes import Cause
@@ -12,7 +11,7 @@ from retrace.compare.keys import NOT_IN_KEY
 from retrace.compare.outputs import same_but_inputs
 from retrace.model import Change, Component, Dim, Kind, Leaf, Miss, is_cut
 from retrace.reason import rules, values
-from retrace.reason.evidence import grown
+from retrace.reason.evidence import grown, root
 from retrace.reason.program import Comparison
 from retrace.reason.weak import keeps_types
 
@@ -139,11 +138,7 @@ def another_model(miss: Miss, changes: tuple[Change, ...]) -> bool | None:
     floats = ("float", "bfloat", "complex")
     if not all(leaf.dtype.startswith(floats) for leaf in _changed(miss, own)):
         return None
-    return any({*map(_root, a)} & {*map(_root, b)} for a, b in crossing)
-
-
-def _root(path: str) -> str:
-    return re.split(r"[.\[]", path, maxsplit=1)[0]
+    return any({*map(root, a)} & {*map(root, b)} for a, b in crossing)
 
 
 def _changed(miss: Miss, own: list[Change]) -> list[Leaf]:

@@ -36,6 +36,11 @@ def listed(names: list[str | None] | list[str]) -> str:
     return " and ".join([", ".join(quoted[:-1]), quoted[-1]] if len(quoted) > 1 else quoted)
 
 
+def root(path: str) -> str:
+    """The name that a path begins with: the argument, or the variable."""
+    return re.split(r"[.\[]", path, maxsplit=1)[0]
+
+
 def part(side: object, name: str) -> object:
     """The type, text or data of a side of a change; None where it has none."""
     return cast(dict[str, Any], side).get(name) if isinstance(side, dict) else None

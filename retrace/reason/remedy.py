@@ -9,7 +9,7 @@ from retrace.compare.programs import Difference
 from retrace.compare.values import Difference as Part
 from retrace.compare.values import differences
 from retrace.model import JSON, Checked, Function, Reading, Source, Value
-from retrace.reason.evidence import holds_arrays
+from retrace.reason.evidence import holds_arrays, root
 from retrace.reason.fields import is_function
 
 StaleVerdict: TypeAlias = Literal["proved", "each-trace", "perhaps", "not-checked"]
@@ -69,11 +69,36 @@ def changes(checked: Checked, difference: Difference | None) -> tuple[Change, ..
     )
     only = difference is not None and difference.kind == "constants-only"
     found: dict[str, Change] = {}
-    # What is in a closure is read by the code as well.
-    for change in (one for read in reads for one in _of(read, constants, only=only)):
+    # What is in a closure is read by the code as well, which tells its name and what it was.
+    plain = [read for read in reads if read.old.data is None or _is_plain(read.old.data)]
+    others = [read for read in reads if read not in plain]
+    for change in (one for read in plain for one in _of(read, constants, only=only)):
         found.setdefault(change.name, change)
+    read_too = {(root(change.name), change.new_text) for change in found.values()}
+    for change in (one for read in others for one in _of(read, constants, only=only)):
+        if (root(change.name), change.new_text) not in read_too:
+            found.setdefault(change.name, change)
     # Those that stand in the program are why; of the others it cannot be told.
     return tuple(sorted(found.values(), key=lambda change: not change.is_constant))
+
+
+def _is_plain(data: JSON) -> bool:
+    return not isinstance(data, dict | list)
+
+
+def others_wrote(checked: Checked) -> bool:
+    """Whether anything changed that the function itself does not write.
+
+    A helper in a closure holds what it writes, as a counter of a callback's, and is told of as
+    a whole as well.
+    """
+    written = {read.name for read in checked.reads if read.written}
+    return any(
+        change.name not in written
+        for read in checked.reads
+        if not read.written
+        for change in _of(read, (), only=False)
+    )
 
 
 def remedy(
@@ -93,7 +118,7 @@ def remedy(
     if how == "again" or any(one.how != how for one in meant):
         return Remedy("rejit", name, (), "again")
     names = tuple(one.name for one in meant)
-    is_attribute = any(each.startswith("self.") for each in names)
+    is_attribute = any(each.startswith(("self.", "cls.")) for each in names)
     return Remedy("pass-state", name, names, how, is_attribute)
 
 
@@ -127,9 +152,12 @@ def _of_part(
     read: Reading, part: Part, constants: Collection[tuple[str, str]], *, only: bool
 ) -> Change:
     held, through = _along(read.old.data, part.place)
-    texts = repr(part.old), repr(part.new)
+    texts = (
+        "not set" if part.kind == "added" else repr(part.old),
+        "gone" if part.kind == "removed" else repr(part.new),
+    )
     path = part.path
-    how: How = _how(part.old, part.new, only=only)
+    how: How = _how(part.old, part.new, only=only) if part.kind == "changed" else "again"
     if held.keys() == _ARRAY and path.endswith(".content"):
         path, how = path.removesuffix(".content"), "argument"
         texts = str(held.get("array")), "other contents"

@@ -23,7 +23,14 @@ from retrace.model import (
     Recording,
     Source,
 )
-from retrace.reason.remedy import Change, Remedy, StaleVerdict, changes, remedy
+from retrace.reason.remedy import (
+    Change,
+    Remedy,
+    StaleVerdict,
+    changes,
+    others_wrote,
+    remedy,
+)
 
 _ORDER: tuple[StaleVerdict, ...] = ("proved", "each-trace", "perhaps", "not-checked")
 
@@ -192,8 +199,9 @@ def _verdict(miss: Miss, checked: Checked | None) -> StaleVerdict | None:
     if checked.outcome is Outcome.EACH:
         return "each-trace"
     # What a library reads of its own is told only where it is proved.
-    others = any(not read.written for read in checked.reads)
-    return "perhaps" if others and not miss.function.in_library else "not-checked"
+    if miss.function.in_library or not others_wrote(checked):
+        return "not-checked"
+    return "perhaps"
 
 
 def _both(known: Stale, other: Stale) -> Stale:

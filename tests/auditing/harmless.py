@@ -448,6 +448,32 @@ def metrics_beside_the_step() -> Iterator[Any]:
 
 
 @harmless
+def a_counter_of_a_callback() -> Iterator[Any]:
+    calls = [0]
+
+    def host(x: Any) -> Any:
+        calls[0] += 1
+        return np.asarray(x) * 2
+
+    f = jax.jit(lambda x: jax.pure_callback(host, jax.ShapeDtypeStruct((3,), jnp.float32), x))
+    yield lambda: f(x)
+    calls[0] += 10
+
+
+@harmless
+def a_name_of_a_scope() -> Iterator[Any]:
+    names = ["one"]
+
+    def f(x: Any) -> Any:
+        with jax.named_scope(names[0]):
+            return x * 2
+
+    jitted = jax.jit(f)
+    yield lambda: jitted(x)
+    names[0] = "another"
+
+
+@harmless
 def a_registry_that_grows() -> Iterator[Any]:
     registry: dict[str, Any] = {"tanh": jnp.tanh}
     f = jax.jit(lambda x: registry["tanh"](x))

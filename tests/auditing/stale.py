@@ -231,6 +231,45 @@ def a_static_self() -> Iterator[Any]:
 
 
 @stale
+def a_property() -> Iterator[Any]:
+    class Model:
+        _rate = 1.0
+
+        @property
+        def rate(self) -> float:
+            return self._rate * 2
+
+    model = Model()
+    f = jax.jit(lambda x: x * model.rate)
+    yield lambda: f(x)
+    model._rate = 3.0
+
+
+@stale
+def a_static_object() -> Iterator[Any]:
+    class Settings:
+        def __init__(self) -> None:
+            self.gain = 2.0
+
+    settings = Settings()
+
+    @functools.partial(jax.jit, static_argnums=0)
+    def f(settings: Settings, x: Any) -> Any:
+        return x * settings.gain
+
+    yield lambda: f(settings, x)
+    settings.gain = 3.0
+
+
+@stale
+def a_setting_that_was_not_set() -> Iterator[Any]:
+    settings: dict[str, float] = {}
+    f = jax.jit(lambda x: x * settings.get("gain", 1.0))
+    yield lambda: f(x)
+    settings["gain"] = 3.0
+
+
+@stale
 def a_class_attribute() -> Iterator[Any]:
     Model.gain = 2.0
     f = jax.jit(lambda x: x * Model.gain)

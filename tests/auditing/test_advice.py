@@ -34,13 +34,17 @@ class Slot(NamedTuple):
     put: Callable[[Any], None]
 
 
-def slot(name: str, functions: list[tuple[Any, Any]], subject: Any) -> Slot:
+def slot(
+    name: str, functions: list[tuple[Any, Any]], subject: Any, static: dict[str, Any]
+) -> Slot:
     """The place that a name means in the code of a function; raises where it means none."""
     tree = ast.parse(name, mode="eval").body
     if isinstance(tree, ast.Name):
+        if tree.id in static:
+            return Slot(lambda: static[tree.id], lambda new: pytest.fail("no place"))
         return _variable(tree.id, functions, subject)
     assert isinstance(tree, ast.Attribute | ast.Subscript), name
-    holder = slot(ast.unparse(tree.value), functions, subject).get()
+    holder = slot(ast.unparse(tree.value), functions, subject, static).get()
     if isinstance(tree, ast.Attribute):
         field = tree.attr
         return Slot(lambda: getattr(holder, field), lambda new: setattr(holder, field, new))
@@ -85,7 +89,18 @@ def result(call: Callable[[], Any]) -> str:
     return str(jax.tree.map(np.asarray, call()))
 
 
-def advised(program: Program) -> tuple[Callable[[], Any], str, Stale, Any, list[Any]]:
+class Advised(NamedTuple):
+    """A program that is out of date, and what is advised on it."""
+
+    call: Callable[[], Any]
+    first: str
+    stale: Stale
+    subject: Any
+    functions: list[Any]
+    static: dict[str, Any]
+
+
+def advised(program: Program) -> Advised:
     with retrace.recording():
         generator = program()
         call = next(generator)
@@ -96,9 +111,10 @@ def advised(program: Program) -> tuple[Callable[[], Any], str, Stale, Any, list[
         _, concluded = concluded_of(found)
         (one,) = [each for each in concluded.stale if each.verdict == "proved"]
         misses = session().recorder.misses
-        subject = dict(misses.kept.programs())[one.miss.number].subject
-        subject = None if subject is None else subject()
-        return call, first, one, subject, misses.functions_of(subject)
+        kept = dict(misses.kept.programs())[one.miss.number]
+        subject = None if kept.subject is None else kept.subject()
+        static = {each.name: each.object() for each in kept.static}
+        return Advised(call, first, one, subject, misses.functions_of(subject), static)
 
 
 class Followed(NamedTuple):
@@ -112,7 +128,7 @@ class Followed(NamedTuple):
 def follows(program: Program) -> Followed:
     """What came of the advice on a program; raises where that did not help."""
     jax.clear_caches()
-    call, first, one, subject, functions = advised(program)
+    call, first, one, subject, functions, static_objects = advised(program)
     assert result(call) == first, "it was out of date"
     fix = one.fix
     assert fix is not None
@@ -120,7 +136,7 @@ def follows(program: Program) -> Followed:
         jax.clear_caches()
         return Followed(fix.how, result(call) != first)
     changes = {change.name: change for change in one.reads}
-    slots = [slot(name, functions, subject) for name in fix.names]
+    slots = [slot(name, functions, subject, static_objects) for name in fix.names]
     traces = 0
 
     def edited(*values: Any) -> Any:
@@ -163,3 +179,4 @@ def test_what_is_advised_helps() -> None:
     assert hows["a_device_array"] == hows["a_numpy_buffer_changed_in_place"] == "argument"
     assert hows["a_flag"] == hows["a_number_of_layers"] == "static"
     assert hows["a_list_that_grew"] == "argument"
+    assert hows["a_property"] == hows["a_static_object"] == "argument"

@@ -183,7 +183,10 @@ def test_a_bug_of_a_command_is_one_line(
     def broken(**_: object) -> int:
         raise ValueError("of\nours")
 
-    monkeypatch.setattr(cli, "application", lambda _: broken)
+    def application(_: object) -> object:
+        return broken
+
+    monkeypatch.setattr(cli, "application", application)
     monkeypatch.delenv("RETRACE_DEBUG", raising=False)
     with pytest.raises(SystemExit) as ended:
         cli.main()
