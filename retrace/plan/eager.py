@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from retrace.causes import Cause
-from retrace.compare.keys import changes
-from retrace.model import CallSite, Miss, Verdict
+from retrace.model import CallSite, Verdict
 from retrace.model.advice import Advice, AtImport, InCallback, JitInit, Sure
-from retrace.reason.eager import by_size, of_caller, same_work
+from retrace.reason.eager import of_caller
+from retrace.reason.sized import sized
 
 Family: TypeAlias = Literal[
     "eager", "eager-sizes", "eager-callback", "eager-init", "eager-import"
@@ -122,7 +122,7 @@ def _own(
     """
     rest: dict[Hashable, list[Verdict]] = {}
     for place, members in lines.items():
-        resized = _resized(members)
+        resized = sized(members)
         site = members[0].miss.call_site
         if site is None:
             continue
@@ -139,24 +139,6 @@ def _own(
             yield Root(
                 "eager", site, tuple(members), (), function=None if one_line else site.function
             )
-
-
-def _resized(members: list[Verdict]) -> tuple[Verdict, ...]:
-    """Those of an operation that the same place had compiled before, for other sizes."""
-    earlier: dict[Hashable, list[Miss]] = {}
-    found: list[Verdict] = []
-    for verdict in members:
-        miss = verdict.miss
-        key = (miss.run, miss.function.jax_name, miss.lines)
-        before = earlier.setdefault(key, [])
-        if any(same_work(one, miss) and by_size(changes(one, miss)) for one in before[:_LOOKED]):
-            found.append(verdict)
-        before.append(miss)
-    return tuple(found)
-
-
-_LOOKED = 4
-"""So many earlier operations of one place are compared with a new one."""
 
 
 def _is_named(function: str) -> bool:

@@ -15,7 +15,7 @@ from typing import cast
 
 from retrace.causes import Cause
 from retrace.model import Change, Component, Dim, Miss, Verdict
-from retrace.model.advice import PadBatch, PadShape, PassDecision, Proof
+from retrace.model.advice import FewSizes, JitBlock, PadBatch, PadShape, PassDecision, Proof
 from retrace.reason import rules
 from retrace.reason.agreement import agree
 from retrace.reason.arrays import pad_shape
@@ -23,6 +23,7 @@ from retrace.reason.evidence import part
 from retrace.reason.fields import field_changes
 from retrace.reason.program import Comparison
 from retrace.reason.sharing import shared
+from retrace.reason.sized import sized
 
 _KINDS = ("int", "str", "bool", "float", "numpy.bool", "numpy.bool_")
 _CAUSES = (Cause.STATIC_ARGUMENT_CHANGED, Cause.TREE_STRUCTURE_CHANGED)
@@ -48,7 +49,7 @@ def revise(verdicts: Sequence[Verdict]) -> list[Verdict]:
             continue
         own = [verdicts[index] for index in history]
         agree(own)
-        for rule in (_steering, _sizes, _buckets):
+        for rule in (_steering, _sizes, _buckets, _layers):
             changed = {id(old): new for old, new in rule(own)}
             own = [changed.get(id(verdict), verdict) for verdict in own]
         for index, verdict in zip(history, own, strict=True):
@@ -102,6 +103,17 @@ def _buckets(history: list[Verdict]) -> Iterator[tuple[Verdict, Verdict]]:
                 cast(PadShape, verdict.fix), sizes=tuple(ordered), proof=Proof.MEANING
             )
             yield verdict, replace(verdict, fix=chosen)
+
+
+def _layers(history: list[Verdict]) -> Iterator[tuple[Verdict, Verdict]]:
+    """Takes back what was said of sizes where a line ran on several things, as on layers."""
+    told = [verdict for verdict in history if isinstance(verdict.fix, FewSizes)]
+    lines: dict[object, list[Verdict]] = defaultdict(list)
+    for verdict in told and [v for v in history if v.cause is Cause.EAGER_OP]:
+        lines[verdict.miss.lines].append(verdict)
+    for verdict in told:
+        if not sized(lines[verdict.miss.lines]):
+            yield verdict, replace(verdict, fix=JitBlock(proof=Proof.MEANING))
 
 
 def _one_axis(verdict: Verdict) -> tuple[Dim, Dim] | None:

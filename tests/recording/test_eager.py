@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -144,6 +145,25 @@ def test_sizes_are_a_cause_where_one_line_ran_again(planned: Planned) -> None:
 
     step = eager(planned(program))["eager-sizes"]
     assert step.gone.eager.low == 6
+
+
+def test_the_layers_of_ones_own_network_are_no_sizes_of_one_thing(planned: Planned) -> None:
+    widths = (4, 32, 32, 8, 2)
+    layers = [
+        (np.ones((b, a), np.float32), np.ones(b, np.float32)) for a, b in pairwise(widths)
+    ]
+
+    def forward(x: Any) -> Any:
+        for kernel, bias in layers:
+            x = jnp.tanh(jnp.dot(kernel, x) + bias)
+        return x
+
+    found = planned(lambda: forward(np.ones(4, np.float32)))
+    assert found.now.eager.low > 6
+    assert "eager-sizes" not in eager(found)
+    # The same lines on data that grow.
+    found = planned(lambda: [jnp.tanh(np.ones((n, 4), np.float32)) for n in range(1, 6)])
+    assert "eager-sizes" in eager(found)
 
 
 def test_the_leaves_of_a_tree_are_no_sizes_of_one_thing(planned: Planned) -> None:

@@ -1,0 +1,97 @@
+"""Eager operations that one place runs on arrays of many sizes.
+
+A loop over what grows, or over data of several lengths, gives one size after the other to an
+operation. A loop over the layers of a network looks alike from outside: the same line, the same
+operation, other shapes. What tells them apart is what varies: data vary along the same axes
+in every round, and by the same number along all of them; of layers,
+one gives what the next takes.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from typing import TypeAlias, cast
+
+from retrace.compare.keys import changes
+from retrace.model import Change, Component, Miss, Verdict
+from retrace.reason.eager import by_size, same_work
+from retrace.reason.evidence import part
+
+_LOOKED = 4
+"""So many earlier operations of one place are compared with a new one."""
+_SIZES = 3
+"""From so many sizes along the same axes on, they are one thing that varies."""
+_MOSTLY = 0.75
+"""Of the operations of a place, so many vary by one thing alone, where data do."""
+
+_Axes: TypeAlias = frozenset[tuple[str, int]]
+
+
+def sized(members: Sequence[Verdict]) -> tuple[Verdict, ...]:
+    """Those that the same place had compiled before for other sizes of the same thing.
+
+    Args:
+        members: the eager operations of a line, in order.
+
+    Returns:
+        None of them where the sizes are those of several things, as of the layers of a network.
+    """
+    earlier: dict[Hashable, list[Miss]] = {}
+    again: list[Verdict] = []
+    sizes: dict[Hashable, dict[_Axes, set[object]]] = defaultdict(lambda: defaultdict(set))
+    varying: dict[str, tuple[Hashable, set[_Axes]]] = {}
+    for verdict in members:
+        miss = verdict.miss
+        key = (miss.run, miss.function.jax_name, miss.lines)
+        before = earlier.setdefault(key, [])
+        pairs = [
+            found
+            for one in before[:_LOOKED]
+            if same_work(one, miss) and by_size(found := changes(one, miss))
+        ]
+        if pairs:
+            again.append(verdict)
+            own: set[_Axes] = set()
+            for axes, old, new in filter(None, map(_one_size, pairs)):
+                sizes[key][axes] |= {old, new}
+                own.add(axes)
+            varying[miss.id] = key, own
+        before.append(miss)
+    one = 0
+    for verdict in again:
+        key, own = varying[verdict.miss.id]
+        known = sizes[key]
+        one += any(len(known) == 1 or len(known[axes]) >= _SIZES for axes in own)
+    return tuple(again) if one >= _MOSTLY * len(again) else ()
+
+
+def _one_size(found: Iterable[Change]) -> tuple[_Axes, object, object] | None:
+    """The axes along which one size became another; None where several did, or no size."""
+    turns = [turn for change in found for turn in _turns(change)]
+    # What pads an array to a size, or cuts it, follows from how long the array is.
+    turns = [turn for turn in turns if turn[0]] or turns
+    sizes = {(old, new) for *_, old, new in turns}
+    if len(sizes) != 1:
+        return None
+    ((old, new),) = sizes
+    return frozenset((path, axis) for _, path, axis, _, _ in turns), old, new
+
+
+def _turns(change: Change) -> Iterator[tuple[bool, str, int, object, object]]:
+    """Each axis that became another: whether of an array, whose, which, from what to what."""
+    path, is_array = change.path or "", change.component is Component.SHAPE
+    if is_array:
+        old, new = cast(list[object], change.old), cast(list[object], change.new)
+    elif change.component is Component.STATIC:
+        old, new = part(change.old, "data"), part(change.new, "data")
+    else:
+        return
+    if not isinstance(old, list) or not isinstance(new, list):
+        return
+    before, after = cast(list[object], old), cast(list[object], new)
+    if len(before) != len(after):
+        return
+    for axis, (a, b) in enumerate(zip(before, after, strict=True)):
+        if a != b:
+            yield is_array, path, axis, repr(a), repr(b)
