@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from retrace.compare import detail
 from retrace.compare.values import differences
 from retrace.model import Key, Leaf, Miss, Value, Verdict
-from retrace.present.sentences import array
+from retrace.present.changes import array
 from retrace.present.words import clean, count, turned
 
 _MOST = 40
