@@ -240,6 +240,7 @@ class Redaction:
             new=one.new and self.listing_id(one.new),
             again=one.again and self.listing_id(one.again),
             sources=tuple([each._replace(file=self.path(each.file)) for each in one.sources]),
+            detail=self._read(site, one.detail),
             disturbed=tuple([self._read(site, name) for name in one.disturbed]),
         )
 
@@ -275,7 +276,10 @@ class Redaction:
 
     def key(self, key: Key, site: str) -> Key:
         """A cache key without its values; `site` is that of the function, as it was."""
-        return key._replace(
+        # All parts at once, so that the type checker finds a new one that is missing here.
+        leaves, tree, static, signature, options, config = key
+        return Key(
+            leaves=leaves,
             tree=tuple(
                 node._replace(
                     meta=tuple(
@@ -286,14 +290,15 @@ class Redaction:
                 )
                 if node.meta or node.made
                 else node
-                for node in key.tree
+                for node in tree
             ),
-            static=self._values(site, key.static),
+            static=self._values(site, static),
+            signature=signature,
             options=tuple(
-                (name, self._value(site, name, value) if name in _TELLING else value)
-                for name, value in key.options
+                (name, self._value(site, name, value) if name in _TELLING else self._whole(value))
+                for name, value in options
             ),
-            config=self._settings(key.config),
+            config=self._settings(config),
         )
 
     def said(self, text: str) -> str:
@@ -402,6 +407,10 @@ class Redaction:
         token = self._token(site, name, value.token)
         return Value(value.type, text, token, value.exact, None, self._classes(value))
 
+    def _whole(self, value: Value) -> Value:
+        """A value that says nothing of the program's, but for where its classes are defined."""
+        return value._replace(classes=self._classes(value)) if value.classes else value
+
     def _classes(self, value: Value) -> tuple[Class, ...]:
         return tuple(map(self._class, value.classes))
 
@@ -418,7 +427,10 @@ class Redaction:
         if known is not None:
             return known[1]
         found = tuple(
-            (name, value if _is_of_jax(name, value) else self._value("", name, value))
+            (
+                name,
+                self._whole(value) if _is_of_jax(name, value) else self._value("", name, value),
+            )
             for name, value in config
         )
         if len(self._config) >= _MOST_KEPT:
