@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from retrace.causes import Cause
 from retrace.present.cards import arrays, calls, eager, entries, functions
 from retrace.present.cards.card import Words
 
 
+@cache
 def words(cause: Cause) -> Words:  # noqa: C901, PLR0912 - the type checker misses no cause
     """The words for a cause."""
     match cause:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from retrace.causes import Cause
 from retrace.reason.cards import arrays, calls, eager, entries, functions
 from retrace.reason.cards.card import Card
 
 
+@cache
 def card(cause: Cause) -> Card:  # noqa: C901, PLR0912 - the type checker misses no cause
     """The card of a cause."""
     match cause:
