@@ -34,3 +34,16 @@ class Cause(StrEnum):
     EAGER_OP = "eager-op"
     CONTROL_FLOW_RECREATED = "control-flow-recreated"
     UNKNOWN = "unknown"
+
+
+OF_FUNCTION = frozenset(
+    {
+        Cause.FUNCTION_REDEFINED,
+        Cause.LAMBDA_RECREATED,
+        Cause.PARTIAL_RECREATED,
+        Cause.TRANSFORM_RECREATED,
+        Cause.METHOD_REBOUND,
+        Cause.SOURCE_CHANGED,
+    }
+)
+"""The causes that lie in the function object, not in what it was called with."""

@@ -1,6 +1,6 @@
 """The pages of docs/causes as cases: their programs, what these must record, what retrace says.
 
-python tests/cause_pages.py [CODE]...    writes the messages of the pages anew
+python tests/cause_pages.py [CODE]...    writes the messages of the pages, and their index, anew
 """
 
 from __future__ import annotations
@@ -19,11 +19,13 @@ from typing import Any, NamedTuple
 from unittest import mock
 
 from retrace.causes import Cause
+from retrace.present.glossary import CAUSES
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "docs" / "causes"
 SCRIPT = "program.py"
 
+_ROW = re.compile(r"^\| \[`.*\n", re.MULTILINE)
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _ADVICE = re.compile(r"^Advice: (.*)\.$", re.MULTILINE)
 _MARK = re.compile(r"#\s*miss: (.*)$")
@@ -179,6 +181,15 @@ def plain(message: str) -> str:
     return message.strip()
 
 
+def index(text: str) -> str:
+    """The page that lists the causes, with what the cards say of each."""
+    rows = "".join(
+        f"| [`{cause.value}`]({cause.value}.md) | {CAUSES[cause]} |\n" for cause in Cause
+    )
+    before, *_, after = _ROW.split(text)
+    return f"{before}{rows}{after}"
+
+
 def rewrite(cause: Cause, folder: Path) -> None:
     """Put what retrace says today into a page."""
     case = page(cause)
@@ -203,6 +214,7 @@ def rewrite(cause: Cause, folder: Path) -> None:
 if __name__ == "__main__":
     import tempfile
 
+    (FOLDER / "README.md").write_text(index((FOLDER / "README.md").read_text()))
     for code in sys.argv[1:] or [cause.value for cause in Cause if cause is not Cause.UNKNOWN]:
         with tempfile.TemporaryDirectory() as name:
             rewrite(Cause(code), Path(name))

@@ -15,8 +15,7 @@ from retrace.compare import detail
 from retrace.compare.equality import PLACEMENT, described, identity, placement, same_content
 from retrace.compare.tree import Arguments, field_path, walk
 from retrace.model import JSON, Change, Component, Dim, Function, Leaf, Miss, Node, Passing, Value
-
-Named: TypeAlias = tuple[tuple[str, Value], ...]
+from retrace.model.parts import Named, named
 
 
 def function_changes(a: Function, b: Function) -> Iterator[Change]:
@@ -277,11 +276,7 @@ def doubts(old: Miss, new: Miss) -> tuple[Change, ...]:
     otherwise equal to an earlier one.
     """
     found: list[Change] = []
-    for component, a, b in (
-        (Component.STATIC, old.key.static, new.key.static),
-        (Component.OPTIONS, old.key.options, new.key.options),
-        (Component.CONFIG, old.key.config, new.key.config),
-    ):
+    for (component, a), (_, b) in zip(named(old.key), named(new.key), strict=True):
         before = dict(a)
         found += [
             _doubt(component, name, before[name], v) for name, v in b if _unsure(before, name, v)

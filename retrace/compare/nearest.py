@@ -26,8 +26,8 @@ from retrace.model import (
     Node,
     Passing,
     Stage,
-    Value,
 )
+from retrace.model.parts import named
 
 Form: TypeAlias = tuple[str, str, tuple[str, ...], str, int]
 Skeleton: TypeAlias = tuple[tuple[Form, ...], tuple[str, ...]]
@@ -300,13 +300,9 @@ class _Group:
         yield from self._different_names(key)
 
     def _different_names(self, key: Key) -> Iterator[tuple[Place, Hashable]]:
-        first = self._first
-        if (key.static, key.signature, key.options, key.config) != (
-            first.static,
-            first.signature,
-            first.options,
-            first.config,
-        ):
+        _, _, *own = key
+        _, _, *first = self._first
+        if own != first:
             yield from _different(self._names, dict(_named_places(key)))
 
 
@@ -355,12 +351,7 @@ def _field_places(tree: tuple[Node, ...]) -> Iterator[tuple[Place, Hashable]]:
 
 
 def _named_places(key: Key) -> Iterator[tuple[Place, Hashable]]:
-    named: tuple[tuple[Component, tuple[tuple[str, Value], ...]], ...] = (
-        (Component.STATIC, key.static),
-        (Component.OPTIONS, key.options),
-        (Component.CONFIG, key.config),
-    )
-    for component, values in named:
+    for component, values in named(key):
         for name, value in values:
             yield (component, name), identity(value)
     for name, passing in key.signature:

@@ -8,26 +8,22 @@ from typing import Any, cast
 from retrace.compare.equality import class_of, value_of
 from retrace.compare.tree import Arguments, field_path
 from retrace.model import Change, Component, Key, Leaf, Miss, Node, Passing, Program, Value
-
-_PARTS = {
-    Component.STATIC: "static",
-    Component.OPTIONS: "options",
-    Component.CONFIG: "config",
-}
+from retrace.model.parts import named
 
 
 def apply(changes: tuple[Change, ...], old: Miss) -> Miss:
     """The old miss with every change made to it; its key is then that of the new miss."""
-    named = {name: dict(getattr(old.key, name)) for name in _PARTS.values()}
+    _, _, _, passing, _, _ = old.key
+    values = {component: dict(own) for component, own in named(old.key)}
+    signature = dict(passing)
     cells = {name: dict(getattr(old.function, name)) for name in ("closure", "bound", "defaults")}
-    signature = dict(old.key.signature)
     function, program = old.function, old.program
     arguments = _Arguments(old.key)
     for change in changes:
         path, new = change.path or "", cast(Any, change.new)
         match change.component:
             case Component.STATIC | Component.OPTIONS | Component.CONFIG:
-                _put(named[_PARTS[change.component]], path, new)
+                _put(values[change.component], path, new)
             case Component.CLOSURE:
                 bound = "bound" in (new or cast(Any, change.old))
                 _put(cells["bound" if bound else "closure"], path, new)
@@ -55,8 +51,10 @@ def apply(changes: tuple[Change, ...], old: Miss) -> Miss:
     key = Key(
         leaves=tuple(arguments.leaves.values()),
         tree=tuple(arguments.nodes.values()),
+        static=tuple(values[Component.STATIC].items()),
         signature=tuple(passed.items()),
-        **{name: tuple(values.items()) for name, values in named.items()},
+        options=tuple(values[Component.OPTIONS].items()),
+        config=tuple(values[Component.CONFIG].items()),
     )
     frozen = {name: tuple(values.items()) for name, values in cells.items()}
     return replace(old, key=key, function=function._replace(**frozen), program=program)

@@ -6,14 +6,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from retrace.causes import Cause
+from retrace.causes import OF_FUNCTION, Cause
 from retrace.model import Component, Function, Miss, Verdict
 from retrace.model.advice import Advice, LeaveOutArray, OneDtype, Proof, ToArgument, ToArray
 from retrace.plan.candidate import Candidate
 from retrace.plan.eager import Root
 from retrace.plan.history import Column, History
 from retrace.plan.step import Change, Proposal
-from retrace.reason.rules import OF_FUNCTION
 
 _CODES = {
     "shape": "few-sizes",

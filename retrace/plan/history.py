@@ -16,6 +16,7 @@ from retrace.compare.equality import identity, placement
 from retrace.compare.tree import field_path
 from retrace.model import Function, Key, Kind, Leaf, Miss, Passing, Value, Verdict
 from retrace.model.log import OF_LOG
+from retrace.model.parts import named
 
 ABSENT = "absent"
 
@@ -157,8 +158,8 @@ def _named(key: Key) -> tuple[Parts, ...]:
     """What has a name in a key: static values, options, configuration, how it was passed."""
     return (
         *(
-            {Part(family, name): identity(value) for name, value in values}
-            for family, values in _values_of(key)
+            {Part(component.value, name): identity(value) for name, value in values}
+            for component, values in named(key)
         ),
         {
             Part("signature", name): str(passing)
@@ -166,10 +167,6 @@ def _named(key: Key) -> tuple[Parts, ...]:
             if passing != Passing.OMITTED
         },
     )
-
-
-def _values_of(key: Key) -> tuple[tuple[str, tuple[tuple[str, Value], ...]], ...]:
-    return ("static", key.static), ("options", key.options), ("config", key.config)
 
 
 def _tree(miss: Miss) -> Parts:

@@ -19,7 +19,7 @@ from retrace.plan.ledger import Ledger
 from retrace.plan.replay import Replay
 from retrace.plan.step import Plan, Step
 from retrace.plan.variables import size_candidates
-from retrace.reason.rules import cause_of_function
+from retrace.reason.precedence import cause_of_function
 from retrace.reason.verdict import Site, site_of
 
 

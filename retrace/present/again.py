@@ -45,6 +45,17 @@ def text(
     yield from second
 
 
+def _head(said: str, width: int, paint: Paint) -> Iterator[str]:
+    first, *rest = wrapped(said, width, 2)
+    yield paint(first, "bold")
+    yield from rest
+
+
+def _at(program: Program, bases: Sequence[str]) -> str:
+    """Where it is written, behind the other cells of its row."""
+    return "" if program.file is None else f"   {place(program.file, program.line, bases)}"
+
+
 def _several(what: What) -> str:
     return "processes" if what == "process" else "tests"
 
@@ -71,11 +82,9 @@ def _same(
             f"{of_it} and JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0, since JAX does not "
             "store what compiles within a second"
         )
-    lines = list(wrapped(f"{said} ({how})", width, 2))
-    yield paint(lines[0], "bold")
-    yield from lines[1:]
+    yield from _head(f"{said} ({how})", width, paint)
     for one in programs[:_MOST]:
-        at = "" if one.file is None else f"   {place(one.file, one.line, bases)}"
+        at = _at(one, bases)
         where = count(len(one.places), what, several)
         row = f"  {clean(one.name, 40)}   {one.times:,} times in {where}"
         yield from wrapped(f"{row}   {seconds(one.seconds)}{at}", width, 6)
@@ -99,12 +108,10 @@ def _alone(
         f"with these as arguments, {count(len(families), 'program')} would do, and an on-disk "
         f"cache would save up to {seconds(spared)} more"
     )
-    lines = list(wrapped(said, width, 2))
-    yield paint(lines[0], "bold")
-    yield from lines[1:]
+    yield from _head(said, width, paint)
     for one in families[:_MOST]:
         shown = one.programs[0]
-        at = "" if shown.file is None else f"   {place(shown.file, shown.line, bases)}"
+        at = _at(shown, bases)
         row = f"  {clean(shown.name, 40)}   {count(len(one.programs), 'program')} differ by "
         row += f"{_differing(one)} alone   {seconds(one.seconds)}{at}"
         yield from wrapped(row, width, 6)

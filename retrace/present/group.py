@@ -9,8 +9,9 @@ from typing import Literal
 
 from retrace.causes import Cause
 from retrace.model import Change, Component, Stage, Verdict
-from retrace.present import sentences
+from retrace.present.changes import sides
 from retrace.present.words import clean, count, listed, operation, times, turned
+from retrace.reason.cards import card
 
 _MANY = 3
 """From so many repeated eager operations on, a line is worth a message of its own."""
@@ -19,11 +20,8 @@ _SMALL = 0.005
 _MOST = 4
 """So many other shapes are written out; the rest are counted."""
 _URGENCY = {"yes": 0, "maybe": 1, "no": 2}
-_ARRAYS = {
-    Cause.SHAPE_CHANGED: Component.SHAPE,
-    Cause.DTYPE_CHANGED: Component.DTYPE,
-    Cause.WEAK_TYPE_CHANGED: Component.WEAK_TYPE,
-}
+_LEAF = (Component.SHAPE, Component.DTYPE, Component.WEAK_TYPE)
+_ARRAYS = {cause: part for cause in Cause for part in card(cause).components if part in _LEAF}
 _VALUES = (Component.STATIC, Component.SIGNATURE, Component.OPTIONS, Component.CONFIG)
 
 
@@ -175,7 +173,7 @@ class Sums:
             known = _type(verdict, change)
             if known not in self._types:
                 told = len(self._types) <= _MOST
-                self._types[known] = sentences.sides(verdict, change)[1] if told else ""
+                self._types[known] = sides(verdict, change)[1] if told else ""
         if (change is None or verdict.cause not in _ARRAYS) and (said := _telling(verdict)):
             self._changed[said] += 1
 

@@ -10,10 +10,10 @@ from typing import Any
 from retrace.causes import Cause
 from retrace.hosts.divergence import Divergence, Parting, Setting, Stopped
 from retrace.model import Change, Component, Listing, Miss, Recording, Verdict
+from retrace.present.changes import sides
 from retrace.present.layout import Paint, plain, rows, wrapped
 from retrace.present.message import Line
 from retrace.present.program import evidence
-from retrace.present.sentences import sides
 from retrace.present.view import View
 from retrace.present.words import clean, count, listed, name, place, seconds, turned
 from retrace.reason.program import Comparison

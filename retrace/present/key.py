@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from retrace.compare import detail
 from retrace.compare.values import differences
 from retrace.model import Key, Leaf, Miss, Value, Verdict
-from retrace.present.sentences import array
+from retrace.present.changes import array
 from retrace.present.words import clean, count, turned
 
 _MOST = 40
@@ -18,24 +18,23 @@ def key_lines(verdict: Verdict, *, whole: bool = True) -> Iterator[str]:
     """The key of a miss, part by part; what is as before only counted, where not the `whole`."""
     key = verdict.miss.key
     old = None if verdict.nearest is None else verdict.nearest.key
+    _, tree, static, signature, options, config = key
     yield ""
     yield "  key       " + (_against(verdict.nearest) if verdict.nearest is not None else "")
     whole = whole or old is None
     yield from _leaves(key, old, whole)
     for title, new, before in (
-        ("static arguments", key.static, old.static if old else ()),
-        ("jit options", key.options, old.options if old else ()),
-        ("config", key.config, old.config if old else ()),
+        ("static arguments", static, old.static if old else ()),
+        ("jit options", options, old.options if old else ()),
+        ("config", config, old.config if old else ()),
     ):
         yield from _values(title, new, before, old is not None, not whole or title == "config")
-    if key.signature:
-        passed = ", ".join(
-            f"{clean(name, 60)} {clean(how)}" for name, how in key.signature[:_MOST]
-        )
+    if signature:
+        passed = ", ".join(f"{clean(name, 60)} {clean(how)}" for name, how in signature[:_MOST])
         yield f"    passed: {passed}"
-    containers = [node for node in key.tree if node.type not in ("None", "NoneType")]
+    containers = [node for node in tree if node.type not in ("None", "NoneType")]
     metas = {(node.path, field): v for node in old.tree for field, v in node.meta} if old else {}
-    if not whole and old is not None and key.tree == old.tree:
+    if not whole and old is not None and tree == old.tree:
         if containers:
             yield f"    tree: {count(len(containers), 'container')} as before"
     elif containers:

@@ -10,7 +10,7 @@ from math import isfinite
 from typing import Any, TypeAlias, cast
 
 from retrace.causes import Cause
-from retrace.model import JSON, Key, Leaf, Miss, Run, Stage, Value, Verdict
+from retrace.model import JSON, Leaf, Miss, Run, Stage, Value, Verdict
 from retrace.present import again, dispatch, slow_json, stale, stored
 from retrace.present.advice import advised
 from retrace.present.program import evidence
@@ -313,7 +313,7 @@ def _summary(tally: Tally) -> Object:
 
 
 def _key(miss: Miss) -> Object:
-    key: Key = miss.key
+    leaves, tree, static, signature, options, config = miss.key
     return {
         "function": {
             "object": miss.function.object,
@@ -327,7 +327,7 @@ def _key(miss: Miss) -> Object:
             "around": list(miss.function.around),
             "reads": _values(miss.function.reads),
         },
-        "leaves": [_leaf(leaf) for leaf in key.leaves],
+        "leaves": [_leaf(leaf) for leaf in leaves],
         "tree": [
             {
                 "path": node.path,
@@ -335,12 +335,12 @@ def _key(miss: Miss) -> Object:
                 "children": list(node.children),
                 "meta": _values(node.meta),
             }
-            for node in key.tree
+            for node in tree
         ],
-        "static": _values(key.static),
-        "signature": dict(key.signature),
-        "options": _values(key.options),
-        "config": _values(key.config),
+        "static": _values(static),
+        "signature": dict(signature),
+        "options": _values(options),
+        "config": _values(config),
     }
 
 

@@ -12,6 +12,8 @@ from retrace.causes import Cause
 from retrace.model import Change, Component, Kind, Miss, Stage, Verdict
 from retrace.present import logged, sentences
 from retrace.present.advice import advised
+from retrace.present.cards import words
+from retrace.present.changes import set_at, sides
 from retrace.present.group import Group
 from retrace.present.program import evidence
 from retrace.present.view import View
@@ -38,19 +40,6 @@ _MOST = 4
 """So many changes are written out; the others are counted."""
 _SHORTEST = 12
 """Characters that are left of a name, however narrow it is."""
-
-_RECREATED = {
-    Cause.FUNCTION_REDEFINED: "the `def` ran again",
-    Cause.LAMBDA_RECREATED: "a new lambda object was created",
-    Cause.PARTIAL_RECREATED: "a new partial was created",
-    Cause.TRANSFORM_RECREATED: "the transform was applied again",
-    Cause.METHOD_REBOUND: "the method was bound again",
-    Cause.SOURCE_CHANGED: "the source was edited",
-    Cause.CACHE_CLEARED: "an equal entry was cleared from the cache",
-    Cause.CACHE_EVICTED: "JAX dropped an equal entry from a full cache",
-    Cause.JAXPR_CHANGED: "an equal key, but a different program",
-    Cause.CONTROL_FLOW_RECREATED: "the body was defined again",
-}
 
 
 class Line(NamedTuple):
@@ -156,12 +145,9 @@ def _because(view: View, group: Group) -> Iterator[Line]:
     if group.cause is Cause.UNKNOWN or (group.cause is Cause.FIRST_TRACE and verdict.detail):
         yield Line(label, (sentences.explanation(view, verdict),))
         return
-    if group.cause in _RECREATED:
-        said = _RECREATED[group.cause]
-        if verdict.detail:
-            detail = clean(verdict.detail, 160)
-            said = _told_further(group.cause, said, detail)
-        yield Line(label, (said,))
+    if (because := words(group.cause).because) is not None:
+        detail = clean(verdict.detail, 160) if verdict.detail else ""
+        yield Line(label, (because(detail),))
         label = ""
         if ways := group.sums.other_ways(verdict):
             yield Line("", (ways,))
@@ -190,14 +176,6 @@ def _is_elsewhere(verdict: Verdict) -> bool:
     return nearest is not None and lines is not None and nearest.lines != lines
 
 
-def _told_further(cause: Cause, said: str, detail: str) -> str:
-    if cause in (Cause.METHOD_REBOUND, Cause.FUNCTION_REDEFINED):
-        return detail  # it says who made the object anew, and how
-    if cause in (Cause.TRANSFORM_RECREATED, Cause.PARTIAL_RECREATED):
-        return f"{said}, and {detail}"
-    return f"{said} {detail}" if detail.startswith("by ") else f"{said}: {detail}"
-
-
 def _reads(verdict: Verdict) -> Iterator[Line]:
     """What changed outside of the function, an item a line."""
     label = "reads"
@@ -220,11 +198,11 @@ def _cells(view: View, verdict: Verdict, change: Change, again: bool) -> tuple[s
     path = () if change.path is None else (clean(change.path, 40),)
     detail = turned(change.detail, 160)
     if change.component in _LEAF and not again:
-        old, new = sentences.sides(verdict, change)
+        old, new = sides(verdict, change)
         said = f"{old} -> {new}"
         extra = () if change.component is Component.DTYPE or detail in said else (detail,)
         return (what, *path, said, *extra)
-    return (what, *path, detail, *sentences.set_at(view, change))
+    return (what, *path, detail, *set_at(view, change))
 
 
 def _nearest(view: View, nearest: Miss, miss: Miss) -> str:

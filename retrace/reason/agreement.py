@@ -39,10 +39,10 @@ from retrace.model.advice import (
     ToArray,
     TripsInProgram,
 )
-from retrace.reason.avoidable import looks_equal
 from retrace.reason.evidence import is_function, part
 from retrace.reason.fields import field_changes
 from retrace.reason.rules import in_key
+from retrace.reason.traits import looks_equal
 
 _Kind = TypeVar("_Kind", bound=Advice)
 Rule: TypeAlias = Callable[[list[Verdict]], None]

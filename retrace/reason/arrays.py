@@ -26,13 +26,13 @@ from retrace.model.advice import (
     Proof,
     SkipEmpty,
 )
-from retrace.reason.avoidable import (
+from retrace.reason.evidence import Evidence, grown, part, paths, resized
+from retrace.reason.traits import (
     another_model,
     are_unused,
     partial_batch,
     stands_for_none,
 )
-from retrace.reason.evidence import Evidence, grown, part, paths, resized
 from retrace.reason.weak import keeps_types
 
 _MESH = re.compile(r"mesh\{[^}]*\}")

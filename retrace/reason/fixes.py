@@ -7,29 +7,42 @@ rests on what the program means is asked.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 from retrace.causes import Cause
-from retrace.model import Miss
-from retrace.model.advice import Advice, KeepCaches, Library, Proof
-from retrace.reason import arrays, functions
-from retrace.reason.avoidable import is_new_as_well, of_library, wrapped_by
-from retrace.reason.eager import eager
+from retrace.model import Change, Component, Miss
+from retrace.model.advice import Advice, Library, Proof
+from retrace.reason.cards import card
 from retrace.reason.evidence import Evidence, package_of
-from retrace.reason.statics import static_argument, tree_structure
-from retrace.reason.weak import weak_type
+from retrace.reason.precedence import others
+from retrace.reason.traits import is_new_as_well, of_library, wrapped_by
 
 
-def fix(cause: Cause, evidence: Evidence) -> Advice | None:
-    """The advice for a miss; None where there is nothing to do or nothing known to work."""
+def advice(cause: Cause, evidence: Evidence, found: tuple[Change, ...]) -> Advice | None:
+    """The advice for a miss; None where there is nothing to do or nothing known to work.
+
+    Args:
+        cause: Why it missed.
+        evidence: What was seen of it, including what the function reads from outside.
+        found: The changes of its key and its function.
+    """
+    miss = evidence.miss
+    if miss.nested and miss.function.in_library:
+        return None  # it is the library's; the miss around it has the advice
+    advised = card(cause).proved(evidence) or _fix(cause, evidence)
+    if advised is None or cause is Cause.EAGER_OP:
+        return advised
+    return _with_others(advised, others(found, cause))
+
+
+def _fix(cause: Cause, evidence: Evidence) -> Advice | None:
     miss = evidence.miss
     is_new = is_new_as_well(cause, miss, evidence.changes)
     if of_library(cause, miss) or (is_new and miss.function.in_library):
         return _of_library(miss)
     if (package := wrapped_by(cause, miss, evidence.nearest, evidence.changes)) is not None:
         return Library(name=miss.function.name, package=package, proof=Proof.MEANING)
-    advise = _ADVICE.get(cause)
+    advise = card(cause).advice
     advised = None if advise is None else advise(evidence)
     if advised is None or not is_new:
         return advised
@@ -41,27 +54,20 @@ def _of_library(miss: Miss) -> Advice:
     return Library(name=miss.function.name, package=package, proof=Proof.MEANING)
 
 
-def _cleared(_: Evidence) -> Advice:
-    return KeepCaches()
+def _with_others(advised: Advice, others: list[Change]) -> Advice:
+    """What the advice leaves to be done, so that the call is served."""
+    of_values = (Component.TREE, Component.STATIC)
+    rest = [
+        (change.path, change.component.value)
+        for change in others
+        if change.path is not None
+        and (
+            change.component not in of_values
+            or not {change.path, _argument(change)} & {*advised.paths}
+        )
+    ]
+    return replace(advised, others=(*advised.others, *rest)) if rest else advised
 
 
-_ADVICE: dict[Cause, Callable[[Evidence], Advice | None]] = {
-    Cause.FUNCTION_REDEFINED: functions.made_again,
-    Cause.LAMBDA_RECREATED: functions.made_again,
-    Cause.PARTIAL_RECREATED: functions.made_again,
-    Cause.TRANSFORM_RECREATED: functions.made_again,
-    Cause.METHOD_REBOUND: functions.rebound,
-    Cause.JIT_OPTIONS_CHANGED: functions.options,
-    Cause.CONFIG_CHANGED: functions.config,
-    Cause.STATIC_ARGUMENT_CHANGED: static_argument,
-    Cause.CALL_SIGNATURE_CHANGED: arrays.signature,
-    Cause.TREE_STRUCTURE_CHANGED: tree_structure,
-    Cause.SHAPE_CHANGED: arrays.shape,
-    Cause.DTYPE_CHANGED: arrays.dtype,
-    Cause.WEAK_TYPE_CHANGED: weak_type,
-    Cause.SHARDING_CHANGED: arrays.sharding,
-    Cause.CACHE_CLEARED: _cleared,
-    Cause.JAXPR_CHANGED: functions.hidden,
-    Cause.EAGER_OP: eager,
-    Cause.CONTROL_FLOW_RECREATED: functions.body,
-}
+def _argument(change: Change) -> str:
+    return (change.path or "").partition("[")[0].partition(".")[0]

@@ -8,9 +8,9 @@ from typing import TypeAlias, cast
 from retrace.causes import Cause
 from retrace.model import Component, Dim, Verdict
 from retrace.reason import rules
-from retrace.reason.avoidable import looks_equal
 from retrace.reason.evidence import grown
 from retrace.reason.history import is_partial_batch
+from retrace.reason.traits import looks_equal
 
 Verdicts: TypeAlias = list[Verdict]
 

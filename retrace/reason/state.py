@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from retrace.causes import Cause
 from retrace.model import Change, Component
 from retrace.model.advice import PassState
-from retrace.reason.evidence import innermost, paths
+from retrace.reason.evidence import Evidence, innermost, paths
 from retrace.reason.program import Comparison, numbers
 from retrace.reason.values import is_number
 
 
-def pass_state(
-    cause: Cause, name: str, changes: tuple[Change, ...], program: Comparison | None
-) -> PassState | None:
+def pass_state(evidence: Evidence) -> PassState | None:
     """What to do about hidden state that can be named; None where none was seen to change."""
-    cells = innermost(paths(changes, Component.CLOSURE))
-    if cause is not Cause.JAXPR_CHANGED or not cells:
+    program = evidence.program
+    cells = innermost(paths(evidence.changes, Component.CLOSURE))
+    if not cells:
         return None
     # What steers a Python `if` or `for` cannot be traced.
     traced = program is not None and program.kind == "constants-only"
-    return PassState(paths=tuple(cells), name=name, static=not traced)
+    return PassState(paths=tuple(cells), name=evidence.miss.function.name, static=not traced)
 
 
 def telling(

@@ -26,7 +26,6 @@ from retrace.model.advice import (
     ReuseObject,
     ToArray,
 )
-from retrace.reason.avoidable import is_remade, looks_equal
 from retrace.reason.evidence import (
     Evidence,
     is_another_function,
@@ -38,6 +37,7 @@ from retrace.reason.evidence import (
 )
 from retrace.reason.fields import field_changes, held_functions
 from retrace.reason.program import numbers
+from retrace.reason.traits import is_remade, looks_equal
 from retrace.reason.values import is_amount
 
 _BY_IDENTITY = re.compile(r".*#\d+")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal, cast
 
-from retrace.causes import Cause
 from retrace.model import Change, Component
 from retrace.model.advice import (
     Advice,
@@ -19,8 +18,7 @@ from retrace.model.advice import (
     ToArgument,
     TripsInProgram,
 )
-from retrace.reason import rules
-from retrace.reason.evidence import innermost, is_function
+from retrace.reason.evidence import Evidence, innermost, is_function
 from retrace.reason.fields import field_changes
 from retrace.reason.program import HELD, Comparison, numbers
 
@@ -29,7 +27,7 @@ _PLAIN = _NUMBERS | {"str", "NoneType", "tuple"}
 
 
 def avoidable(
-    cause: Cause, changes: tuple[Change, ...], program: Comparison | None
+    changes: tuple[Change, ...], program: Comparison | None
 ) -> Literal["yes", "no"] | None:
     """What the programs alone decide; None where they leave it open.
 
@@ -37,7 +35,7 @@ def avoidable(
     that number as an argument. One in which Python's `if` or `for` took another way
     is rightly separate.
     """
-    values = _values(cause, changes)
+    values = _values(changes)
     if program is None or not values or not all(map(is_plain, values)):
         return None
     kind = program.kind
@@ -47,14 +45,11 @@ def avoidable(
     return "no" if kind == "different" and not program.differs_in_prints else None
 
 
-def advice(
-    cause: Cause, changes: tuple[Change, ...], program: Comparison | None
-) -> Advice | None:
+def advice(evidence: Evidence) -> Advice | None:
     """What to do about a value that Python put into the program; None where it did not."""
-    values = _values(cause, changes)
-    if program is None or cause is not Cause.STATIC_ARGUMENT_CHANGED or not values:
-        return None
-    if not all(map(is_plain, values)):
+    changes, program = evidence.changes, evidence.program
+    values = _values(changes)
+    if program is None or not values or not all(map(is_plain, values)):
         return None
     match program.kind:
         case "constants-only":
@@ -158,10 +153,8 @@ def _unexplained(values: Sequence[Change], program: Comparison) -> Sequence[Chan
     return [value for value in values if numbers(value) not in program.constants] or values
 
 
-def _values(cause: Cause, changes: tuple[Change, ...]) -> list[Change]:
+def _values(changes: tuple[Change, ...]) -> list[Change]:
     """The Python values that alone can have made another program, config objects by field."""
-    if cause is not Cause.STATIC_ARGUMENT_CHANGED and cause not in rules.OF_FUNCTION:
-        return []
     ignored = {*HELD, Component.FUNCTION, Component.PROGRAM, Component.SIGNATURE}
     if not all(change.component in ignored for change in changes):
         return []

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal, NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from retrace.causes import Cause
 from retrace.compare.keys import changes as compare
-from retrace.compare.keys import doubts, function_changes, read_changes
-from retrace.compare.nearest import TRACED, Index, Nearest, was_lowered
+from retrace.compare.keys import doubts, function_changes
+from retrace.compare.nearest import Index, Nearest, was_lowered
 from retrace.model import (
     Change,
     Component,
@@ -18,20 +18,13 @@ from retrace.model import (
     Listing,
     Miss,
     Recording,
-    Stage,
     Verdict,
 )
-from retrace.model.advice import Advice, Proof
-from retrace.reason import rules, unseen
-from retrace.reason.avoidable import avoidable
-from retrace.reason.evidence import Evidence
-from retrace.reason.fixes import fix
+from retrace.reason import precedence, rules, unseen
+from retrace.reason.conclusion import Conclusion, Told, concluded, was_traced
 from retrace.reason.history import revise
 from retrace.reason.patterns import recognise
-from retrace.reason.program import Comparison
-from retrace.reason.state import pass_state, suspects, telling
 from retrace.reason.unfinished import Unfinished
-from retrace.reason.values import advice
 
 Site: TypeAlias = tuple[str, str | None, tuple[str, ...]]
 """A history of its own: the definition site, how the program was derived from it,
@@ -70,25 +63,6 @@ class _History:
     begun: bool = False
 
 
-class _Conclusion(NamedTuple):
-    cause: Cause
-    detail: str | None = None
-    repeat: bool = False
-    changes: tuple[Change, ...] | None = None
-    follows: str | None = None
-
-
-class _Told(NamedTuple):
-    """What was said of a miss that others may follow."""
-
-    cause: Cause
-    avoidable: Literal["yes", "no", "maybe"]
-    fix: Advice | None
-    site: str = ""
-    traces: int = 0
-    """How many traces of JAX's own there had been until then."""
-
-
 class Judge:
     """Explains the misses of one process as they come."""
 
@@ -96,7 +70,7 @@ class Judge:
         """`listings` are the texts of the programs, by id."""
         self._listings: Mapping[str, Listing] = {} if listings is None else listings
         self._histories: dict[Site, _History] = {}
-        self._told: dict[str, _Told] = {}
+        self._told: dict[str, Told] = {}
         self._traces = 0
         self._lines: set[tuple[str, str, int]] = set()
 
@@ -139,18 +113,18 @@ class Judge:
             history.raised.add(miss)
             history.verdicts[miss.id] = verdict
         self._traces += miss.inner
-        self._told[miss.id] = _Told(
+        self._told[miss.id] = Told(
             verdict.cause, verdict.avoidable, verdict.fix, miss.function.site, self._traces
         )
 
     def _call(self, miss: Miss, history: _History) -> Verdict:
         if (first := history.unfinished.before(miss)) is not None:
             told = self._told[first.id]
-            conclusion = _Conclusion(told.cause, repeat=True, follows=first.id)
-            return _verdict(miss, first, (), conclusion, self._listings, told)
+            conclusion = Conclusion(told.cause, repeat=True, follows=first.id)
+            return concluded(miss, first, (), conclusion, self._listings, told)
         # Without a trace, JAX knew the traced part of the key: only an earlier call
         # that was lowered can tell why this one was lowered or compiled.
-        near = history.keys.nearest(miss, lowered=not _traced(miss) and was_lowered(miss))
+        near = history.keys.nearest(miss, lowered=not was_traced(miss) and was_lowered(miss))
         if not _same_entry(near, miss) and (first := _exact(history.raised, miss)) is not None:
             before = history.verdicts[first.id]
             follows = first.id if before.nearest is None else None
@@ -158,35 +132,35 @@ class Judge:
         if near is None and unseen.hides_first(miss):
             return self._unknown(miss, None, ())
         if near is None:
-            return _verdict(miss, None, (), self._first(miss, history), self._listings)
+            return concluded(miss, None, (), self._first(miss, history), self._listings)
         passed = rules.passed_otherwise(near.miss, miss)
-        found = rules.by_precedence(compare(near.miss, miss), passed)
+        found = precedence.by_precedence(compare(near.miss, miss), passed)
         if unseen.hides_changes(miss, near.miss):
             return self._unknown(miss, near.miss, found)
-        if (cause := rules.cause_of(found[:1], passed)) is not Cause.UNKNOWN:
-            conclusion = _Conclusion(cause)
+        if (cause := precedence.cause_of(found[:1], passed)) is not Cause.UNKNOWN:
+            conclusion = Conclusion(cause)
         elif near.miss.function.object != miss.function.object:
             a, b = near.miss.function, miss.function
-            conclusion = _Conclusion(
-                rules.cause_of_function(a, b), rules.detail_of_function(a, b)
+            conclusion = Conclusion(
+                precedence.cause_of_function(a, b), rules.detail_of_function(a, b)
             )
         elif unseen.hides_state(miss, near.miss):
             return self._unknown(miss, near.miss, found)
         else:
             conclusion = self._same_again(miss, near.miss, history)
         if conclusion.cause is Cause.FIRST_TRACE:
-            return _verdict(miss, None, (), conclusion, self._listings)
+            return concluded(miss, None, (), conclusion, self._listings)
         changed = conclusion.changes or found
         told = None if conclusion.follows is None else self._told[conclusion.follows]
-        return _verdict(miss, near.miss, changed, conclusion, self._listings, told)
+        return concluded(miss, near.miss, changed, conclusion, self._listings, told)
 
     def _unknown(self, miss: Miss, nearest: Miss | None, found: tuple[Change, ...]) -> Verdict:
         """A miss of which this JAX did not show what would tell its cause."""
-        conclusion = _Conclusion(Cause.UNKNOWN, unseen.told(miss, nearest))
-        told = _Told(Cause.UNKNOWN, "maybe", None)
-        return _verdict(miss, nearest, found, conclusion, self._listings, told)
+        conclusion = Conclusion(Cause.UNKNOWN, unseen.told(miss, nearest))
+        told = Told(Cause.UNKNOWN, "maybe", None)
+        return concluded(miss, nearest, found, conclusion, self._listings, told)
 
-    def _first(self, miss: Miss, history: _History) -> _Conclusion:
+    def _first(self, miss: Miss, history: _History) -> Conclusion:
         """Of a function with no earlier key: its first trace, or part of what was told as one."""
         around = self._told.get(miss.parent or "")
         inside = around is not None and (around.site, around.cause) == (
@@ -195,21 +169,21 @@ class Judge:
         )
         if inside and miss.derived is None:
             # Of `jit(jit(f))` the inner function is traced inside the outer one, which is it.
-            return _Conclusion(Cause.FIRST_TRACE, repeat=True, follows=miss.parent)
+            return Conclusion(Cause.FIRST_TRACE, repeat=True, follows=miss.parent)
         site, derived, transforms = site_of(miss)
         plain = self._histories.get((site, derived, ()))
         if plain is not None and plain.begun and set(transforms) == {"jit"}:
             said = "a jitted function was jitted again"
-            return _Conclusion(Cause.FIRST_TRACE, said, repeat=True)
+            return Conclusion(Cause.FIRST_TRACE, said, repeat=True)
         said = "every earlier call raised" if history.begun and not history.keys else None
-        return _Conclusion(Cause.FIRST_TRACE, said, repeat=history.begun)
+        return Conclusion(Cause.FIRST_TRACE, said, repeat=history.begun)
 
-    def _same_again(self, miss: Miss, near: Miss, history: _History) -> _Conclusion:
+    def _same_again(self, miss: Miss, near: Miss, history: _History) -> Conclusion:
         """Why an equal key of the same function object was not served."""
         if near.thread != miss.thread and near.time + near.seconds > miss.time:
             # There was no entry yet when this call came.
             said = "another thread was still at it"
-            return _Conclusion(self._told[near.id].cause, said, repeat=True, follows=near.id)
+            return Conclusion(self._told[near.id].cause, said, repeat=True, follows=near.id)
         other_program = (
             miss.program is not None
             and near.program is not None
@@ -218,31 +192,31 @@ class Judge:
         if (miss.epoch, miss.function_epoch) != (near.epoch, near.function_epoch):
             how = "jax.clear_caches()" if miss.epoch != near.epoch else "clear_cache()"
             # The clear only brought to light that the kept program was out of date.
-            if other_program and _traced(miss) and miss.derived is None:
-                return _Conclusion(Cause.JAXPR_CHANGED, f"`{how}` dropped the earlier program")
-            return _Conclusion(Cause.CACHE_CLEARED, f"by `{how}`")
+            if other_program and was_traced(miss) and miss.derived is None:
+                return Conclusion(Cause.JAXPR_CHANGED, f"`{how}` dropped the earlier program")
+            return Conclusion(Cause.CACHE_CLEARED, f"by `{how}`")
         if _is_derived(miss, near, history):
-            return _Conclusion(Cause.FIRST_TRACE, "another program derived from it", repeat=True)
+            return Conclusion(Cause.FIRST_TRACE, "another program derived from it", repeat=True)
         if miss.derived is not None and miss.parent in self._told:
             cause = self._told[miss.parent].cause
-            return _Conclusion(cause, repeat=True, follows=miss.parent)
+            return Conclusion(cause, repeat=True, follows=miss.parent)
         if not miss.function.object:
-            return _Conclusion(Cause.UNKNOWN, "this JAX showed no more of it than its name")
+            return Conclusion(Cause.UNKNOWN, "this JAX showed no more of it than its name")
         if unsure := doubts(near, miss):
-            return _Conclusion(rules.cause_of(unsure), changes=unsure)
+            return Conclusion(precedence.cause_of(unsure), changes=unsure)
         if other_program:
-            return _Conclusion(Cause.JAXPR_CHANGED)
+            return Conclusion(Cause.JAXPR_CHANGED)
         between = miss.number - near.number - 1
         if between + self._traces - self._told[near.id].traces < _SMALLEST_CACHE:
             # No bounded cache can have dropped it: `linearize` and `vjp` derive one program each.
-            if not _traced(miss):
+            if not was_traced(miss):
                 said = "JAX made the same program of it once more"
-                return _Conclusion(Cause.FIRST_TRACE, said, repeat=True)
+                return Conclusion(Cause.FIRST_TRACE, said, repeat=True)
             said = "JAX traced it again with an equal key, and no cache of its was full"
-            return _Conclusion(Cause.UNKNOWN, said)
+            return Conclusion(Cause.UNKNOWN, said)
         misses = "miss" if between == 1 else "misses"
         said = f"it ran again without any clear, {between:,} {misses} after the equal one"
-        return _Conclusion(Cause.CACHE_EVICTED, said)
+        return Conclusion(Cause.CACHE_EVICTED, said)
 
     def _operation(self, miss: Miss, history: _History) -> Verdict:
         near = history.keys.nearest(miss)
@@ -251,7 +225,7 @@ class Judge:
         found: tuple[Change, ...] = ()
         cause = Cause.EAGER_OP
         if near is not None:
-            found = rules.by_precedence(rules.in_key(compare(near.miss, miss)))
+            found = precedence.by_precedence(rules.in_key(compare(near.miss, miss)))
             bodies = tuple(_recreated_bodies(miss, history))
             if bodies and not found and unseen.hides_changes(miss, near.miss):
                 return self._unknown(miss, near.miss, bodies)
@@ -260,8 +234,8 @@ class Judge:
             found += bodies
         first = (miss.function.site, *_line(miss)) not in self._lines
         nearest = None if near is None else near.miss
-        return _verdict(
-            miss, nearest, found, _Conclusion(cause), self._listings, first_of_line=first
+        return concluded(
+            miss, nearest, found, Conclusion(cause), self._listings, first_of_line=first
         )
 
 
@@ -273,10 +247,6 @@ def site_of(miss: Miss) -> Site:
     # A partial is the function with arguments filled in; it shares its history.
     transforms = tuple([name for name in function.wrappers if "partial" not in name])
     return (function.site, miss.derived, transforms)
-
-
-def _traced(miss: Miss) -> bool:
-    return Stage.TRACE in miss.stages or miss.in_flight is Stage.TRACE
 
 
 def _same_entry(near: Nearest | None, miss: Miss) -> bool:
@@ -298,7 +268,7 @@ def _is_derived(miss: Miss, near: Miss, history: _History) -> bool:
     It does so under an eager gradient or `vmap`, ahead of time, and where one gradient
     takes several backward programs.
     """
-    if _traced(miss) and miss.derived is None:
+    if was_traced(miss) and miss.derived is None:
         return False
     if miss.program is not None and history.programs:
         return miss.program.hash not in history.programs
@@ -320,103 +290,3 @@ def _recreated_bodies(miss: Miss, history: _History) -> Iterator[Change]:
 def _line(miss: Miss) -> tuple[str, int]:
     site = miss.entry or miss.call_site
     return ("", 0) if site is None else (site.file, site.line)
-
-
-def _comparison(
-    miss: Miss,
-    nearest: Miss | None,
-    found: tuple[Change, ...],
-    listings: Mapping[str, Listing],
-) -> Comparison | None:
-    if nearest is None:
-        return None
-    if (
-        not _traced(miss)
-        and not unseen.hides_first(miss)
-        and miss.derived is None
-        and miss.function.kind is not Kind.OP
-    ):
-        retraced = any(change.component in TRACED for change in found)
-        return None if retraced else Comparison(nearest, miss, found, listings, "identical")
-    if miss.program is None or nearest.program is None:
-        return None
-    return Comparison(nearest, miss, found, listings)
-
-
-def _advised(cause: Cause, evidence: Evidence, found: tuple[Change, ...]) -> Advice | None:
-    miss, program = evidence.miss, evidence.program
-    if miss.nested and miss.function.in_library:
-        return None  # it is the library's; the miss around it has the advice
-    advised = (
-        advice(cause, found, program)
-        or pass_state(cause, miss.function.name, evidence.changes, program)
-        or fix(cause, evidence)
-    )
-    if advised is None or cause is Cause.EAGER_OP:
-        return advised
-    return _with_others(advised, rules.others(found, cause))
-
-
-def _with_others(advised: Advice, others: list[Change]) -> Advice:
-    """What the advice leaves to be done, so that the call is served."""
-    of_values = (Component.TREE, Component.STATIC)
-    rest = [
-        (change.path, change.component.value)
-        for change in others
-        if change.path is not None
-        and (
-            change.component not in of_values
-            or not {change.path, _argument(change)} & {*advised.paths}
-        )
-    ]
-    return replace(advised, others=(*advised.others, *rest)) if rest else advised
-
-
-def _argument(change: Change) -> str:
-    return (change.path or "").partition("[")[0].partition(".")[0]
-
-
-def _reads(cause: Cause, miss: Miss, nearest: Miss | None) -> tuple[Change, ...]:
-    """What changed outside of a function that became another program by itself."""
-    if nearest is None or nearest.program is None or miss.program is None:
-        return ()
-    if cause is not Cause.JAXPR_CHANGED and cause not in rules.OF_FUNCTION:
-        return ()
-    if nearest.program.hash == miss.program.hash:
-        return ()
-    return read_changes(nearest.function, miss.function)
-
-
-def _verdict(
-    miss: Miss,
-    nearest: Miss | None,
-    found: tuple[Change, ...],
-    conclusion: _Conclusion,
-    listings: Mapping[str, Listing],
-    told: _Told | None = None,
-    *,
-    first_of_line: bool = False,
-) -> Verdict:
-    cause = conclusion.cause
-    program = _comparison(miss, nearest, found, listings)
-    sure, others = telling(_reads(cause, miss, nearest), program)
-    if told is None:
-        seen = (*found, *(sure or suspects(others, program)))
-        advised = _advised(cause, Evidence(miss, nearest, seen, program), found)
-        worth = "no" if first_of_line else avoidable(cause, miss, found, program)
-        if worth == "yes" and advised is not None and advised.proof is Proof.MEANING:
-            worth = "maybe"  # what is advised may not suffice, or may change results
-        told = _Told(cause, worth, advised)
-    return Verdict(
-        miss=miss,
-        cause=cause,
-        nearest=nearest,
-        changes=found,
-        program=program,
-        avoidable=told.avoidable,
-        fix=told.fix,
-        reads=(*sure, *others),
-        detail=conclusion.detail,
-        repeat=conclusion.repeat,
-        follows=conclusion.follows,
-    )

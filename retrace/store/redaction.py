@@ -42,16 +42,10 @@ from retrace.model import (
 )
 from retrace.store import files
 from retrace.store.equations import Equations
-from retrace.store.roots import is_project
+from retrace.store.hidden_paths import Paths
+from retrace.store.hidden_settings import Settings, is_of_jax
 from retrace.store.slow import decode_slow, encode_slow
 
-_PACKAGES = re.compile(r".*[/\\]((?:site|dist)-packages[/\\].*)", re.DOTALL)
-_STANDARD = re.compile(r".*[/\\]lib[/\\]python\d\.\d+[/\\](.*)", re.DOTALL)
-_NO_FILE = re.compile(r"<(?:[a-z]+|ipython-input-\d+-[0-9a-f]+|cell)>")
-_CALLED_AT = re.compile(r"(.*) at (.+):(\d+)", re.DOTALL)
-_PLACED = re.compile(r"(?<![^\[ ])([^;\[\]]+?):(\d+) ")
-"""A function's place, among several in brackets and behind semicolons."""
-_LONGEST_SITE = 4000
 _THREAD = re.compile(
     r"MainThread|Thread-\d+(?: \([\w<>]+\))?|ThreadPoolExecutor-\d+_\d+|asyncio_\d+|Dummy"
 )
@@ -62,19 +56,6 @@ _SUBSCRIPT = re.compile(
 )
 """`['key']`, in the name of what a function reads; the number of an item says nothing."""
 
-_WORDS = re.compile(
-    "default|ignore|high|highest|bfloat16|bfloat16_3x|float32|float64|tensorfloat32|standard|"
-    "strict|allow|warn|raise|log|none|threefry2x32|rbg|unsafe_rbg"
-)
-"""What JAX's own settings may be set to."""
-_SIMPLE = re.compile(
-    rf"|(?i:[-+]?\d{{1,9}}(?:\.\d{{1,9}})?|true|false|on|off|cpu|gpu|tpu|cuda|rocm|"
-    rf"{_WORDS.pattern})"
-)
-"""What an environment variable, a flag or a setting may be set to without saying anything."""
-_FLAG = re.compile(r"(?:<redacted [0-9a-f]+>|\S)+")
-_PLACES = frozenset(("mesh", "jax_default_device"))
-_PLAIN = frozenset(("NoneType", "bool", "float", "int"))
 _TELLING = frozenset(("compiler_options",))
 """Options of `jit` that may hold anything."""
 
@@ -113,8 +94,8 @@ class Redaction:
     def __init__(self, roots: Iterable[str], key: bytes | None = None) -> None:
         """`roots` are the folders of the project; `key` is drawn at random by default."""
         self._key = os.urandom(32) if key is None else key
-        found = {path for root in roots for path in (root, os.path.realpath(root))}
-        self._roots = sorted(filter(is_project, found), key=len, reverse=True)
+        self._paths = Paths(roots, self._hash)
+        self._settings = Settings(self._hash)
         self._config: dict[int, tuple[object, tuple[tuple[str, Value], ...]]] = {}
 
     def _hash(self, size: int, *parts: str) -> str:
@@ -134,56 +115,20 @@ class Redaction:
             run,
             argv=argv,
             host="<redacted>",
-            variables={name: self._flags(name, text) for name, text in run.variables.items()},
+            variables={
+                name: self._settings.flags(name, text) for name, text in run.variables.items()
+            },
             settings=self.settings(run.settings),
             redaction=self._hash(8, "key"),
         )
 
     def settings(self, settings: Mapping[str, JSON]) -> dict[str, JSON]:
         """All of JAX's settings, without those that may hold anything."""
-        return {
-            name: self._flag(name, value) if isinstance(value, str) else value
-            for name, value in settings.items()
-        }
-
-    def _flags(self, name: str, text: str) -> str:
-        """An environment variable: `--xla_dump_to=<redacted 1f2e3d4c> --xla_cpu_aot=true`."""
-        if "--" not in text:
-            return self._flag(name, text)
-        told: list[str] = []
-        for part in _FLAG.findall(text):
-            flag, mark, value = part.partition("=")
-            if not flag.startswith("--"):
-                told.append(self._flag(name, part))
-            else:
-                told.append(flag + mark + (self._flag(f"{name} {flag}", value) if mark else ""))
-        return " ".join(told)
-
-    def _flag(self, name: str, text: str) -> str:
-        if text.startswith("<redacted ") or _SIMPLE.fullmatch(text):
-            return text
-        return f"<redacted {self._hash(4, 'flag', name, text)}>"
+        return self._settings.of_jax(settings)
 
     def path(self, file: str) -> str:
         """A path within the project or a package; of another one its last part."""
-        if file.startswith("<"):
-            ours = _NO_FILE.fullmatch(file) or file.startswith(("<python>/", "<outside "))
-            return file if ours else f"<source {self._hash(3, 'file', file)}>"
-        if found := _PACKAGES.fullmatch(file):
-            return f"<python>/{_forward(found[1])}"
-        if not os.path.isabs(file):
-            return _forward(file) if ".." not in Path(file).parts else self._outside(file)
-        for root in self._roots:
-            if file.startswith(root + os.sep):
-                return _forward(file[len(root) + 1 :])
-        if found := _STANDARD.fullmatch(file):
-            return f"<python>/{_forward(found[1])}"
-        return self._outside(file)
-
-    def _outside(self, file: str) -> str:
-        # Two files of one name are two files.
-        folder, _, last = _forward(file).rpartition("/")
-        return f"<outside {self._hash(3, 'file', folder)}>/{last}"
+        return self._paths.path(file)
 
     def thread(self, name: str) -> str:
         """A thread's name, where the program did not choose it."""
@@ -240,6 +185,7 @@ class Redaction:
             new=one.new and self.listing_id(one.new),
             again=one.again and self.listing_id(one.again),
             sources=tuple([each._replace(file=self.path(each.file)) for each in one.sources]),
+            detail=self._read(site, one.detail),
             disturbed=tuple([self._read(site, name) for name in one.disturbed]),
         )
 
@@ -256,26 +202,14 @@ class Redaction:
 
     def site(self, function: Function) -> str:
         """The definition site, told by paths that may be told."""
-        site, file = function.site, function.file
-        at = ""
-        if called := _CALLED_AT.fullmatch(site):
-            site, at = called[1], f" at {self.path(called[2])}:{called[3]}"
-        site, mark, around = site.partition(" around ")
-        if file is not None:
-            site = site.replace(file, self.path(file))
-        if mark:
-            # Of the functions that it closes over, each at its own path.
-            parts = self._hash(8, "site", around)
-            if len(around) < _LONGEST_SITE:
-                parts = _PLACED.sub(lambda found: f"{self.path(found[1])}:{found[2]} ", around)
-            site = f"{site}{mark}{parts}"
-        if re.search(r"(?:^|\s)(?:[/\\]|[A-Za-z]:\\)", site):
-            site = self._hash(8, "site", site)
-        return site + at
+        return self._paths.site(function)
 
     def key(self, key: Key, site: str) -> Key:
         """A cache key without its values; `site` is that of the function, as it was."""
-        return key._replace(
+        # All parts at once, so that the type checker finds a new one that is missing here.
+        leaves, tree, static, signature, options, config = key
+        return Key(
+            leaves=leaves,
             tree=tuple(
                 node._replace(
                     meta=tuple(
@@ -286,14 +220,15 @@ class Redaction:
                 )
                 if node.meta or node.made
                 else node
-                for node in key.tree
+                for node in tree
             ),
-            static=self._values(site, key.static),
+            static=self._values(site, static),
+            signature=signature,
             options=tuple(
-                (name, self._value(site, name, value) if name in _TELLING else value)
-                for name, value in key.options
+                (name, self._value(site, name, value) if name in _TELLING else self._whole(value))
+                for name, value in options
             ),
-            config=self._settings(key.config),
+            config=self._of_config(config),
         )
 
     def said(self, text: str) -> str:
@@ -402,6 +337,10 @@ class Redaction:
         token = self._token(site, name, value.token)
         return Value(value.type, text, token, value.exact, None, self._classes(value))
 
+    def _whole(self, value: Value) -> Value:
+        """A value that says nothing of the program's, but for where its classes are defined."""
+        return value._replace(classes=self._classes(value)) if value.classes else value
+
     def _classes(self, value: Value) -> tuple[Class, ...]:
         return tuple(map(self._class, value.classes))
 
@@ -413,12 +352,15 @@ class Redaction:
     ) -> tuple[tuple[str, Value], ...]:
         return tuple((name, self._value(site, name, value)) for name, value in values)
 
-    def _settings(self, config: tuple[tuple[str, Value], ...]) -> tuple[tuple[str, Value], ...]:
+    def _of_config(self, config: tuple[tuple[str, Value], ...]) -> tuple[tuple[str, Value], ...]:
         known = self._config.get(id(config))
         if known is not None:
             return known[1]
         found = tuple(
-            (name, value if _is_of_jax(name, value) else self._value("", name, value))
+            (
+                name,
+                self._whole(value) if is_of_jax(name, value) else self._value("", name, value),
+            )
             for name, value in config
         )
         if len(self._config) >= _MOST_KEPT:
@@ -452,16 +394,3 @@ class _Listings(Mapping[str, Listing]):
 
     def __len__(self) -> int:
         return len(self._known())
-
-
-def _forward(path: str) -> str:
-    return path.replace("\\", "/")
-
-
-def _is_of_jax(name: str, value: Value) -> bool:
-    """Whether a setting can hold no more than what JAX lets it be set to."""
-    if name.startswith("user_context"):
-        return False
-    if value.type in _PLAIN or name in _PLACES:
-        return True
-    return name.startswith("jax_") and _WORDS.fullmatch(value.text.strip("'")) is not None

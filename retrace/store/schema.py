@@ -69,7 +69,7 @@ LONGEST_LINE = 1 << 26
 MOST_ITEMS = 1 << 23
 """Values that a reader takes in one line: a million equations, or leaves, are fewer."""
 
-PARTS = ("function", "leaves", "tree", "static", "signature", "options", "config", "call_site")
+PARTS = ("function", *Key._fields, "call_site")
 """The kinds of parts; a miss names one of each by its number, or null."""
 
 
@@ -309,7 +309,7 @@ def decode_miss(
     parent = line.get("parent")
     if before is None:
         function = cast(Function, parts["function", line["function"]])
-        key = Key(*(_part(line, kind, parts) for kind in PARTS[1:7]))
+        key = Key(*(_part(line, kind, parts) for kind in Key._fields))
     else:
         function, key = before.function, before.key
     return Miss(
@@ -397,7 +397,7 @@ def amend(miss: Miss, line: Mapping[str, Any], parts: Parts) -> None:
         miss.key = Key(
             *(
                 _part(line, kind, parts) if kind in line else getattr(miss.key, kind)
-                for kind in PARTS[1:7]
+                for kind in Key._fields
             )
         )
     miss.key = _compiled_with(miss.key, line)

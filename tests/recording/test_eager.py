@@ -149,9 +149,7 @@ def test_sizes_are_a_cause_where_one_line_ran_again(planned: Planned) -> None:
 
 def test_the_layers_of_ones_own_network_are_no_sizes_of_one_thing(planned: Planned) -> None:
     widths = (4, 32, 32, 8, 2)
-    layers = [
-        (np.ones((b, a), np.float32), np.ones(b, np.float32)) for a, b in pairwise(widths)
-    ]
+    layers = [(np.ones((b, a), np.float32), np.ones(b, np.float32)) for a, b in pairwise(widths)]
 
     def forward(x: Any) -> Any:
         for kernel, bias in layers:

@@ -9,7 +9,18 @@ from pathlib import Path
 import pytest
 
 from retrace.errors import UsageError
-from retrace.model import Function, Key, Kind, Leaf, Listing, Value
+from retrace.model import (
+    Audit,
+    Checked,
+    Function,
+    Key,
+    Kind,
+    Leaf,
+    Listing,
+    Outcome,
+    Reason,
+    Value,
+)
 from retrace.store.redaction import Redaction, read_key
 from tests.reading.story import Story
 
@@ -36,6 +47,12 @@ def redacted(*names: str) -> list[str]:
 def test_keys_are_hidden_and_items_stay(name: str, shown: str) -> None:
     (told,) = redacted(name)
     assert re.sub("<redacted [0-9a-f]{8}>", "#", told) == shown
+
+
+def test_the_key_of_what_an_audited_function_writes_is_hidden() -> None:
+    checked = Checked(1, Outcome.UNTRACED, reason=Reason.WRITES, detail="TABLE['secret']")
+    (told,) = Redaction([]).audit(Audit("r", 1, 1.0, 1, 1, 0.1, (checked,)), {}).checked
+    assert re.sub("<redacted [0-9a-f]{8}>", "#", told.detail) == "TABLE[#]"
 
 
 def test_equal_keys_are_told_at_one_place_alone() -> None:

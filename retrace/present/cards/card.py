@@ -1,0 +1,81 @@
+"""The words for one cause. What else is known of it is in `reason/cards`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from retrace.model import Change, Miss, Verdict
+from retrace.present.view import View
+from retrace.present.words import clean, did
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A miss that a sentence is about."""
+
+    view: View
+    verdict: Verdict
+    who: str
+    """The function, as the subject of a sentence."""
+    before: str
+    """The closest earlier call: `step #1`."""
+
+    @property
+    def miss(self) -> Miss:
+        """What missed."""
+        return self.verdict.miss
+
+    @property
+    def changes(self) -> tuple[Change, ...]:
+        """What differs from the closest earlier call."""
+        return self.verdict.changes
+
+    @property
+    def again(self) -> str:
+        """`step` was traced again."""
+        return f"{self.who} was {did(self.miss)}"
+
+    @property
+    def written(self) -> str:
+        """The place where the function is written."""
+        return self.view.place(self.miss)
+
+    @property
+    def detail(self) -> str:
+        """What the cause alone does not say; empty where there is no more to say."""
+        return clean(self.verdict.detail, 160) if self.verdict.detail else ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Words:
+    """How one cause is worded wherever it is shown."""
+
+    meaning: str
+    """The cause in general: in the glossary, in the index of docs/causes, on completion."""
+    sentence: Callable[[Told], str]
+    """Why this miss happened, with the user's own names."""
+    because: Callable[[str], str] | None
+    """The first line of a message, given the detail of a verdict, which may be empty. None where
+    the changes say it."""
+
+
+def then(said: str) -> Callable[[str], str]:
+    """A line that the detail continues: `cleared by f()`, `dropped: 2,048 misses later`."""
+
+    def line(detail: str) -> str:
+        if not detail:
+            return said
+        return f"{said} {detail}" if detail.startswith("by ") else f"{said}: {detail}"
+
+    return line
+
+
+def with_more(said: str) -> Callable[[str], str]:
+    """A line that the detail adds something to."""
+    return lambda detail: f"{said}, and {detail}" if detail else said
+
+
+def unless_told(said: str) -> Callable[[str], str]:
+    """A line that the detail replaces, where it says who made the object anew, and how."""
+    return lambda detail: detail or said

@@ -1,0 +1,22 @@
+"""The causes that lie in JAX's caches: the key is equal to an earlier one, or there is none.
+
+`reason/verdict` tells them apart, by clears, programs and the number of traces in between.
+"""
+
+from __future__ import annotations
+
+from retrace.model.advice import Advice, KeepCaches
+from retrace.reason import functions, state
+from retrace.reason.cards.card import Card, no, perhaps, yes
+from retrace.reason.evidence import Evidence
+
+
+def _keep_caches(_: Evidence) -> Advice:
+    return KeepCaches()
+
+
+FIRST_TRACE = Card(settled=no, avoidable=no, advice=None)
+CACHE_CLEARED = Card(avoidable=yes, advice=_keep_caches)
+CACHE_EVICTED = Card(avoidable=perhaps, advice=None)
+JAXPR_CHANGED = Card(avoidable=perhaps, proved=state.pass_state, advice=functions.hidden)
+UNKNOWN = Card(avoidable=perhaps, advice=None)

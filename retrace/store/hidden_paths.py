@@ -1,0 +1,74 @@
+"""Paths and definition sites, without what lies outside the project."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from retrace.model import Function
+from retrace.store.equations import Hash
+from retrace.store.roots import is_project
+
+_PACKAGES = re.compile(r".*[/\\]((?:site|dist)-packages[/\\].*)", re.DOTALL)
+_STANDARD = re.compile(r".*[/\\]lib[/\\]python\d\.\d+[/\\](.*)", re.DOTALL)
+_NO_FILE = re.compile(r"<(?:[a-z]+|ipython-input-\d+-[0-9a-f]+|cell)>")
+_CALLED_AT = re.compile(r"(.*) at (.+):(\d+)", re.DOTALL)
+_PLACED = re.compile(r"(?<![^\[ ])([^;\[\]]+?):(\d+) ")
+"""A function's place, among several in brackets and behind semicolons."""
+_LONGEST_SITE = 4000
+
+
+class Paths:
+    """Hides the folders that are not the project's."""
+
+    def __init__(self, roots: Iterable[str], hashed: Hash) -> None:
+        """`hashed` tells what stands for a text: from its length in bytes, and parts."""
+        self._hash = hashed
+        found = {path for root in roots for path in (root, os.path.realpath(root))}
+        self._roots = sorted(filter(is_project, found), key=len, reverse=True)
+
+    def path(self, file: str) -> str:
+        """A path within the project or a package; of another one its last part."""
+        if file.startswith("<"):
+            ours = _NO_FILE.fullmatch(file) or file.startswith(("<python>/", "<outside "))
+            return file if ours else f"<source {self._hash(3, 'file', file)}>"
+        if found := _PACKAGES.fullmatch(file):
+            return f"<python>/{_forward(found[1])}"
+        if not os.path.isabs(file):
+            return _forward(file) if ".." not in Path(file).parts else self._outside(file)
+        for root in self._roots:
+            if file.startswith(root + os.sep):
+                return _forward(file[len(root) + 1 :])
+        if found := _STANDARD.fullmatch(file):
+            return f"<python>/{_forward(found[1])}"
+        return self._outside(file)
+
+    def _outside(self, file: str) -> str:
+        # Two files of one name are two files.
+        folder, _, last = _forward(file).rpartition("/")
+        return f"<outside {self._hash(3, 'file', folder)}>/{last}"
+
+    def site(self, function: Function) -> str:
+        """The definition site, told by paths that may be told."""
+        site, file = function.site, function.file
+        at = ""
+        if called := _CALLED_AT.fullmatch(site):
+            site, at = called[1], f" at {self.path(called[2])}:{called[3]}"
+        site, mark, around = site.partition(" around ")
+        if file is not None:
+            site = site.replace(file, self.path(file))
+        if mark:
+            # Of the functions that it closes over, each at its own path.
+            parts = self._hash(8, "site", around)
+            if len(around) < _LONGEST_SITE:
+                parts = _PLACED.sub(lambda found: f"{self.path(found[1])}:{found[2]} ", around)
+            site = f"{site}{mark}{parts}"
+        if re.search(r"(?:^|\s)(?:[/\\]|[A-Za-z]:\\)", site):
+            site = self._hash(8, "site", site)
+        return site + at
+
+
+def _forward(path: str) -> str:
+    return path.replace("\\", "/")
