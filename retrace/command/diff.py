@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from retrace.command import console
+from retrace.command.finding import found_in
 from retrace.command.options import DONE, FOUND
-from retrace.command.selection import at_last, found_miss, one_of
+from retrace.command.selection import at_last, one_of
 from retrace.errors import UsageError
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 _FORMATS = ("text", "json", "markdown")
 
 
-class _Source(NamedTuple):
+class Source(NamedTuple):
     """A recording: its directory, and which of the attempts in it."""
 
     path: Path
@@ -71,12 +72,11 @@ def diff(
     assert old is not None
     if new is None:
         raise UsageError("name two misses or two recordings, one directory, or none of them")
-    views: dict[str, View] = {}
-    sides = [_miss(text, recording, views) for text in (old, new)]
+    sides = at_last([_miss(text, recording) for text in (old, new)])
     return _misses(sides[0], sides[1], format)
 
 
-def _sources(old: str | None, new: str | None) -> tuple[_Source, _Source] | None:
+def _sources(old: str | None, new: str | None) -> tuple[Source, Source] | None:
     """The recordings that are meant; None where it is misses."""
     if old is None:
         from retrace.store.place import recordings
@@ -86,44 +86,60 @@ def _sources(old: str | None, new: str | None) -> tuple[_Source, _Source] | None
             return _attempts(last[0])
         if not last:
             raise UsageError("no recording under .retrace/: name two directories or two ids")
-        return _Source(last[1]), _Source(last[0])
+        return Source(last[1]), Source(last[0])
     if new is None:
         return _attempts(Path(old)) if os.path.exists(old) else None
     if os.path.exists(old) and os.path.exists(new):
-        return _Source(Path(old)), _Source(Path(new))
+        return Source(Path(old)), Source(Path(new))
     if os.path.exists(old) or os.path.exists(new):
         there, missing = (old, new) if os.path.exists(old) else (new, old)
         raise UsageError(f"{there} is a recording, and nothing is at {missing}")
     return None
 
 
-def _attempts(directory: Path) -> tuple[_Source, _Source]:
+def _attempts(directory: Path) -> tuple[Source, Source]:
     """The last two attempts in a directory."""
     from retrace.store.reader import attempts_of
 
     found = attempts_of(directory)
     if len(found) < 2:
         raise UsageError(f"{directory} holds one attempt alone: name another recording")
-    return _Source(directory, found[-2]), _Source(directory, found[-1])
+    return Source(directory, found[-2]), Source(directory, found[-1])
 
 
-def _read(source: _Source) -> View:
+def read(source: Source, *, whole: bool) -> View:
+    """A recording, explained process by process.
+
+    Args:
+        source: which one.
+        whole: with all that is concluded, as a plan needs it.
+    """
+    from retrace.model import Recording
     from retrace.present.view import View
     from retrace.reason.verdict import judge
-    from retrace.store.reader import read
+    from retrace.runs.sides import Bare
+    from retrace.store.reader import read_each
 
-    recording = read([source.path], source.attempt)
-    return View(recording, judge(recording), console.here())
+    view = View(Recording([], []), [], console.here())
+    recording, bare = view.recording, Bare()
+    for part in read_each([source.path], attempt=source.attempt):
+        recording.runs += part.runs
+        recording.misses += part.misses
+        recording.audits += part.audits
+        recording.listings = part.listings
+        verdicts = judge(part)
+        view.add(verdicts if whole else map(bare.of, verdicts))
+    return view
 
 
-def _recordings(old: _Source, new: _Source, expect: str | None, format: str) -> int:
+def _recordings(old: Source, new: Source, expect: str | None, format: str) -> int:
     from retrace.present import expected as promised
     from retrace.present import machine, runs, runs_json
     from retrace.runs.difference import difference
     from retrace.runs.expected import expected
     from retrace.runs.sides import Side
 
-    views = at_last([_read(source) for source in (old, new)])
+    views = at_last([read(source, whole=expect is not None) for source in (old, new)])
     sides = [
         Side(view.recording, view.verdicts, source.name)
         for view, source in zip(views, (old, new), strict=True)
@@ -149,17 +165,14 @@ def _recordings(old: _Source, new: _Source, expect: str | None, format: str) -> 
     return status
 
 
-def _miss(text: str, recording: Path | None, views: dict[str, View]) -> tuple[View, Verdict]:
+def _miss(text: str, recording: Path | None) -> tuple[View, Verdict]:
     """The miss that `ID` or `DIR:ID` means, and the recording that it is in."""
-    directory, mark, name = text.rpartition(":")
-    if not mark or not os.path.exists(directory):
-        from retrace.store.place import newest
+    from retrace.store.place import newest
 
-        directory, name = str(newest() if recording is None else recording), text
-    if directory not in views:
-        views[directory] = at_last(_read(_Source(Path(directory))))
-    view = views[directory]
-    return view, found_miss(view, name)
+    directory, mark, name = text.rpartition(":")
+    if mark and os.path.exists(directory):
+        return found_in([Path(directory)], name)
+    return found_in([newest() if recording is None else recording], text)
 
 
 def _misses(old: tuple[View, Verdict], new: tuple[View, Verdict], format: str) -> int:

@@ -13,7 +13,7 @@ from retrace.errors import UsageError
 
 if TYPE_CHECKING:
     from retrace.hosts.trail import Trails
-    from retrace.model import Listing, Recording, Verdict
+    from retrace.model import Listing, Miss, Recording, Verdict
     from retrace.present.view import View
     from retrace.store.redaction import Redaction
 
@@ -216,15 +216,20 @@ class Told:
 def found_miss(view: View, text: str) -> Verdict:
     """The miss that an id or a label means; raises UsageError where there is not just one."""
     found = view.find(text)
-    if len(found) == 1:
-        return found[0]
+    if len(found) != 1:
+        known = (label for v in view.verdicts for label in (view.short_label(v.miss), v.miss.id))
+        raise not_one(view, text, [verdict.miss for verdict in found], known)
+    return found[0]
+
+
+def not_one(view: View, text: str, found: Sequence[Miss], known: Iterable[str]) -> UsageError:
+    """What to say where a text means no miss, or several; `known` are labels that there are."""
     if found:
-        named = [f"{verdict.miss.id} ({view.label(verdict.miss)})" for verdict in found[:4]]
+        named = [f"{miss.id} ({view.label(miss)})" for miss in found[:4]]
         more = f" and {len(found) - 4:,} more" if len(found) > 4 else ""
-        raise UsageError(f"{text!r} may mean {', '.join(named)}{more}: name one by its id")
-    labels = [label for v in view.verdicts for label in (view.short_label(v.miss), v.miss.id)]
-    guess = nearest(text, labels) or "; `retrace report` lists the misses"
-    raise UsageError(f"no miss {text!r} in this recording{guess}")
+        return UsageError(f"{text!r} may mean {', '.join(named)}{more}: name one by its id")
+    guess = nearest(text, known) or "; `retrace report` lists the misses"
+    return UsageError(f"no miss {text!r} in this recording{guess}")
 
 
 def _trails(paths: Iterable[Path], attempt: int | None) -> Trails | None:

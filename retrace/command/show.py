@@ -9,8 +9,9 @@ from typing import Annotated
 import typer
 
 from retrace.command import completing, console
+from retrace.command.finding import found_in
 from retrace.command.options import DONE, Force, Output
-from retrace.command.selection import found_miss, one_of, read_at_last
+from retrace.command.selection import at_last, one_of
 
 
 def show(
@@ -39,9 +40,10 @@ def show(
 
     Example:  retrace show 'train_step #3'
     """
+    from retrace.store.place import newest
+
     one_of("--format", format, ("text", "json"))
-    view = read_at_last([] if directory is None else [directory])
-    verdict = found_miss(view, miss)
+    view, verdict = at_last(found_in([newest() if directory is None else directory], miss))
     if format == "json":
         from retrace.present import machine
 

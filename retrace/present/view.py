@@ -55,15 +55,23 @@ class View:
         """Take in all misses of processes that are among the runs of the recording."""
         verdicts = list(verdicts)
         self.verdicts += verdicts
+        self.count(verdict.miss for verdict in verdicts)
+        for verdict in verdicts:
+            self.by_id[verdict.miss.id] = verdict
+            self.own[verdict.miss.id] = verdict.miss.seconds
+        for verdict in verdicts:
+            outer = self.enclosing(verdict.miss)
+            if outer is not None:
+                self.own[outer.id] = max(0.0, self.own[outer.id] - verdict.miss.seconds)
+
+    def count(self, misses: Iterable[Miss]) -> None:
+        """Take in the misses of processes as far as labels go, which need no verdicts."""
         seen: Counter[tuple[str, str]] = Counter()
         called: set[str] = set()
-        for verdict in verdicts:
-            miss = verdict.miss
+        for miss in misses:
             origin = miss.run, miss.function.site
             seen[origin] += 1
-            self.by_id[miss.id] = verdict
             self.number[miss.id] = seen[origin]
-            self.own[miss.id] = miss.seconds
             self.missed[miss.run] = None
             self._named.setdefault(words.name(miss.function), {})[origin] = seen[origin]
             if miss.function.site not in self._written:
@@ -72,10 +80,6 @@ class View:
                 self._written[function.site] = at
             if (site := miss.call_site) is not None and not site.in_library:
                 called.add(site.file)
-        for verdict in verdicts:
-            outer = self.enclosing(verdict.miss)
-            if outer is not None:
-                self.own[outer.id] = max(0.0, self.own[outer.id] - verdict.miss.seconds)
         self._folders |= {os.path.dirname(file) for file in called if os.path.isabs(file)}
         self.bases = (self.bases[0], os.path.commonpath(self._folders) if self._folders else "")
 
@@ -194,20 +198,34 @@ class View:
 
     def find(self, text: str) -> list[Verdict]:
         """The misses that an id, a label, or the beginning of either means; best match only."""
-        text = text.strip()
-        if text in self.by_id:
-            return [self.by_id[text]]
-        wanted = re.sub(r"\s*#\s*(?=\d+)", " #", text)
-        matches: tuple[Callable[[Verdict], bool], ...] = (
-            lambda v: self.label(v.miss) == wanted,
-            lambda v: self.short_label(v.miss) == wanted,
-            lambda v: v.miss.id.startswith(text),
-            lambda v: self.short_label(v.miss).startswith(wanted),
+        if text.strip() in self.by_id:
+            return [self.by_id[text.strip()]]
+        found = self.meant(text, [verdict.miss for verdict in self.verdicts])
+        return [self.by_id[miss.id] for miss in found]
+
+    def meant(self, text: str, misses: Iterable[Miss]) -> list[Miss]:
+        """Those of these that an id, a label, or the beginning of either means."""
+        text, wanted = _wanted(text)
+        matches: tuple[Callable[[Miss], bool], ...] = (
+            lambda miss: miss.id == text,
+            lambda miss: self.label(miss) == wanted,
+            lambda miss: self.short_label(miss) == wanted,
+            lambda miss: miss.id.startswith(text),
+            lambda miss: self.short_label(miss).startswith(wanted),
         )
+        misses = list(misses)
         for match in matches if text else ():
-            if found := [verdict for verdict in self.verdicts if match(verdict)]:
+            if found := [miss for miss in misses if match(miss)]:
                 return found
         return []
+
+    def may_be_meant(self, text: str, miss: Miss) -> bool:
+        """Whether a text could mean it, whatever the processes still to come have."""
+        text, wanted = _wanted(text)
+        label = self.short_label(miss)
+        return bool(text) and (
+            miss.id.startswith(text) or label.startswith(wanted) or wanted.startswith(label)
+        )
 
     def enclosing(self, miss: Miss) -> Miss | None:
         """The miss in whose seconds it lies. A backward program runs after its parent."""
@@ -280,6 +298,12 @@ class View:
         for run in self.recording.runs:
             lost.update(run.losses)
         return lost
+
+
+def _wanted(text: str) -> tuple[str, str]:
+    """What was asked for, as an id and as a label would have it."""
+    text = text.strip()
+    return text, re.sub(r"\s*#\s*(?=\d+)", " #", text)
 
 
 def _is_observed(miss: Miss) -> bool:

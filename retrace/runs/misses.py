@@ -50,6 +50,7 @@ def matched(both: Sequence[Same], neutral: Neutral) -> Matched:
             found.pairs.extend(one.pairs)
             found.gone.extend(one.old)
             found.new.extend(one.new)
+        neutral.forget()
     return found
 
 

@@ -11,10 +11,13 @@ from retrace.runs.misses import Pair
 
 _LEAST = 0.02
 """Seconds below which a miss says nothing of the speed of a machine."""
-_ENOUGH = 4
-"""So many misses on the same work must agree before a machine is called slower."""
-_FACTOR = 1.2
-"""Runs of the same work on one machine differ by as much."""
+_ENOUGH = 8
+"""So many misses on the same work must agree before a machine is called slower: fewer are the
+load of a moment."""
+_FACTOR = 1.5
+"""Runs of the same work on one machine differ by as much, where others use it too."""
+_AGREE = 0.8
+"""Of the misses, this part must each be slower by as much, or faster."""
 
 
 class Seconds(NamedTuple):
@@ -88,11 +91,12 @@ def _programs_differ(pair: Pair) -> bool:
 
 
 def _slower(ratios: list[float]) -> float | None:
-    """The factor that most equal misses agree on; None where they do not, or it is small."""
+    """The factor by which equal misses differ; None where that may be noise."""
     if len(ratios) < _ENOUGH:
         return None
     middle = statistics.median(ratios)
-    if 1 / _FACTOR < middle < _FACTOR:
-        return None
-    agree = sum((ratio > 1) == (middle > 1) for ratio in ratios)
-    return middle if agree >= 0.8 * len(ratios) else None
+    if middle < 1:
+        agree = sum(ratio <= 1 / _FACTOR for ratio in ratios)
+    else:
+        agree = sum(ratio >= _FACTOR for ratio in ratios)
+    return middle if agree >= _AGREE * len(ratios) else None

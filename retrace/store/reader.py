@@ -28,6 +28,7 @@ from retrace.store.schema import (
     decode_part,
     decode_run,
 )
+from retrace.store.shared import Beginning, Shared, beginning, digest
 
 _RUN_ID = re.compile("[0-9a-z]{1,40}")
 _NONSENSE = (TypeError, ValueError, LookupError, AttributeError, OverflowError)
@@ -84,6 +85,7 @@ def read_each(
         UnreadableError: as `read` does.
     """
     library = Library()
+    shared = Shared()
     seen: set[Path] = set()
     runs: dict[str, Run] = {}
     for path in paths:
@@ -91,11 +93,13 @@ def read_each(
         for file in files_of(path, attempt):
             known = file.resolve() in seen
             seen.add(file.resolve())
-            reader = None if known else _read_file(file, progress)
+            reader = None if known else _read_file(file, progress, shared)
             found = found or known or reader is not None
             if reader is None:
                 continue
             run, misses = reader.result()
+            for miss in misses:
+                shared.thin(miss)
             library.add_file(file.with_suffix(SUFFIX), run)
             if (other := runs.get(run.id)) is not None:
                 leave_out(other)
@@ -138,8 +142,19 @@ def read_lines(lines: Iterable[str]) -> Recording:
 class Reader:
     """Takes in the lines of one process's recording, one by one."""
 
-    def __init__(self, name: str = "unknown", place: str = "the recording") -> None:
-        """`name` stands for the run's id, `place` for the file, while none is known."""
+    def __init__(
+        self,
+        name: str = "unknown",
+        place: str = "the recording",
+        shared: Shared | None = None,
+    ) -> None:
+        """Ready for the first line.
+
+        Args:
+            name: stands for the run's id while none is known.
+            place: stands for the file.
+            shared: what other processes have recorded alike.
+        """
         self.recognised = 0
         """How many lines were a recording's."""
         # Stands in where the header is damaged: what follows can still be read.
@@ -148,6 +163,9 @@ class Reader:
         self._headed = False
         self._parts: dict[tuple[str, int], Any] = {}
         self._columns: dict[int, Columns] = {}
+        self._shared = shared
+        self._digests: dict[int, bytes] = {}
+        """Of parts, by their number, where others may share them."""
         self.audits: list[Audit] = []
         self._misses: dict[int, Miss] = {}
         self._begun: list[Miss] = []
@@ -158,6 +176,10 @@ class Reader:
     def add(self, line: str, last: bool = False) -> None:
         """Take in a line; a torn one is no loss where it is the `last` of a killed process."""
         if not line or line.isspace():
+            return
+        begun = None if self._shared is None else beginning(line)
+        if begun is not None and self._is_known(begun):
+            self.recognised += 1
             return
         try:
             check_items(line)
@@ -172,8 +194,39 @@ class Reader:
             reason = _UNREADABLE
         if reason is None:
             self.recognised += 1
+            if begun is not None:
+                self._share(begun, fields)
         else:
             self.lose(reason)
+
+    def _is_known(self, begun: Beginning) -> bool:
+        """Whether another process has written the same part, which is then taken."""
+        name = begun.kind, begun.number
+        told = self._digest(begun)
+        if told is None or name in self._parts:
+            return False
+        assert self._shared is not None
+        if (part := self._shared.part(told)) is None:
+            return False
+        self._parts[name] = part
+        self._digests[begun.number] = told
+        return True
+
+    def _share(self, begun: Beginning, fields: Mapping[str, Any]) -> None:
+        """Let other processes have a part."""
+        told = self._digest(begun)
+        # JSON takes the last of two fields of one name, which may stand in the rest of the line.
+        if told is None or begun[:3] != (fields["part"], fields["kind"], fields.get("like")):
+            return
+        assert self._shared is not None
+        self._shared.keep(told, self._parts[begun.kind, begun.number])
+        self._digests[begun.number] = told
+
+    def _digest(self, begun: Beginning) -> bytes | None:
+        if begun.like is None:
+            return digest(begun, b"")
+        like = self._digests.get(begun.like)
+        return None if like is None else digest(begun, like)
 
     def lose(self, reason: str, number: int = 1) -> None:
         """Count what could not be read."""
@@ -187,6 +240,8 @@ class Reader:
                 del self._parents[number]
                 self._misses[number].parent = None
                 self.lose("the enclosing miss is missing")
+            else:
+                self._misses[number].parent = self._misses[parent].id  # one text for both
         return self._run, [self._misses[number] for number in sorted(self._misses)]
 
     def since(self, position: int) -> tuple[Run, list[Miss]]:
@@ -290,10 +345,13 @@ class Reader:
         self.lose(reason, number)
 
 
-def _read_file(path: Path, progress: Callable[[int], object] | None) -> Reader | None:
+def _read_file(
+    path: Path, progress: Callable[[int], object] | None, shared: Shared
+) -> Reader | None:
     """The reader that took in a file; None where the file is no recording."""
     named = _RUN_ID.fullmatch(path.stem) is not None
-    reader = Reader(path.stem if named else "unknown", str(path))
+    shared.next()
+    reader = Reader(path.stem if named else "unknown", str(path), shared)
     # A process that was killed within its first line has recorded nothing, and did record.
     begun = named
     foreign = 0

@@ -6,12 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from retrace.model import Key
 from retrace.present import runs
 from retrace.present.view import View
 from retrace.reason.verdict import judge
 from retrace.runs.difference import difference
 from retrace.runs.sides import Side
 from retrace.store.reader import read
+from tests.reading.story import TRAIN_STEP, Story, array, at
 from tests.reading.test_present import says
 
 STORED = Path(__file__).parent / "recordings"
@@ -35,3 +37,26 @@ def test_the_wording_of_a_difference(old: str, new: str, name: str) -> None:
 def _view(directory: Path) -> View:
     recording = read([directory])
     return View(recording, judge(recording))
+
+
+@pytest.mark.parametrize(
+    ("ratios", "slower"),
+    [
+        ([2.0] * 12, True),
+        ([0.4] * 12, True),
+        ([3.0] * 10 + [0.9, 1.0], True),
+        ([1.3] * 12, False),  # a machine that others use too
+        ([0.7] * 12, False),
+        ([2.0] * 5, False),  # the load of a moment
+        ([1.1, 1.2, 1.3, 2.0, 2.2, 2.4] * 2, False),  # all slower, and not alike
+    ],
+    ids=str,
+)
+def test_a_machine_is_called_slower_only_beyond_noise(ratios: list[float], slower: bool) -> None:
+    old, new = Story("old"), Story("new")
+    for rows, ratio in enumerate(ratios):
+        for story, spent in ((old, 0.1), (new, 0.1 * ratio)):
+            key = Key((array("x", "float32", rows),))
+            story.miss(TRAIN_STEP, key, at(88, "step(x)"), (spent, spent, spent))
+    sides = [Side(story.recording(), judge(story.recording())) for story in (old, new)]
+    assert (difference(*sides).seconds.slower is not None) is slower

@@ -109,3 +109,12 @@ def test_run_ids_are_short_and_need_no_quoting() -> None:
     ids = {new_run_id() for _ in range(2000)}
     assert len(ids) == 2000
     assert all(re.fullmatch("[a-z][0-9a-z]{6}", name) for name in ids)
+
+
+@pytest.mark.parametrize("address", ["gs://bucket/run", "s3://bucket/a/b", "memory://x"])
+def test_an_object_store_is_no_folder(address: str, here: Path) -> None:
+    with pytest.raises(UsageError, match="object store"):
+        create(Path(address))
+    assert list(here.iterdir()) == []
+    assert create(here / "a:b").is_dir()
+    assert create(Path("C:run")).is_dir()
