@@ -36,7 +36,7 @@ INTERVAL = 0.01
 _SHARE = 0.02
 """So much of its time may be spent on looking: stacks that are deep are looked at less often."""
 _MOST_STACKS = 4000
-_MOST_FRAMES = 400
+_MOST_FRAMES = 2000
 _MOST_ELSEWHERE = 200
 _MOST_LOOPS = 200
 _FREE = 0.01

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
-from typing import assert_never
 
-from retrace.costs.account import Account, Advice, account, slowest
+from retrace.costs.account import Account, account, slowest
 from retrace.costs.folding import FOLDING
 from retrace.costs.growth import Growth
 from retrace.costs.tracing import Row, outside_tracing
@@ -15,6 +14,7 @@ from retrace.model import Frame, Recording, Stage
 from retrace.model.slow import Anew, Kernel, Part
 from retrace.present.layout import INDENT, Paint, plain, wrapped
 from retrace.present.program import at
+from retrace.present.slow_advice import advised, size
 from retrace.present.slow_anew import compiled_anew
 from retrace.present.view import View
 from retrace.present.words import (
@@ -320,18 +320,6 @@ def _kernel_rows(view: View, one: Account) -> Iterator[tuple[str, str, str]]:
         label = ""
 
 
-def size(bytes_: int) -> str:
-    """`1.2 GB`, `340 kB`."""
-    value = float(bytes_)
-    for unit in ("B", "kB", "MB", "GB", "TB"):
-        if value < 999.5 or unit == "TB":
-            return (
-                f"{value:.0f} {unit}" if value >= 9.95 or unit == "B" else f"{value:.1f} {unit}"
-            )
-        value /= 1000
-    raise AssertionError
-
-
 def _constants(view: View, one: Account) -> Iterator[str]:
     if not one.constants:
         return
@@ -400,41 +388,3 @@ def _power(power: float) -> str:
     if abs(power - 2) < 0.15:
         return "with the square of"
     return f"with the power {power:.1f} of"
-
-
-def advised(view: View, advice: Advice) -> str:
-    """What to change, in one sentence."""
-    where = "" if advice.frame is None else at(view, advice.frame)
-    match advice.code:
-        case "scan":
-            return (
-                f"`jax.lax.scan` over the {advice.times:,} rounds at {where}: "
-                f"{advice.before:,} equations become about {advice.after:,}"
-            )
-        case "folding":
-            held = f" ({size(advice.before)} at {where})" if where else ""
-            return (
-                f"XLA computed on constants for {seconds(advice.seconds)}{held}: "
-                "pass the array as an argument, or compute on it with NumPy before"
-            )
-        case "argument":
-            return (
-                f"pass what is captured at {where} as an argument: {size(advice.before)} "
-                "are copied into the program and compiled with it"
-            )
-        case "equality":
-            return (
-                f"comparing values at {where} took {seconds(advice.seconds)}: make `__eq__` and "
-                "`__hash__` cheap (an id, or a hash computed once)"
-            )
-        case "flatten":
-            return (
-                f"the pytree node at {where} took {seconds(advice.seconds)} to take apart: "
-                "compute nothing in its flatten function"
-            )
-        case "python":
-            return (
-                f"{where} spent {seconds(advice.seconds)} outside JAX: do that before the call, "
-                "and pass the result as an argument"
-            )
-    assert_never(advice.code)

@@ -10,7 +10,8 @@ from retrace.costs.growth import Growth
 from retrace.costs.tracing import Told
 from retrace.model import Frame, Stage
 from retrace.model.slow import Anew, Halved
-from retrace.present.slow import accounts, advised
+from retrace.present.slow import accounts
+from retrace.present.slow_advice import advised
 from retrace.present.view import View
 
 SCHEMA = "retrace-slow/1"
