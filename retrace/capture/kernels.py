@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -28,9 +28,12 @@ _MOST_OPERATIONS = 3
 _NAME = re.compile(r'(\d+) "((?:[^"\\]|\\.)*)"')
 _LOCATION = re.compile(r"(\d+) \{file_name_id=(\d+) function_name_id=(\d+) line=(\d+)")
 _FRAME = re.compile(r"(\d+) \{file_location_id=(\d+)(?: parent_frame_id=(\d+))?")
-_INSTRUCTION = re.compile(r"\s+(?:ROOT )?%?([\w.\-]+) = (?:\([^=]*?\)|\S+) ([\w\-]+)\(")
-_INNER = re.compile(r"(?:calls|to_apply)=%?([\w.\-]+)")
+_INSTRUCTION = re.compile(r"\s+(?:ROOT )?%?([\w.\-]+) = (?:\(.*?\)|\S+) ([\w\-]+)\(")
+_INNER = re.compile(r"(?:calls|to_apply|body|condition|\w+_computation)=%?([\w.\-]+)")
+_BRANCHES = re.compile(r"branch_computations=\{([^}]*)\}")
+_OPERAND = re.compile(r"%([\w.\-]+)")
 _COMPUTATION = re.compile(r"(?:ENTRY )?%?([\w.\-]+) (?:\(.*\) -> |\{)")
+_FIRST = re.compile(r"^(?:ENTRY )?%", re.MULTILINE)
 _BY_FRAME = re.compile(r"stack_frame_id=(\d+)")
 _BY_LINE = re.compile(r'source_file="((?:[^"\\]|\\.)*)" source_line=(\d+)')
 _QUIET = frozenset(
@@ -46,6 +49,10 @@ _QUIET = frozenset(
     )
 )
 """What no code is made for."""
+_CALLS = frozenset(("while", "conditional", "call", "async-start"))
+"""What runs other computations: their kernels are kernels of their own."""
+_SMALL = 'xla_cpu_small_call="true"'
+"""A computation of which XLA makes one kernel, with all that it runs."""
 
 
 class _Place(NamedTuple):
@@ -62,40 +69,63 @@ class _Row:
     operations: Counter[str] = field(default_factory=Counter[str])
 
 
-def kernels(text: str, seconds: Mapping[str, float]) -> tuple[tuple[Kernel, ...], int]:
+@dataclass(slots=True, eq=False)
+class _Instruction:
+    name: str
+    operation: str
+    text: str
+    place: _Place | None
+    inner: tuple[str, ...] = ()
+    """The computations that it calls, applies, or branches to."""
+
+
+def kernels(
+    text: str, seconds: Mapping[str, float], machine: float = 0.0
+) -> tuple[tuple[Kernel, ...], int]:
     """The instructions of a compiled program by the user's source line, and its kernels in all.
 
     Args:
         text: XLA's, of the compiled program.
         seconds: what it took to compile each kernel, by name, as far as that was told.
+        machine: seconds of making machine code, which are told for all kernels together.
     """
     spent = {_plain(name): each for name, each in seconds.items()}
     rows: dict[_Place, _Row] = {}
     named = 0
-    head, _, body = text.partition("\n%")
-    places = _places(head.splitlines())
-    inner = set(_INNER.findall(body))
-    within = False
-    for line in body.splitlines():
-        if line[:1] not in (" ", "}", ""):
-            found = _COMPUTATION.match(line.lstrip("%"))
-            within = found is not None and found[1] in inner
-            continue
-        instruction = _INSTRUCTION.match(line)
-        if instruction is None or instruction[2] in _QUIET:
-            continue
-        own = spent.get(_plain(instruction[1]), 0.0)
-        is_kernel = not within or own > 0
-        named += is_kernel
-        place = _place(line, places)
-        if place is None:
-            continue
-        row = rows.setdefault(place, _Row())
-        row.instructions += 1
-        row.kernels += is_kernel
-        row.seconds += own
-        if instruction[2] != "fusion":
-            row.operations[instruction[2]] += 1
+    begins = _FIRST.search(text)
+    head, body = ("", "") if begins is None else (text[: begins.start()], text[begins.start() :])
+    computations = _computations(body, _places(head.splitlines()))
+    # What a fusion calls, and a sort or a reduction applies, becomes part of its kernel.
+    within: set[str] = set()
+    for name, computation in reversed(computations.items()):
+        for one in computation:
+            if name in within or _is_whole(one):
+                within.update(one.inner)
+    _locate(computations)
+    applied: Counter[_Place] = Counter()
+    timed = 0
+    for name, computation in computations.items():
+        for one in computation:
+            if one.operation in _QUIET and _SMALL not in one.text:
+                continue
+            own = spent.get(_plain(one.name), 0.0)
+            is_kernel = name not in within or own > 0
+            named += is_kernel
+            if one.place is None:
+                continue
+            row = rows.setdefault(one.place, _Row())
+            row.instructions += 1
+            row.kernels += is_kernel
+            if one.operation != "fusion":
+                row.operations[one.operation] += 1
+            if own:
+                mixed = _mixed(one, computations)
+                timed += mixed.total()
+                for place, share in mixed.items():
+                    rows.setdefault(place, _Row()).seconds += own * share / mixed.total()
+            elif name not in within and one.operation != "fusion" and _is_whole(one):
+                applied.update(_mixed(one, computations))
+    _spread(machine, rows, applied, timed)
     told = [
         Kernel(
             shown(place.file),
@@ -110,6 +140,99 @@ def kernels(text: str, seconds: Mapping[str, float]) -> tuple[tuple[Kernel, ...]
     ]
     told.sort(key=lambda one: (-one.seconds, -one.instructions))
     return tuple(told[:_MOST_LINES]), named
+
+
+def _spread(
+    machine: float, rows: Mapping[_Place, _Row], applied: Counter[_Place], timed: int
+) -> None:
+    """Add the seconds of making machine code to the lines that it was made for.
+
+    A kernel that took long before takes long there too. XLA makes equal kernels once, and only
+    that one has seconds. What a sort or the like applies has none of its own: each of its
+    instructions counts as one of a kernel does.
+    """
+    spent = sum(row.seconds for row in rows.values())
+    if not spent:
+        return
+    each = spent / timed
+    total = spent + each * applied.total()
+    for place, row in rows.items():
+        row.seconds += machine * (row.seconds + each * applied[place]) / total
+
+
+def _computations(body: str, places: Mapping[int, _Place]) -> dict[str, list[_Instruction]]:
+    """The computations of a program, those that are called before those that call them."""
+    found: dict[str, list[_Instruction]] = {}
+    computation: list[_Instruction] = []
+    for line in body.splitlines():
+        if line[:1] not in (" ", "}", ""):
+            if (begins := _COMPUTATION.match(line.lstrip("%"))) is not None:
+                computation = found.setdefault(begins[1], [])
+            continue
+        instruction = _INSTRUCTION.match(line)
+        if instruction is None:
+            continue
+        inner = tuple(_INNER.findall(line))
+        if (branches := _BRANCHES.search(line)) is not None:
+            inner += tuple(_OPERAND.findall(branches[1]))
+        computation.append(
+            _Instruction(instruction[1], instruction[2], line, _place(line, places), inner)
+        )
+    return found
+
+
+def _locate(computations: dict[str, list[_Instruction]]) -> None:
+    """Give a place to instructions that XLA added: that of what they were added for.
+
+    That is what a fusion is made of, what uses an instruction, what it uses, or what applies
+    the computation that it stands in.
+    """
+    around: dict[str, _Place] = {}
+    for name, computation in reversed(computations.items()):
+        known = {one.name: one for one in computation}
+        for one in computation:
+            if one.place is None and one.operation == "fusion":
+                inside = _mixed(one, computations)
+                one.place = max(inside, key=lambda place: inside[place], default=None)
+        for one in reversed(computation):
+            if one.place is not None:
+                for other in _operands(one, known):
+                    other.place = other.place or one.place
+        for one in computation:
+            if one.place is None:
+                placed = (other.place for other in _operands(one, known))
+                one.place = next(filter(None, placed), around.get(name))
+            if one.place is not None:
+                for called in one.inner:
+                    around.setdefault(called, one.place)
+
+
+def _operands(one: _Instruction, known: Mapping[str, _Instruction]) -> list[_Instruction]:
+    arguments = one.text.partition(f" {one.operation}(")[2].partition("), ")[0]
+    return [known[name] for name in _OPERAND.findall(arguments) if name in known]
+
+
+def _is_whole(one: _Instruction) -> bool:
+    """Whether what an instruction calls or applies becomes one kernel with it."""
+    return bool(one.inner) and (one.operation not in _CALLS or _SMALL in one.text)
+
+
+def _mixed(
+    one: _Instruction, computations: Mapping[str, Sequence[_Instruction]]
+) -> Counter[_Place]:
+    """The lines that the code of one kernel is made for, each with its instructions."""
+    found: Counter[_Place] = Counter()
+    waiting, seen = [*one.inner], set(one.inner)
+    while waiting:
+        for inside in computations.get(waiting.pop(), ()):
+            if inside.operation not in _QUIET and inside.place is not None:
+                found[inside.place] += 1
+            new = [name for name in inside.inner if name not in seen]
+            waiting += new
+            seen.update(new)
+    if not found and one.place is not None:
+        found[one.place] = 1
+    return found
 
 
 def _plain(name: str) -> str:

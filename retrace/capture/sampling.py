@@ -16,22 +16,33 @@ from _thread import allocate_lock, get_ident, start_new_thread
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from time import perf_counter
-from types import FrameType
+from types import CodeType, FrameType
 from typing import TypeAlias
 
 from retrace.capture.cell import shown
+from retrace.capture.loops import Around, around, loops
 from retrace.capture.place import Owner, owner
-from retrace.jax_internals.parts import is_boundary, part_of, takes_apart
+from retrace.jax_internals.parts import (
+    equation_of,
+    is_boundary,
+    part_of,
+    takes_apart,
+)
 from retrace.model import Frame
-from retrace.model.slow import Part, Sampled, Tracing
+from retrace.model.slow import Loop, Part, Sampled, Tracing
 
 INTERVAL = 0.01
 """Seconds between two samples."""
 _SHARE = 0.02
 """So much of its time may be spent on looking: stacks that are deep are looked at less often."""
 _MOST_STACKS = 4000
-_MOST_FRAMES = 400
+_MOST_FRAMES = 2000
 _MOST_ELSEWHERE = 200
+_MOST_LOOPS = 200
+_FREE = 0.01
+"""Seconds that may be spent on the bytecode of functions, each looked at once, in any case."""
+_SHARE_OF_LOOPS = 0.01
+"""Of its time, what may be spent on more of them."""
 _FIRST_TOLD = 10.0
 """After so many seconds what was seen so far is written, and again whenever it has doubled."""
 
@@ -40,6 +51,7 @@ Line: TypeAlias = tuple[str, int, str, int]
 Seen: TypeAlias = tuple[tuple[Line, ...], Part]
 
 _EQUALITY = frozenset(("__eq__", "__ne__", "__hash__"))
+_OUTSIDE = frozenset((Part.PYTHON, Part.EQUALITY))
 
 
 @dataclass(slots=True, eq=False)
@@ -56,6 +68,8 @@ class Watched:
     stacks: dict[Seen, float] = field(default_factory=dict[Seen, float])
     collections: int = 0
     told: float = _FIRST_TOLD
+    loops: dict[Line, int] = field(default_factory=dict[Line, int])
+    """The Python loops around the user's lines, by their own line, with the last one."""
     elsewhere: int = 0
     """How often in a row it was in no call of JAX's."""
 
@@ -67,7 +81,10 @@ class Watched:
         )
         collections = _collections() - self.collections
         spent = self.last - self.since - self.waited
-        return Tracing(self.waited, spent, self.samples, stacks, self.cut, collections, ended)
+        seen = tuple(Loop(_frame(line), end) for line, end in self.loops.items())
+        return Tracing(
+            self.waited, spent, self.samples, stacks, self.cut, collections, ended, seen
+        )
 
 
 class Sampler:
@@ -90,10 +107,13 @@ class Sampler:
         self._guarded = guarded
         self._told = told
         self._watched: dict[int, Watched] = {}
+        self._known_loops: dict[tuple[str, str, int], tuple[Around, ...]] = {}
+        """Of each function that was seen; by its name, so that no code is kept alive."""
         self._at_work = allocate_lock()
         """Held by the thread that looks."""
         self._asleep = allocate_lock()
         self._asleep.acquire()
+        self._cost_of_loops = 0.0
 
     def began(self, number: int) -> None:
         """A trace begins in this thread, inside no other."""
@@ -136,9 +156,10 @@ class Sampler:
                 pause = INTERVAL
                 while self._watched:
                     self._asleep.acquire(timeout=pause)
-                    begun = perf_counter()
+                    begun, loops_before = perf_counter(), self._cost_of_loops
                     self._guarded(self._look)
-                    pause = self._pause(perf_counter() - begun)
+                    once = self._cost_of_loops - loops_before
+                    pause = self._pause(perf_counter() - begun - once)
                 self._at_work.release()
                 # What began before it was known that nobody looks.
                 if not self._watched or not self._at_work.acquire(blocking=False):
@@ -173,6 +194,8 @@ class Sampler:
     def _take(self, thread: int, one: Watched, frame: FrameType | None) -> None:
         """Take one sample."""
         seen = None if frame is None else look(frame)
+        if frame is not None and seen is not None:
+            self._loops(frame, one)
         del frame
         now = perf_counter()
         if self._watched.get(thread) is not one:
@@ -190,6 +213,26 @@ class Sampler:
         if now - one.since >= one.told:
             one.told *= 2
             self._told(one.number, one.tracing(ended=False))
+
+    def _loops(self, frame: FrameType | None, one: Watched) -> None:
+        """Remember the loops that the user's frames of a stack are in."""
+        for _ in range(_MOST_FRAMES):
+            if frame is None or len(one.loops) >= _MOST_LOOPS:
+                return
+            code = frame.f_code
+            if owner(code.co_filename) is Owner.USER:
+                key = (code.co_filename, code.co_qualname, code.co_firstlineno)
+                known = self._known_loops.get(key)
+                if known is None:
+                    begun = perf_counter()
+                    if self._cost_of_loops > _FREE + _SHARE_OF_LOOPS * (begun - one.since):
+                        return
+                    known = self._known_loops[key] = loops(code)
+                    self._cost_of_loops += perf_counter() - begun
+                for loop in around(known, frame.f_lasti):
+                    line = (code.co_filename, loop.line, code.co_qualname, code.co_firstlineno)
+                    one.loops[line] = loop.end
+            frame = frame.f_back
 
 
 # The one way to see the stack of another thread.
@@ -230,6 +273,7 @@ def look(frame: FrameType | None) -> Seen | None:
     lines: list[Line] = []
     part: Part | None = None
     inside = outermost = -1
+    is_behind = False
     for _ in range(_MOST_FRAMES):
         if frame is None:
             break
@@ -241,7 +285,10 @@ def look(frame: FrameType | None) -> Seen | None:
                     inside = len(lines)
                 if not lines:
                     part = part or part_of(code)
-                elif outermost_before < 0 and part in (Part.PYTHON, Part.EQUALITY):
+                    # The line behind what JAX derives from a program, while it does so.
+                    lines = _behind(frame)
+                    is_behind = bool(lines)
+                elif not is_behind and outermost_before < 0 and part in _OUTSIDE:
                     if all(_is_standard(line[0]) for line in lines):
                         # JAX's own use of the standard library.
                         lines, outermost, part = [], 0, part_of(code)
@@ -251,15 +298,39 @@ def look(frame: FrameType | None) -> Seen | None:
                 if not lines and part is None:
                     part = Part.RECORDING
             case _:
-                if not lines and outermost < 0 and part is None:
+                if outermost < 0 and part in (None, Part.PYTHON):
                     part = Part.EQUALITY if code.co_name in _EQUALITY else Part.PYTHON
-                line = frame.f_lineno or code.co_firstlineno
-                lines.append((code.co_filename, line, code.co_qualname, code.co_firstlineno))
+                if not _is_made(code):
+                    line = frame.f_lineno or code.co_firstlineno
+                    lines.append((code.co_filename, line, code.co_qualname, code.co_firstlineno))
         frame = frame.f_back
     if outermost < 0:
         return None
     kept = inside if inside >= 0 else outermost
     return tuple(lines[:kept]), part or Part.TRACING
+
+
+def _behind(frame: FrameType) -> list[Line]:
+    """The user's line that a frame of JAX's goes on from, and a library's inside it."""
+    if (about := equation_of(frame)) is None:
+        return []
+    lines: list[Line] = []
+    for code, position in zip(*about.raw_frames(), strict=True):
+        if is_boundary(code):
+            break
+        whose = owner(code.co_filename)
+        if whose not in (Owner.USER, Owner.LIBRARY) or _is_made(code):
+            continue
+        line = type(about).code_addr2line(code, position)
+        lines.append((code.co_filename, line, code.co_qualname, code.co_firstlineno))
+        if whose is Owner.USER:
+            return lines
+    return []
+
+
+def _is_made(code: CodeType) -> bool:
+    """Whether Python made the source of a function, as for dataclasses: it has no line."""
+    return code.co_filename == "<string>" and code.co_qualname.startswith("__create_fn__")
 
 
 def _is_standard(file: str) -> bool:

@@ -24,9 +24,12 @@ from retrace.model import Slow, Tracing
 from retrace.model.slow import Compiling, Memory, Module
 
 _LONGEST_WAIT = 1.0
-"""Seconds before a trace is looked at."""
+"""Seconds before what was seen is worth to be kept."""
 _SHARE = 0.2
-"""A miss that is slow from 5 seconds on is looked at from the first one on."""
+"""Of a miss that is slow from 5 seconds on, what was seen is kept from the first one on."""
+_UNSEEN = 0.25
+"""Of these seconds, those in which a trace is not looked at: what is not seen belongs to no
+line, and is to be little beside a miss that is slow."""
 _MEMORY = 0.05
 """Seconds that a compilation takes at the least whose memory is asked for, in 0.2 ms."""
 _LARGEST = 1 << 26
@@ -72,7 +75,9 @@ class Clock:
 
     def trace_ended(self, number: int) -> None:
         """It has returned, or raised."""
-        if self._sampler is not None and (seen := self._sampler.ended(number)) is not None:
+        if self._sampler is None or (seen := self._sampler.ended(number)) is None:
+            return
+        if seen.waited + seen.seconds >= self._patience:
             self._tell(number, seen)
 
     def compile_began(self, number: int) -> None:
@@ -108,7 +113,7 @@ class Clock:
         # Without a GIL the frames of a thread that runs may go while one looks at them.
         if not getattr(sys, "_is_gil_enabled", lambda: True)():
             return None
-        return Sampler(self._patience, self._guarded, self._tell)
+        return Sampler(self._patience * _UNSEEN, self._guarded, self._tell)
 
     def _tell(self, number: int, tracing: Tracing) -> None:
         self._journal.amend(number, {"slow": Slow(tracing, over=self._over)})
@@ -124,14 +129,15 @@ class Clock:
     ) -> None:
         compiling = Compiling(unprofiled=why)
         seconds: dict[str, float] = {}
+        machine = 0.0
         if data is not None and len(data) > _LARGEST:
             compiling = Compiling(unprofiled="size")
         elif data is not None:
             found = compilation(data)
-            seconds = found.kernels
+            seconds, machine = found.kernels, found.machine
             compiling = Compiling(found.passes, threads=found.threads, beside=found.programs > 1)
         if text is not None and (written := text()) is not None:
-            rows, named = kernels(written, seconds)
+            rows, named = kernels(written, seconds, machine)
             compiling = compiling._replace(kernels=rows, named=named)
         kept = None if given is None else self._keep(given)
         told = Slow(compiling=compiling, memory=memory, module=kept, over=self._over)

@@ -45,6 +45,9 @@ class Unrolled(NamedTuple):
     place: Frame | None
     primitives: tuple[str, ...]
     times: int
+    around: tuple[tuple[Frame, ...], ...] = ()
+    """The user's lines that all of a round was traced under, the innermost function first. Of
+    that one, all lines of the round; of those around it the one line that leads there."""
 
     @property
     def saved(self) -> int:
@@ -121,6 +124,21 @@ def _each(programs: Iterable[Listing], listings: Mapping[str, Listing]) -> Itera
                 waiting += [sub for sub in inside if sub is not None]
 
 
+def _around(listing: Listing, rows: range) -> tuple[tuple[Frame, ...], ...]:
+    if not listing.places:
+        return ()
+    stacks = {listing.stacks[listing.places[index]] for index in rows}
+    found: list[tuple[Frame, ...]] = []
+    own = [[frame for frame in reversed(stack) if not frame.in_library] for stack in stacks]
+    for frames in zip(*own, strict=False):
+        if len({(one.file, one.function, one.first_line) for one in frames}) > 1:
+            break
+        found.append(tuple(sorted(set(frames), key=lambda one: one.line)))
+        if len(found[-1]) > 1:
+            break
+    return tuple(reversed(found))
+
+
 def unrolled(programs: Iterable[Listing], listings: Mapping[str, Listing]) -> list[Unrolled]:
     """The blocks that a Python loop left in programs, those that cost most first."""
     found: dict[tuple[Frame | None, tuple[str, ...]], Unrolled] = {}
@@ -131,7 +149,7 @@ def unrolled(programs: Iterable[Listing], listings: Mapping[str, Listing]) -> li
             rows = range(run.start, run.start + run.length)
             at = next(filter(None, (place(listing, index) for index in rows)), None)
             named = tuple(primitive(listing.equations[index]) for index in rows)
-            block = Unrolled(at, named, run.times)
+            block = Unrolled(at, named, run.times, _around(listing, rows))
             if block.times > found.get((at, named), block._replace(times=0)).times:
                 found[at, named] = block
     return sorted(found.values(), key=lambda block: -block.saved)

@@ -8,13 +8,13 @@ from typing import Literal, NamedTuple
 from retrace.compare.size import Unrolled, unrolled
 from retrace.costs import tracing
 from retrace.costs.constants import Constant, constants
+from retrace.costs.folding import FOLDING, Folded, folded
 from retrace.costs.growth import Growth, growth
 from retrace.model import Frame, Listing, Miss, Recording, Stage
-from retrace.model.slow import Compiling, Kernel, Memory, Pass
+from retrace.model.slow import Compiling, Kernel, Loop, Memory, Pass
 
 OVER = 5.0
 """From so many seconds on a miss is slow where the recording does not say otherwise."""
-_FOLDING = "constant_folding"
 _DEAR = 0.1
 """Of the whole miss, what is worth an advice."""
 _LARGE = 1 << 20
@@ -54,6 +54,8 @@ class Account(NamedTuple):
     compiling: Compiling | None
     constants: tuple[Constant, ...]
     unrolled: tuple[Unrolled, ...]
+    folded: Folded | None
+    """The line that made XLA compute on constants, where it took time and is one."""
     memory: Memory | None
     copies: Copies | None
     growth: tuple[Growth, ...]
@@ -71,8 +73,24 @@ class Account(NamedTuple):
 
     @property
     def kernels(self) -> Sequence[Kernel]:
-        """What became of the source lines."""
-        return () if self.compiling is None else self.compiling.kernels
+        """What became of the source lines, with the seconds that passed."""
+        kernels = () if self.compiling is None else self.compiling.kernels
+        # The compiler's threads make code side by side: together they take more than passes.
+        threads = sum(kernel.seconds for kernel in kernels)
+        passed = sum(step.seconds for step in self.code)
+        if not threads or threads <= passed:
+            return kernels
+        return [one._replace(seconds=one.seconds * passed / threads) for one in kernels]
+
+    @property
+    def lines(self) -> Sequence[Kernel]:
+        """The source lines that the compiler spent its time on, the most expensive first."""
+        if self.folded is None:
+            return self.kernels
+        spent, times = _folding(self.compiling)
+        frame = self.folded.frame
+        folding = Kernel(frame.file, frame.line, frame.function, 0, 0, spent, ((FOLDING, times),))
+        return sorted((folding, *self.kernels), key=lambda one: -one.seconds)
 
     def _passes(self) -> Sequence[Pass]:
         return () if self.compiling is None else self.compiling.passes
@@ -97,13 +115,17 @@ def account(miss: Miss, recording: Recording) -> Account:
     blocks = () if listing is None else tuple(unrolled([listing], listings))
     trace = None if slow is None or slow.tracing is None else tracing.told(slow.tracing)
     compiling = None if slow is None else slow.compiling
-    advice = _advice(miss, trace, compiling, held, blocks)
+    folding = None
+    if listing is not None and _folding(compiling)[0] > 0:
+        folding = folded(listing, listings)
+    advice = _advice(miss, trace, compiling, held, blocks, folding)
     return Account(
         miss,
         trace,
         compiling,
         held,
         blocks,
+        folding,
         None if slow is None else slow.memory,
         _copies(miss, recording.misses),
         tuple(_growth(miss, recording.misses)),
@@ -182,28 +204,36 @@ def _advice(
     compiling: Compiling | None,
     held: Sequence[Constant],
     blocks: Sequence[Unrolled],
+    folding: Folded | None,
 ) -> list[Advice]:
     found: list[Advice] = []
-    total = miss.seconds
+    total, slow = miss.seconds, miss.slow
     equations = 0 if miss.program is None else miss.program.equations
-    rounds: dict[int, list[Unrolled]] = {}
+    seen = () if slow is None or slow.tracing is None else slow.tracing.loops
+    rounds: dict[object, list[tuple[Unrolled, Frame | None]]] = {}
     for block in blocks:
-        # A loop and its backward pass, or two lines of its body, have the same rounds.
-        rounds.setdefault(block.times, []).append(block)
-    for many, same in rounds.items():
-        saved = sum(block.saved for block in same)
+        # Without its Python loop: those of its body and of its backward pass have equal rounds.
+        loop = _loop(block, seen)
+        rounds.setdefault(loop or block.times, []).append((block, loop))
+    for same in rounds.values():
+        saved = sum(block.saved for block, _ in same)
         if saved >= _DEAR * equations:
             left = max(0, equations - saved)
-            found.append(Advice("scan", same[0].place, many, equations, left))
-    folding = sum(one.seconds for one in _passes(compiling) if one.name == _FOLDING)
-    if folding >= _DEAR * total:
+            block, loop = max(same, key=lambda one: one[0].times)
+            place = loop or same[0][0].place
+            found.append(Advice("scan", place, block.times, equations, left))
+    # Of what is under several loops, the one that leaves the fewest equations.
+    found.sort(key=lambda advice: advice.after)
+    spent, _ = _folding(compiling)
+    if spent >= _DEAR * total:
         largest = held[0] if held else None
+        frame = largest.frame if folding is None and largest is not None else None
         found.append(
             Advice(
                 "folding",
-                None if largest is None else largest.frame,
+                frame if folding is None else folding.frame,
                 before=0 if largest is None else largest.bytes,
-                seconds=folding,
+                seconds=spent,
             )
         )
     bytes_ = sum(one.bytes for one in held)
@@ -211,7 +241,37 @@ def _advice(
         found.append(Advice("argument", held[0].frame, len(held), bytes_))
     if trace is not None:
         found += _outside(trace)
-    return found
+    rest = max(0.0, total - sum(one.seconds for one in found))
+    return sorted(found, key=lambda one: -_worth(one, rest))
+
+
+def _worth(advice: Advice, rest: float) -> float:
+    """Seconds that an advice may save, to put several in order.
+
+    Args:
+        advice: to change something.
+        rest: seconds of the miss that are known to be spent on nothing else.
+    """
+    if advice.code == "scan" and advice.before:
+        return rest * (1 - advice.after / advice.before)
+    return advice.seconds
+
+
+def _loop(block: Unrolled, seen: Sequence[Loop]) -> Frame | None:
+    """The innermost Python loop that a repeated block was traced in; None where unknown."""
+    for lines in block.around:
+        inside = [
+            loop
+            for loop in seen
+            if all(
+                (line.file, line.first_line) == (loop.frame.file, loop.frame.first_line)
+                and loop.frame.line <= line.line <= loop.end
+                for line in lines
+            )
+        ]
+        if inside:
+            return min(inside, key=lambda loop: loop.end - loop.frame.line).frame
+    return None
 
 
 def _outside(trace: tracing.Told) -> list[Advice]:
@@ -229,6 +289,12 @@ def _outside(trace: tracing.Told) -> list[Advice]:
                 case _:
                     found.append(Advice("python", row.frame, seconds=spent))
     return found
+
+
+def _folding(compiling: Compiling | None) -> tuple[float, int]:
+    """The seconds that XLA computed on constants, and how often it began to."""
+    found = [one for one in _passes(compiling) if one.name == FOLDING]
+    return sum(one.seconds for one in found), sum(one.times for one in found)
 
 
 def _passes(compiling: Compiling | None) -> Sequence[Pass]:

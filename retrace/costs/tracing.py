@@ -7,11 +7,12 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from retrace.compare.lines import own_frame
-from retrace.model import Frame, Tracing
+from retrace.model import Frame, Stack, Tracing
 from retrace.model.slow import Part
 
 _HOLDS = 0.8
 """Of a line's seconds, what one line around it, or inside it, must hold to be named beside it."""
+_EXPRESSIONS = ("<genexpr>", "<lambda>", "<listcomp>", "<setcomp>", "<dictcomp>")
 NOT_TRACING = frozenset((Part.PYTHON, Part.EQUALITY, Part.FLATTEN))
 
 
@@ -63,7 +64,7 @@ def told(tracing: Tracing) -> Told:
     for sampled in tracing.stacks:
         spent = sampled.seconds
         parts[sampled.part] += spent
-        frame = own_frame(sampled.stack)
+        frame = _told(sampled.stack)
         row = lines.setdefault(frame, _Line())
         row.seconds += spent
         row.parts[sampled.part] += spent
@@ -98,6 +99,18 @@ def told(tracing: Tracing) -> Told:
         tracing.collections,
         tracing.ended,
     )
+
+
+def _told(stack: Stack) -> Frame | None:
+    """The user's innermost line, by the name of the function that the line is part of.
+
+    A generator expression or a comprehension has a frame of its own, on the same line.
+    """
+    frame = own_frame(stack)
+    if frame is None or not frame.function.endswith(_EXPRESSIONS):
+        return frame
+    around = (one for one in stack if (one.file, one.line) == (frame.file, frame.line))
+    return next((one for one in around if not one.function.endswith(_EXPRESSIONS)), frame)
 
 
 def _function(frame: Frame) -> Frame:

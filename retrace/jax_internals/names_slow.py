@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from retrace.jax_internals.row import attribute, slot, text
+from retrace.jax_internals.row import attribute, frame, local, slot, text
 
 _PROFILER = "jax._src.lib._profiler"
 _WITHOUT = "Where the seconds of a slow compilation went is told without its passes."
@@ -30,3 +30,6 @@ COMPUTATION = text(
 COMPILE_OPTIONS = text(
     "jax._src.interpreters.pxla._cached_compilation", "compile_options", None, said=_MODULE
 )
+_BEHIND = "What JAX derives from a program is told outside the lines that it is derived from."
+_EVALUATES = frame("jax._src.core.eval_jaxpr", None, said=_BEHIND)
+EQUATION = local(_EVALUATES, "eqn", None, said=_BEHIND)

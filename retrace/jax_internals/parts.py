@@ -5,8 +5,11 @@ Nothing is lost where JAX moves a file: its frames are then told as tracing.
 
 from __future__ import annotations
 
-from types import CodeType
+from collections.abc import Sequence
+from types import CodeType, FrameType
+from typing import Protocol
 
+from retrace.jax_internals import names_slow, names_values
 from retrace.model.slow import Part
 
 _FILES = {
@@ -35,6 +38,33 @@ _FLATTENING = (
     *("flatten", "unflatten", "default_registry_flatten", "_generate_key_paths"),
 )
 _PRIVATE = "/_src/"
+_EVALUATES = _BACKWARD | {"eval_jaxpr"}
+"""What goes through the equations of a program, one after the other."""
+
+
+class Traceback(Protocol):
+    """Where an equation was traced, as JAX keeps it."""
+
+    def raw_frames(self) -> tuple[Sequence[CodeType], Sequence[int]]:
+        """The code of each frame, innermost first, and where it was in it."""
+        ...
+
+    @staticmethod
+    def code_addr2line(code: CodeType, position: int, /) -> int:
+        """The line of a position."""
+        ...
+
+
+def equation_of(frame: FrameType) -> Traceback | None:
+    """Where the equation was traced that a frame of JAX's goes on from.
+
+    None where it is no such frame. Nothing of the frame is kept.
+    """
+    if frame.f_code.co_name not in _EVALUATES:
+        return None
+    equation = names_slow.EQUATION.among(frame.f_locals)
+    source = names_values.OF_EQUATION["source_info"].of(equation)
+    return names_values.TRACEBACK.of(source)
 
 
 def is_boundary(code: CodeType) -> bool:

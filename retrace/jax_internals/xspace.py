@@ -53,6 +53,8 @@ class Compilation(NamedTuple):
     """Seconds of the compiler's threads, by the name of the kernel."""
     threads: float
     """Seconds in which threads made code."""
+    machine: float
+    """Of these, seconds of making machine code, by LLVM: for all kernels together."""
     programs: int
     """How many were compiled while it ran."""
 
@@ -66,7 +68,7 @@ def compilation(data: bytes) -> Compilation:
     """
     spent: dict[str, list[float]] = {}
     kernels: dict[str, float] = {}
-    threads, programs = 0.0, 0
+    threads, machine, programs = 0.0, 0.0, 0
     for events in _threads(data):
         # XLA compiles in the thread that asks, or in one of its own; in others it makes code.
         drives = any(event.name in _AROUND or event.name.startswith(_PASSES) for event in events)
@@ -84,11 +86,12 @@ def compilation(data: bytes) -> Compilation:
                 threads += seconds
             elif event.name == _WORK:
                 threads += seconds
+                machine += alone * _PICOSECONDS
     passes = [
         Pass(name, seconds, int(times), _kind(name)) for name, (seconds, times) in spent.items()
     ]
     passes = sorted((one for one in passes if one.seconds > 0), key=lambda one: -one.seconds)
-    return Compilation(tuple(passes[:_MOST_PASSES]), kernels, threads, programs)
+    return Compilation(tuple(passes[:_MOST_PASSES]), kernels, threads, machine, programs)
 
 
 def _without_those_of_kernels(events: list[Event]) -> list[Event]:

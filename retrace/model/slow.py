@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import NamedTuple
 
-from retrace.model.program import Stack
+from retrace.model.program import Frame, Stack
 
 
 class Part(StrEnum):
@@ -41,6 +41,15 @@ class Sampled(NamedTuple):
     """The innermost frame first; JAX's own frames are left out."""
 
 
+class Loop(NamedTuple):
+    """A Python loop that was seen to run."""
+
+    frame: Frame
+    """The line of its `for` or `while`."""
+    end: int
+    """Its last line."""
+
+
 class Tracing(NamedTuple):
     """Samples of the stack of the thread that traced and lowered."""
 
@@ -56,6 +65,8 @@ class Tracing(NamedTuple):
     """How often Python collected all garbage meanwhile."""
     ended: bool = True
     """False where the process died amid it."""
+    loops: tuple[Loop, ...] = ()
+    """The Python loops around the user's lines that were seen."""
 
 
 class Pass(NamedTuple):

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
-from typing import assert_never
 
-from retrace.costs.account import Account, Advice, account, slowest
+from retrace.costs.account import Account, account, slowest
+from retrace.costs.folding import FOLDING
 from retrace.costs.growth import Growth
 from retrace.costs.tracing import Row, outside_tracing
 from retrace.model import Frame, Recording, Stage
 from retrace.model.slow import Anew, Kernel, Part
 from retrace.present.layout import INDENT, Paint, plain, wrapped
 from retrace.present.program import at
+from retrace.present.slow_advice import advised, size
 from retrace.present.slow_anew import compiled_anew
 from retrace.present.view import View
 from retrace.present.words import (
@@ -76,7 +77,7 @@ def whole(
     """All of one miss, and what was found out by compiling it again."""
     yield from _heading(view, one, width, paint)
     yield from _trace(view, one, width, paint)
-    yield from _compile(one, width, paint)
+    yield from _compile(view, one, width, paint)
     yield from _lines(view, one, width, paint)
     for label, texts in (
         ("constants", _constants(view, one)),
@@ -122,7 +123,7 @@ def section(view: View, width: int = 80, paint: Paint = plain) -> Iterator[str]:
 def brief(view: View, one: Account, width: int = 80, paint: Paint = plain) -> Iterator[str]:
     """One miss in a report: its stages, and what cost most in each."""
     yield from _heading(view, one, width, paint)
-    rows = (_trace_rows(view, one), _passes(one), _kernel_rows(view, one))
+    rows = (_trace_rows(view, one), _passes(view, one), _kernel_rows(view, one))
     for label, spent, text in (first for row in rows for first in islice(row, 1)):
         yield from _spent(label, spent, text, width, paint)
     for each in one.advice[:1]:
@@ -240,11 +241,11 @@ def _at(view: View, frame: Frame) -> str:
     return at(view, frame)
 
 
-def _compile(one: Account, width: int, paint: Paint) -> Iterator[str]:
+def _compile(view: View, one: Account, width: int, paint: Paint) -> Iterator[str]:
     compiling = one.compiling
     if compiling is None:
         return
-    rows = list(_passes(one))
+    rows = list(_passes(view, one))
     for label, spent, text in rows[: _MOST_PASSES + 1]:
         yield from _spent(label, spent, text, width, paint)
     if compiling.unprofiled is not None:
@@ -255,7 +256,7 @@ def _compile(one: Account, width: int, paint: Paint) -> Iterator[str]:
         yield from _row("", said, width, paint)
 
 
-def _passes(one: Account) -> Iterator[tuple[str, str, str]]:
+def _passes(view: View, one: Account) -> Iterator[tuple[str, str, str]]:
     total = one.miss.stages.get(Stage.COMPILE, 0.0)
     made = sum(step.seconds for step in one.code)
     label = "compile"
@@ -273,7 +274,8 @@ def _passes(one: Account) -> Iterator[tuple[str, str, str]]:
         (
             one_.seconds,
             f"pass {clean(one_.name, 48)}"
-            + (f", run {times(one_.times)}" if one_.times > 1 else ""),
+            + (f", run {times(one_.times)}" if one_.times > 1 else "")
+            + (_folded(view, one) if one_.name == FOLDING else ""),
         )
         for one_ in one.passes
         if one_.seconds >= _LEAST * total
@@ -281,6 +283,14 @@ def _passes(one: Account) -> Iterator[tuple[str, str, str]]:
     for spent, text in sorted(rows, key=lambda row: -row[0]):
         yield label, seconds(spent), text
         label = ""
+
+
+def _folded(view: View, one: Account) -> str:
+    """What XLA computed on constants, and where that is written."""
+    if one.folded is None:
+        return ""
+    what = f"{clean(one.folded.primitive, 32)} of {clean(one.folded.type, 32)}"
+    return f": {what} at {at(view, one.folded.frame)}"
 
 
 def _lines(view: View, one: Account, width: int, paint: Paint) -> Iterator[str]:
@@ -308,18 +318,6 @@ def _kernel_rows(view: View, one: Account) -> Iterator[tuple[str, str, str]]:
         )
         yield label, seconds(kernel.seconds) if known else "", f"{said}: {operations}"
         label = ""
-
-
-def size(bytes_: int) -> str:
-    """`1.2 GB`, `340 kB`."""
-    value = float(bytes_)
-    for unit in ("B", "kB", "MB", "GB", "TB"):
-        if value < 999.5 or unit == "TB":
-            return (
-                f"{value:.0f} {unit}" if value >= 9.95 or unit == "B" else f"{value:.1f} {unit}"
-            )
-        value /= 1000
-    raise AssertionError
 
 
 def _constants(view: View, one: Account) -> Iterator[str]:
@@ -390,41 +388,3 @@ def _power(power: float) -> str:
     if abs(power - 2) < 0.15:
         return "with the square of"
     return f"with the power {power:.1f} of"
-
-
-def advised(view: View, advice: Advice) -> str:
-    """What to change, in one sentence."""
-    where = "" if advice.frame is None else at(view, advice.frame)
-    match advice.code:
-        case "scan":
-            return (
-                f"`jax.lax.scan` over the {advice.times:,} rounds at {where}: "
-                f"{advice.before:,} equations become about {advice.after:,}"
-            )
-        case "folding":
-            held = f" ({size(advice.before)} at {where})" if where else ""
-            return (
-                f"XLA computed on constants for {seconds(advice.seconds)}{held}: "
-                "pass the array as an argument, or compute on it with NumPy before"
-            )
-        case "argument":
-            return (
-                f"pass what is captured at {where} as an argument: {size(advice.before)} "
-                "are copied into the program and compiled with it"
-            )
-        case "equality":
-            return (
-                f"comparing values at {where} took {seconds(advice.seconds)}: make `__eq__` and "
-                "`__hash__` cheap (an id, or a hash computed once)"
-            )
-        case "flatten":
-            return (
-                f"the pytree node at {where} took {seconds(advice.seconds)} to take apart: "
-                "compute nothing in its flatten function"
-            )
-        case "python":
-            return (
-                f"{where} spent {seconds(advice.seconds)} outside JAX: do that before the call, "
-                "and pass the result as an argument"
-            )
-    assert_never(advice.code)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from retrace.costs.account import Account
+from retrace.costs.folding import FOLDING
 from retrace.costs.growth import Growth
 from retrace.costs.tracing import Told
 from retrace.model import Frame, Stage
 from retrace.model.slow import Anew, Halved
-from retrace.present.slow import accounts, advised
+from retrace.present.slow import accounts
+from retrace.present.slow_advice import advised
 from retrace.present.view import View
 
 SCHEMA = "retrace-slow/1"
@@ -39,6 +41,8 @@ def data(view: View, one: Account, again: Anew | None = None) -> dict[str, Any]:
                     "seconds": step.seconds,
                     "times": step.times,
                     "kind": step.kind,
+                    # Where one line made it do so: constants that it computed on.
+                    **_place(_folded(one) if step.name == FOLDING else None),
                 }
                 for step in (() if compiling is None else compiling.passes)
             ],
@@ -55,7 +59,7 @@ def data(view: View, one: Account, again: Anew | None = None) -> dict[str, Any]:
                         {"name": name, "count": number} for name, number in kernel.operations
                     ],
                 }
-                for kernel in one.kernels
+                for kernel in one.lines
             ],
             "kernels": None if compiling is None else compiling.named,
             "unprofiled": None if compiling is None else compiling.unprofiled,
@@ -116,6 +120,10 @@ def _part(halved: Halved) -> dict[str, Any]:
         ],
         "kinds": [{"name": name, "count": number} for name, number in halved.kinds],
     }
+
+
+def _folded(one: Account) -> Frame | None:
+    return None if one.folded is None else one.folded.frame
 
 
 def _place(frame: Frame | None) -> dict[str, Any]:

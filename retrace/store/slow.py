@@ -3,7 +3,8 @@
 {"amend": 3, "slow": {"over": 5.0,
    "frames": [[FILE, LINE, FUNCTION, FIRST_LINE, LIBRARY], ...],
    "tracing": {"waited": 1.0, "seconds": 28.8, "samples": 2870,
-               "stacks": [[SECONDS, PART, [FRAME, ...]], ...]},
+               "stacks": [[SECONDS, PART, [FRAME, ...]], ...],
+               "loops": [[FRAME, LAST_LINE], ...]},
    "compiling": {"passes": [[NAME, SECONDS, TIMES, KIND], ...],
                  "kernels": [[FRAME, INSTRUCTIONS, KERNELS, SECONDS, [[NAME, N], ...]], ...]},
    "memory": [ARGUMENTS, OUTPUTS, TEMPORARIES, ALIASED, CODE],
@@ -24,6 +25,7 @@ from retrace.model import JSON, Frame
 from retrace.model.slow import (
     Compiling,
     Kernel,
+    Loop,
     Memory,
     Module,
     Part,
@@ -83,6 +85,8 @@ def encode_slow(slow: Slow, shown: Callable[[Frame], Frame] | None = None) -> di
             told["collections"] = tracing.collections
         if not tracing.ended:
             told["ended"] = False
+        if tracing.loops:
+            told["loops"] = [[frames.number(one.frame), one.end] for one in tracing.loops]
         fields["tracing"] = told
     if (compiling := slow.compiling) is not None:
         fields["compiling"] = _encode_compiling(compiling, frames)
@@ -189,6 +193,9 @@ def _tracing(fields: Mapping[str, Any], frames: list[Frame]) -> Tracing:
         cut=seconds(fields.get("cut", 0.0)),
         collections=number(fields.get("collections", 0)),
         ended=bool(fields.get("ended", True)),
+        loops=tuple(
+            Loop(_at(frames, index), number(end)) for index, end in fields.get("loops", ())
+        ),
     )
 
 

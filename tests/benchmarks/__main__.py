@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 import jax
 
-from tests.benchmarks import commands, growth, guards, programs, recording, scale
+from tests.benchmarks import commands, growth, guards, programs, recording, scale, slow
 from tests.benchmarks.measure import Ratio
 
 
@@ -50,6 +50,7 @@ def _measurements(quick: bool) -> Iterator[Callable[[], Ratio | None]]:
     for index in range(9):
         yield lambda index=index: programs.growing()[index]
     yield from growth.rows(quick)
+    yield from slow.rows(quick)
 
 
 def _guards(quick: bool) -> Iterator[Callable[[], Ratio | None]]:
@@ -79,6 +80,7 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="fewer repetitions")
     parser.add_argument("--guards", action="store_true", help="the rows on guards alone")
     parser.add_argument("--growth", action="store_true", help="the rows on growth alone")
+    parser.add_argument("--slow", action="store_true", help="the rows on slow misses alone")
     parser.add_argument(
         "--scale", action="store_true", help="a report of a million misses, these rows alone"
     )
@@ -88,7 +90,12 @@ def main() -> int:
     print("|---|---|---|---|---|---|")
     held = True
     measured = _measurements
-    for alone, rows in (("guards", _guards), ("growth", growth.rows), ("scale", _scale)):
+    for alone, rows in (
+        ("guards", _guards),
+        ("growth", growth.rows),
+        ("scale", _scale),
+        ("slow", slow.rows),
+    ):
         if getattr(arguments, alone):
             measured = rows
     for measure in measured(arguments.quick):

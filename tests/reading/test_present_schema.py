@@ -237,6 +237,7 @@ SLOW = record(
                 seconds=SECONDS,
                 times=NUMBER,
                 kind={"enum": ["pass", "code", "other"]},
+                **PLACE,
             )
         ),
         lines=rows(

@@ -1,0 +1,60 @@
+"""What to change about one slow miss, in words."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from retrace.costs.account import Advice
+from retrace.present.program import at
+from retrace.present.view import View
+from retrace.present.words import seconds
+
+
+def advised(view: View, advice: Advice) -> str:
+    """What to change, in one sentence."""
+    where = "" if advice.frame is None else at(view, advice.frame)
+    match advice.code:
+        case "scan":
+            return (
+                f"`jax.lax.scan` over the {advice.times:,} rounds at {where}: "
+                f"{advice.before:,} equations become about {advice.after:,}"
+            )
+        case "folding":
+            held = f" ({size(advice.before)} at {where})" if where else ""
+            return (
+                f"XLA computed on constants for {seconds(advice.seconds)}{held}: "
+                "pass the array as an argument, or compute on it with NumPy before"
+            )
+        case "argument":
+            return (
+                f"pass what is captured at {where} as an argument: {size(advice.before)} "
+                "are copied into the program and compiled with it"
+            )
+        case "equality":
+            return (
+                f"comparing values at {where} took {seconds(advice.seconds)}: make `__eq__` and "
+                "`__hash__` cheap (an id, or a hash computed once)"
+            )
+        case "flatten":
+            return (
+                f"the pytree node at {where} took {seconds(advice.seconds)} to take apart: "
+                "compute nothing in its flatten function"
+            )
+        case "python":
+            return (
+                f"{where} spent {seconds(advice.seconds)} outside JAX: do that before the call, "
+                "and pass the result as an argument"
+            )
+    assert_never(advice.code)
+
+
+def size(bytes_: int) -> str:
+    """`1.2 GB`, `340 kB`."""
+    value = float(bytes_)
+    for unit in ("B", "kB", "MB", "GB", "TB"):
+        if value < 999.5 or unit == "TB":
+            return (
+                f"{value:.0f} {unit}" if value >= 9.95 or unit == "B" else f"{value:.1f} {unit}"
+            )
+        value /= 1000
+    raise AssertionError

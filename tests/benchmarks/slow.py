@@ -1,0 +1,56 @@
+"""What `retrace run --slow` adds to a trace and to a compilation that last."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+from tests.benchmarks.commands import environment
+from tests.benchmarks.measure import Ratio, compare, processor_seconds
+
+_BOUND = 1.03
+
+_TRACE = """
+import jax, jax.numpy as jnp
+def step(x):
+    for i in range({rounds}):
+        x = jnp.sin(x) * 2.0 + i
+    return x.sum()
+jitted = jax.jit(jax.grad(step))
+jitted.trace(jnp.ones(3))
+"""
+
+_COMPILE = """
+import jax, jax.numpy as jnp
+def step(x):
+    for i in range({rounds}):
+        x = jnp.sort(jnp.sin(x) * i + jnp.cumsum(x)) + jnp.fft.irfft(jnp.fft.rfft(x))
+    return x.sum()
+jax.jit(step)(jnp.ones(64)).block_until_ready()
+"""
+
+
+def rows(quick: bool) -> Iterator[Callable[[], Ratio | None]]:
+    """Both rows, each to be measured when it is called."""
+    pairs = 2 if quick else 7
+    yield lambda: _measured("a trace of many seconds", _TRACE, 3_000 if quick else 12_000, pairs)
+    yield lambda: _measured(
+        "a compilation of many seconds", _COMPILE, 60 if quick else 250, pairs
+    )
+
+
+def _measured(name: str, program: str, rounds: int, pairs: int) -> Ratio:
+    folder = Path(tempfile.mkdtemp(prefix="retrace-"))
+    try:
+        script = folder / "train.py"
+        script.write_text(program.format(rounds=rounds), encoding="utf-8")
+        run = ["-m", "retrace", "run", "-q", "--force", "--out", str(folder / "out")]
+        plain = partial(processor_seconds, [*run, str(script)], environment())
+        slow = partial(processor_seconds, [*run, "--slow", str(script)], environment())
+        said = f"{name}, a whole process by its processors' time, recorded without `--slow`"
+        return compare(f"{said} beside with", plain, slow, pairs, _BOUND)
+    finally:
+        shutil.rmtree(folder)
