@@ -34,6 +34,8 @@ class Candidate:
     """Of values that steer a program: how many, and in how many programs."""
     constants: bool = False
     """Whether programs differ in constants alone, which become arguments."""
+    alike: bool = False
+    """Whether one object in place of several that hold the same is all that it asks for."""
     sizes: Sizes | None = None
 
 
@@ -80,6 +82,8 @@ def _take(
             # Each has a program of its own: keep to one.
             mapped = dropped(column)
             candidate.sure = "ask"
+        elif programs > 1 and shared.alike:
+            candidate.sure, candidate.alike = "ask", True
         elif programs > 1:
             candidate.programs = (number, programs)
     elif programs == number:

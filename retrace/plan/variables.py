@@ -135,7 +135,7 @@ def size_candidates(
     followers: dict[int, list[tuple[int, int, Column]]] = {}
     work = Work(listings)
     for index, history in enumerate(histories):
-        if history.function.kind is Kind.OP:
+        if history.function.kind is Kind.OP or _is_inside_library(history):
             continue
         own: dict[Hashable, int] = {}
         columns = [(n, c) for n, c in enumerate(history.columns) if c.family == "shape"]
@@ -168,6 +168,12 @@ def size_candidates(
         yield candidate
 
 
+def _is_inside_library(history: History) -> bool:
+    """Whether it is a library's own function, called by others alone: nobody passes it arrays."""
+    misses = [verdict.miss for verdict in history.rows]
+    return history.function.in_library and all(miss.parent is not None for miss in misses)
+
+
 def _is_model(history: History, column: Column) -> bool:
     """Whether these are the sizes of parameters, of which others are another model."""
     own = {part.path for part in column.parts}
@@ -177,13 +183,22 @@ def _is_model(history: History, column: Column) -> bool:
     )
 
 
-def _meant(axes: list[Axis]) -> Literal["", "lines", "doubled"]:
+def _meant(axes: list[Axis]) -> Literal["", "lines", "doubled", "kernels"]:
     """Whether the sizes look chosen."""
+    if any(_are_kernels(axis) for axis in axes):
+        return "kernels"
     if all(map(_has_lines, axes)):
         return "lines"
     told = [row.fix for axis in axes for row in axis.history.rows]
     own = [one for one in told if isinstance(one, PadShape)]
     return "doubled" if own and all(one.sizes for one in own) else ""
+
+
+def _are_kernels(axis: Axis) -> bool:
+    told = [row.fix for row in axis.history.rows]
+    kernels = [one for one in told if isinstance(one, PadShape) and one.kernels]
+    own = {part.path for part in axis.column.parts}
+    return any(own.issuperset(one.paths) for one in kernels)
 
 
 def _has_lines(axis: Axis) -> bool:

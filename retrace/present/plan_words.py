@@ -13,7 +13,7 @@ from retrace.present.words import listed, names, quoted
 
 def title(proposal: Proposal) -> str:
     """A few words for a table."""
-    return " and ".join(_title(change, proposal) for change in proposal.changes)
+    return " and ".join(dict.fromkeys(_title(change, proposal) for change in proposal.changes))
 
 
 def sentence(proposal: Proposal) -> str:
@@ -46,6 +46,7 @@ _EAGER: dict[str, Callable[[Change], str]] = {
 
 
 _MEANT = {
+    "kernels": "if these are parameters, each size is a model of its own: leave it; if data,",
     "lines": "each line calls it with a size of its own; if one will do for all,",
     "doubled": "each size is twice the one before: leave them where they are chosen, else",
 }
@@ -66,6 +67,8 @@ def _padded(sizes: Sizes, others: str) -> str:
 
 
 def _title(change: Change, proposal: Proposal) -> str:
+    if isinstance(proposal.advice, model.OneKeyType) and change.family in ("dtype", "rank"):
+        return f"one way to make {_what(change)}"
     if proposal.sizes is not None and change.family == "shape":
         return _sized(proposal.sizes)
     for kind, words in _BY_ADVICE:
