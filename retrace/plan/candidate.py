@@ -79,6 +79,8 @@ def _take(
     programs = len(set(mapped))
     if column.family in VALUES:
         if programs == number or (programs > 1 and _is_rolled(history, column)):
+            if all(row.miss.parent is not None for row in history.rows):
+                return  # no call is saved, and who calls it means these
             # Each has a program of its own: keep to one.
             mapped = dropped(column)
             candidate.sure = "ask"

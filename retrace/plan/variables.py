@@ -73,8 +73,9 @@ class Axis:
 
     def cost(self) -> Callable[[int], float]:
         """Elements of the arrays that have this axis, by its size."""
-        row = len(self.history.rows) - 1
-        leaves = {leaf.path: leaf for leaf in self.history.rows[row].miss.key.leaves}
+        rows = self.history.rows
+        keys = rows[0].miss.key, rows[-1].miss.key
+        leaves = {leaf.path: leaf for key in keys for leaf in key.leaves}
         axes: dict[str, set[int]] = {}
         for part in self.column.parts:
             axes.setdefault(part.path, set()).add(part.axis)

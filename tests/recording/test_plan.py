@@ -16,7 +16,7 @@ import enum
 import functools
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -388,6 +388,33 @@ def test_objects_that_hold_the_same_are_one_whatever_else_varies(planned: Planne
     (step,) = found.steps
     left = planned(program, frozenset({"mode", "size"}))[1]
     assert step.left.calls.low == found.floor.calls.low == left < calls
+
+
+class Batch(NamedTuple):
+    y: Any
+    x: Any
+
+
+def test_one_array_in_containers_of_several_types_is_one(planned: Planned) -> None:
+    def program(fixed: Fixed) -> None:
+        def loss(batch: Any) -> Any:
+            x, y = (batch["x"], batch["y"]) if isinstance(batch, dict) else (batch[1], batch[0])
+            return (x * y.sum()).sum()
+
+        f = jax.jit(loss)
+        for size in (5, 7, 6):
+            size = 7 if "size" in fixed else size
+            both = Batch(x=ones(size, 2), y=ones(size, 3))
+            f(both)
+            f(both if "tree" in fixed else tuple(both))
+            f(both if "tree" in fixed else both._asdict())
+
+    found, _ = planned(program, frozenset())
+    size, tree = found.steps
+    for step, fixed in ((size, "size"), (tree, "tree")):
+        left = planned(program, frozenset({fixed}))[1]
+        assert found.now.calls.minus(step.alone.calls).low == left
+    assert tree.left.calls.low == 1
 
 
 def test_what_one_step_may_leave_the_next_takes_away(planned: Planned) -> None:
