@@ -54,6 +54,8 @@ class Change(NamedTuple):
     """So many programs are left of values that steer; 0 where that is not told."""
     to_one: bool = False
     """Whether each value has a program of its own, and one is to be kept to."""
+    lines: int = 1
+    """So many lines it is about, of eager operations."""
 
 
 class Proposal(NamedTuple):

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import Any, cast
+from typing import Any
 
 from retrace.compare.detail import same_but_scope
-from retrace.compare.kernels import kernels
-from retrace.compare.outputs import outputs
-from retrace.model import Change, Component, Dim
+from retrace.model import Change, Component
 from retrace.model.advice import (
     Advice,
     AnotherModel,
@@ -36,6 +34,7 @@ from retrace.reason.avoidable import (
 )
 from retrace.reason.evidence import Evidence, grown, part, paths, resized
 from retrace.reason.weak import keeps_types
+from retrace.reason.weights import are_handed_back, are_kernels, are_multiplied
 
 _MESH = re.compile(r"mesh\{[^}]*\}")
 
@@ -66,7 +65,8 @@ def shape(evidence: Evidence) -> Advice | None:
             return None  # a symbolic size and a number: nobody can pad one to the other
     if are_unused(miss, changes, evidence.program):
         return LeaveOutArray(paths=names, name=miss.function.name, proof=Proof.UNUSED)
-    if (sure := another_model(miss, changes)) is not None:
+    sure = another_model(miss, changes)
+    if sure is not None and are_multiplied(miss, changes, evidence.program):
         return AnotherModel(paths=names, proof=Proof.KEY if sure else Proof.MEANING)
     if any(0 in pair for pair in sizes):
         return SkipEmpty(paths=names, proof=Proof.MEANING)
@@ -74,63 +74,11 @@ def shape(evidence: Evidence) -> Advice | None:
         return PadBatch(paths=names)
     if {len(change.old) - len(change.new) for change in own} - {0}:
         return OneRank(paths=names, proof=Proof.MEANING)
-    if _are_kernels(evidence, own):
-        if _are_handed_back(evidence, own):
+    if sure or are_kernels(miss, changes, evidence.program):
+        if not sure and are_handed_back(miss, changes, evidence.program):
             return AnotherModel(paths=names, proof=Proof.MEANING)
         return PadShape(paths=names, kernels=True, proof=Proof.MEANING)
     return pad_shape(changes)
-
-
-def _are_kernels(evidence: Evidence, own: list[Change]) -> bool:
-    """Whether all that has another size has the shape of weights that the program multiplies by.
-
-    Another width is then another model, where these are parameters; the program cannot tell.
-    """
-    listings = None if evidence.program is None else evidence.program.listings()
-    if evidence.program is None or listings is None:
-        return False
-    listing, leaves = listings[1], evidence.miss.key.leaves
-    first = len(listing.inputs) - len(leaves)  # before them stand the captured arrays
-    if first not in (0, len(listing.constants)):
-        return False
-    multiplied = kernels(listing, evidence.program.texts)
-    at = {leaf.path: index for index, leaf in enumerate(leaves)}
-    found = {change.path: _resized_axes(change) for change in own if change.path in at}
-    widths = {
-        leaves[at[path]].shape[axis]
-        for path, axes in found.items()
-        for axis in axes & multiplied.get(first + at[path], frozenset())
-        if axis > 0 or len(leaves[at[path]].shape) > _MATRIX
-    }
-    # Beside them stand what an optimizer keeps of them, of the same sizes.
-    return bool(widths) and all(
-        leaves[at[path]].dtype.startswith(("float", "bfloat", "complex"))
-        and {leaves[at[path]].shape[axis] for axis in axes} <= widths
-        and len(leaves[at[path]].shape) >= _MATRIX
-        and (max(axes) > 0 or len(leaves[at[path]].shape) > _MATRIX)
-        for path, axes in found.items()
-    )
-
-
-def _are_handed_back(evidence: Evidence, own: list[Change]) -> bool:
-    """Whether the program returns something of the type of each: weights that it has trained."""
-    listings = None if evidence.program is None else evidence.program.listings()
-    if listings is None:
-        return False
-    returned = {output.type.replace("~", "") for output in outputs(listings[1])}
-    first = len(listings[1].inputs) - len(evidence.miss.key.leaves)
-    at = {leaf.path: index for index, leaf in enumerate(evidence.miss.key.leaves)}
-    types = {listings[1].inputs[first + at[path]] for c in own if (path := c.path) in at}
-    return {type_.replace("~", "") for type_ in types} <= returned
-
-
-_MATRIX = 2
-"""Axes of the weights of a dense layer; a convolution's have more."""
-
-
-def _resized_axes(change: Change) -> frozenset[int]:
-    old, new = cast(list[Dim], change.old), cast(list[Dim], change.new)
-    return frozenset(i for i, (a, b) in enumerate(zip(old, new, strict=True)) if a != b)
 
 
 def pad_shape(changes: tuple[Change, ...]) -> Advice:

@@ -15,6 +15,7 @@ from retrace.reason import rules, values
 from retrace.reason.evidence import grown
 from retrace.reason.program import Comparison
 from retrace.reason.weak import keeps_types
+from retrace.reason.weights import are_multiplied
 
 Avoidable: TypeAlias = Literal["yes", "no", "maybe"]
 
@@ -78,7 +79,8 @@ def _by_key(
         case Cause.SHAPE_CHANGED:
             if are_unused(miss, changes, program):
                 return "yes"
-            return "no" if another_model(miss, changes) else "maybe"
+            rightly = another_model(miss, changes) and are_multiplied(miss, changes, program)
+            return "no" if rightly else "maybe"
         case Cause.STATIC_ARGUMENT_CHANGED | Cause.TREE_STRUCTURE_CHANGED:
             own = [c for c in rules.in_key(changes) if c.component is not Component.SIGNATURE]
             same = program is None or program.kind in (None, "identical")

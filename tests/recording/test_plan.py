@@ -30,6 +30,7 @@ from retrace.model.advice import BranchInProgram, JitAndPass, OneDtype, PassDeci
 from retrace.plan.order import plan
 from retrace.plan.step import Plan
 from retrace.plan.warm import warmth
+from retrace.present.plan_words import title, titles
 from retrace.present.tally import Totals
 from retrace.present.view import View
 from retrace.reason.verdict import judge
@@ -374,6 +375,16 @@ def test_what_has_the_shape_of_weights_is_asked_and_not_told(planned: Planned) -
     }
 
 
+def test_a_series_beside_its_times_is_no_model(planned: Planned) -> None:
+    def program(_: Fixed) -> None:
+        decay = jax.jit(lambda t, y: (y * jnp.exp(-t)).sum())
+        for size in (10, 25, 40):  # what is the first axis of one is the last of the other
+            decay(ones(size), ones(4, size))
+
+    (step,) = planned(program, frozenset())[0].steps
+    assert step.sure == "likely"
+
+
 def test_objects_that_hold_the_same_are_one_whatever_else_varies(planned: Planned) -> None:
     def program(fixed: Fixed) -> None:
         ways = {"A": jnp.sin, "B": jnp.cos}
@@ -429,6 +440,37 @@ def test_what_one_step_may_leave_the_next_takes_away(planned: Planned) -> None:
     left = found.steps[-1].left.calls
     assert 1 <= left.low <= planned(program, frozenset({"epoch", "size"}))[1] <= left.high
     assert left.high - left.low <= 1
+
+
+def test_lines_to_which_the_same_sizes_come_are_one_step(planned: Planned) -> None:
+    def program(_: Fixed) -> None:
+        for size in range(3, 9):
+            x = jnp.asarray(ones(size))
+            y = x * 2
+            z = y[:, None] - y
+            jnp.tanh(z)
+
+    (step,) = planned(program, frozenset())[0].steps
+    assert step.proposal.changes[0].family == "eager-sizes"
+    assert step.proposal.changes[0].lines > 2
+
+
+def test_no_two_steps_have_one_title(planned: Planned) -> None:
+    def program(_: Fixed) -> None:
+        def first(x: Any) -> Any:
+            return x + 1
+
+        def second(x: Any) -> Any:
+            return x.sum()
+
+        for f, sizes in ((first, (3, 4)), (second, (5, 7)), (lambda x: x * 2, (8, 9))):
+            jitted = jax.jit(f)
+            for size in sizes:
+                jitted(ones(size))
+
+    steps = planned(program, frozenset())[0].steps
+    assert len({title(step.proposal) for step in steps}) == 1
+    assert len(set(titles(steps))) == len(steps) == 3
 
 
 def test_sizes_that_were_chosen_are_asked_from_large_to_small_too(planned: Planned) -> None:
@@ -540,7 +582,25 @@ def layers_of_several_widths(_: Fixed) -> None:
             w, state = step(w, state, ones(8, 4))
 
 
-NOTHING_TO_CHANGE = (nested_twice, plain_and_gradient, ahead_of_time, layers_of_several_widths)
+def recurrent_layers_of_several_widths(_: Fixed) -> None:
+    @jax.jit
+    def run(p: Any, xs: Any) -> Any:
+        def body(h: Any, x: Any) -> tuple[Any, None]:
+            return jnp.tanh(h @ p["h"] + x @ p["x"] + p["b"]), None
+
+        return jax.lax.scan(body, jnp.zeros((2, len(p["b"]))), xs)[0].sum()
+
+    for width in (15, 24, 40):
+        run({"h": ones(width, width), "x": ones(3, width), "b": ones(width)}, ones(5, 2, 3))
+
+
+NOTHING_TO_CHANGE = (
+    recurrent_layers_of_several_widths,
+    nested_twice,
+    plain_and_gradient,
+    ahead_of_time,
+    layers_of_several_widths,
+)
 
 
 @pytest.mark.parametrize("program", NOTHING_TO_CHANGE)
