@@ -8,10 +8,20 @@ from dataclasses import replace
 
 from retrace.causes import OF_FUNCTION, Cause
 from retrace.model import Component, Function, Miss, Verdict
-from retrace.model.advice import Advice, LeaveOutArray, OneDtype, Proof, ToArgument, ToArray
+from retrace.model.advice import (
+    Advice,
+    BranchInProgram,
+    FewValues,
+    LeaveOutArray,
+    OneDtype,
+    Proof,
+    ReuseObject,
+    ToArgument,
+    ToArray,
+)
 from retrace.plan.candidate import Candidate
 from retrace.plan.eager import Root
-from retrace.plan.history import Column, History
+from retrace.plan.history import ABSENT, Column, History
 from retrace.plan.step import Change, Proposal
 
 _CODES = {
@@ -97,7 +107,10 @@ def proposal(members: Sequence[Candidate], names: Sequence[str], told: Told) -> 
     about = frozenset[Cause]().union(*(CAUSES.get(m.family, frozenset()) for m in members))
     advised = _advised(members, [v for v in own if not about or v.cause in about], told)
     if isinstance(advised, OneDtype):
-        advised = _of_all(advised, own)
+        advised = _of_all(advised, own, [c for member in members for c in told.columns(member)])
+    if any(member.alike for member in members) and isinstance(advised, _SEPARATE):
+        in_tree = members[0].family == "meta"
+        advised = ReuseObject(paths=advised.paths, in_tree=in_tree, proof=Proof.MEANING)
     sizes = next((member.sizes for member in members if member.sizes is not None), None)
     if all(isinstance(verdict.fix, LeaveOutArray) for verdict in own):
         sizes = None  # nothing to pad
@@ -135,6 +148,10 @@ def _advised(members: Sequence[Candidate], own: Sequence[Verdict], told: Told) -
     return next((one for one in found if _holds(one.paths, paths)), None)
 
 
+_SEPARATE = (FewValues, BranchInProgram)
+"""What is advised where the nearest key had another value, and not the same in another object."""
+
+
 def _holds(outer: Sequence[str], paths: Sequence[str]) -> bool:
     """Whether an advice is about what some paths lie in, or a change has no paths."""
     return not paths or any(is_in(path, outer) for path in paths)
@@ -156,12 +173,23 @@ def _constant(candidate: Candidate, told: Told) -> Advice | None:
     return ToArray(paths=paths, in_tree=True) if candidate.family == "meta" else None
 
 
-def _of_all(advised: OneDtype, own: Sequence[Verdict]) -> OneDtype:
+def _of_all(
+    advised: OneDtype, own: Sequence[Verdict], columns: Sequence[tuple[History, Column]]
+) -> OneDtype:
     """With the dtypes of all calls, of which each verdict tells two."""
     found = [v.fix for v in own if isinstance(v.fix, OneDtype) and v.fix.paths == advised.paths]
-    dtypes = tuple(dict.fromkeys(dtype for one in found for dtype in one.dtypes))
+    known = (
+        history.value(row, part)
+        for history, column in columns
+        for part in column.parts
+        if part.family == "dtype" and part.path in advised.paths
+        for row in range(len(history.rows))
+    )
+    every = tuple(str(one) for one in dict.fromkeys(known) if one != ABSENT)
+    told = tuple(dict.fromkeys(dtype for one in found for dtype in one.dtypes))
     asks = any(one.proof is Proof.MEANING for one in found)
-    return replace(advised, dtypes=dtypes, proof=Proof.MEANING if asks else advised.proof)
+    proof = Proof.MEANING if asks else advised.proof
+    return replace(advised, dtypes=(every or told) if told else (), proof=proof)
 
 
 def _change(candidate: Candidate, own: Sequence[Verdict], told: Told) -> Change:
@@ -180,7 +208,7 @@ def _change(candidate: Candidate, own: Sequence[Verdict], told: Told) -> Change:
         tuple(held) if candidate.constants else (),
         values or max((max(column.values) + 1 for _, column in columns), default=0),
         programs,
-        candidate.sure == "ask",
+        candidate.sure == "ask" and not candidate.alike,
     )
 
 
@@ -188,7 +216,7 @@ def eager_proposal(root: Root) -> Proposal:
     """What to do about eager operations of one cause."""
     number = len({v.miss.function.jax_name for v in root.verdicts})
     functions = () if root.function is None else (root.function.rpartition(".")[2],)
-    change = Change(root.family, functions=functions, seen=number)
+    change = Change(root.family, functions=functions, seen=number, lines=root.lines)
     code = "jit-block" if root.advice is None else root.advice.code
     return Proposal(code, (change,), root.advice, root.site.file, root.site.line)
 

@@ -34,6 +34,8 @@ class Candidate:
     """Of values that steer a program: how many, and in how many programs."""
     constants: bool = False
     """Whether programs differ in constants alone, which become arguments."""
+    alike: bool = False
+    """Whether one object in place of several that hold the same is all that it asks for."""
     sizes: Sizes | None = None
 
 
@@ -77,9 +79,13 @@ def _take(
     programs = len(set(mapped))
     if column.family in VALUES:
         if programs == number or (programs > 1 and _is_rolled(history, column)):
+            if all(row.miss.parent is not None for row in history.rows):
+                return  # no call is saved, and who calls it means these
             # Each has a program of its own: keep to one.
             mapped = dropped(column)
             candidate.sure = "ask"
+        elif programs > 1 and shared.alike:
+            candidate.sure, candidate.alike = "ask", True
         elif programs > 1:
             candidate.programs = (number, programs)
     elif programs == number:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from retrace.causes import Cause
-from retrace.model import CallSite, Verdict
+from retrace.model import CallSite, Component, Dim, Verdict
 from retrace.model.advice import Advice, AtImport, InCallback, JitInit, Sure
 from retrace.reason.eager import of_caller
+from retrace.reason.evidence import resized
 from retrace.reason.sized import sized
 
 Family: TypeAlias = Literal[
@@ -41,6 +42,8 @@ class Root:
     advice: Advice | None = None
     function: str | None = None
     """The user's function whose lines they are; None where it is one line, or a library's."""
+    lines: int = 1
+    """So many lines of the user's have them."""
 
     @property
     def worth(self) -> bool:
@@ -121,17 +124,19 @@ def _own(
     that could be jitted whole.
     """
     rest: dict[Hashable, list[Verdict]] = {}
+    of_sizes: list[_Sized] = []
     for place, members in lines.items():
-        resized = sized(members)
+        again = sized(members)
         site = members[0].miss.call_site
         if site is None:
             continue
-        if len(resized) >= _REPEATED:
-            yield Root("eager-sizes", site, tuple(members), resized)
+        if len(again) >= _REPEATED:
+            of_sizes.append(_Sized(site, members, again, _sizes(again)))
             continue
         named = _is_named(site.function) and (site.file, site.function) not in drivers
         key = (site.file, site.function) if named else place
         rest.setdefault(key, []).extend(members)
+    yield from _gathered(of_sizes)
     for members in rest.values():
         site = members[0].miss.call_site
         if site is not None and len(members) >= _MANY:
@@ -139,6 +144,45 @@ def _own(
             yield Root(
                 "eager", site, tuple(members), (), function=None if one_line else site.function
             )
+
+
+class _Sized(NamedTuple):
+    """A line of which an operation was compiled for several sizes."""
+
+    site: CallSite
+    members: list[Verdict]
+    again: tuple[Verdict, ...]
+    sizes: frozenset[Dim]
+
+
+def _gathered(found: list[_Sized]) -> Iterator[Root]:
+    """One cause for all lines to which the same sizes come, as of one array that grows."""
+    found.sort(key=lambda one: len(one.sizes), reverse=True)
+    gathered: list[list[_Sized]] = []
+    for one in found:
+        for group in gathered:
+            if one.site.file == group[0].site.file and one.sizes <= group[0].sizes:
+                group.append(one)
+                break
+        else:
+            gathered.append([one])
+    for group in gathered:
+        dearest = max(group, key=lambda one: sum(v.miss.seconds for v in one.again))
+        members = [verdict for one in group for verdict in one.members]
+        again = tuple(verdict for one in group for verdict in one.again)
+        yield Root("eager-sizes", dearest.site, tuple(members), again, lines=len(group))
+
+
+def _sizes(again: tuple[Verdict, ...]) -> frozenset[Dim]:
+    """The sizes of the axes for which operations were compiled again."""
+    return frozenset(
+        size
+        for verdict in again
+        for change in verdict.changes
+        if change.component is Component.SHAPE
+        for pair in resized(change) or ()
+        for size in pair
+    )
 
 
 def _is_named(function: str) -> bool:

@@ -17,6 +17,7 @@ from retrace.compare.tree import field_path
 from retrace.model import Function, Key, Kind, Leaf, Miss, Passing, Value, Verdict
 from retrace.model.log import OF_LOG
 from retrace.model.parts import named
+from retrace.plan.renamed import renamed
 
 ABSENT = "absent"
 
@@ -91,21 +92,24 @@ def _fill(history: History) -> None:
     base = _small(first, numbered, history.rows[0].cause)
     base_leaves = {leaf.path: leaf for leaf in first.key.leaves}
     own_leaves = set(base_leaves)
-    tree = _tree(first)
+    tree = _tree(first.key)
     named = _named(first.key)
     for verdict in history.rows:
         miss = verdict.miss
+        key = miss.key
+        if key.tree is not first.key.tree and key.tree != first.key.tree:
+            key = renamed(key, first.key)
         cell: Parts = {}
         own = base if miss is first else _small(miss, numbered, verdict.cause)
         _differ(base, own, cell)
         if first.key[_NAMED] != miss.key[_NAMED]:
             for before, after in zip(named, _named(miss.key), strict=True):
                 _differ(before, after, cell)
-        if miss.key.tree is not first.key.tree and miss.key.tree != first.key.tree:
-            _differ(tree, _tree(miss), cell)
-        if miss.key.leaves is not first.key.leaves:
+        if key.tree is not first.key.tree and key.tree != first.key.tree:
+            _differ(tree, _tree(key), cell)
+        if key.leaves is not first.key.leaves:
             placed = not (miss.nested or first.nested)
-            _leaves(base_leaves, first.key.leaves, miss.key.leaves, placed, cell)
+            _leaves(base_leaves, first.key.leaves, key.leaves, placed, cell)
         if not OF_LOG.isdisjoint(miss.unseen):
             # The log leaves open what else was new: no change of what it shows spares this miss.
             cell[Part("repeat", "not shown by the log")] = miss.number
@@ -169,9 +173,9 @@ def _named(key: Key) -> tuple[Parts, ...]:
     )
 
 
-def _tree(miss: Miss) -> Parts:
+def _tree(key: Key) -> Parts:
     found: Parts = {}
-    for node in miss.key.tree:
+    for node in key.tree:
         found[Part("tree", node.path)] = (node.type, node.children, node.made)
         for name, value in node.meta:
             found[Part("meta", field_path(node, name))] = identity(value)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from retrace.causes import Cause
 from retrace.model import Recording, Verdict
@@ -43,17 +44,25 @@ def plan(recording: Recording, verdicts: Sequence[Verdict], data: Data | None = 
     ]
     told = Told(histories, ledger.verdicts)
     steps = [_step(choice, ledger, told) for choice in Greedy(replay, ledger, found).choices()]
-    gone = {name for step in steps for name in step.misses}
+    gone = {name for draft in steps for name in draft.step.misses}
     for root in roots(verdicts):
-        if (step := _eager_step(root, ledger, gone)) is not None:
-            _insert(steps, step)
+        if (draft := _eager_step(root, ledger, gone)) is not None:
+            _insert(steps, draft)
     return _added_up(steps, ledger)
 
 
-def _step(choice: Choice, ledger: Ledger, told: Told) -> Step:
+class _Draft(NamedTuple):
+    """A step, of which it is not yet known what is left after it."""
+
+    step: Step
+    certain: frozenset[str]
+    """The misses that it takes away for certain, after the steps before it."""
+
+
+def _step(choice: Choice, ledger: Ledger, told: Told) -> _Draft:
     names = sorted(choice.gone, key=lambda name: ledger.verdicts[name].miss.number)
     gone = ledger.amount(choice.gone).hull(ledger.amount(choice.certain))
-    return Step(
+    step = Step(
         tuple(names),
         *_whose(names, ledger, choice),
         proposal(choice.members, names, told),
@@ -63,15 +72,16 @@ def _step(choice: Choice, ledger: Ledger, told: Told) -> Step:
         _sure(choice, names, ledger, told),
         ledger.is_worth(gone),
     )
+    return _Draft(step, choice.certain)
 
 
-def _eager_step(root: Root, ledger: Ledger, gone: set[str]) -> Step | None:
+def _eager_step(root: Root, ledger: Ledger, gone: set[str]) -> _Draft | None:
     names = [v.miss.id for v in root.verdicts if v.miss.id not in gone]
     if not names:
         return None
     certain = [v.miss.id for v in root.certain if v.miss.id not in gone]
     spared = ledger.amount(names).hull(ledger.amount(certain))
-    return Step(
+    step = Step(
         tuple(names),
         *_whose(names, ledger),
         eager_proposal(root),
@@ -81,27 +91,51 @@ def _eager_step(root: Root, ledger: Ledger, gone: set[str]) -> Step | None:
         root.sure,
         root.worth,
     )
+    return _Draft(step, frozenset(certain))
 
 
-def _insert(steps: list[Step], step: Step) -> None:
+def _insert(drafts: list[_Draft], draft: _Draft) -> None:
     """Put a step where the seconds that it saves for certain belong; the others keep order."""
-    for position, other in enumerate(steps):
+    step = draft.step
+    for position, (other, _) in enumerate(drafts):
         if (step.worth, step.gone.seconds.low) > (other.worth, other.gone.seconds.low):
-            steps.insert(position, step)
+            drafts.insert(position, draft)
             return
-    steps.append(step)
+    drafts.append(draft)
 
 
-def _added_up(steps: Iterable[Step], ledger: Ledger) -> Plan:
-    """What is left after each step; what is not worth doing is left as it is."""
-    left = floor = ledger.now
+def _added_up(drafts: Sequence[_Draft], ledger: Ledger) -> Plan:
+    """What is left after each step; what is not worth doing is left as it is.
+
+    What one step may leave the next takes away, so the ranges of the steps are not subtracted:
+    what is gone at best, and what is gone for certain, are each added up miss by miss.
+    """
     told: list[Step] = []
-    for step in steps:
-        floor = floor.minus(step.gone)
-        if step.worth:
-            left = left.minus(step.gone)
-        told.append(replace(step, left=left))
+    done, every = _Gone(), _Gone()
+    for draft in drafts:
+        every = every.plus(draft, ledger)
+        if draft.step.worth:
+            done = done.plus(draft, ledger)
+        told.append(replace(draft.step, left=ledger.now.minus(done.amount)))
+    floor = ledger.now.minus(every.amount)
     return Plan(ledger.now, tuple(told), floor, ledger.processes, ledger.each)
+
+
+class _Gone(NamedTuple):
+    """What several steps take away."""
+
+    at_best: Amount = Amount()
+    certain: Amount = Amount()
+
+    def plus(self, draft: _Draft, ledger: Ledger) -> _Gone:
+        return _Gone(
+            self.at_best.plus(ledger.amount(draft.step.misses)),
+            self.certain.plus(ledger.amount(draft.certain)),
+        )
+
+    @property
+    def amount(self) -> Amount:
+        return self.at_best.hull(self.certain)
 
 
 def _whose(

@@ -6,8 +6,9 @@ from collections.abc import Hashable, Mapping
 
 from retrace.compare.equality import described, same_content
 from retrace.compare.programs import compare
+from retrace.compare.tree import field_path
 from retrace.model import Change, Component, Function, Listing, Miss, Value
-from retrace.plan.history import Column, History
+from retrace.plan.history import Column, History, Part
 from retrace.reason.evidence import is_arrays
 from retrace.reason.program import Comparison
 from retrace.reason.sharing import shared
@@ -24,6 +25,8 @@ class Classes:
 
     def __init__(self) -> None:
         self._above: dict[int, int] = {}
+        self.alike = False
+        """Whether values that hold the same were joined, and no others."""
 
     def of(self, value: int) -> int:
         """What stands for all that share a program with this one."""
@@ -54,6 +57,9 @@ def classes(
                 programs[first].setdefault(place, set()).update(own)
     if column.family in ("function", "bodies"):
         _join_unseen(history, column, found, programs)
+    elif column.family in ("static", "meta"):
+        apart = all(found.of(value) == value for value in column.values)
+        found.alike = _join_alike(history, column, found, programs) and apart
     return found, constants
 
 
@@ -143,6 +149,47 @@ def _join_unseen(
             if _passable(first[other], first[value]):
                 found.join(other, value)
                 break
+
+
+def _join_alike(
+    history: History,
+    column: Column,
+    found: Classes,
+    programs: Mapping[int, Mapping[Hashable, set[int]]],
+) -> bool:
+    """Join values that hold the same and that JAX takes as two: one object would serve them.
+
+    Their programs tell nothing of that where each was called with arguments of its own.
+
+    Returns:
+        Whether there were such values.
+    """
+    tops: dict[Hashable, int] = {}
+    joined = False
+    for row, value in enumerate(column.values):
+        if found.of(value) != value:
+            continue
+        held = tuple(_held(history.rows[row].miss, part) for part in column.parts)
+        if None in held:
+            continue
+        first = tops.setdefault(held, value)
+        mine, theirs = programs[value], programs[first]
+        if first != value and not any(
+            mine[place].isdisjoint(theirs[place]) for place in mine.keys() & theirs
+        ):
+            found.join(first, value)
+            joined = True
+    return joined
+
+
+def _held(miss: Miss, part: Part) -> Hashable:
+    """What a static value or a field of a tree looks like; None where it cannot be told."""
+    if part.family == "static":
+        value = dict(miss.key.static).get(part.path)
+    else:
+        fields = ((field_path(n, name), v) for n in miss.key.tree for name, v in n.meta)
+        value = next((value for path, value in fields if path == part.path), None)
+    return None if value is None else (value.type, value.text, repr(value.data))
 
 
 def _passable(old: Function, new: Function) -> bool:

@@ -34,8 +34,9 @@ class Sizes(NamedTuple):
     """So many sizes of the data were never called."""
     counted: int | None = None
     """So many calls were counted and weigh the padding; None where they were not counted."""
-    meant: Literal["", "lines", "doubled"] = ""
-    """Why they may all be meant: a line for each, or each twice the one before."""
+    meant: Literal["", "lines", "doubled", "kernels"] = ""
+    """Why they may all be meant: a line for each, each twice the one before, or the weights of
+    as many models."""
 
 
 class Change(NamedTuple):
@@ -53,6 +54,8 @@ class Change(NamedTuple):
     """So many programs are left of values that steer; 0 where that is not told."""
     to_one: bool = False
     """Whether each value has a program of its own, and one is to be kept to."""
+    lines: int = 1
+    """So many lines it is about, of eager operations."""
 
 
 class Proposal(NamedTuple):

@@ -73,8 +73,9 @@ class Axis:
 
     def cost(self) -> Callable[[int], float]:
         """Elements of the arrays that have this axis, by its size."""
-        row = len(self.history.rows) - 1
-        leaves = {leaf.path: leaf for leaf in self.history.rows[row].miss.key.leaves}
+        rows = self.history.rows
+        keys = rows[0].miss.key, rows[-1].miss.key
+        leaves = {leaf.path: leaf for key in keys for leaf in key.leaves}
         axes: dict[str, set[int]] = {}
         for part in self.column.parts:
             axes.setdefault(part.path, set()).add(part.axis)
@@ -135,7 +136,7 @@ def size_candidates(
     followers: dict[int, list[tuple[int, int, Column]]] = {}
     work = Work(listings)
     for index, history in enumerate(histories):
-        if history.function.kind is Kind.OP:
+        if history.function.kind is Kind.OP or _is_inside_library(history):
             continue
         own: dict[Hashable, int] = {}
         columns = [(n, c) for n, c in enumerate(history.columns) if c.family == "shape"]
@@ -168,6 +169,12 @@ def size_candidates(
         yield candidate
 
 
+def _is_inside_library(history: History) -> bool:
+    """Whether it is a library's own function, called by others alone: nobody passes it arrays."""
+    misses = [verdict.miss for verdict in history.rows]
+    return history.function.in_library and all(miss.parent is not None for miss in misses)
+
+
 def _is_model(history: History, column: Column) -> bool:
     """Whether these are the sizes of parameters, of which others are another model."""
     own = {part.path for part in column.parts}
@@ -177,13 +184,22 @@ def _is_model(history: History, column: Column) -> bool:
     )
 
 
-def _meant(axes: list[Axis]) -> Literal["", "lines", "doubled"]:
+def _meant(axes: list[Axis]) -> Literal["", "lines", "doubled", "kernels"]:
     """Whether the sizes look chosen."""
+    if any(_are_kernels(axis) for axis in axes):
+        return "kernels"
     if all(map(_has_lines, axes)):
         return "lines"
     told = [row.fix for axis in axes for row in axis.history.rows]
     own = [one for one in told if isinstance(one, PadShape)]
     return "doubled" if own and all(one.sizes for one in own) else ""
+
+
+def _are_kernels(axis: Axis) -> bool:
+    told = [row.fix for row in axis.history.rows]
+    kernels = [one for one in told if isinstance(one, PadShape) and one.kernels]
+    own = {part.path for part in axis.column.parts}
+    return any(own.issuperset(one.paths) for one in kernels)
 
 
 def _has_lines(axis: Axis) -> bool:
@@ -213,7 +229,8 @@ def _leader(column: Column, columns: list[tuple[int, Column]]) -> int | None:
 def _gathered(
     axes: list[Axis], listings: Mapping[str, Listing], data: Data, work: Work
 ) -> Candidate:
-    first = max(axes, key=lambda axis: sum(v.miss.seconds for v in axis.history.rows))
+    # Named as the user's own function has it, where a library's has it as well.
+    first = max(axes, key=lambda axis: (not axis.history.function.in_library, _spent(axis)))
     seen = sorted(set(first.sizes.values()))
     weights, beyond = data.of(first.names, seen)
     from_data = data.number(first.names)
@@ -246,6 +263,10 @@ def _gathered(
         candidate.at[axis.at] = tuple(known[size] for size in mapped)
         candidate.certain[axis.at] = candidate.at[axis.at]
     return candidate
+
+
+def _spent(axis: Axis) -> float:
+    return sum(verdict.miss.seconds for verdict in axis.history.rows)
 
 
 def _program(history: History) -> float:

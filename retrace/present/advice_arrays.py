@@ -39,14 +39,17 @@ def of_arrays(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case eac
             )
         case model.LeaveOutArray(name=name):
             return f"{quoted(name)} never uses {who}: do not pass {it}"
-        case model.AnotherModel() if asks:
+        case model.AnotherModel() | model.PadShape(kernels=True) if asks:
+            parameters = "are parameters" if many else "is a parameter"
             return (
-                f"if {who} are parameters, this is another model, which needs a program of its "
-                "own: leave it; if they are data, pad them to one shape, or to a few"
+                f"if {who} {parameters}, this is another model, which needs a program of its "
+                f"own: leave it; if {'they are' if many else 'it is'} data, pad to one shape, or "
+                "to a few"
             )
         case model.AnotherModel():
             return (
-                f"{who} have other sizes: this is another model, which needs a program of its own"
+                f"{who} {'have other sizes' if many else 'has another size'}: this is another "
+                "model, which needs a program of its own"
             )
         case model.SkipEmpty():
             return (

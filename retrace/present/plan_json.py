@@ -8,7 +8,7 @@ from retrace.plan.amount import Amount, Span
 from retrace.plan.sizes import Choice
 from retrace.plan.step import Plan, Proposal, Sizes, Step
 from retrace.plan.warm import Warmth
-from retrace.present.plan_words import sentence, title
+from retrace.present.plan_words import sentence, titles
 
 SCHEMA = "retrace-plan/1"
 """Raised when a field changes its meaning; fields may be added under one number."""
@@ -21,7 +21,9 @@ def told(plan: Plan, warmth: Warmth | None = None, top: int | None = None) -> di
         "schema": SCHEMA,
         "processes": {"missed": plan.processes, "each": plan.each},
         "now": amount_told(plan.now),
-        "steps": [_step(step) for step in steps],
+        "steps": [
+            _step(step, named) for step, named in zip(plan.steps, titles(plan.steps), strict=True)
+        ][: len(steps)],
         "floor": amount_told(plan.floor),
     }
     if len(steps) < len(plan.steps):
@@ -51,12 +53,12 @@ def told(plan: Plan, warmth: Warmth | None = None, top: int | None = None) -> di
     return fields
 
 
-def _step(step: Step) -> dict[str, Any]:
+def _step(step: Step, named: str) -> dict[str, Any]:
     return {
         "misses": list(step.misses),
         "functions": list(step.functions),
         "causes": [cause.value for cause in step.causes],
-        "fix": _fix(step.proposal),
+        "fix": _fix(step.proposal, named),
         "gone": amount_told(step.gone),
         "alone": amount_told(step.alone),
         "left": amount_told(step.left),
@@ -65,11 +67,11 @@ def _step(step: Step) -> dict[str, Any]:
     }
 
 
-def _fix(proposal: Proposal) -> dict[str, Any]:
+def _fix(proposal: Proposal, named: str) -> dict[str, Any]:
     sizes = proposal.sizes
     fields: dict[str, Any] = {
         "code": proposal.code,
-        "title": title(proposal),
+        "title": named,
         "text": sentence(proposal),
         "file": proposal.file,
         "line": proposal.line,

@@ -8,7 +8,7 @@ from retrace.plan.step import Plan, Step
 from retrace.plan.warm import Warmth
 from retrace.present.markdown import code, escaped
 from retrace.present.plan_sizes import sizes_told
-from retrace.present.plan_text import SHORT, headline, needed, step_cells, warm_told
+from retrace.present.plan_text import SHORT, headline, named_steps, needed, step_cells, warm_told
 from retrace.present.plan_words import sentence
 from retrace.present.view import View
 from retrace.present.words import count
@@ -35,15 +35,15 @@ def table(view: View, plan: Plan, top: int = SHORT) -> Sequence[str]:
         "| | what to change | place | calls | seconds | left |",
         "|---:|---|---|---:|---:|---|",
     ]
-    for number, step in enumerate(plan.steps[:top], 1):
-        out.append(f"| {number} | {' | '.join(_row(view, step))} |")
+    for number, (step, named) in enumerate(named_steps(plan, top), 1):
+        out.append(f"| {number} | {' | '.join(_row(view, step, named))} |")
     if len(plan.steps) > top:
         out.append(f"| | and {count(len(plan.steps) - top, 'more step')} | | | | |")
     return [*out, "", f"**{needed(plan)}**"]
 
 
-def _row(view: View, step: Step) -> tuple[str, str, str, str, str]:
+def _row(view: View, step: Step, named: str) -> tuple[str, str, str, str, str]:
     """A step as cells of Markdown: what, where, calls, seconds, left."""
-    title, at, *rest = step_cells(view, step)
+    title, at, *rest = step_cells(view, step, named)
     gone, spent, left = rest
     return escaped(title), code(at) if at else "", gone, spent, left

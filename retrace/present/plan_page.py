@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from retrace.plan.step import Plan
 from retrace.present.markup import prose, text
-from retrace.present.plan_text import headline, needed, step_cells
+from retrace.present.plan_text import headline, named_steps, needed, step_cells
 from retrace.present.view import View
 from retrace.present.words import count
 
@@ -23,8 +23,8 @@ def section(view: View, plan: Plan | None) -> Iterator[str]:
     for title in ("step", "change", "place", "calls", "seconds", "left"):
         yield f'<th scope="col">{title}</th>'
     yield "</tr></thead><tbody>"
-    for number, step in enumerate(plan.steps[:_STEPS], 1):
-        what, at, *rest = step_cells(view, step)
+    for number, (step, named) in enumerate(named_steps(plan, _STEPS), 1):
+        what, at, *rest = step_cells(view, step, named)
         gone, spent, left = map(text, rest)
         yield f'<tr data-step="{number - 1}"><td class="number">{number}</td>'
         yield f"<td>{prose(what)}</td>"

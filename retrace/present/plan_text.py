@@ -10,7 +10,7 @@ from retrace.plan.warm import Warmth
 from retrace.present.layout import Paint, plain, wrapped
 from retrace.present.message import origin
 from retrace.present.plan_sizes import sizes_told
-from retrace.present.plan_words import sentence, title
+from retrace.present.plan_words import sentence, titles
 from retrace.present.view import View
 from retrace.present.words import cells, clean, count, cut, padded, place, seconds
 
@@ -86,11 +86,11 @@ def _table(view: View, plan: Plan, top: int, width: int, paint: Paint) -> Iterat
     if not is_narrow:
         head = f"{head:<{room + 4}}{'calls':>{_RIGHT[0]}}{'seconds':>{_RIGHT[1]}}   left"
     yield paint(head, "dim")
-    for number, step in enumerate(plan.steps[:top], 1):
+    for number, (step, named) in enumerate(named_steps(plan, top), 1):
         if is_narrow:
-            yield from _stacked(view, number, step, width, paint)
+            yield from _stacked(view, number, step, named, width, paint)
         else:
-            yield from _row(view, number, step, room, paint)
+            yield from _row(view, number, step, named, room, paint)
     if (rest := plan.steps[top:]) and (worth := sum(step.worth for step in rest)) >= 0:
         said = f"and {count(len(rest), 'more step')}"
         said += f", {worth} worth doing" if worth else ", not worth doing"
@@ -104,11 +104,18 @@ def _table(view: View, plan: Plan, top: int, width: int, paint: Paint) -> Iterat
         yield paint(text, "bold")
 
 
-def _stacked(view: View, number: int, step: Step, width: int, paint: Paint) -> Iterator[str]:
+def named_steps(plan: Plan, top: int) -> list[tuple[Step, str]]:
+    """The first steps, with titles that tell all steps apart."""
+    return list(zip(plan.steps, titles(plan.steps), strict=True))[:top]
+
+
+def _stacked(
+    view: View, number: int, step: Step, named: str, width: int, paint: Paint
+) -> Iterator[str]:
     """A step on a terminal that is too narrow for columns."""
     proposal = step.proposal
     mark = "?" if step.sure == "ask" else ""
-    first, *rest = wrapped(clean(title(proposal), 3 * width) + mark, width - 4, 0)
+    first, *rest = wrapped(clean(named, 3 * width) + mark, width - 4, 0)
     style = "fix" if step.worth else "dim"
     yield f"{number:>2}  {paint(first, style)}"
     for text in rest:
@@ -122,15 +129,18 @@ def _stacked(view: View, number: int, step: Step, width: int, paint: Paint) -> I
         yield f"    {text}"
 
 
-def _row(view: View, number: int, step: Step, room: int, paint: Paint) -> Iterator[str]:
+def _row(
+    view: View, number: int, step: Step, title_: str, room: int, paint: Paint
+) -> Iterator[str]:
     proposal = step.proposal
     mark = "?" if step.sure == "ask" else ""
-    named = clean(title(proposal), 3 * room) + mark
+    named = clean(title_, 3 * room) + mark
     at = "" if proposal.file is None else place(proposal.file, proposal.line, view.bases)
     calls = _gone(step)
     spent = f"-{_number(_told(step.gone.seconds))}"
     left = f"   {_left(step.left, at_most=True)}" if step.worth else "   not worth it"
-    right = f"{calls:>{_RIGHT[0]}}{spent:>{_RIGHT[1]}}{left}"
+    spent = spent.rjust(max(_RIGHT[1] - max(0, cells(calls) - _RIGHT[0]), cells(spent) + 1))
+    right = f"{calls:>{_RIGHT[0]}}{spent}{left}"
     style = "fix" if step.worth else "dim"
     if cells(named) + cells(at) + 1 <= room:
         gap = room - cells(named) - cells(at)
@@ -240,10 +250,10 @@ def warm_told(warmth: Warmth, width: int) -> Iterator[str]:
             yield f"    and {len(warmth.escaped) - 20:,} more"
 
 
-def step_cells(view: View, step: Step) -> tuple[str, str, str, str, str]:
+def step_cells(view: View, step: Step, named: str) -> tuple[str, str, str, str, str]:
     """A step as cells of a table: what, where, calls, seconds, left."""
     proposal = step.proposal
     at = "" if proposal.file is None else place(proposal.file, proposal.line, view.bases)
-    named = clean(title(proposal), None) + (" ?" if step.sure == "ask" else "")
+    named = clean(named, None) + (" ?" if step.sure == "ask" else "")
     left = _left(step.left) if step.worth else "not worth it"
     return named, at, _gone(step), f"-{_number(_told(step.gone.seconds))}", left

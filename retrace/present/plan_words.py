@@ -2,18 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from retrace.model import advice as model
 from retrace.model.advice import Advice
-from retrace.plan.step import Change, Proposal, Sizes
+from retrace.plan.step import Change, Proposal, Sizes, Step
 from retrace.present.advice import advised
 from retrace.present.words import listed, names, quoted
 
 
 def title(proposal: Proposal) -> str:
     """A few words for a table."""
-    return " and ".join(_title(change, proposal) for change in proposal.changes)
+    return " and ".join(dict.fromkeys(_title(change, proposal) for change in proposal.changes))
+
+
+def titles(steps: Sequence[Step]) -> list[str]:
+    """A title for each step; those that would be equal say what tells them apart."""
+    found = [title(step.proposal) for step in steps]
+    for apart in (_by_function, _by_line, _by_number):
+        groups: dict[str, list[int]] = {}
+        for index, named in enumerate(found):
+            groups.setdefault(named, []).append(index)
+        for members in groups.values():
+            if len(members) > 1:
+                told = [apart(steps[index], nth) for nth, index in enumerate(members, 1)]
+                for index, said in zip(members, told, strict=True):
+                    found[index] += said if len(set(told)) > 1 else ""
+    return found
+
+
+def _by_function(step: Step, _: int) -> str:
+    operations = step.proposal.changes[0].family.startswith("eager")
+    return "" if operations else f" of {names(step.functions)}"
+
+
+def _by_line(step: Step, _: int) -> str:
+    return "" if step.proposal.line is None else f", line {step.proposal.line}"
+
+
+def _by_number(_: Step, nth: int) -> str:
+    return f" ({nth})"
 
 
 def sentence(proposal: Proposal) -> str:
@@ -38,14 +66,19 @@ def _block(change: Change) -> str:
 
 _EAGER: dict[str, Callable[[Change], str]] = {
     "eager": _block,
-    "eager-sizes": lambda _: (
-        "one operation compiles again for each size on this line: give it arrays of a few sizes, "
-        "or make with NumPy what varies."
+    "eager-sizes": lambda change: (
+        f"operations compile again for each size on {change.lines} lines: the same sizes come to "
+        "all of them, so pad the array that has them where it is made, to a few sizes, or use "
+        "NumPy for what varies."
+        if change.lines > 1
+        else "one operation compiles again for each size on this line: give it arrays of a few "
+        "sizes, or make with NumPy what varies."
     ),
 }
 
 
 _MEANT = {
+    "kernels": "if these are parameters, each size is a model of its own: leave it; if data,",
     "lines": "each line calls it with a size of its own; if one will do for all,",
     "doubled": "each size is twice the one before: leave them where they are chosen, else",
 }
@@ -66,6 +99,8 @@ def _padded(sizes: Sizes, others: str) -> str:
 
 
 def _title(change: Change, proposal: Proposal) -> str:
+    if isinstance(proposal.advice, model.OneKeyType) and change.family in ("dtype", "rank"):
+        return f"one way to make {_what(change)}"
     if proposal.sizes is not None and change.family == "shape":
         return _sized(proposal.sizes)
     for kind, words in _BY_ADVICE:
@@ -84,6 +119,10 @@ def _sized(sizes: Sizes) -> str:
     if sizes.grows:
         return f"preallocate {name} ({sizes.chosen.sizes[-1]:,} rows)"
     return f"{'one size' if number == 1 else f'{number} sizes'} for {name} ({seen} seen)"
+
+
+def _lines(change: Change) -> str:
+    return "this line" if change.lines == 1 else f"these {change.lines} lines"
 
 
 def _who(change: Change) -> str:
@@ -176,5 +215,5 @@ _TITLES: dict[str, Callable[[Change], str]] = {
     "eager-callback": lambda _: "NumPy in this host callback",
     "eager-import": lambda _: "NumPy while this module is imported",
     "eager-init": lambda _: "jit what makes the parameters",
-    "eager-sizes": lambda _: "few sizes in, or NumPy, on this line",
+    "eager-sizes": lambda change: f"few sizes in, or NumPy, on {_lines(change)}",
 }

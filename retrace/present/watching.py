@@ -13,6 +13,7 @@ from retrace.plan.step import Plan
 from retrace.present.layout import Paint, plain, wrapped
 from retrace.present.message import origin
 from retrace.present.plan_text import block, step_cells
+from retrace.present.plan_words import title
 from retrace.present.tally import Tally
 from retrace.present.view import View
 from retrace.present.words import cells, clean, count, listed, name, place, seconds, turned
@@ -66,7 +67,7 @@ def status(seen: Seen, width: int) -> str:
         if len(seen.underway) > 1:
             parts[0] += f", {len(seen.underway) - 1:,} more"
     if seen.plan is not None and (worth := [s for s in seen.plan.steps if s.worth]):
-        what, at, *_ = step_cells(seen.view, worth[0])
+        what, at, *_ = step_cells(seen.view, worth[0], title(worth[0].proposal))
         parts.append(f"first: {what}" + (f", {at}" if at else ""))
     said = "retrace: "
     for number, part in enumerate(parts):

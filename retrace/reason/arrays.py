@@ -34,6 +34,7 @@ from retrace.reason.traits import (
     stands_for_none,
 )
 from retrace.reason.weak import keeps_types
+from retrace.reason.weights import are_handed_back, are_kernels, are_multiplied
 
 _MESH = re.compile(r"mesh\{[^}]*\}")
 
@@ -64,7 +65,8 @@ def shape(evidence: Evidence) -> Advice | None:
             return None  # a symbolic size and a number: nobody can pad one to the other
     if are_unused(miss, changes, evidence.program):
         return LeaveOutArray(paths=names, name=miss.function.name, proof=Proof.UNUSED)
-    if (sure := another_model(miss, changes)) is not None:
+    sure = another_model(miss, changes)
+    if sure is not None and are_multiplied(miss, changes, evidence.program):
         return AnotherModel(paths=names, proof=Proof.KEY if sure else Proof.MEANING)
     if any(0 in pair for pair in sizes):
         return SkipEmpty(paths=names, proof=Proof.MEANING)
@@ -72,6 +74,10 @@ def shape(evidence: Evidence) -> Advice | None:
         return PadBatch(paths=names)
     if {len(change.old) - len(change.new) for change in own} - {0}:
         return OneRank(paths=names, proof=Proof.MEANING)
+    if sure or are_kernels(miss, changes, evidence.program):
+        if not sure and are_handed_back(miss, changes, evidence.program):
+            return AnotherModel(paths=names, proof=Proof.MEANING)
+        return PadShape(paths=names, kernels=True, proof=Proof.MEANING)
     return pad_shape(changes)
 
 

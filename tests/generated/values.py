@@ -128,6 +128,14 @@ def _apart(use: Use, values: list[Any]) -> Program:
     return lambda: _run(jitted, [(x, *use.apart(k)) for k in values])
 
 
+def _decided(use: Use, values: list[Any]) -> Edit:
+    def edit(advice: PassDecision) -> Program:
+        # Where no number of it is in the program, none is passed in more than one type.
+        return _apart(use, values if advice.constant else _one_type(values))
+
+    return edit
+
+
 def _frozen(use: Use, values: list[Any]) -> Program:
     jitted = jax.jit(lambda x: _plain(use)(x, values[0]))
     return lambda: _run(jitted, [(x,) for _ in values])
@@ -203,7 +211,7 @@ def static_values(rng: Random) -> Case:
         call(values),
         {
             ToArgument: _argument(use, values),
-            PassDecision: lambda advice: _apart(use, values),
+            PassDecision: _decided(use, values),
             LeaveOutValue: lambda advice: _frozen(use, values),
             OneType: _of_type(use, values, call),
             **_in_program(use, values),

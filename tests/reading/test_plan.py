@@ -66,7 +66,8 @@ def test_the_plan_adds_up() -> None:
     for step in found.steps:
         assert step.misses
         left = left.minus(step.gone) if step.worth else left
-        assert step.left == left
+        assert step.left[:2] == left[:2]
+        assert step.left.seconds == pytest.approx(left.seconds)
     every = [name for step in found.steps for name in step.misses]
     assert len(every) == len(set(every))
     view = training().view()

@@ -12,10 +12,11 @@ is counted in the changed program.
 
 from __future__ import annotations
 
+import enum
 import functools
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -29,6 +30,7 @@ from retrace.model.advice import BranchInProgram, JitAndPass, OneDtype, PassDeci
 from retrace.plan.order import plan
 from retrace.plan.step import Plan
 from retrace.plan.warm import warmth
+from retrace.present.plan_words import title, titles
 from retrace.present.tally import Totals
 from retrace.present.view import View
 from retrace.reason.verdict import judge
@@ -358,6 +360,119 @@ def test_a_size_for_each_line_is_asked_and_not_told(planned: Planned) -> None:
     assert step.sure == "ask"
 
 
+def test_what_has_the_shape_of_weights_is_asked_and_not_told(planned: Planned) -> None:
+    def program(_: Fixed) -> None:
+        predict = jax.jit(lambda w, x: x @ w)
+        attend = jax.jit(lambda q, k: q @ k.T)
+        for size in (15, 24, 40):
+            predict(ones(4, size), ones(8, 4))
+            attend(ones(4, 8), ones(size + 1, 8))
+
+    steps = planned(program, frozenset())[0].steps
+    assert {step.proposal.changes[0].paths: step.sure for step in steps} == {
+        ("w",): "ask",
+        ("k",): "likely",
+    }
+
+
+def test_a_series_beside_its_times_is_no_model(planned: Planned) -> None:
+    def program(_: Fixed) -> None:
+        decay = jax.jit(lambda t, y: (y * jnp.exp(-t)).sum())
+        for size in (10, 25, 40):  # what is the first axis of one is the last of the other
+            decay(ones(size), ones(4, size))
+
+    (step,) = planned(program, frozenset())[0].steps
+    assert step.sure == "likely"
+
+
+def test_objects_that_hold_the_same_are_one_whatever_else_varies(planned: Planned) -> None:
+    def program(fixed: Fixed) -> None:
+        ways = {"A": jnp.sin, "B": jnp.cos}
+        f = jax.jit(lambda x, mode: ways[mode.name](x), static_argnames="mode")
+        kept = enum.Enum("Mode", "A B")
+        for size in (4, 6):
+            modes = kept if "mode" in fixed else enum.Enum("Mode", "A B")
+            for mode in modes:
+                f(ones(6 if "size" in fixed else size), mode=mode)
+
+    found, calls = planned(program, frozenset())
+    (step,) = found.steps
+    left = planned(program, frozenset({"mode", "size"}))[1]
+    assert step.left.calls.low == found.floor.calls.low == left < calls
+
+
+class Batch(NamedTuple):
+    y: Any
+    x: Any
+
+
+def test_one_array_in_containers_of_several_types_is_one(planned: Planned) -> None:
+    def program(fixed: Fixed) -> None:
+        def loss(batch: Any) -> Any:
+            x, y = (batch["x"], batch["y"]) if isinstance(batch, dict) else (batch[1], batch[0])
+            return (x * y.sum()).sum()
+
+        f = jax.jit(loss)
+        for size in (5, 7, 6):
+            size = 7 if "size" in fixed else size
+            both = Batch(x=ones(size, 2), y=ones(size, 3))
+            f(both)
+            f(both if "tree" in fixed else tuple(both))
+            f(both if "tree" in fixed else both._asdict())
+
+    found, _ = planned(program, frozenset())
+    size, tree = found.steps
+    for step, fixed in ((size, "size"), (tree, "tree")):
+        left = planned(program, frozenset({fixed}))[1]
+        assert found.now.calls.minus(step.alone.calls).low == left
+    assert tree.left.calls.low == 1
+
+
+def test_what_one_step_may_leave_the_next_takes_away(planned: Planned) -> None:
+    def program(fixed: Fixed) -> None:
+        step = jax.jit(lambda w, e: w - (0.1 if e < 3 else 0.01) * w.mean(), static_argnums=1)
+        for epoch in range(6):
+            for size in (4, 2):
+                stage = epoch // 3 * 3 if "epoch" in fixed else epoch
+                step(ones(4 if "size" in fixed else size), stage)
+
+    found, _ = planned(program, frozenset())
+    left = found.steps[-1].left.calls
+    assert 1 <= left.low <= planned(program, frozenset({"epoch", "size"}))[1] <= left.high
+    assert left.high - left.low <= 1
+
+
+def test_lines_to_which_the_same_sizes_come_are_one_step(planned: Planned) -> None:
+    def program(_: Fixed) -> None:
+        for size in range(3, 9):
+            x = jnp.asarray(ones(size))
+            y = x * 2
+            z = y[:, None] - y
+            jnp.tanh(z)
+
+    (step,) = planned(program, frozenset())[0].steps
+    assert step.proposal.changes[0].family == "eager-sizes"
+    assert step.proposal.changes[0].lines > 2
+
+
+def test_no_two_steps_have_one_title(planned: Planned) -> None:
+    def program(_: Fixed) -> None:
+        def first(x: Any) -> Any:
+            return x + 1
+
+        def second(x: Any) -> Any:
+            return x.sum()
+
+        for f, sizes in ((first, (3, 4)), (second, (5, 7)), (lambda x: x * 2, (8, 9))):
+            jitted = jax.jit(f)
+            for size in sizes:
+                jitted(ones(size))
+
+    steps = planned(program, frozenset())[0].steps
+    assert len({title(step.proposal) for step in steps}) == 1
+    assert len(set(titles(steps))) == len(steps) == 3
+
+
 def test_sizes_that_were_chosen_are_asked_from_large_to_small_too(planned: Planned) -> None:
     def program(_: Fixed) -> None:
         f = jax.jit(lambda x: x.sum())
@@ -402,9 +517,15 @@ def test_all_dtypes_of_an_argument_are_told(planned: Planned) -> None:
         for dtype in (np.int32, np.float32, np.bool_):
             f(np.ones(3, dtype))
 
-    (step,) = planned(program, frozenset())[0].steps
-    assert isinstance(step.proposal.advice, OneDtype)
-    assert set(step.proposal.advice.dtypes) == {"int32", "float32", "bool"}
+    def numbers(_: Fixed) -> None:
+        f = jax.jit(lambda x: x * 2)
+        for number in (True, 1, 1.0, np.float32(1)):
+            f(number)
+
+    for each in (program, numbers):
+        first, *_rest = planned(each, frozenset())[0].steps
+        assert isinstance(first.proposal.advice, OneDtype)
+        assert set(first.proposal.advice.dtypes) == {"int32", "float32", "bool"}
 
 
 def test_what_is_clearly_avoidable_is_told_in_calls_as_well(judge_all: JudgeAll) -> None:
@@ -445,7 +566,44 @@ def ahead_of_time(_: Fixed) -> None:
     serve(ones(3))
 
 
-@pytest.mark.parametrize("program", [nested_twice, plain_and_gradient, ahead_of_time])
+def layers_of_several_widths(_: Fixed) -> None:
+    tx = optax.adam(0.01)
+
+    @jax.jit
+    def step(w: Any, state: Any, x: Any) -> Any:
+        grads = jax.grad(lambda w: ((x @ w) ** 2).mean())(w)
+        updates, state = tx.update(grads, state)
+        return optax.apply_updates(w, updates), state
+
+    for width in (15, 24, 40):  # a lone matrix, and what an optimizer keeps of it
+        w: Any = ones(4, width)
+        state = tx.init(w)
+        for _round in range(2):
+            w, state = step(w, state, ones(8, 4))
+
+
+def recurrent_layers_of_several_widths(_: Fixed) -> None:
+    @jax.jit
+    def run(p: Any, xs: Any) -> Any:
+        def body(h: Any, x: Any) -> tuple[Any, None]:
+            return jnp.tanh(h @ p["h"] + x @ p["x"] + p["b"]), None
+
+        return jax.lax.scan(body, jnp.zeros((2, len(p["b"]))), xs)[0].sum()
+
+    for width in (15, 24, 40):
+        run({"h": ones(width, width), "x": ones(3, width), "b": ones(width)}, ones(5, 2, 3))
+
+
+NOTHING_TO_CHANGE = (
+    recurrent_layers_of_several_widths,
+    nested_twice,
+    plain_and_gradient,
+    ahead_of_time,
+    layers_of_several_widths,
+)
+
+
+@pytest.mark.parametrize("program", NOTHING_TO_CHANGE)
 def test_programs_without_anything_to_change_have_no_step(
     program: Program, planned: Planned
 ) -> None:

@@ -76,6 +76,8 @@ class PadShape(Advice):
     code = "pad-shape"
     sizes: tuple[int, ...] = ()
     """Sizes that look chosen, each twice the one before."""
+    kernels: bool = False
+    """Whether they have the shape of weights, which are padded only if they are data."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

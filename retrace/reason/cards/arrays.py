@@ -7,13 +7,15 @@ from retrace.reason import arrays, weak
 from retrace.reason.cards.card import Avoidable, Card, perhaps
 from retrace.reason.evidence import Evidence
 from retrace.reason.traits import another_model, are_unused
+from retrace.reason.weights import are_multiplied
 
 
 def _of_shapes(evidence: Evidence) -> Avoidable:
     miss, changes = evidence.miss, evidence.changes
     if are_unused(miss, changes, evidence.program):
         return "yes"
-    return "no" if another_model(miss, changes) else "maybe"
+    rightly = another_model(miss, changes) and are_multiplied(miss, changes, evidence.program)
+    return "no" if rightly else "maybe"
 
 
 def _of_weak_types(evidence: Evidence) -> Avoidable:

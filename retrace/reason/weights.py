@@ -1,0 +1,89 @@
+"""Whether arrays of other sizes look like weights of another model, by what is done with them."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from retrace.compare.kernels import kernels
+from retrace.compare.outputs import outputs
+from retrace.model import Change, Component, Dim, Miss
+from retrace.reason.program import Comparison
+
+
+def are_kernels(miss: Miss, changes: tuple[Change, ...], program: Comparison | None) -> bool:
+    """Whether all that has another size has the shape of weights that the program multiplies by.
+
+    Another width is then another model, where these are parameters; the program cannot tell.
+    """
+    leaves = {leaf.path: leaf for leaf in miss.key.leaves}
+    multiplied, _ = _multiplied(miss, program)
+    found = {
+        change.path: _resized_axes(change) for change in _shapes(changes) if change.path in leaves
+    }
+    widths = {
+        leaves[path].shape[axis]
+        for path, axes in found.items()
+        for axis in axes & multiplied.get(path, frozenset())
+        if axis > 0 or len(leaves[path].shape) > _MATRIX
+    }
+    # Beside them stand what an optimizer keeps of them, of the same sizes.
+    return bool(widths) and all(
+        leaves[path].dtype.startswith(("float", "bfloat", "complex"))
+        and {leaves[path].shape[axis] for axis in axes} <= widths
+        and len(leaves[path].shape) >= _MATRIX
+        and (max(axes) > 0 or len(leaves[path].shape) > _MATRIX)
+        for path, axes in found.items()
+    )
+
+
+def are_multiplied(miss: Miss, changes: tuple[Change, ...], program: Comparison | None) -> bool:
+    """Whether the program multiplies by anything that has another size, as far as it is known."""
+    multiplied, whole = _multiplied(miss, program)
+    return not whole or any(
+        change.path is not None
+        and _resized_axes(change) & multiplied.get(change.path, frozenset())
+        for change in _shapes(changes)
+    )
+
+
+def _multiplied(miss: Miss, program: Comparison | None) -> tuple[dict[str, frozenset[int]], bool]:
+    """By path the axes that products keep, and whether the whole program was looked through."""
+    listings = None if program is None else program.listings()
+    if program is None or listings is None:
+        return {}, False
+    listing, leaves = listings[1], miss.key.leaves
+    first = len(listing.inputs) - len(leaves)  # before them stand the captured arrays
+    if first not in (0, len(listing.constants)):
+        return {}, False
+    found = kernels(listing, program.texts)
+    paths = {
+        leaves[index - first].path: axes for index, axes in found.axes.items() if index >= first
+    }
+    return paths, found.whole
+
+
+def are_handed_back(miss: Miss, changes: tuple[Change, ...], program: Comparison | None) -> bool:
+    """Whether the program returns something of the type of each: weights that it has trained."""
+    listings = None if program is None else program.listings()
+    if listings is None:
+        return False
+    returned = {output.type.replace("~", "") for output in outputs(listings[1])}
+    first = len(listings[1].inputs) - len(miss.key.leaves)
+    at = {leaf.path: index for index, leaf in enumerate(miss.key.leaves)}
+    types = {
+        listings[1].inputs[first + at[path]] for c in _shapes(changes) if (path := c.path) in at
+    }
+    return {type_.replace("~", "") for type_ in types} <= returned
+
+
+_MATRIX = 2
+"""Axes of the weights of a dense layer; a convolution's have more."""
+
+
+def _resized_axes(change: Change) -> frozenset[int]:
+    old, new = cast(list[Dim], change.old), cast(list[Dim], change.new)
+    return frozenset(i for i, (a, b) in enumerate(zip(old, new, strict=True)) if a != b)
+
+
+def _shapes(changes: tuple[Change, ...]) -> list[Change]:
+    return [change for change in changes if change.component is Component.SHAPE]
