@@ -69,7 +69,7 @@ def _difference(view: View, verdict: Verdict) -> Iterator[str]:
         return
     before = view.earlier(verdict.nearest, verdict.miss)
     yield "<details class='program'><summary>The programs side by side, "
-    yield f"{text(difference.sizes(old, new))}</summary>"
+    yield f"{prose(difference.sizes(old, new))}</summary>"
     yield f'<table class="diff"><thead><tr><th scope="col">{text(before)}</th>'
     yield f'<th scope="col">{text(view.short_label(verdict.miss))}</th></tr></thead><tbody>'
     for mark, x, y in found[:_EDITS]:
