@@ -135,7 +135,8 @@ def _magic(shell: Any) -> Callable[[str, str | None], None]:
         `%%retrace [NAME]` on top of a cell runs the cell and explains below it what was
         traced, lowered or compiled. With a name, the explanation is kept in that variable;
         its `misses` hold it as data. `%retrace` tells of everything since `%load_ext
-        retrace`, `%retrace audit` which functions are out of date.
+        retrace`, `%retrace step` of the function `step` alone, `%retrace audit` which functions
+        are out of date.
         """
         __tracebackhide__ = True
         if cell is None and line.strip() == "audit":
@@ -144,12 +145,20 @@ def _magic(shell: Any) -> Callable[[str, str | None], None]:
             _display(audit())
             return
         name = line.strip()
+        if name in ("-h", "--help"):
+            sys.stdout.write(f"{inspect.cleandoc(retrace.__doc__ or '')}\n")
+            return
+        if cell is None and name.isidentifier() and not is_off():
+            view = _view()
+            if own := [one for one in view.verdicts if one.miss.function.name == name]:
+                _display(Explanation(view, f"this session, of {name}", own))
+                return
         if name and (cell is None or not name.isidentifier()):
             from IPython.core.error import UsageError
 
             raise UsageError(
                 "%%retrace [NAME] stands on top of a cell and takes at most the name of a "
-                "variable; %retrace takes nothing, or `audit`"
+                "variable; %retrace takes nothing, a function that missed, or `audit`"
             )
         before = frozenset[str]()
         if cell is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 
 from retrace.compare.alignment import align, hunks
@@ -9,11 +10,13 @@ from retrace.compare.equation import primitive
 from retrace.compare.lines import changed_pairs, place
 from retrace.model import Listing
 from retrace.present.layout import wrapped
+from retrace.present.operands import Operands
 from retrace.present.program import at
 from retrace.present.view import View
 from retrace.present.words import clean, count, cut, cut_apart
 
 _SIDE_BY_SIDE = 120
+_INNER = re.compile(r"@[0-9a-f]{32}")
 _CONTEXT = 2
 _MOST = 60
 _LEAST = 16
@@ -24,20 +27,20 @@ Side = tuple[Listing, int | None]
 """An equation of a program; None where it has no counterpart."""
 
 
-def equations(view: View, old: Side, new: Side, room: int) -> tuple[str, str]:
+def equations(view: View, old: Side, new: Side, room: int, operands: Operands) -> tuple[str, str]:
     """Two that stand for one another, each in so many columns; "" for one that is missing.
 
-    `mul[out_dtype=None] $ 2.0:f32[] -> f32[3]   model.py:41`. The line is kept, and of the
+    `mul(tanh, 2.0:f32[]) -> f32[3]   model.py:41`. The line is kept, and of the
     rest what differs.
     """
     places = [_place(view, side, room) for side in (old, new)]
-    before, after = texts(old, new, room - max(map(len, places)))
+    before, after = texts(old, new, room - max(map(len, places)), operands)
     return before + places[0], after + places[1]
 
 
-def texts(old: Side, new: Side, room: int) -> tuple[str, str]:
+def texts(old: Side, new: Side, room: int, operands: Operands) -> tuple[str, str]:
     """The same without their places."""
-    before, after = _text(old, new), _text(new, old)
+    before, after = _text(old, new, operands), _text(new, old, operands)
     # Those that are held against each other are of one primitive.
     name = 0 if old[1] is None or new[1] is None else len(primitive(old[0].equations[old[1]]))
     if room - name < _LEAST:
@@ -60,21 +63,23 @@ def _place(view: View, side: Side, room: int) -> str:
     return f"   {where}" if len(where) <= most else f"   ...{where[3 - most :]}"
 
 
-def _text(side: Side, other: Side) -> str:
+def _text(side: Side, other: Side, operands: Operands) -> str:
     """An equation; parameters that it shares with the other are kept short."""
     listing, index = side
     if index is None:
         return ""
-    name, arguments, results, *parameters = listing.equations[index].split("\t")
+    name, _, results, *parameters = listing.equations[index].split("\t")
     beside = "" if other[1] is None else other[0].equations[other[1]]
     differing = set(parameters) - set(beside.split("\t")) if beside else ()
+    # A sub-program has a hash for a name: it says that there is another one, and no more.
     told = [
-        text if text in differing else cut(text, 40)
+        _INNER.sub("another", text) if text in differing else cut(text, 40)
         for text in parameters
-        if not text.endswith("=None")
+        if not text.endswith(("=None", "weak_type=False")) or text in differing
+        if not _INNER.search(text) or text in differing
     ]
     inside = f"[{' '.join(told)}]" if told else ""
-    return clean(f"{name}{inside} {arguments} -> {results}", None)
+    return clean(f"{name}{inside}({', '.join(operands.told(listing, index))}) -> {results}", None)
 
 
 def lines(
@@ -83,14 +88,16 @@ def lines(
     new: Listing,
     width: int = 80,
     paint: Callable[[str, str], str] = lambda text, _: text,
+    operands: Operands | None = None,
 ) -> Iterator[str]:
     """The equations that differ, with a few around them."""
+    operands = operands or Operands()
     found = list(rows(old, new))
     yield from wrapped(sizes(old, new), width, 2)
     wide = width >= _SIDE_BY_SIDE
     half = (width - 5) // 2
     for mark, x, y in found[:_MOST]:
-        before, after = equations(view, (old, x), (new, y), half if wide else width - 4)
+        before, after = equations(view, (old, x), (new, y), half if wide else width - 4, operands)
         if mark == "@":
             yield paint("  ...", "dim")
         elif wide:

@@ -22,7 +22,8 @@ def prose(said: str) -> str:
     """Text in which what stands between backticks is code."""
     parts = _SPAN.split(said)
     shown = [f"<code>{text(p)}</code>" if i % 2 else text(p) for i, p in enumerate(parts)]
-    return "".join(shown)
+    # A browser may break a line after any hyphen, also that of an arrow.
+    return "".join(shown).replace("-&gt;", '<span class="turn">-&gt;</span>')
 
 
 def rows(lines: Iterable[Line]) -> Iterator[str]:

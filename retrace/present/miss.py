@@ -10,6 +10,7 @@ from retrace.present import difference, dispatch, logged
 from retrace.present.group import Group
 from retrace.present.layout import Paint, key, parts, plain, rows, wrapped
 from retrace.present.message import Line, told
+from retrace.present.operands import Operands
 from retrace.present.sentences import explanation
 from retrace.present.view import View
 from retrace.present.words import clean, count, place
@@ -92,4 +93,8 @@ def _beyond(
         yield ""
         yield from (paint(text, "dim") for text in wrapped(f"{what}: --program", width, 2))
     elif sides is not None:
-        yield from ("", "program", *difference.lines(view, *sides, width, paint))
+        yield from (
+            "",
+            "program",
+            *difference.lines(view, *sides, width, paint, Operands.of(verdict.miss)),
+        )

@@ -33,10 +33,12 @@ _STYLE = """<style>
 .retrace .at, .retrace .quiet {opacity: .75; font-weight: 400}
 .retrace .at {margin-left: 1em}
 .retrace table {border-collapse: collapse; margin: .3em 0; border: 0}
-.retrace th, .retrace td {text-align: left; vertical-align: top; border: 0;
-  padding: .05em 1.2em .05em 0; background: none; white-space: pre-wrap}
+.retrace tr {background: none !important}
+.retrace th, .retrace td {text-align: left !important; vertical-align: top !important; border: 0;
+  padding: .05em 1.2em .05em 0; background: none !important; white-space: pre-wrap}
 .retrace th {font-weight: 400; opacity: .75}
-.retrace td span {margin-right: 1.2em}
+.retrace td span:not(.turn) {margin-right: 1.2em}
+.retrace .turn {white-space: nowrap}
 .retrace tr.fix td {font-weight: 600}
 </style>"""
 

@@ -154,7 +154,7 @@ def _head(view: View, tally: Tally, sections: Sequence[tuple[str, str]]) -> Iter
     yield "</header>\n<nav aria-label='Sections'>"
     yield " ".join(f'<a href="#{anchor}">{title}</a>' for anchor, title in sections)
     yield f"{_TOOLS}</nav>\n"
-    yield '<p id="none" hidden>No miss matches the filter.</p>\n<main id="told">\n'
+    yield '<main id="told">\n<p id="none" role="status" hidden>No miss matches the filter.</p>\n'
 
 
 def _title(tally: Tally, what: str) -> str:
@@ -225,7 +225,8 @@ _ICICLE = (
     'aria-describedby="icicle-keys" aria-label="Misses over time"></canvas></div>'
     '<div id="tip" hidden></div><p id="said" class="visually-hidden" aria-live="polite"></p>'
     '<figcaption><span class="key trace"></span>trace <span class="key lower"></span>lower '
-    '<span class="key compile"></span>compile; nested traces below the trace around them. '
+    '<span class="key compile"></span>compile '
+    '<span class="key avoidable"></span>avoidable; nested traces below the trace around them. '
     '<span id="icicle-keys">Wheel with Ctrl, or after a click, zooms; drag moves. Arrow keys go '
     "from miss to miss, + and - zoom, 0 shows all, Enter opens the miss.</span></figcaption>"
     "</figure>"

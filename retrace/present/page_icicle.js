@@ -339,7 +339,10 @@ const drawIcicle = ({ misses, byId }, go) => {
   };
   canvas.addEventListener("pointerup", released);
   canvas.addEventListener("pointercancel", released);
-  canvas.addEventListener("pointerleave", () => { tip.hidden = true; });
+  // A finger leaves wherever it is lifted, and what it asked for stays.
+  canvas.addEventListener("pointerleave", (event) => {
+    if (event.pointerType !== "touch") tip.hidden = true;
+  });
   canvas.addEventListener("blur", () => { tip.hidden = true; });
 
   const beside = (slice, by) => {

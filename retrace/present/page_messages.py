@@ -10,6 +10,7 @@ from retrace.present import difference
 from retrace.present.group import Group
 from retrace.present.markup import prose, rows, text
 from retrace.present.message import told
+from retrace.present.operands import Operands
 from retrace.present.sentences import explanation
 from retrace.present.tally import rest_told
 from retrace.present.view import View
@@ -68,8 +69,9 @@ def _difference(view: View, verdict: Verdict) -> Iterator[str]:
     if not found or verdict.nearest is None:
         return
     before = view.earlier(verdict.nearest, verdict.miss)
+    operands = Operands.of(verdict.miss)
     yield "<details class='program'><summary>The programs side by side, "
-    yield f"{text(difference.sizes(old, new))}</summary>"
+    yield f"{prose(difference.sizes(old, new))}</summary>"
     yield f'<table class="diff"><thead><tr><th scope="col">{text(before)}</th>'
     yield f'<th scope="col">{text(view.short_label(verdict.miss))}</th></tr></thead><tbody>'
     for mark, x, y in found[:_EDITS]:
@@ -78,7 +80,7 @@ def _difference(view: View, verdict: Verdict) -> Iterator[str]:
             continue
         pair = (old, x), (new, y)
         kinds = ("removed", "added") if mark != " " else ("", "")
-        said = difference.texts(*pair, _ROOM)
+        said = difference.texts(*pair, _ROOM, operands)
         cells = "".join(
             f'<td class="{kind}"><code>{shown}</code> '
             f'<span class="at">{text(difference.written(view, side))}</span></td>'

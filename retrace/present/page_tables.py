@@ -72,9 +72,10 @@ def functions(
 
 
 def _function(who: str, row: OfFunction | OfCause, most: float, why: str, number: int) -> str:
+    of = "miss" if row.misses == 1 else "misses"
     return (
         f'<tr data-function="{number}"><th scope="row">{who}</th>'
-        f'<td class="number">{row.misses:,}</td>'
+        f'<td class="number" data-of="{of}">{row.misses:,}</td>'
         f'<td class="number">{seconds(row.seconds)}</td><td>{bar(row.seconds, most)}</td>'
         f"<td>{why}</td></tr>"
     )

@@ -23,8 +23,8 @@ const inFull = (miss, { byId, page }) => {
   const table = made("table");
   const row = (label, ...parts) => {
     const line = made("tr");
-    const head = made("th", label);
-    head.scope = "row";
+    const head = made(label ? "th" : "td", label);
+    if (label) head.scope = "row";
     const cell = made("td");
     cell.append(...parts);
     line.append(head, cell);

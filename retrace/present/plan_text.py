@@ -123,6 +123,8 @@ def _stacked(
     if proposal.file is not None:
         yield f"    {cut(place(proposal.file, proposal.line, view.bases), width - 4)}"
     noun = "" if "ops" in (calls := _gone(step)) or calls == "nested" else " calls"
+    if calls == "-1":
+        noun = " call"
     left = _left(step.left, at_most=True) if step.worth else "not worth it"
     said = f"{calls}{noun}, -{_number(_told(step.gone.seconds))} s; left: {left}"
     for text in wrapped(said, width - 4, 0):

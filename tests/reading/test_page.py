@@ -8,6 +8,7 @@ import shutil
 import zlib
 from base64 import b64decode
 from collections.abc import Callable, Iterator
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from retrace.present.page_source import Sources
 from retrace.present.tally import Tally
 from retrace.present.view import View
 from retrace.reason.verdict import judge
-from tests.reading.story import Story, array, at, function, hostile, training, write
+from tests.reading.story import Story, array, at, function, hostile, killed, training, write
 from tests.reading.test_cli import retrace
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
@@ -45,10 +46,12 @@ def browser() -> Iterator[Any]:
         launched.close()
 
 
-def built(story: Story, directory: Path) -> Path:
-    """The page of a story."""
+def built(story: Story, directory: Path, *others: Story) -> Path:
+    """The page of a story, or of several processes."""
     file = directory / "report.html"
     recording = write(story, directory / "rec")
+    for other in others:
+        write(other, recording)
     done = retrace("report", recording, "--format", "html", "--output", file)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     return file
@@ -60,8 +63,8 @@ def opened(browser: Any, tmp_path: Path) -> Iterator[Opened]:
     wrong: list[str] = []
     contexts: list[Any] = []
 
-    def open_(story: Story, **options: Any) -> Any:
-        file = built(story, tmp_path)
+    def open_(story: Story, *others: Story, **options: Any) -> Any:
+        file = built(story, tmp_path, *others)
         context = browser.new_context(**{"viewport": {"width": 1100, "height": 800}, **options})
         contexts.append(context)
         page = context.new_page()
@@ -222,6 +225,102 @@ def test_the_timeline_is_drawn_and_followed_by_keys_wheel_and_click(opened: Open
     page.mouse.down()
     page.mouse.up()
     page.wait_for_selector("[id='miss-k3x9f2a-19'].arrived")
+
+
+def touches(session: Any, kind: str, *points: tuple[float, float]) -> None:
+    """Fingers, as the browser hears of them."""
+    where = [{"x": x, "y": y, "id": number} for number, (x, y) in enumerate(points)]
+    session.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": where})
+
+
+def picture(page: Any) -> str:
+    """The timeline as it is drawn."""
+    return page.evaluate("document.querySelector('#icicle canvas').toDataURL()")
+
+
+def test_fingers_zoom_and_open(opened: Opened) -> None:
+    page = opened(training(), viewport={"width": 390, "height": 800}, has_touch=True)
+    canvas, tip = page.locator("#icicle canvas"), page.locator("#tip")
+    canvas.scroll_into_view_if_needed()
+    box = canvas.bounding_box()
+    middle, y = box["x"] + box["width"] / 2, box["y"] + 40
+    was, session = picture(page), page.context.new_cdp_session(page)
+    touches(session, "touchStart", (middle - 20, y), (middle + 20, y))
+    for apart in range(30, 130, 10):
+        touches(session, "touchMove", (middle - apart, y), (middle + apart, y))
+    touches(session, "touchEnd")
+    page.wait_for_timeout(100)
+    assert picture(page) != was
+    page.get_by_role("button", name="All", exact=True).tap()
+    page.wait_for_timeout(100)
+    assert picture(page) == was
+    # The first tap tells, the second opens: a finger cannot hover.
+    canvas.scroll_into_view_if_needed()
+    box = canvas.bounding_box()
+    for arrived in (0, 1):
+        page.touchscreen.tap(box["x"] + box["width"] * 0.4, box["y"] + 38)
+        page.wait_for_timeout(100)
+        assert tip.is_visible() or arrived
+        assert page.locator(".arrived").count() == arrived
+
+
+def test_each_process_has_a_lane(opened: Opened) -> None:
+    other = training(run="k3x9f2b", process_index=1, pid=4243)
+    page = opened(training(), other)
+    assert page.locator("#of-process option").count() == 3
+    canvas, tip = page.locator("#icicle canvas"), page.locator("#tip")
+    canvas.scroll_into_view_if_needed()
+    box = canvas.bounding_box()
+    seen: list[str] = []
+    canvas.focus()
+    for _ in range(2):
+        for _ in range(6):
+            page.keyboard.press("ArrowRight")
+        page.keyboard.press("Enter")
+        row = page.wait_for_selector(".arrived")
+        seen.append(row.get_attribute("id"))
+        canvas.focus()
+        # Past what is traced inside lies the next lane.
+        for _ in range(2):
+            page.keyboard.press("ArrowDown")
+        assert tip.is_visible()
+    assert [one.split("-")[1] for one in seen] == ["k3x9f2a", "k3x9f2b"]
+    assert box["height"] > 120
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("dark", 390), ("light", 1400)])
+def test_axe_finds_nothing(scheme: str, width: int, opened: Opened) -> None:
+    other = training(run="k3x9f2b", process_index=1, pid=4243, complete=False)
+    # The page lets no script run but its own; axe is one.
+    page = opened(
+        killed(),
+        other,
+        color_scheme=scheme,
+        viewport={"width": width, "height": 800},
+        bypass_csp=True,
+    )
+    page.evaluate("for (const one of document.querySelectorAll('details')) one.open = true")
+    page.evaluate("location.hash = 'miss-k3x9f2b-9'")
+    page.wait_for_selector("[id='miss-k3x9f2b-9'].arrived")
+    page.evaluate((files("axe_playwright_python") / "axe.min.js").read_text(encoding="utf-8"))
+    found = page.evaluate("axe.run()")
+    assert [(one["id"], one["nodes"][0]["html"]) for one in found["violations"]] == []
+    assert len(found["passes"]) > 30
+    # Nor with a filter that nothing matches.
+    page.locator("#filter").fill("no-such-thing")
+    assert page.locator("#timeline.nothing, #misses.nothing").count() == 2
+    assert page.evaluate("axe.run().then((found) => found.violations.map((one) => one.id))") == []
+
+
+def test_it_is_printed_whole_on_white(opened: Opened) -> None:
+    page = opened(training(), color_scheme="dark")
+    folded = page.locator(".message:not([open])")
+    assert folded.count() > 0
+    page.emulate_media(media="print", color_scheme="dark")
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert folded.count() == 0
+    assert not page.locator("nav").is_visible()
+    assert page.evaluate("getComputedStyle(document.body).color") == "rgb(28, 30, 33)"
 
 
 def test_lines_have_their_cost_and_are_reached_by_key(opened: Opened) -> None:

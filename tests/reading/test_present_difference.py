@@ -13,10 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrace.model import Frame, Listing, Recording
+from retrace.model import Frame, Leaf, Listing, Recording
 from retrace.present.difference import lines
+from retrace.present.operands import Operands
 from retrace.present.view import View
 from retrace.present.words import cut_apart
+from tests.reading.story import array
 
 NAMES = ["sin", "cos", "tanh", "exp", "log", "abs", "neg", "sqrt"]
 
@@ -54,15 +56,15 @@ def test_a_wide_terminal_shows_both_sides() -> None:
     _, *rows = told(OLD, NEW, 140)
     sides = [(row[2 : 2 + half].rstrip(), row[3 + half], row[5 + half :]) for row in rows[1:]]
     assert sides == [
-        ("cos $ -> f32[8]   model.py:41", " ", "cos $ -> f32[8]   model.py:41"),
-        ("tanh $ -> f32[8]   model.py:42", " ", "tanh $ -> f32[8]   model.py:42"),
-        ("exp $ -> f32[8]   model.py:43", "<", ""),
-        ("", ">", "erf $ -> f32[8]   model.py:43"),
-        ("log $ -> f32[8]   model.py:44", " ", "log $ -> f32[8]   model.py:44"),
-        ("abs $ -> f32[8]   model.py:45", " ", "abs $ -> f32[8]   model.py:45"),
-        ("neg $ -> f32[8]   model.py:46", " ", "neg $ -> f32[8]   model.py:46"),
-        ("", ">", "sign $ -> f32[8]   model.py:47"),
-        ("sqrt $ -> f32[8]   model.py:47", " ", "sqrt $ -> f32[8]   model.py:48"),
+        ("cos(sin) -> f32[8]   model.py:41", " ", "cos(sin) -> f32[8]   model.py:41"),
+        ("tanh(cos) -> f32[8]   model.py:42", " ", "tanh(cos) -> f32[8]   model.py:42"),
+        ("exp(tanh) -> f32[8]   model.py:43", "<", ""),
+        ("", ">", "erf(tanh) -> f32[8]   model.py:43"),
+        ("log(exp) -> f32[8]   model.py:44", " ", "log(erf) -> f32[8]   model.py:44"),
+        ("abs(log) -> f32[8]   model.py:45", " ", "abs(log) -> f32[8]   model.py:45"),
+        ("neg(abs) -> f32[8]   model.py:46", " ", "neg(abs) -> f32[8]   model.py:46"),
+        ("", ">", "sign(neg) -> f32[8]   model.py:47"),
+        ("sqrt(neg) -> f32[8]   model.py:47", " ", "sqrt(sign) -> f32[8]   model.py:48"),
     ]
 
 
@@ -70,15 +72,15 @@ def test_a_narrow_terminal_shows_one_below_the_other() -> None:
     assert told(OLD, NEW, 80) == [
         "8 equations -> 9",
         "  ...",
-        "    cos $ -> f32[8]   model.py:41",
-        "    tanh $ -> f32[8]   model.py:42",
-        "  - exp $ -> f32[8]   model.py:43",
-        "  + erf $ -> f32[8]   model.py:43",
-        "    log $ -> f32[8]   model.py:44",
-        "    abs $ -> f32[8]   model.py:45",
-        "    neg $ -> f32[8]   model.py:46",
-        "  + sign $ -> f32[8]   model.py:47",
-        "    sqrt $ -> f32[8]   model.py:48",
+        "    cos(sin) -> f32[8]   model.py:41",
+        "    tanh(cos) -> f32[8]   model.py:42",
+        "  - exp(tanh) -> f32[8]   model.py:43",
+        "  + erf(tanh) -> f32[8]   model.py:43",
+        "    log(erf) -> f32[8]   model.py:44",
+        "    abs(log) -> f32[8]   model.py:45",
+        "    neg(abs) -> f32[8]   model.py:46",
+        "  + sign(neg) -> f32[8]   model.py:47",
+        "    sqrt(sign) -> f32[8]   model.py:48",
     ]
 
 
@@ -87,10 +89,40 @@ def test_what_changed_stands_opposite_what_it_was() -> None:
     (_, row) = told(old, new, 140)
     before, mark, after = row[:69].strip(), row[70], row[72:].strip()
     assert (before, mark, after) == (
-        "mul $ 2:f32[] -> f32[8]   model.py:40",
+        "mul(input 1, 2:f32[]) -> f32[8]   model.py:40",
         "|",
-        "mul $ 3:f32[] -> f32[8]   model.py:40",
+        "mul(input 1, 3:f32[]) -> f32[8]   model.py:40",
     )
+
+
+def test_equations_name_what_they_work_on() -> None:
+    nested = f"jit\t$ $\tf32[8]\tjaxpr=@{'a' * 32}\tname=f"
+    scaled = program()._replace(
+        inputs=("f32[8]", "f32[]"),
+        equations=["mul\t$ $\tf32[8]", nested, "add\t$ 1.0:f32[]\tf32[8]"],
+        wires=[0, 1, 2, 1, 3],
+    )
+    arguments = array("batch['x']", "float32", 4), array("scale", "float32")
+
+    def operands(listing: Listing, *leaves: Leaf) -> list[str]:
+        known = Operands(leaves)
+        return [", ".join(known.told(listing, index)) for index in range(3)]
+
+    assert operands(scaled, *arguments) == ["batch['x'], scale", "mul, scale", "jit, 1.0:f32[]"]
+    # Those of a program that takes others are not known; nor is a wire that was lost.
+    other = array("scale", "float32", 2)
+    assert operands(scaled, arguments[0], other)[0] == "input 1, input 2"
+    assert operands(scaled._replace(wires=[0, 99]))[:2] == ["input 1, ?", "?, ?"]
+    held = scaled._replace(constants=("f32[8]",))
+    assert operands(held, arguments[1])[0] == "captured array, scale"
+    # The name of a sub-program is its content's hash, which tells a reader nothing.
+    swapped = scaled._replace(equations=[scaled.equations[0].replace("mul", "div"), nested])
+    shown = "\n".join(told(scaled, swapped, 80))
+    assert "jit[name=f](" in shown and "aaaa" not in shown
+    another = scaled._replace(
+        equations=[*scaled.equations[:1], nested.replace("a" * 32, "b" * 32)]
+    )
+    assert "jit[jaxpr=another name=f](" in "\n".join(told(scaled, another, 80))
 
 
 WINDOW = "window_strides=(1,1) padding=((0,0),(0,0)) lhs_dilation=(1,1) rhs_dilation=(1,1)"

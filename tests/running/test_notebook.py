@@ -153,9 +153,13 @@ def test_the_whole_session_and_a_wrong_line() -> None:
         "half = 0.5\n@jax.jit\ndef halved(x):\n    return half * x\n",
         "halved(x)\nhalf = 0.25",
         "%retrace audit",
+        "%retrace halved",
+        "%%retrace --help\n1 / 0",
         "%unload_ext retrace",
         "%retrace",
     )
+    assert "of halved" in told[11].text and "smooth" not in told[11].text
+    assert told[12].raised is None and "%retrace audit" in told[12].text
     assert "in this session" in told[3].text and "float32[5] -> float32[2]" in told[3].text
     assert "smooth traced again (2nd time" in told[4].text
     assert "1 function ran for the first time" in told[5].text
@@ -165,7 +169,7 @@ def test_the_whole_session_and_a_wrong_line() -> None:
     assert "OUT OF DATE" not in told[7].text and "halved" in told[10].text
     assert "OUT OF DATE" in told[10].text and "0.5 when traced -> 0.25 now" in told[10].text
     assert "OUT OF DATE" in told[10].html and "0.25" in told[10].html
-    assert "`%retrace` not found" in told[12].text + told[12].errors
+    assert "`%retrace` not found" in told[14].text + told[14].errors
 
 
 def test_loading_imports_no_jax_and_off_is_off() -> None:
