@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 
@@ -349,8 +350,7 @@ def summary(
             out += [line, *(f"{'':12}{paint(text, style)}" for text in rest)]
             out.append(" " * (width - cells(at)) + at)
         if (fix := group.shown.fix) is not None:
-            advice = wrapped(clean(advised(fix), 2 * room), room, 0)[:2]
-            out += [f"{'':12}{paint(text, 'fix')}" for text in advice]
+            out += [f"{'':12}{paint(text, 'fix')}" for text in _sentences(advised(fix), room)]
     if len(worth) > _DEAREST:
         rest = worth[_DEAREST:]
         spent = seconds(sum(group.seconds for group in rest))
@@ -360,3 +360,18 @@ def summary(
     command = "retrace report" if newest else f"retrace report {kept}"
     out += wrapped(f"recorded in {kept}, explained by `{command}`", width, 2)
     return "\n".join(out) + "\n"
+
+
+_SENTENCE = re.compile(r"(?<=\.) (?=[A-Z`])")
+_LINES = 3
+"""Of an advice at the end of a program: its first sentence, and more where there is room."""
+
+
+def _sentences(text: str, room: int) -> list[str]:
+    """The first sentences of a text, whole, as lines."""
+    said, *more = _SENTENCE.split(clean(text, 8 * room))
+    for sentence in more:
+        if len(wrapped(f"{said} {sentence}", room, 0)) > _LINES:
+            break
+        said += f" {sentence}"
+    return wrapped(said, room, 0)

@@ -283,6 +283,7 @@ def _values(history: list[Verdict], path: str) -> set[tuple[str, str]]:
         for change in verdict.changes
         if change.path == path and change.component in (Component.STATIC, *_HELD)
         for side in (change.old, change.new)
+        if side is not None
     }
 
 

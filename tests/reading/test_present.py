@@ -152,7 +152,7 @@ def test_colour_adds_nothing_but_colour() -> None:
 
 
 def test_the_summary_is_short() -> None:
-    assert len(terminal.summary(training().view(), "out").splitlines()) <= 14
+    assert len(terminal.summary(training().view(), "out").splitlines()) <= 16
 
 
 def test_no_misses_is_said() -> None:
