@@ -83,6 +83,11 @@ def _passing(history: list[Verdict]) -> None:
         for name in dict.fromkeys(name for one in found for name in one.static)
         if name in steers or name not in traced
     )
+    values = _values(history)
+    passed = tuple(name for name in traced if name not in static)
+    one_type = tuple(name for name in passed if _several(values, name))
+    inject = tuple(dict.fromkeys(name for one in found for name in one.inject))
+    computed, reads = any(one.computed for one in found), any(one.reads for one in found)
     for index, verdict in enumerate(history):
         if not isinstance(verdict.fix, JitAndPass | JitOnce):
             continue
@@ -90,11 +95,11 @@ def _passing(history: list[Verdict]) -> None:
         advised = replace(
             own,
             static=static,
-            traced=tuple(name for name in traced if name not in static),
-            computed=any(one.computed for one in found),
-            reads=any(one.reads for one in found),
-            one_type=tuple(one for one in traced if one not in static and _several(history, one)),
-            inject=tuple(dict.fromkeys(name for one in found for name in one.inject)),
+            traced=passed,
+            computed=computed,
+            reads=reads,
+            one_type=one_type,
+            inject=inject,
         )
         _give(history, index, advised)
         named = {str(c.path) for c in verdict.changes if c.component in _HELD}
@@ -246,9 +251,12 @@ def _is_in(path: str, outer: tuple[str, ...]) -> bool:
 def _types(history: list[Verdict]) -> None:
     """One value in two types, and other values of which all share a program."""
     kinds = (ToArgument, LoopInProgram, TripsInProgram)
+    if not any(isinstance(verdict.fix, (*kinds, OneType)) for verdict in history):
+        return
+    values = _values(history)
     for index, verdict in enumerate(history):
         advised = verdict.fix
-        if isinstance(advised, kinds) and any(_several(history, one) for one in advised.paths):
+        if isinstance(advised, kinds) and any(_several(values, one) for one in advised.paths):
             history[index] = replace(verdict, fix=replace(advised, one_type=True))
     by_path: dict[str, Advice] = {
         path: replace(one, one_type=True)
@@ -262,7 +270,7 @@ def _types(history: list[Verdict]) -> None:
             continue
         if (path := advised.paths[0]) in by_path:
             _give(history, index, by_path[path])
-        elif advised.type is not None and len(_values(history, path)) > _TWO:
+        elif advised.type is not None and len(values.get(path, ())) > _TWO:
             # What holds True and 1 does not hold 2.0.
             _give(history, index, replace(advised, type=None, proof=Proof.MEANING))
 
@@ -270,21 +278,24 @@ def _types(history: list[Verdict]) -> None:
 _TWO = 2
 
 
-def _several(history: list[Verdict], path: str) -> bool:
+_Values: TypeAlias = dict[str, set[tuple[str, str]]]
+
+
+def _several(values: _Values, path: str) -> bool:
     """Whether the calls gave a value in several types: an array is made of each."""
-    return len({type_ for type_, _ in _values(history, path)}) > 1
+    return len({type_ for type_, _ in values.get(path, ())}) > 1
 
 
-def _values(history: list[Verdict], path: str) -> set[tuple[str, str]]:
-    """All values that the calls passed for a static argument, with their types."""
-    return {
-        (str(part(side, "type")), str(part(side, "text")))
-        for verdict in history
-        for change in verdict.changes
-        if change.path == path and change.component in (Component.STATIC, *_HELD)
-        for side in (change.old, change.new)
-        if side is not None
-    }
+def _values(history: list[Verdict]) -> _Values:
+    """All values that the calls passed for static arguments, with their types, by path."""
+    found: _Values = {}
+    for verdict in history:
+        for change in verdict.changes:
+            if change.path is not None and change.component in (Component.STATIC, *_HELD):
+                own = found.setdefault(change.path, set())
+                sides = [side for side in (change.old, change.new) if side is not None]
+                own |= {(str(part(one, "type")), str(part(one, "text"))) for one in sides}
+    return found
 
 
 def _read(history: list[Verdict]) -> None:

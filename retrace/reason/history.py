@@ -107,13 +107,15 @@ def _buckets(history: list[Verdict]) -> Iterator[tuple[Verdict, Verdict]]:
 
 def _layers(history: list[Verdict]) -> Iterator[tuple[Verdict, Verdict]]:
     """Takes back what was said of sizes where a line ran on several things, as on layers."""
-    told = [verdict for verdict in history if isinstance(verdict.fix, FewSizes)]
     lines: dict[object, list[Verdict]] = defaultdict(list)
-    for verdict in told and [v for v in history if v.cause is Cause.EAGER_OP]:
-        lines[verdict.miss.lines].append(verdict)
-    for verdict in told:
-        if not sized(lines[verdict.miss.lines]):
-            yield verdict, replace(verdict, fix=JitBlock(proof=Proof.MEANING))
+    for verdict in history:
+        if verdict.cause is Cause.EAGER_OP:
+            lines[verdict.miss.lines].append(verdict)
+    for own in lines.values():
+        told = [verdict for verdict in own if isinstance(verdict.fix, FewSizes)]
+        if told and not sized(own):
+            for verdict in told:
+                yield verdict, replace(verdict, fix=JitBlock(proof=Proof.MEANING))
 
 
 def _one_axis(verdict: Verdict) -> tuple[Dim, Dim] | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -535,3 +537,42 @@ def test_a_call_written_otherwise_may_have_other_arrays_too() -> None:
 
     assert verdicts(written("positional", 3), written("keyword", 3))[1].avoidable == "yes"
     assert verdicts(written("positional", 3), written("keyword", 4))[1].avoidable == "maybe"
+
+
+# How much work it is
+
+
+MANY: dict[str, Callable[[int], Miss]] = {
+    "sizes": lambda number: call(sized(number + 1)),
+    "static": lambda number: call(
+        Key((leaf("x", 3),), static=(("n", value(str(number), str(number), data=number)),)),
+        program=Program(f"p{number % 3}", 1),
+    ),
+    "closure": lambda number: call(
+        function=function(number, closure=(("w", value(str(number), data=number)),))
+    ),
+    "lambda": lambda number: call(function=function(number, Kind.LAMBDA)),
+    "eager": lambda number: call(sized(number + 1), function=function(1, Kind.OP)),
+}
+
+
+@pytest.mark.parametrize("kind", MANY)
+def test_the_work_for_a_miss_does_not_grow_with_their_number(kind: str) -> None:
+    few, many = [_calls([MANY[kind](number) for number in range(n)]) for n in (200, 800)]
+    assert many < 5 * few
+
+
+def _calls(found: list[Miss]) -> int:
+    """How many functions are called to judge misses."""
+    calls = 0
+
+    def called(_: object, event: str, __: object) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    sys.setprofile(called)
+    try:
+        verdicts(*found)
+    finally:
+        sys.setprofile(None)
+    return calls
