@@ -11,7 +11,7 @@ from retrace.capture.function import is_internal
 from retrace.capture.journal import Journal
 from retrace.capture.misses import Misses
 from retrace.capture.numbers import Numbers
-from retrace.capture.running import Underway
+from retrace.capture.underway import Underway
 from retrace.jax_internals import losses, names
 from retrace.jax_internals import names_frames as at
 from retrace.jax_internals.calls import (

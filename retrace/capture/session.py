@@ -30,7 +30,7 @@ from retrace.store.sinks import File, Memory, Nothing
 from retrace.store.writer import Writer
 
 if TYPE_CHECKING:
-    from retrace.capture.recorder import Meeting
+    from retrace.capture.meeting import Meeting
 
 
 class Session:
