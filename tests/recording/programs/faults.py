@@ -33,6 +33,7 @@ NOT_INSIDE = (
     "jax_internals/replacements.py",
     "jax_internals/traces.py",
     "jax_internals/wiring.py",
+    "capture/observers.py",
     "capture/session.py",
 )
 """The guard itself with what stands around it, and what users call by name."""
