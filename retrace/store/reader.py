@@ -13,6 +13,7 @@ from retrace.errors import UnreadableError
 from retrace.model import JSON, Audit, Key, Miss, Recording, Run
 from retrace.store import files
 from retrace.store.audits import decode_audit
+from retrace.store.header import amend_run, decode_run
 from retrace.store.leaves import Columns, columns_of, decode_leaves_like
 from retrace.store.lines import lines
 from retrace.store.place import HEADER, ROOT, inside, recording_files, recordings
@@ -22,11 +23,9 @@ from retrace.store.schema import (
     LONGEST_LINE,
     PARTS,
     amend,
-    amend_run,
     check_items,
     decode_miss,
     decode_part,
-    decode_run,
 )
 from retrace.store.shared import Beginning, Shared, beginning, digest
 
