@@ -6,11 +6,12 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
+from retrace.capture.derived import program_leaves, source_of_call, source_of_program
 from retrace.capture.function import is_internal
 from retrace.capture.journal import Journal
-from retrace.capture.misses import Misses, program_leaves, source_of_call, source_of_program
+from retrace.capture.misses import Misses
 from retrace.capture.numbers import Numbers
-from retrace.capture.running import Underway
+from retrace.capture.underway import Underway
 from retrace.jax_internals import losses, names
 from retrace.jax_internals import names_frames as at
 from retrace.jax_internals.calls import (

@@ -14,9 +14,12 @@ from functools import lru_cache
 from hashlib import sha1, sha256
 from pathlib import Path
 from struct import Struct
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from retrace.store.files import content
+
+if TYPE_CHECKING:
+    from retrace.store.writer import Writer
 
 _ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _MOST_LEVELS = 40
@@ -117,6 +120,12 @@ def _branch(checkout: Checkout, name: str) -> str:
         if branch == name:
             return commit
     return ""
+
+
+def tell_whether_dirty(writer: Writer, checkout: Checkout) -> None:
+    """Say in a recording whether files were changed since the commit, where that is known."""
+    if (dirty := is_dirty(checkout)) is not None:
+        writer.amend_run({"dirty": dirty})
 
 
 def is_dirty(checkout: Checkout, seconds: float = _SECONDS) -> bool | None:

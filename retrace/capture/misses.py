@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from types import FrameType
 from typing import Any, cast
 
-import jax
-
 from retrace.capture import lock
+from retrace.capture.derived import program_leaves, source_of_call
 from retrace.capture.function import Functions, is_internal
 from retrace.capture.journal import Journal
 from retrace.capture.kept import Kept, Static, changeable
 from retrace.capture.key import Keys, parameter_names
 from retrace.capture.lock import Count
 from retrace.capture.operation import (
+    at_line,
     body_functions,
     has_body,
     interface_frame,
@@ -30,17 +30,9 @@ from retrace.jax_internals import losses, names
 from retrace.jax_internals import names_frames as at
 from retrace.jax_internals.calls import Call, Site, bare, is_clean, is_of_lax, mark, marked
 from retrace.jax_internals.clears import Clears
-from retrace.jax_internals.names_values import (
-    ARGUMENTS_OF_PROGRAM,
-    DEBUG_INFO,
-    OPTIONS,
-    SIGNATURE,
-    SOURCE,
-    SOURCE_OF_PROGRAM,
-)
+from retrace.jax_internals.names_values import SIGNATURE
 from retrace.jax_internals.pmap import Options, is_mapped, mapped
-from retrace.jax_internals.shardings import leaf
-from retrace.model import JSON, CallSite, Function, Key, Kind, Leaf, Stage, Value
+from retrace.model import JSON, CallSite, Function, Key, Kind, Stage, Value
 from retrace.store.writer import Writer
 
 _MOST_SOURCES = 10_000
@@ -99,7 +91,7 @@ class Misses:
         if isinstance(call.info, Options):
             key = _without_axis(key)
         if function.kind is Kind.OP:  # of a `pmap`
-            function = _operation(function, site)
+            function = at_line(function, site)
         number = self._numbers()
         mark(call.frame, number)
         if call.ahead:
@@ -133,12 +125,10 @@ class Misses:
         if interface is None:
             number = self._numbers()
             mark(call.frame, number)
-            self._begin(
-                number, _operation(function, site), key, site, fields, writers, call.frame
-            )
+            self._begin(number, at_line(function, site), key, site, fields, writers, call.frame)
             return number
         bodies = [self._functions.describe(body) for body in body_functions(interface)]
-        function = _operation(function, site, bodies)
+        function = at_line(function, site, bodies)
         number = marked(interface)
         if number is not None:
             # It began when its body was traced. What JAX's function runs after it, as `cg`
@@ -169,7 +159,7 @@ class Misses:
         site = call_site(interface)
         bodies = [self._functions.describe(body) for body in given or (traced,)]
         name = interface.f_code.co_qualname.split(".")[0]
-        function = _operation(self._functions.describe(None, name), site, bodies)
+        function = at_line(self._functions.describe(None, name), site, bodies)
         number = self._numbers()
         mark(interface, number)
         key = Key(config=self._keys.config())
@@ -211,7 +201,7 @@ class Misses:
             function = self._functions.from_source(source, name)
         place = call_site(site.program)
         if function.kind is Kind.OP:
-            function = _operation(function, place)
+            function = at_line(function, place)
         key = Key(leaves=program_leaves(site), config=self._keys.config())
         number = self._numbers()
         mark(site.program, number)
@@ -367,19 +357,6 @@ class Misses:
         return self._functions.describe(at.JITTED_FUN.of(function, function))
 
 
-def _operation(
-    function: Function, site: CallSite | None, bodies: Iterable[Function] = ()
-) -> Function:
-    """An operation at the line that ran it, under the name of its body where it has one."""
-    where = "?" if site is None else f"{site.file}:{site.line}"
-    function = function._replace(site=f"{function.site} at {where}")
-    for body in bodies:
-        return function._replace(
-            name=body.name, qualname=body.qualname, file=body.file, line=body.line
-        )
-    return function
-
-
 def _without_axis(key: Key) -> Key:
     """The key of a call of `pmap` until 0.8, which begins within the axis that it maps over."""
     return key._replace(
@@ -397,59 +374,7 @@ def _signature(function: Any) -> inspect.Signature | None:
         return None
 
 
-def source_of_call(call: Call) -> str | None:
-    """How JAX names the source of the function that is called."""
-    source = SOURCE.of(call.info)
-    return source if isinstance(source, str) else None
-
-
-def source_of_program(jaxpr: Any) -> str | None:
-    """How JAX names the source of the function that a jaxpr was made from."""
-    info = DEBUG_INFO.of(getattr(jaxpr, "jaxpr", jaxpr))
-    source = SOURCE_OF_PROGRAM.of(info)
-    return source if isinstance(source, str) else None
-
-
-def program_leaves(site: Site) -> tuple[Leaf, ...]:
-    """What a derived program is given, under the user's names where JAX kept them."""
-    assert site.program is not None
-    local = site.program.f_locals
-    args = at.DERIVED_ARGS.among(local, ())
-    jaxpr = at.DERIVED_JAXPR.among(local, site.jaxpr)
-    info = DEBUG_INFO.of(getattr(jaxpr, "jaxpr", jaxpr))
-    paths: Sequence[str] = ARGUMENTS_OF_PROGRAM.of(info) or ()
-    if len(paths) != len(args) and site.call is not None:
-        # Where JAX forgot them: a gradient's forward program is given what the call was.
-        paths = _leaf_names(site.call)
-    if len(paths) != len(args):
-        paths = [""] * len(args)
-    return tuple(
-        leaf(value, name or f"args[{index}]")
-        for index, (name, value) in enumerate(zip(paths, args, strict=True))
-    )
-
-
 def _named(signature: inspect.Signature | None, call: Call) -> Iterator[tuple[str, Any]]:
     """What a call was given, by the names of the parameters."""
     yield from zip(parameter_names(signature, len(call.args)), call.args, strict=True)
     yield from call.kwargs.items()
-
-
-def _leaf_names(call: Call) -> list[str]:
-    """The paths of all arrays that a call was given, in JAX's order."""
-    numbers, named = OPTIONS["static_argnums"], OPTIONS["static_argnames"]
-    static = {number % len(call.args) for number in numbers.of(call.info, ()) if call.args}
-    names = parameter_names(SIGNATURE.of(call.info), len(call.args))
-    given = [
-        *(
-            (n, v)
-            for i, (n, v) in enumerate(zip(names, call.args, strict=True))
-            if i not in static
-        ),
-        *((n, call.kwargs[n]) for n in sorted(call.kwargs) if n not in named.of(call.info, ())),
-    ]
-    return [
-        name + jax.tree_util.keystr(keys)
-        for name, value in given
-        for keys, _ in jax.tree_util.tree_flatten_with_path(value)[0]
-    ]

@@ -1,8 +1,8 @@
-"""What an eager operation was given: its parameters, and the functions of its body."""
+"""An eager operation: what it is called, its parameters, and the functions of its body."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from types import FrameType
 from typing import Any
 
@@ -11,6 +11,20 @@ from retrace.capture.place import Owner, owner
 from retrace.jax_internals import names_frames as at
 from retrace.jax_internals.calls import marked
 from retrace.jax_internals.names_values import CLOSED, JAXPR, OF_JAXPR
+from retrace.model import CallSite, Function
+
+
+def at_line(
+    function: Function, site: CallSite | None, bodies: Iterable[Function] = ()
+) -> Function:
+    """An operation at the line that ran it, under the name of its body where it has one."""
+    where = "?" if site is None else f"{site.file}:{site.line}"
+    function = function._replace(site=f"{function.site} at {where}")
+    for body in bodies:
+        return function._replace(
+            name=body.name, qualname=body.qualname, file=body.file, line=body.line
+        )
+    return function
 
 
 def parameters(function: Any) -> Iterator[tuple[str, Any]]:

@@ -19,6 +19,7 @@ from retrace.capture.place import Owner, owner
 from retrace.capture.snapshot import snapshot
 from retrace.jax_internals import losses, names
 from retrace.jax_internals.jaxprs import Transcript, has_at_most, is_jaxpr, transcribe
+from retrace.model import JSON
 
 NESTED = 48
 """So few equations are walked at once where no compilation of their own follows."""
@@ -42,6 +43,29 @@ def transcript(jaxpr: Any) -> Transcript:
     found = transcribe(jaxpr, _is_library, shown, _plain)
     calls = callbacks(found.program.listing, found.listings)
     return found._replace(program=found.program._replace(callbacks=calls)) if calls else found
+
+
+def described(found: Transcript, number_of: Callable[[object], int | None]) -> dict[str, JSON]:
+    """What a line tells of a program that was written down.
+
+    Args:
+        found: the program.
+        number_of: gives the number of an object in this process.
+    """
+    program = found.program
+    fields: dict[str, JSON] = {
+        "program": [program.hash, program.equations],
+        "listing": program.listing,
+    }
+    if found.arrays:
+        fields["arrays"] = [number_of(array) for array in found.arrays]
+    if found.held:
+        fields["held"] = [number_of(value) for value in found.held]
+    if program.callbacks:
+        fields["callbacks"] = program.callbacks
+    if program.results is not None:
+        fields["results"] = program.results
+    return fields
 
 
 def _plain(value: object) -> str | None:

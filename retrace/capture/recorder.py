@@ -6,19 +6,19 @@ from collections.abc import Callable
 from functools import partial
 from time import time
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from retrace.capture import interpreter, process
 from retrace.capture.asked import Asked
 from retrace.capture.background import Background, Task
 from retrace.capture.belonging import Belonging
-from retrace.capture.commit import Checkout, is_dirty
+from retrace.capture.commit import tell_whether_dirty
 from retrace.capture.function import is_internal
 from retrace.capture.journal import Journal
 from retrace.capture.misses import Misses
 from retrace.capture.operation import operation_around
-from retrace.capture.programs import AHEAD, NESTED, Programs
-from retrace.capture.running import Running, Underway, raised
+from retrace.capture.programs import AHEAD, NESTED, Programs, described
+from retrace.capture.underway import Running, Underway, is_lowering, raised, stage_fields
 from retrace.jax_internals import losses, names, shardings, spanning
 from retrace.jax_internals import names_frames as at
 from retrace.jax_internals.calls import (
@@ -36,23 +36,11 @@ from retrace.jax_internals.traces import Trace
 from retrace.model import JSON, Function, Stage
 from retrace.store.writer import Writer
 
-_MOST_HASHES = 10_000
-
-
 if TYPE_CHECKING:
+    from retrace.capture.meeting import Meeting
     from retrace.capture.slow import Clock
 
-
-class Meeting(Protocol):
-    """Who holds the programs of several processes against each other."""
-
-    def joint(self, number: int, program: str | None, processes: tuple[int, ...]) -> None:
-        """A program that these processes run is about to be compiled, in this thread."""
-        ...
-
-    def alone(self, number: int) -> None:
-        """One that this process runs by itself is."""
-        ...
+_MOST_HASHES = 10_000
 
 
 class Recorder:
@@ -88,7 +76,7 @@ class Recorder:
         if (running or is_staging()) and (call is None or is_internal(trace.function)):
             self.inner_trace(trace.caller)
             return
-        if call is not None and _is_lowering(running, call.number):
+        if call is not None and is_lowering(running, call.number):
             # A primitive that is lowered by tracing a Python function: the call's own is done.
             self.inner_trace(trace.caller)
             return
@@ -133,7 +121,7 @@ class Recorder:
             return
         jaxpr = None if trace.result is None else trace.result[0]
         self.misses.kept.end(trace.number, trace, jaxpr)
-        fields = self._ended(self._pop(trace.number, Stage.TRACE), Stage.TRACE, seconds)
+        fields = stage_fields(self._thread.pop(trace.number, Stage.TRACE), Stage.TRACE, seconds)
         if self.slow is not None and not self._thread.running:
             self.slow.trace_ended(trace.number)
         if trace.raised is not None:
@@ -217,7 +205,7 @@ class Recorder:
         if number is None or (top is None and self._thread.ended_of == (stage, number)):
             return
         self._thread.ended, self._thread.ended_of = (stage, name), (stage, number)
-        fields = self._ended(top, stage, seconds)
+        fields = stage_fields(top, stage, seconds)
         if top is not None:
             running.pop()
             if stage is Stage.COMPILE:
@@ -268,22 +256,15 @@ class Recorder:
 
     def cache_event(self, event: str, frame: FrameType) -> None:
         """JAX looked into its on-disk cache."""
-        self._lookup().event(event, frame)
+        self._thread.looking().event(event, frame)
 
     def cache_saved(self, seconds: float) -> None:
         """JAX found a program on disk, and says what that saved."""
-        self._lookup().saved(seconds)
+        self._thread.looking().saved(seconds)
 
     def cache_key_part(self, name: str, digest: str, alone: Callable[[], str]) -> None:
         """JAX put one more ingredient into the key of its on-disk cache."""
-        self._lookup().part(name, digest, alone)
-
-    def _lookup(self) -> Lookup:
-        running = self._thread.running
-        lookup = running[-1].lookup if running else None
-        if lookup is None:
-            lookup = self._thread.lookup = self._thread.lookup or Lookup()
-        return lookup
+        self._thread.looking().part(name, digest, alone)
 
     def _parallel_trace_ended(self, seconds: float, frame: FrameType) -> None:
         # pmap traces outside JAX's cached trace function until 0.7.
@@ -300,22 +281,6 @@ class Recorder:
                     fields["raised"] = error
                 self._belonging.hold(number, fields)
 
-    def _ended(self, running: Running | None, stage: Stage, seconds: float) -> dict[str, JSON]:
-        began = {stage: round(time() - seconds, 6)}
-        fields: dict[str, JSON] = {"stages": {stage: seconds}, "began": began}
-        if running is not None and running.inner:
-            fields["inner"] = running.inner
-        return fields
-
-    def _pop(self, number: int, stage: Stage) -> Running | None:
-        running = self._thread.running
-        for index in range(len(running) - 1, -1, -1):
-            if running[index].number == number and running[index].stage is stage:
-                found = running[index]
-                del running[index:]
-                return found
-        return None
-
     def _program_known(self, number: int, found: Transcript) -> None:
         program = found.program
         self.misses.kept.known(number, found.host)
@@ -323,17 +288,8 @@ class Recorder:
             if len(self._hashes) >= _MOST_HASHES:
                 self._hashes.clear()
             self._hashes[number] = program.hash
-        fields: dict[str, JSON] = {"program": [program.hash, program.equations]}
         self.journal.listings(number, found.listings)
-        fields["listing"] = program.listing
-        if found.arrays:
-            fields["arrays"] = [self.misses.number_of(array) for array in found.arrays]
-        if found.held:
-            fields["held"] = [self.misses.number_of(value) for value in found.held]
-        if program.callbacks:
-            fields["callbacks"] = program.callbacks
-        if program.results is not None:
-            fields["results"] = program.results
+        fields = described(found, self.misses.number_of)
         held = self._thread.held
         if held is not None and held[0] == number:
             held[1].update(fields)
@@ -386,7 +342,7 @@ class Recorder:
             writer.loss(name, number)
         if writer.run.commit is not None and (checkout := process.checkout()) is not None:
             # Thousands of files may have to be looked at: while XLA compiles, or at the end.
-            self._background.program(partial(_tell_whether_dirty, writer, checkout))
+            self._background.program(partial(tell_whether_dirty, writer, checkout))
 
     def observe_slow(self, over: float) -> None:
         """Observe misses that take longer more closely.
@@ -429,18 +385,6 @@ class Recorder:
         self._belonging.watch_compiled()
         self._belonging.write_held()
         self._background.flush()
-
-
-def _tell_whether_dirty(writer: Writer, checkout: Checkout) -> None:
-    if (dirty := is_dirty(checkout)) is not None:
-        writer.amend_run({"dirty": dirty})
-
-
-def _is_lowering(running: list[Running], number: int | None) -> bool:
-    # Nothing runs, as a rule, and a generator would cost more than the question.
-    return bool(running) and any(
-        each.number == number and each.stage is Stage.LOWER for each in running
-    )
 
 
 def _spans(frame: FrameType) -> dict[str, JSON]:

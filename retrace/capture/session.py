@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 
-from retrace.capture import interpreter, lock, place, process
+from retrace.capture import lock, place, process
 from retrace.capture.asked import Asked, wish
 from retrace.capture.commit import commit_of
 from retrace.capture.journal import Event
+from retrace.capture.observers import observers
 from retrace.capture.public import PublicEvents
 from retrace.capture.weak import ByObject
 from retrace.errors import CannotTellError, RetraceError
@@ -30,14 +31,14 @@ from retrace.store.sinks import File, Memory, Nothing
 from retrace.store.writer import Writer
 
 if TYPE_CHECKING:
-    from retrace.capture.recorder import Meeting
+    from retrace.capture.meeting import Meeting
 
 
 class Session:
     """The recording of this process: its hooks, and who is listening."""
 
     def __init__(self) -> None:
-        self.recorder, self._hooks = _observers()
+        self.recorder, self._hooks = observers()
         self._lock = threading.RLock()
         self._beginning = lock.make()
         """Held while the recording of `retrace.jit` begins: several threads may miss at once."""
@@ -236,42 +237,6 @@ def _count() -> None:
         counting.begin()
     except (ImportError, AttributeError, RetraceError):
         pass
-
-
-def _observers() -> tuple[Any, Any]:
-    """Who observes, and the hooks that tell it; on an unknown JAX or Python one that is both."""
-    if interpreter.lacks(interpreter.PUBLIC):
-        public = PublicEvents(interpreter.PUBLIC)
-        return public, public
-    try:
-        from retrace.capture.recorder import Recorder
-        from retrace.jax_internals.hooks import Hooks
-    except (ImportError, AttributeError) as error:
-        if not _is_of_jax(error):
-            raise
-        public = PublicEvents(error)
-        return public, public
-    recorder = Recorder()
-    hooks = Hooks(recorder)
-    recorder.guarded = hooks.guarded
-    if (over := slow_from()) is not None:
-        recorder.observe_slow(over)
-    return recorder, hooks
-
-
-def slow_from() -> float | None:
-    """From how many seconds on a miss is slow, as the environment says; None for no more."""
-    try:
-        over = float(os.environ.get("RETRACE_SLOW", ""))
-    except ValueError:
-        return None
-    return over if 0 < over < 1e9 else None
-
-
-def _is_of_jax(error: ImportError | AttributeError) -> bool:
-    """Whether it is JAX that lacks something, and not we."""
-    module = getattr(getattr(error, "obj", None), "__name__", None) or error.name or ""
-    return module.partition(".")[0] in ("jax", "jaxlib")
 
 
 _session: Session | None = None

@@ -73,7 +73,7 @@ def list_recordings(folder: str = "") -> str:
     """
     from retrace.present.machine import encode, moment
     from retrace.store.place import recordings
-    from retrace.store.reader import headers
+    from retrace.store.processes import headers
 
     found = list(recordings(Path(folder) if folder else None))
     listed: list[dict[str, Any]] = []

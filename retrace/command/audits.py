@@ -76,7 +76,7 @@ def _running(which: str) -> Iterator[tuple[Path, Run]]:
 
     from retrace.store.old import lives
     from retrace.store.place import recordings
-    from retrace.store.reader import headers
+    from retrace.store.processes import headers
 
     host = socket.gethostname()
     path = Path(which)

@@ -36,7 +36,7 @@ def close(
 
         stop()
     path = Path(directory)
-    from retrace.store.reader import headers
+    from retrace.store.processes import headers
 
     # Of a folder that many hosts record into, no more than the first lines are read.
     recorded = list(headers(path))

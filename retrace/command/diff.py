@@ -99,7 +99,7 @@ def _sources(old: str | None, new: str | None) -> tuple[Source, Source] | None:
 
 def _attempts(directory: Path) -> tuple[Source, Source]:
     """The last two attempts in a directory."""
-    from retrace.store.reader import attempts_of
+    from retrace.store.processes import attempts_of
 
     found = attempts_of(directory)
     if len(found) < 2:

@@ -95,7 +95,7 @@ def explained(
 
 
 def _files(paths: Sequence[Path], attempt: int | None) -> Iterator[tuple[Path, Path]]:
-    from retrace.store.reader import files_of
+    from retrace.store.processes import files_of
 
     seen: set[Path] = set()
     for path in paths:

@@ -158,7 +158,7 @@ class Told:
     @property
     def earlier(self) -> int:
         """How many attempts were left out, since a later one is there."""
-        from retrace.store.reader import attempts_in
+        from retrace.store.processes import attempts_in
 
         return sum(attempts_in(path) - 1 for path in self._paths) if self._attempt is None else 0
 
@@ -245,7 +245,7 @@ def _has_several(paths: Iterable[Path], attempt: int | None) -> bool:
     """Whether there is more than one process to read."""
     from itertools import islice
 
-    from retrace.store.reader import files_of
+    from retrace.store.processes import files_of
 
     files = (file for path in paths for file in files_of(path, attempt))
     return len(list(islice(files, 2))) > 1
@@ -253,7 +253,7 @@ def _has_several(paths: Iterable[Path], attempt: int | None) -> bool:
 
 def total_size(paths: Iterable[Path], attempt: int | None = None) -> int:
     """Bytes of the files of recordings, without their programs."""
-    from retrace.store.reader import files_of
+    from retrace.store.processes import files_of
 
     size = 0
     for path in paths:

@@ -9,26 +9,28 @@ cache, and a test slot inside it is called once for each trace that really runs.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import sys
 import threading
 from collections.abc import Callable
 from time import perf_counter
 from types import FrameType
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import jax
 
 from retrace.errors import RetraceError
 from retrace.failure import contain, send, unheard
-from retrace.jax_internals import losses, names
+from retrace.jax_internals import losses, names, replacements
 from retrace.jax_internals import names_hooks as at
-from retrace.jax_internals.row import Loss, Row, resolve
+from retrace.jax_internals.row import Row, resolve
 from retrace.jax_internals.traces import Trace, TraceProxy, leave
 from retrace.jax_internals.wiring import PROBE, Wiring
 from retrace.jax_internals.witness import Witness
 from retrace.model import Stage
+
+if TYPE_CHECKING:
+    from retrace.jax_internals.observer import Observer
 
 _TELLS_BEFORE = at.TRACE_BEFORE.expected
 """Whether JAX traces by its function of before 0.9, which tells of every trace."""
@@ -64,25 +66,6 @@ while _launcher is not None:
     _launcher = _launcher.f_back
 
 
-class Observer(Protocol):
-    """Who is told. Its failures are kept away from the program."""
-
-    def trace_started(self, trace: Trace) -> None: ...
-    def trace_ended(self, trace: Trace, seconds: float) -> None: ...
-    def inner_trace(self, frame: FrameType | None) -> None: ...
-    def stage_started(self, stage: Stage, name: str, frame: FrameType) -> None: ...
-    def stage_ended(self, stage: Stage, name: str, seconds: float, frame: FrameType) -> None: ...
-    def cache_event(self, event: str, frame: FrameType) -> None: ...
-    def cache_saved(self, seconds: float) -> None: ...
-    def cache_key_part(self, name: str, digest: str, alone: Callable[[], str]) -> None: ...
-    def jitted(self, function: object, frame: FrameType) -> None: ...
-    def configured(self, option: str, frame: FrameType) -> None: ...
-    def evicted(self, function: object) -> None: ...
-    def lowered(self, lowered: object) -> None: ...
-    def failed(self, reason: str) -> None: ...
-    def lost(self, loss: Loss) -> None: ...
-
-
 class _Thread(threading.local):
     def __init__(self) -> None:
         self.traces: list[Trace] = []
@@ -94,7 +77,7 @@ class Hooks:
     """One set of listeners; at most one is installed in a process."""
 
     def __init__(self, observer: Observer) -> None:
-        self._observer = observer
+        self.observer = observer
         self._thread = _Thread()
         self.wiring = Wiring()
         """What was put into JAX, to see whether JAX still calls it."""
@@ -126,10 +109,10 @@ class Hooks:
         self._listen()
         if names.shows(losses.TRACES):
             self._install_trace_proxy()
-        self._replace(at.MAKE_JIT, self._observe_jit)
-        self._replace(at.LOWER, self._observe_lower)
-        self._replace(at.UPDATE, self._observe_update)
-        self._replace(at.LOG_CACHE_KEY, self._observe_cache_key)
+        self._replace(at.MAKE_JIT, replacements.of_jit)
+        self._replace(at.LOWER, replacements.of_lower)
+        self._replace(at.UPDATE, replacements.of_update)
+        self._replace(at.LOG_CACHE_KEY, replacements.of_cache_key)
         self._witness.begin()
 
     def _listen(self) -> None:
@@ -232,7 +215,7 @@ class Hooks:
         ours = isinstance(error, OSError | RetraceError)
         kind = "unwritable" if ours else "failed"
         loss = f"{type(error).__name__} while recording"
-        contain(unheard, self._observer.failed, loss)
+        contain(unheard, self.observer.failed, loss)
         if kind in self._reported:
             return
         self._reported.add(kind)
@@ -253,7 +236,7 @@ class Hooks:
             self._told(stage)
             name = str(metadata.get("fun_name", ""))
             frame = sys._getframe(1)
-            self.guarded(self._observer.stage_started, stage, name, frame)
+            self.guarded(self.observer.stage_started, stage, name, frame)
             if stage is Stage.COMPILE:
                 self._stop_at(stage, name, frame)
             # Raised inside JAX's caches of lowerings and executables, it would stay in them:
@@ -263,7 +246,7 @@ class Hooks:
                     _raise(refused)
                 finally:
                     # JAX does not tell the end of a stage that did not get to begin.
-                    self.guarded(self._observer.stage_ended, stage, name, 0.0, frame)
+                    self.guarded(self.observer.stage_ended, stage, name, 0.0, frame)
 
     def _on_duration(self, event: str, duration_secs: float, **metadata: Any) -> None:
         if (stage := _STAGES.get(event)) is not None and self.installed:
@@ -271,14 +254,14 @@ class Hooks:
             self._told(stage)
             if stage is Stage.TRACE and _TELLS_BEFORE:
                 self.guarded(self._trace_told)
-            self.guarded(self._observer.stage_ended, stage, name, duration_secs, sys._getframe(1))
+            self.guarded(self.observer.stage_ended, stage, name, duration_secs, sys._getframe(1))
             if stage is Stage.COMPILE and (stopped := contain(self._fail, self.stop)) is not None:
                 raise stopped
             # jax 0.6.0 tells no beginnings.
             if not self._thread.calls and (refused := self._refused()) is not None:
                 raise refused
         elif event == at.SAVED.name and self.installed:
-            self.guarded(self._observer.cache_saved, duration_secs)
+            self.guarded(self.observer.cache_saved, duration_secs)
 
     def _stop_at(self, stage: Stage, name: str, frame: FrameType) -> None:
         if (stopped := contain(self._fail, self.stop)) is None:
@@ -287,17 +270,17 @@ class Hooks:
             _raise(stopped)
         finally:
             # JAX does not tell the end of a stage that did not get to begin.
-            self.guarded(self._observer.stage_ended, stage, name, 0.0, frame)
+            self.guarded(self.observer.stage_ended, stage, name, 0.0, frame)
 
     def _on_event(self, event: str, **metadata: Any) -> None:
         if event in _CACHE_EVENTS and self.installed:
-            self.guarded(self._observer.cache_event, event, sys._getframe(1))
+            self.guarded(self.observer.cache_event, event, sys._getframe(1))
 
     def _install_trace_proxy(self) -> None:
         # In 0.6 to 0.8 `trace_to_jaxpr` is another function, and not cached.
         for row in (at.TRACE, at.TRACE_BEFORE):
             if row.expected and row.look() is not None:
-                self._replace(row, self._observe_traces)
+                self._replace(row, TraceProxy)
                 self.wiring.stands(row)
         slots, slot = resolve(at.TEST_SLOT.where), at.TEST_SLOT.name
         earlier, installation = getattr(slots, slot), self._installation
@@ -321,11 +304,11 @@ class Hooks:
 
         self._undo.append(undo)
 
-    def _replace(self, row: Row, wrap: Callable[[Any], Any]) -> None:
+    def _replace(self, row: Row, wrap: Callable[[Any, Hooks, object], Any]) -> None:
         owner, name = resolve(row.where), row.name
         if (original := row.look()) is None:
             return
-        ours = wrap(original)
+        ours = wrap(original, self, self._installation)
         # What is looked for in its code is found all the same.
         ours.__wrapped__ = original
         setattr(owner, name, ours)
@@ -343,7 +326,7 @@ class Hooks:
             return  # told twice
         if not traces or traces[-1].started is not None:
             # A trace that did not come through the cache: part of what runs around it.
-            self._observer.inner_trace(sys._getframe(1))
+            self.observer.inner_trace(sys._getframe(1))
             return
         trace = traces[-1]
         trace.frame = frame
@@ -352,19 +335,16 @@ class Hooks:
         listeners = at.DURATION_LISTENERS.look()
         if listeners is not None and self._on_duration not in listeners:
             # The program cleared all listeners, ours among them.
-            self._observer.failed("the program cleared jax.monitoring's listeners")
+            self.observer.failed("the program cleared jax.monitoring's listeners")
             self._listen()
-        self._observer.trace_started(trace)
+        self.observer.trace_started(trace)
         trace.caller = None
         trace.started = perf_counter()
 
     def _trace_told(self) -> None:
         # Until 0.8 the event comes from within a trace that really runs.
         if not self._heard and (traces := self._thread.traces) and not traces[-1].frame:
-            self._observer.lost(losses.TRACES)
-
-    def _observe_traces(self, cached: Any) -> TraceProxy:
-        return TraceProxy(cached, self, self._installation)
+            self.observer.lost(losses.TRACES)
 
     def enter_trace(self, given: tuple[Any, ...], caller: FrameType, cached: Any) -> Trace | None:
         return contain(self._fail, self._enter, given, caller, cached)
@@ -385,69 +365,14 @@ class Hooks:
         while traces and traces.pop() is not trace:
             pass
         if trace.started is not None:
-            self.guarded(self._observer.trace_ended, trace, perf_counter() - trace.started)
+            self.guarded(self.observer.trace_ended, trace, perf_counter() - trace.started)
         elif not self._heard and trace.raised is None and trace.misses < _misses(trace.cached):
-            self._observer.lost(losses.TRACES)
+            self.observer.lost(losses.TRACES)
         trace.cached = None
         trace.result = trace.raised = trace.caller = trace.function = trace.given = None
 
     def evicted(self, function: object) -> None:
-        self.guarded(self._observer.evicted, function)
-
-    def _observe_jit(self, make: Any) -> Any:
-        installation = self._installation
-
-        def _cpp_pjit(fun: Any, *args: Any, **kwargs: Any) -> Any:
-            if self.is_current(installation):
-                self.guarded(self._observer.jitted, fun, sys._getframe(1))
-            return make(fun, *args, **kwargs)
-
-        return _cpp_pjit
-
-    def _observe_update(self, original: Any) -> Any:
-        installation = self._installation
-
-        def update(self_: Any, name: str, val: Any) -> None:
-            original(self_, name, val)
-            if self.is_current(installation):
-                self.guarded(self._observer.configured, name, sys._getframe(1))
-
-        update.__doc__ = original.__doc__
-        return update
-
-    def _observe_cache_key(self, original: Any) -> Any:
-        installation = self._installation
-
-        def _log_cache_key_hash(hash_obj: Any, last_serialized: str, hashfn: Any) -> None:
-            original(hash_obj, last_serialized, hashfn)
-            if not self.is_current(installation):
-                return
-            digest = hash_obj.copy().hexdigest()
-
-            def alone() -> str:
-                own = hashlib.new(hash_obj.name)
-                hashfn(own)
-                return own.hexdigest()
-
-            self.guarded(self._observer.cache_key_part, last_serialized, digest, alone)
-
-        return _log_cache_key_hash
-
-    def _observe_lower(self, original: Any) -> Any:
-        installation = self._installation
-
-        def lower(traced: Any, *args: Any, **kwargs: Any) -> Any:
-            try:
-                lowered = original(traced, *args, **kwargs)
-            except BaseException as error:
-                leave(error)
-                raise
-            if self.is_current(installation):
-                self.guarded(self._observer.lowered, lowered)
-            return lowered
-
-        lower.__doc__ = original.__doc__
-        return lower
+        self.guarded(self.observer.evicted, function)
 
 
 def _none() -> None:

@@ -25,12 +25,18 @@ import jax
 import numpy as np
 
 from retrace.jax_internals.dims import symbolic, written
+from retrace.jax_internals.literals import (
+    MOST_CONTENT,
+    SCALARS,
+    WRITERS,
+    array_text,
+    is_on_host,
+)
 from retrace.jax_internals.names_audit import RESULT_PATHS
 from retrace.jax_internals.names_values import (
     ABSTRACT,
     CLOSED,
     DEBUG_INFO,
-    HOST_ARRAYS,
     INNER,
     JAXPR,
     LITERAL,
@@ -41,9 +47,7 @@ from retrace.jax_internals.rules import Rules
 from retrace.jax_internals.shardings import describe, dtype_name, mesh_text
 from retrace.model import Frame, Listing, Program, Stack
 
-_MOST_CONTENT = 64 * 1024
 _DEEPEST = 20
-_MOST_BYTES = 64
 
 
 class Transcript(NamedTuple):
@@ -290,14 +294,14 @@ class _Walk:
         return f"{self._constant(literal.val)}:{self._type(literal.aval)}"
 
     def _constant(self, value: Any) -> str:
-        for base in _SCALARS:
+        for base in SCALARS:
             if isinstance(value, base):  # also JAX's own, which know their dtype
                 return base.__repr__(value)
-        if _is_on_host(value):
+        if is_on_host(value):
             held = np.asarray(value)
-            if held.nbytes > _MOST_CONTENT:
+            if held.nbytes > MOST_CONTENT:
                 self.large.append(held)
-            text = _array(held)
+            text = array_text(held)
             if held.shape:
                 self.host.append(text)
             return text
@@ -310,14 +314,14 @@ class _Walk:
     def _parameters(self, parameters: dict[str, Any]) -> str:
         found: list[str] = []
         for name, value in parameters.items():
-            writer = _WRITERS.get(type(value))
+            writer = WRITERS.get(type(value))
             text = writer(value) if writer is not None else self._value(value, 0)
             found.append(f"\t{name}={text}")
         return "".join(found)
 
     def _value(self, value: Any, depth: int) -> str:
         kind = type(value)
-        if (writer := _WRITERS.get(kind)) is not None:
+        if (writer := WRITERS.get(kind)) is not None:
             return writer(value)
         if depth > _DEEPEST:
             return f"<{kind.__name__}>"
@@ -345,7 +349,7 @@ class _Walk:
             return dtype_name(value)
         if isinstance(value, enum.Enum):
             return f"{kind.__name__}.{value.name}"
-        if _is_on_host(value) or isinstance(value, jax.Array):
+        if is_on_host(value) or isinstance(value, jax.Array):
             return self._constant(value)
         if isinstance(value, jax.sharding.Sharding):
             return describe(value)
@@ -370,7 +374,7 @@ class _Walk:
         return f"<{kind.__name__} {name}>"
 
     def _join(self, values: Iterable[Any], depth: int) -> str:
-        writers = _WRITERS
+        writers = WRITERS
         return ",".join(
             [
                 writer(value)
@@ -387,40 +391,3 @@ _CALLS = frozenset(
     ("WrappedFun", "partial", "method", "custom_jvp", "custom_vjp", "PjitFunction")
 )
 _NAMED = (type, FunctionType, BuiltinFunctionType, MethodType)
-_SCALARS: tuple[Any, ...] = (bool, int, float, complex)
-
-
-def _binary(value: bytes) -> str:
-    # The module of an exported function, the payload of a kernel: megabytes.
-    if len(value) <= _MOST_BYTES:
-        return repr(value)
-    return f"bytes[{len(value)}]={hashlib.blake2b(value, digest_size=8).hexdigest()}"
-
-
-def _integer(value: int) -> str:
-    # Decimal digits of a huge int take quadratic time, and Python refuses them.
-    return repr(value) if value.bit_length() < 600 else hex(value)
-
-
-_WRITERS: dict[type, Callable[[Any], str]] = {
-    **dict.fromkeys((bool, float, complex, str, type(None)), repr),
-    int: _integer,
-    bytes: _binary,
-}
-
-
-def _is_on_host(value: Any) -> bool:
-    """A numpy array or scalar, or since jax 0.7 JAX's own wrapper around one."""
-    return isinstance(value, np.ndarray | np.generic) or type(value).__name__ in HOST_ARRAYS
-
-
-def _array(value: np.ndarray[Any, Any]) -> str:
-    if not value.shape and not value.dtype.hasobject:
-        return str(value[()]).replace(" ", "")
-    kind = f"{dtype_name(value.dtype)}[{','.join(map(str, value.shape))}]"
-    if value.nbytes > _MOST_CONTENT or value.dtype.hasobject:
-        return f"{kind}="
-    if value.nbytes <= 16:
-        text = ",".join(map(str, value.ravel().tolist()))
-        return f"{kind}=({text.replace(' ', '')})"
-    return f"{kind}={hashlib.blake2b(value.tobytes(), digest_size=8).hexdigest()}"

@@ -6,6 +6,9 @@ from typing import Any, cast
 
 from retrace.model import Class, Value
 
+NONSENSE = (TypeError, ValueError, LookupError, AttributeError, OverflowError)
+"""What decoding raises on a line that is JSON and not ours."""
+
 _DEEPEST = 64
 """Levels of nesting that a reader takes in a value's data."""
 

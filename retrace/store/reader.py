@@ -13,29 +13,25 @@ from retrace.errors import UnreadableError
 from retrace.model import JSON, Audit, Key, Miss, Recording, Run
 from retrace.store import files
 from retrace.store.audits import decode_audit
+from retrace.store.decoded import NONSENSE
+from retrace.store.header import amend_run, decode_run
 from retrace.store.leaves import Columns, columns_of, decode_leaves_like
 from retrace.store.lines import lines
-from retrace.store.place import HEADER, ROOT, inside, recording_files, recordings
+from retrace.store.place import HEADER, ROOT, recordings
+from retrace.store.processes import files_of
 from retrace.store.programs import BEGINNING, SUFFIX, Library
 from retrace.store.schema import (
     FORMAT,
-    LONGEST_LINE,
     PARTS,
     amend,
-    amend_run,
     check_items,
     decode_miss,
     decode_part,
-    decode_run,
 )
 from retrace.store.shared import Beginning, Shared, beginning, digest
 
 _RUN_ID = re.compile("[0-9a-z]{1,40}")
-_NONSENSE = (TypeError, ValueError, LookupError, AttributeError, OverflowError)
-"""What decoding raises on a line that is JSON and not ours."""
-
 _UNREADABLE = "unreadable line"
-_LONGEST_HEADER = 1 << 20
 _decode = json.JSONDecoder().decode
 _MOST_AUDITS = 10_000
 _STEP = 1 << 18
@@ -116,16 +112,6 @@ def leave_out(run: Run) -> None:
     _lose(run, "a second file of the same process was left out")
 
 
-def headers(directory: Path) -> Iterator[tuple[Path, Run]]:
-    """The files in a directory, each with what its first line tells of its process."""
-    for path in recording_files(directory):
-        try:
-            with files.opened(path) as file:
-                yield path, decode_run(json.loads(file.readline(LONGEST_LINE))["run"])
-        except (OSError, RecursionError, *_NONSENSE):
-            continue
-
-
 def read_lines(lines: Iterable[str]) -> Recording:
     """Read a recording that is held in memory, one line an item."""
     reader = Reader()
@@ -190,7 +176,7 @@ class Reader:
             return
         try:
             reason = self._take(cast(dict[str, Any], fields))
-        except _NONSENSE:
+        except NONSENSE:
             reason = _UNREADABLE
         if reason is None:
             self.recognised += 1
@@ -392,62 +378,6 @@ def _lines(
             yield None, size, torn
     if progress is not None:
         progress(read)
-
-
-def files_of(path: Path, attempt: int | None = 0) -> list[Path]:
-    """The files of a recording that a path names; raises UnreadableError where it is none.
-
-    Args:
-        path: a directory, or a file, which is what it is.
-        attempt: of the directory; 0 for all, None for the newest.
-    """
-    try:
-        if path.is_dir():
-            found = sorted(file for file in path.glob("*.jsonl") if file.is_file())
-            if not found:
-                return [file for inner in inside(path) for file in files_of(inner, attempt)]
-            if attempt == 0:
-                return found
-            numbers = {file: _attempt(file) for file in found}
-            last = attempt or max(filter(None, numbers.values()), default=None)
-            # What does not tell is damaged: to leave it out would hide that.
-            return [file for file in found if numbers[file] in (last, None)]
-        what = files.kind(path.stat().st_mode)
-    except OSError as error:
-        raise UnreadableError(
-            f"cannot read {path}: {files.reason(error)}; name the directory of a recording"
-        ) from error
-    if what is not None:
-        raise UnreadableError(f"{path} is {what}: name the directory of a recording")
-    return [path]
-
-
-def attempts_in(path: Path) -> int:
-    """How many attempts the files of a directory tell of, one at the least."""
-    return max(1, len(attempts_of(path)))
-
-
-def attempts_of(path: Path) -> list[int]:
-    """The numbers of the attempts that the files of a directory tell of, the first one first."""
-    found = [_attempt(file) for file in files_of(path)] if path.is_dir() else []
-    return sorted({number for number in found if number is not None})
-
-
-def _attempt(file: Path) -> int | None:
-    """The attempt that the header of a file names; None where it cannot be read."""
-    run = header_of(file)
-    return None if run is None else run.attempt
-
-
-def header_of(file: Path) -> Run | None:
-    """What the first line of a file tells of its process; None where it cannot be read."""
-    try:
-        with file.open("rb") as opened:
-            text = opened.readline(_LONGEST_HEADER).decode()
-        check_items(text)
-        return decode_run(json.loads(text)["run"])
-    except (OSError, RecursionError, *_NONSENSE):
-        return None
 
 
 def _none_in(path: Path) -> str:

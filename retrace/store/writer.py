@@ -18,9 +18,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from retrace.model import JSON, Leaf, Listing, Run
+from retrace.store.header import encode_run
 from retrace.store.leaves import apart_from_shapes
 from retrace.store.programs import Shelf
-from retrace.store.schema import FORMAT, LONGEST_LINE, encode_run
+from retrace.store.schema import FORMAT, LONGEST_LINE
 
 if TYPE_CHECKING:
     from retrace.store.redaction import Redaction

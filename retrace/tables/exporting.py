@@ -43,7 +43,7 @@ def work(paths: Sequence[Path], target: Path, here: str, *, redact: bool) -> lis
     Raises:
         UnreadableError: a path holds no recording.
     """
-    from retrace.store.reader import files_of, header_of
+    from retrace.store.processes import files_of, header_of
     from retrace.store.roots import project_folders
 
     roots, key = (tuple(project_folders(here)), os.urandom(32)) if redact else (None, None)

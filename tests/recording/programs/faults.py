@@ -30,8 +30,10 @@ ROOMS = ("capture/", "jax_internals/", "store/writer.py", "store/sinks.py")
 NOT_INSIDE = (
     "jax_internals/counting.py",
     "jax_internals/hooks.py",
+    "jax_internals/replacements.py",
     "jax_internals/traces.py",
     "jax_internals/wiring.py",
+    "capture/observers.py",
     "capture/session.py",
 )
 """The guard itself with what stands around it, and what users call by name."""

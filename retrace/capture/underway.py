@@ -5,12 +5,13 @@ from __future__ import annotations
 import sys
 import threading
 from collections import Counter
+from time import time
 from types import FrameType
 from typing import Any, TypeAlias
 
 from retrace.jax_internals.disk_cache import Lookup
 from retrace.jax_internals.traces import Trace
-from retrace.model import Stage
+from retrace.model import JSON, Stage
 
 Held: TypeAlias = tuple[int, dict[str, Any]] | None
 
@@ -93,6 +94,23 @@ class Underway(threading.local):
         self.derived: Counter[str] = Counter()
         """Traces of JAX's own inside them, until the program is lowered."""
 
+    def pop(self, number: int, stage: Stage) -> Running | None:
+        """The stage of a miss that has ended, with all inside it; None where none has begun."""
+        running = self.running
+        for index in range(len(running) - 1, -1, -1):
+            if running[index].number == number and running[index].stage is stage:
+                found = running[index]
+                del running[index:]
+                return found
+        return None
+
+    def looking(self) -> Lookup:
+        """What JAX's cache on disk is asked for the compilation that is under way."""
+        lookup = self.running[-1].lookup if self.running else None
+        if lookup is None:
+            lookup = self.lookup = self.lookup or Lookup()
+        return lookup
+
     def hold(self, number: int, fields: dict[str, Any]) -> Held:
         """Keep what is known of a miss; what was kept of another one, and is to be written."""
         held = self.held
@@ -112,6 +130,23 @@ class Underway(threading.local):
         if inner and "inner" in fields:
             known["inner"] += inner
         return None
+
+
+def is_lowering(running: list[Running], number: int | None) -> bool:
+    """Whether a miss is being lowered."""
+    # Nothing runs, as a rule, and a generator would cost more than the question.
+    return bool(running) and any(
+        each.number == number and each.stage is Stage.LOWER for each in running
+    )
+
+
+def stage_fields(running: Running | None, stage: Stage, seconds: float) -> dict[str, JSON]:
+    """What a line tells of a stage that ends now."""
+    began = {stage: round(time() - seconds, 6)}
+    fields: dict[str, JSON] = {"stages": {stage: seconds}, "began": began}
+    if running is not None and running.inner:
+        fields["inner"] = running.inner
+    return fields
 
 
 def raised(frame: FrameType, running: Running | None) -> str | None:

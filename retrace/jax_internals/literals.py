@@ -1,0 +1,55 @@
+"""The values that stand in a program, as text that is the same in every process."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from retrace.jax_internals.names_values import HOST_ARRAYS
+from retrace.jax_internals.shardings import dtype_name
+
+MOST_CONTENT = 64 * 1024
+"""Bytes: the content of a larger array is no part of the text."""
+_MOST_BYTES = 64
+SCALARS: tuple[Any, ...] = (bool, int, float, complex)
+
+
+def _binary(value: bytes) -> str:
+    # The module of an exported function, the payload of a kernel: megabytes.
+    if len(value) <= _MOST_BYTES:
+        return repr(value)
+    return f"bytes[{len(value)}]={hashlib.blake2b(value, digest_size=8).hexdigest()}"
+
+
+def _integer(value: int) -> str:
+    # Decimal digits of a huge int take quadratic time, and Python refuses them.
+    return repr(value) if value.bit_length() < 600 else hex(value)
+
+
+WRITERS: dict[type, Callable[[Any], str]] = {
+    **dict.fromkeys((bool, float, complex, str, type(None)), repr),
+    int: _integer,
+    bytes: _binary,
+}
+"""How values of Python's own are written, by their type."""
+
+
+def is_on_host(value: Any) -> bool:
+    """A numpy array or scalar, or since jax 0.7 JAX's own wrapper around one."""
+    return isinstance(value, np.ndarray | np.generic) or type(value).__name__ in HOST_ARRAYS
+
+
+def array_text(value: np.ndarray[Any, Any]) -> str:
+    """An array on the host: its type, and its content or a digest of that where it is small."""
+    if not value.shape and not value.dtype.hasobject:
+        return str(value[()]).replace(" ", "")
+    kind = f"{dtype_name(value.dtype)}[{','.join(map(str, value.shape))}]"
+    if value.nbytes > MOST_CONTENT or value.dtype.hasobject:
+        return f"{kind}="
+    if value.nbytes <= 16:
+        text = ",".join(map(str, value.ravel().tolist()))
+        return f"{kind}=({text.replace(' ', '')})"
+    return f"{kind}={hashlib.blake2b(value.tobytes(), digest_size=8).hexdigest()}"

@@ -1,0 +1,78 @@
+"""What stands in for functions of JAX's that tell nobody, and tells the observer."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from typing import TYPE_CHECKING, Any
+
+from retrace.jax_internals.names_hooks import HIDE_IN_TRACEBACKS
+from retrace.jax_internals.traces import leave
+
+if TYPE_CHECKING:
+    from retrace.jax_internals.hooks import Hooks
+
+if (_hide := HIDE_IN_TRACEBACKS.get()) is not None:
+    _hide(__file__)
+
+# Each function here makes a replacement of `original`, which it calls. Once the hooks have left
+# `installation`, the replacement tells nobody any more.
+
+
+def of_jit(original: Any, hooks: Hooks, installation: object) -> Any:
+    """For what makes a jitted function: tells of the function and who asked."""
+
+    def _cpp_pjit(fun: Any, *args: Any, **kwargs: Any) -> Any:
+        if hooks.is_current(installation):
+            hooks.guarded(hooks.observer.jitted, fun, sys._getframe(1))
+        return original(fun, *args, **kwargs)
+
+    return _cpp_pjit
+
+
+def of_update(original: Any, hooks: Hooks, installation: object) -> Any:
+    """For `jax.config.update`: tells of the option that was set."""
+
+    def update(self_: Any, name: str, val: Any) -> None:
+        original(self_, name, val)
+        if hooks.is_current(installation):
+            hooks.guarded(hooks.observer.configured, name, sys._getframe(1))
+
+    update.__doc__ = original.__doc__
+    return update
+
+
+def of_cache_key(original: Any, hooks: Hooks, installation: object) -> Any:
+    """For what logs the key of the cache on disk: tells of each part, as it is put in."""
+
+    def _log_cache_key_hash(hash_obj: Any, last_serialized: str, hashfn: Any) -> None:
+        original(hash_obj, last_serialized, hashfn)
+        if not hooks.is_current(installation):
+            return
+        digest = hash_obj.copy().hexdigest()
+
+        def alone() -> str:
+            own = hashlib.new(hash_obj.name)
+            hashfn(own)
+            return own.hexdigest()
+
+        hooks.guarded(hooks.observer.cache_key_part, last_serialized, digest, alone)
+
+    return _log_cache_key_hash
+
+
+def of_lower(original: Any, hooks: Hooks, installation: object) -> Any:
+    """For `Traced.lower`: tells of what it made."""
+
+    def lower(traced: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            lowered = original(traced, *args, **kwargs)
+        except BaseException as error:
+            leave(error)
+            raise
+        if hooks.is_current(installation):
+            hooks.guarded(hooks.observer.lowered, lowered)
+        return lowered
+
+    lower.__doc__ = original.__doc__
+    return lower
