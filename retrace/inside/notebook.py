@@ -128,6 +128,24 @@ class Explanation:
         return self._report.html()
 
 
+class Planned:
+    """What to change first in this session: shown as HTML or text."""
+
+    def __init__(self, view: View) -> None:
+        from retrace.plan.order import plan
+        from retrace.present.plan_text import whole
+
+        self._text = whole(view, plan(view.recording, view.verdicts)).rstrip("\n")
+
+    def __repr__(self) -> str:
+        return self._text
+
+    def _repr_html_(self) -> str:
+        from retrace.present.markup import text
+
+        return f'<pre class="tex2jax_ignore mathjax_ignore">{text(self._text)}</pre>'
+
+
 def _magic(shell: Any) -> Callable[[str, str | None], None]:
     def retrace(line: str, cell: str | None = None) -> None:
         """Tell why JAX traced and compiled what it did.
@@ -135,14 +153,17 @@ def _magic(shell: Any) -> Callable[[str, str | None], None]:
         `%%retrace [NAME]` on top of a cell runs the cell and explains below it what was
         traced, lowered or compiled. With a name, the explanation is kept in that variable;
         its `misses` hold it as data. `%retrace` tells of everything since `%load_ext
-        retrace`, `%retrace step` of the function `step` alone, `%retrace audit` which functions
-        are out of date.
+        retrace`, `%retrace step` of the function `step` alone. `%retrace plan` tells
+        what to change first, `%retrace audit` which functions are out of date.
         """
         __tracebackhide__ = True
         if cell is None and line.strip() == "audit":
             from retrace.inside.stale import audit
 
             _display(audit())
+            return
+        if cell is None and line.strip() == "plan" and not is_off():
+            _display(Planned(_view()))
             return
         name = line.strip()
         if name in ("-h", "--help"):
@@ -158,7 +179,7 @@ def _magic(shell: Any) -> Callable[[str, str | None], None]:
 
             raise UsageError(
                 "%%retrace [NAME] stands on top of a cell and takes at most the name of a "
-                "variable; %retrace takes nothing, a function that missed, or `audit`"
+                "variable; %retrace takes nothing, a function that missed, `plan` or `audit`"
             )
         before = frozenset[str]()
         if cell is not None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Generator, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -179,7 +180,7 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None, object, object]:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     """Hold the test to its markers."""
-    __tracebackhide__ = True
+    # This frame is not hidden: where every frame is, pytest says so in place of the failure.
     watched = item.stash.get(WATCHED, None)
     if watched is None:
         return (yield)
@@ -188,15 +189,29 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     try:
         watched.begin()
     except UsageError as error:
-        pytest.fail(f"@pytest.mark.retrace: {error}", pytrace=False)
+        failed = f"@pytest.mark.retrace: {error}\n{_place(item)}"
+        raise pytest.fail.Exception(failed, pytrace=False) from None
     try:
         result = yield
     except BaseException:
         _explain(item, watched)
         raise
     if heads := _explain(item, watched):
-        pytest.fail("\n".join(heads), pytrace=False)
+        said = "\n".join(heads)
+        # Said by the failure itself, so not once more in the section below it.
+        item.stash[_EXPLAINED] = item.stash[_EXPLAINED].removeprefix(said).lstrip("\n")
+        places = "\n".join([_place(item), *watched.places])
+        raise pytest.fail.Exception(f"{said}\n{places}", pytrace=False)
     return result
+
+
+def _place(item: pytest.Item) -> str:
+    """Where the test is, as pytest writes places: editors and terminals make links of them."""
+    file, line, name = item.reportinfo()
+    shown = os.fspath(file)
+    with suppress(ValueError):  # another drive of Windows
+        shown = os.path.relpath(file, item.config.invocation_params.dir)
+    return f"{shown}:{(line or 0) + 1}: {name}"
 
 
 def _explain(item: pytest.Item, watched: Watched) -> list[str]:

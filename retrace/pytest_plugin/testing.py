@@ -19,9 +19,10 @@ from retrace.present.guard import explanation
 from retrace.present.message import where
 from retrace.present.tally import Tally
 from retrace.present.view import View
-from retrace.present.words import name, times
+from retrace.present.words import name, place, times
 
 _SAID = "pytest.mark.retrace"
+_MOST_PLACES = 5
 _LIMITS = {
     "max_traces": "traces",
     "compiles": "compiles",
@@ -55,6 +56,8 @@ class Watched:
             self._watch.keep_programs()
         self._start = self._called = self._losses = 0
         self._budgets: list[budget.Budget] = []
+        self.places: list[str] = []
+        """The lines whose calls missed too often, after `excesses`; each line once."""
         self._nonsense: UsageError | None = None
         self._warm: set[budget.Selector] = set()
         """What markers name and no jitted object was found of."""
@@ -140,6 +143,7 @@ class Watched:
         if not found:
             return Found(self._doubts(), "")
         heads = [excess.text for excess in found]
+        self.places = _places(view, [v for excess in found for v in excess.verdicts])
         counted = in_order(view, (v for excess in found for v in excess.verdicts))
         return Found(heads, explanation(view, heads, counted))
 
@@ -192,6 +196,17 @@ class Watched:
             if (run := runs.get(verdict.miss.run)) is not None
             for one in compiled([verdict.miss], run, listings)
         ]
+
+
+def _places(view: View, verdicts: Sequence[Verdict]) -> list[str]:
+    """The lines that called what missed, in order; past a few they are in the explanation."""
+    again = [one for one in verdicts if one.cause is not Cause.FIRST_TRACE] or verdicts
+    said = dict.fromkeys(
+        f"{place(site.file, site.line, view.bases)}: missed here: {name(one.miss.function)}"
+        for one in again
+        if (site := one.miss.call_site) is not None
+    )
+    return [*said][:_MOST_PLACES]
 
 
 def _asks_for_audit(options: Mapping[str, Any]) -> bool:

@@ -133,6 +133,10 @@ def test_a_guarded_suite(options: tuple[str, ...], tmp_path: Path) -> None:
         "test_unmatched",
     }, said
     assert "step was traced twice" in said or "step was traced 2 times" in said
+    assert "entries are hidden" not in said
+    line = 1 + (tmp_path / "test_it.py").read_text().split("\n").index("def test_too_often():")
+    assert said.count(f"\ntest_it.py:{line - 1}: test_too_often\n") == 1
+    assert said.count(f"\ntest_it.py:{line + 1}: missed here: step\n") == 1
     assert "- retrace -" in said and "float32[2] -> float32[3]" in said
     assert "did you mean max_traces" in said and "stpe" in said
     assert "pytest_plugin.py" not in said and "watch.py" not in said

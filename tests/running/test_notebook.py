@@ -155,9 +155,11 @@ def test_the_whole_session_and_a_wrong_line() -> None:
         "%retrace audit",
         "%retrace halved",
         "%%retrace --help\n1 / 0",
+        "%retrace plan",
         "%unload_ext retrace",
         "%retrace",
     )
+    assert "needed:" in told[13].text and "<pre" in told[13].html
     assert "of halved" in told[11].text and "smooth" not in told[11].text
     assert told[12].raised is None and "%retrace audit" in told[12].text
     assert "in this session" in told[3].text and "float32[5] -> float32[2]" in told[3].text
@@ -169,7 +171,7 @@ def test_the_whole_session_and_a_wrong_line() -> None:
     assert "OUT OF DATE" not in told[7].text and "halved" in told[10].text
     assert "OUT OF DATE" in told[10].text and "0.5 when traced -> 0.25 now" in told[10].text
     assert "OUT OF DATE" in told[10].html and "0.25" in told[10].html
-    assert "`%retrace` not found" in told[14].text + told[14].errors
+    assert "`%retrace` not found" in told[15].text + told[15].errors
 
 
 def test_loading_imports_no_jax_and_off_is_off() -> None:
