@@ -86,6 +86,7 @@ class Watched:
         """
         self._start = self._called = self._watch.position
         self._budgets, self._nonsense, self._audits_from = [], None, None
+        self.places = []
         try:
             budgets: dict[object, budget.Budget] = {}
             for arguments, options in marks:
