@@ -17,6 +17,7 @@ from retrace.store.leaves import Columns, columns_of, decode_leaves_like
 from retrace.store.lines import lines
 from retrace.store.place import HEADER, ROOT, inside, recording_files, recordings
 from retrace.store.programs import BEGINNING, SUFFIX, Library
+from retrace.store.remote import local
 from retrace.store.schema import (
     FORMAT,
     LONGEST_LINE,
@@ -401,6 +402,7 @@ def files_of(path: Path, attempt: int | None = 0) -> list[Path]:
         path: a directory, or a file, which is what it is.
         attempt: of the directory; 0 for all, None for the newest.
     """
+    path = local(path)
     try:
         if path.is_dir():
             found = sorted(file for file in path.glob("*.jsonl") if file.is_file())
@@ -429,6 +431,7 @@ def attempts_in(path: Path) -> int:
 
 def attempts_of(path: Path) -> list[int]:
     """The numbers of the attempts that the files of a directory tell of, the first one first."""
+    path = local(path)
     found = [_attempt(file) for file in files_of(path)] if path.is_dir() else []
     return sorted({number for number in found if number is not None})
 
