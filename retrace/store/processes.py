@@ -12,6 +12,7 @@ from retrace.store import files
 from retrace.store.decoded import NONSENSE
 from retrace.store.header import decode_run
 from retrace.store.place import inside, recording_files
+from retrace.store.remote import local
 from retrace.store.schema import LONGEST_LINE, check_items
 
 _LONGEST_HEADER = 1 << 20
@@ -34,6 +35,7 @@ def files_of(path: Path, attempt: int | None = 0) -> list[Path]:
         path: a directory, or a file, which is what it is.
         attempt: of the directory; 0 for all, None for the newest.
     """
+    path = local(path)
     try:
         if path.is_dir():
             found = sorted(file for file in path.glob("*.jsonl") if file.is_file())
@@ -62,6 +64,7 @@ def attempts_in(path: Path) -> int:
 
 def attempts_of(path: Path) -> list[int]:
     """The numbers of the attempts that the files of a directory tell of, the first one first."""
+    path = local(path)
     found = [_attempt(file) for file in files_of(path)] if path.is_dir() else []
     return sorted({number for number in found if number is not None})
 

@@ -1,0 +1,82 @@
+"""Fetches recordings from object stores, so that they are read as those in folders are."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any, cast
+
+from retrace.errors import UnreadableError
+
+_ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/+(.+)", re.DOTALL)
+"""An address; a path has made its two slashes one. A drive has one letter."""
+_NAME = re.compile(r"[\w][\w.@+-]{0,200}")
+_OURS = (".jsonl", ".programs")
+_MOST_FILES = 10_000
+_MOST_BYTES = 1 << 36
+_STEP = 1 << 20
+
+
+def local(path: Path) -> Path:
+    """Where the recording at a path can be read: there, or in a copy that goes at exit.
+
+    Raises:
+        UnreadableError: the path is an address from which nothing could be fetched.
+    """
+    found = _ADDRESS.fullmatch(str(path))
+    if found is None or path.exists():
+        return path
+    return _fetched(f"{found[1]}://{found[2]}")
+
+
+@cache
+def _fetched(address: str) -> Path:
+    import atexit
+    import shutil
+    import tempfile
+
+    try:
+        import fsspec  # pyright: ignore[reportMissingTypeStubs]
+    except ImportError:
+        raise UnreadableError(
+            f"{address} is in an object store: to read it, pip install 'retrace-jax[remote]'"
+        ) from None
+    folder = Path(tempfile.mkdtemp(prefix="retrace-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    # Under the name that it has there, which messages and `.retrace` go by.
+    name = address.rstrip("/").rpartition("/")[2]
+    target = folder / (name if _NAME.fullmatch(name) else "recording")
+    target.mkdir()
+    try:
+        system, root = cast(Any, fsspec).core.url_to_fs(address)
+        _copy(system, root.rstrip("/"), target)
+    except UnreadableError as error:
+        raise UnreadableError(f"cannot read {address}: {error}") from None
+    # Each store has errors of its own, which share no class below this one.
+    except Exception as error:
+        said = " ".join(str(error).split()) or type(error).__name__
+        raise UnreadableError(f"cannot read {address}: {said[:300]}") from error
+    return target
+
+
+def _copy(system: Any, root: str, target: Path) -> None:
+    """Copy what may be a recording's, of a folder or of the folders in it."""
+    left, files = _MOST_BYTES, 0
+    for found, about in system.find(root, maxdepth=2, detail=True).items():
+        inner = found[len(root) :].strip("/").split("/")
+        if not found.startswith(f"{root}/") or not inner[-1].endswith(_OURS):
+            continue
+        if not all(_NAME.fullmatch(part) for part in inner):
+            continue
+        files += 1
+        left -= about.get("size") or 0
+        if files > _MOST_FILES or left < 0:
+            raise UnreadableError("it holds more than can be copied; name one recording in it")
+        file = target.joinpath(*inner)
+        file.parent.mkdir(exist_ok=True)
+        with system.open(found, "rb") as source, file.open("xb") as copy:
+            while piece := source.read(_STEP):
+                copy.write(piece)
+    if not files:
+        raise UnreadableError("no recording is there")
