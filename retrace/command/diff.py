@@ -14,6 +14,7 @@ from retrace.command.finding import found_in
 from retrace.command.options import DONE, FOUND
 from retrace.command.selection import at_last, one_of
 from retrace.errors import UsageError
+from retrace.store.remote import is_address
 
 if TYPE_CHECKING:
     from retrace.model import Verdict
@@ -88,13 +89,17 @@ def _sources(old: str | None, new: str | None) -> tuple[Source, Source] | None:
             raise UsageError("no recording under .retrace/: name two directories or two ids")
         return Source(last[1]), Source(last[0])
     if new is None:
-        return _attempts(Path(old)) if os.path.exists(old) else None
-    if os.path.exists(old) and os.path.exists(new):
+        return _attempts(Path(old)) if _is_there(old) else None
+    if _is_there(old) and _is_there(new):
         return Source(Path(old)), Source(Path(new))
-    if os.path.exists(old) or os.path.exists(new):
-        there, missing = (old, new) if os.path.exists(old) else (new, old)
+    if _is_there(old) or _is_there(new):
+        there, missing = (old, new) if _is_there(old) else (new, old)
         raise UsageError(f"{there} is a recording, and nothing is at {missing}")
     return None
+
+
+def _is_there(name: str) -> bool:
+    return os.path.exists(name) or is_address(name)
 
 
 def _attempts(directory: Path) -> tuple[Source, Source]:
@@ -170,7 +175,7 @@ def _miss(text: str, recording: Path | None) -> tuple[View, Verdict]:
     from retrace.store.place import newest
 
     directory, mark, name = text.rpartition(":")
-    if mark and os.path.exists(directory):
+    if mark and _is_there(directory):
         return found_in([Path(directory)], name)
     return found_in([newest() if recording is None else recording], text)
 

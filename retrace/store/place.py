@@ -13,6 +13,7 @@ from pathlib import Path
 from retrace.errors import UnreadableError, UsageError
 from retrace.store import files
 from retrace.store.attempts import clear, join, known_job, numbers_of
+from retrace.store.remote import is_address
 
 ROOT = Path(".retrace")
 """Where recordings go that were given no directory."""
@@ -27,8 +28,6 @@ _HEADER = re.compile(rb'\s*\{\s*"retrace"\s*:')
 
 _TIME = "%Y-%m-%dT%H-%M-%S"
 _NAMED_BY_TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d)(?:-(\d{1,9}))?")
-_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:[/\\]")
-"""How an address begins, whose slashes a path has made one; a drive has one letter."""
 _DIGITS = "abcdefghijklmnopqrstuvwxyz0123456789"
 
 
@@ -69,7 +68,7 @@ def create(
         UsageError: `out` cannot be written to.
     """
     directory = ROOT if out is None else out
-    if _ADDRESS.match(str(directory)) and not directory.exists():
+    if is_address(directory):
         raise UsageError(
             f"{str(directory).replace(':/', '://', 1)} is an address of an object store, and "
             "a recording is written to files: name a directory here with --out DIR, "

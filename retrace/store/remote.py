@@ -9,13 +9,19 @@ from typing import Any, cast
 
 from retrace.errors import UnreadableError
 
-_ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/+(.+)", re.DOTALL)
+_ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):[/\\]+(.+)", re.DOTALL)
 """An address; a path has made its two slashes one. A drive has one letter."""
 _NAME = re.compile(r"[\w][\w.@+-]{0,200}")
 _OURS = (".jsonl", ".programs")
 _MOST_FILES = 10_000
 _MOST_BYTES = 1 << 36
 _STEP = 1 << 20
+_TOO_MUCH = "it holds more than can be copied; name one recording in it"
+
+
+def is_address(path: Path | str) -> bool:
+    """Whether a path is an address of an object store; a path on disk never is one."""
+    return _ADDRESS.fullmatch(str(path)) is not None and not Path(path).exists()
 
 
 def local(path: Path) -> Path:
@@ -24,10 +30,8 @@ def local(path: Path) -> Path:
     Raises:
         UnreadableError: the path is an address from which nothing could be fetched.
     """
-    found = _ADDRESS.fullmatch(str(path))
-    if found is None or path.exists():
-        return path
-    return _fetched(f"{found[1]}://{found[2]}")
+    found = _ADDRESS.fullmatch(str(path)) if is_address(path) else None
+    return path if found is None else _fetched(f"{found[1]}://{found[2]}")
 
 
 @cache
@@ -44,7 +48,7 @@ def _fetched(address: str) -> Path:
         ) from None
     folder = Path(tempfile.mkdtemp(prefix="retrace-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    # Under the name that it has there, which messages and `.retrace` go by.
+    # Under the name that it has there, which messages show.
     name = address.rstrip("/").rpartition("/")[2]
     target = folder / (name if _NAME.fullmatch(name) else "recording")
     target.mkdir()
@@ -70,13 +74,14 @@ def _copy(system: Any, root: str, target: Path) -> None:
         if not all(_NAME.fullmatch(part) for part in inner):
             continue
         files += 1
-        left -= about.get("size") or 0
-        if files > _MOST_FILES or left < 0:
-            raise UnreadableError("it holds more than can be copied; name one recording in it")
+        if files > _MOST_FILES or (about.get("size") or 0) > left:
+            raise UnreadableError(_TOO_MUCH)
         file = target.joinpath(*inner)
         file.parent.mkdir(exist_ok=True)
         with system.open(found, "rb") as source, file.open("xb") as copy:
             while piece := source.read(_STEP):
-                copy.write(piece)
+                left -= copy.write(piece)
+                if left < 0:
+                    raise UnreadableError(_TOO_MUCH)
     if not files:
         raise UnreadableError("no recording is there")

@@ -8,8 +8,11 @@ from typing import Any
 
 import pytest
 
-from retrace.errors import UnreadableError
+from retrace.errors import UnreadableError, UsageError
+from retrace.store import place
 from retrace.store.processes import files_of
+from tests.process import retrace
+from tests.reading.story import training, write
 
 
 def test_files_of_an_address_are_fetched() -> None:
@@ -29,3 +32,42 @@ def test_without_fsspec_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setitem(sys.modules, "fsspec", None)
     with pytest.raises(UnreadableError, match=r"retrace-jax\[remote\]"):
         files_of(Path("s3://bucket/absent"))
+
+
+@pytest.mark.parametrize("address", ["gs://bucket/run", "s3:/bucket", "memory://a"])
+def test_nothing_is_recorded_to_an_address(
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match="--out DIR"):
+        place.create(Path(address))
+    assert not list(tmp_path.iterdir())
+
+
+def test_s3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    moto: Any = __import__("moto.server").server
+    fsspec: Any = __import__("fsspec")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    server = moto.ThreadedMotoServer("127.0.0.1", 0, verbose=False)
+    server.start()
+    try:
+        host, port = server.get_host_and_port()
+        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://{host}:{port}")
+        (tmp_path / "here").mkdir()
+        recording = write(training(), tmp_path / "run")
+        store = fsspec.filesystem("s3", skip_instance_cache=True)
+        store.mkdir("bucket")
+        store.put(str(recording), "bucket/run", recursive=True)
+        names = {"TMPDIR": str(tmp_path / "here")}
+        there = retrace("report", "s3://bucket/run", cwd=tmp_path, **names)
+        here = retrace("report", recording, cwd=tmp_path)
+        assert (there.returncode, there.stdout) == (0, here.stdout)
+        same = retrace("diff", "s3://bucket/run", recording, cwd=tmp_path, **names)
+        assert (same.returncode, same.stderr) == (0, "")
+        none = retrace("report", "s3://bucket/none", cwd=tmp_path, **names)
+        assert none.returncode == 2 and "s3://bucket/none" in none.stderr
+        assert not list((tmp_path / "here").iterdir())
+    finally:
+        server.stop()
