@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from hashlib import blake2b
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -138,7 +139,7 @@ class Importer:
             if any(line is not None and b"\0" in line for line in head[:100]):
                 raise UnreadableError(f"{path} is no text: name the log of a program")
             self._explains = any(line and _MARK.encode() in line for line in head)
-            for line in _chained(head, every):
+            for line in chain(head, every):
                 number += 1
                 if line is None:
                     self._lose_all("a line longer than 4 MB")
@@ -303,10 +304,3 @@ class Importer:
 
 def _took(event: Event) -> float:
     return event.seconds if isinstance(event, Traced | Lowered | Compiled) else 0.0
-
-
-def _chained(
-    head: Sequence[bytes | None], rest: Iterator[bytes | None]
-) -> Iterator[bytes | None]:
-    yield from head
-    yield from rest

@@ -96,21 +96,16 @@ _REASONS = (
 )
 
 
+_MAY_TELL = re.compile(
+    rb"Finished |Compiling |TRACING CACHE MISS|ersistent c|PERSISTENT|get_cache_key hash after"
+    rb"|low compile|onstant folding|stage duration|xecutable fingerprint|constants were captured"
+)
+
+
 def may_tell(line: bytes) -> bool:
     """Whether a line may be one of those; quick, since of most logs most lines are not."""
-    return (
-        b"Finished " in line
-        or b"Compiling " in line
-        or b"TRACING CACHE MISS" in line
-        or b"ersistent c" in line
-        or b"PERSISTENT" in line
-        or b"get_cache_key hash after" in line
-        or b"low compile" in line
-        or b"onstant folding" in line
-        or b"stage duration" in line
-        or b"xecutable fingerprint" in line
-        or b"constants were captured" in line
-    )
+    # One expression: to search for each in turn takes four times as long.
+    return _MAY_TELL.search(line) is not None
 
 
 def plain_name(name: str) -> str:
