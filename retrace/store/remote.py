@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
 from retrace.errors import UnreadableError
+from retrace.store.files import reason
 
 _ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):[/\\]+(.+)", re.DOTALL)
 """An address; a path has made its two slashes one. A drive has one letter."""
@@ -53,21 +55,28 @@ def _fetched(address: str) -> Path:
     target = folder / (name if _NAME.fullmatch(name) else "recording")
     target.mkdir()
     try:
-        system, root = cast(Any, fsspec).core.url_to_fs(address)
+        system, root = _answer(cast(Any, fsspec).core.url_to_fs, address)
         _copy(system, root.rstrip("/"), target)
     except UnreadableError as error:
         raise UnreadableError(f"cannot read {address}: {error}") from None
-    # Each store has errors of its own, which share no class below this one.
+    except OSError as error:
+        raise UnreadableError(f"cannot copy {address} to {target}: {reason(error)}") from None
+    return target
+
+
+def _answer(ask: Callable[..., Any], *given: Any, **options: Any) -> Any:
+    """What a store answers; its errors are of its own, and share no class below `Exception`."""
+    try:
+        return ask(*given, **options)
     except Exception as error:
         said = " ".join(str(error).split()) or type(error).__name__
-        raise UnreadableError(f"cannot read {address}: {said[:300]}") from error
-    return target
+        raise UnreadableError(said[:300]) from error
 
 
 def _copy(system: Any, root: str, target: Path) -> None:
     """Copy what may be a recording's, of a folder or of the folders in it."""
     left, files = _MOST_BYTES, 0
-    for found, about in system.find(root, maxdepth=2, detail=True).items():
+    for found, about in _answer(system.find, root, maxdepth=2, detail=True).items():
         inner = found[len(root) :].strip("/").split("/")
         if not found.startswith(f"{root}/") or not inner[-1].endswith(_OURS):
             continue
@@ -78,8 +87,8 @@ def _copy(system: Any, root: str, target: Path) -> None:
             raise UnreadableError(_TOO_MUCH)
         file = target.joinpath(*inner)
         file.parent.mkdir(exist_ok=True)
-        with system.open(found, "rb") as source, file.open("xb") as copy:
-            while piece := source.read(_STEP):
+        with _answer(system.open, found, "rb") as source, file.open("xb") as copy:
+            while piece := _answer(source.read, _STEP):
                 left -= copy.write(piece)
                 if left < 0:
                     raise UnreadableError(_TOO_MUCH)
