@@ -29,6 +29,8 @@ WATCHED = pytest.StashKey["Watched"]()
 BASELINE = "retrace-baseline"
 """The plugin that holds tests to the baseline, where it is on."""
 _EXPLAINED = pytest.StashKey[str]()
+# The lines of the failure that name places.
+_PLACES = pytest.StashKey[str]()
 
 
 class _Row(NamedTuple):
@@ -200,8 +202,9 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
         said = "\n".join(heads)
         # Said by the failure itself, so not once more in the section below it.
         item.stash[_EXPLAINED] = item.stash[_EXPLAINED].removeprefix(said).lstrip("\n")
-        places = "\n".join([_place(item), *watched.places])
-        raise pytest.fail.Exception(f"{said}\n{places}", pytrace=False)
+        places = "".join(f"\n{place}" for place in (_place(item), *watched.places))
+        item.stash[_PLACES] = places
+        raise pytest.fail.Exception(said + places, pytrace=False)
     return result
 
 
@@ -234,6 +237,10 @@ def pytest_runtest_makereport(
     watched = item.stash.get(WATCHED, None)
     if call.when == "call" and (text := item.stash.get(_EXPLAINED, "")):
         report.sections.append(("retrace", text))
+    crash = getattr(report.longrepr, "reprcrash", None)
+    if call.when == "call" and crash is not None:
+        # In CI pytest's summary holds whole messages: the places would be annotated twice.
+        crash.message = crash.message.removesuffix(item.stash.get(_PLACES, ""))
     if watched is not None and call.when == "teardown" and _lists(item.config):
         report.__dict__["retrace_rows"] = watched.rows()
         report.__dict__["retrace_doubt"] = watched.doubt()

@@ -307,8 +307,9 @@ def _name(value: object) -> str:
 
 def test_a_value_that_nothing_reads_is_told_whatever_else_varies(planned: Planned) -> None:
     found, calls = planned(labelled, frozenset())
-    first = found.steps[0]
-    assert (first.proposal.code, first.sure) == ("leave-out", "clear")
+    # By its code: the order is by seconds, which a loaded machine shuffles.
+    (first,) = [step for step in found.steps if step.proposal.code == "leave-out"]
+    assert first.sure == "clear"
     assert first.left.calls.low == planned(labelled, frozenset({"label"}))[1] < calls
 
 
