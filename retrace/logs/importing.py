@@ -13,7 +13,17 @@ from typing import TYPE_CHECKING, NamedTuple
 from retrace.errors import UnreadableError, UsageError
 from retrace.logs import source
 from retrace.logs.making import Making
-from retrace.logs.message import Compiled, Event, Explained, Lowered, Traced, may_tell, read
+from retrace.logs.message import (
+    BEGIN,
+    Compiled,
+    Event,
+    Explained,
+    Lowered,
+    Traced,
+    may_tell,
+    read,
+    read_whole,
+)
 from retrace.logs.prefix import Prefix, Reading
 from retrace.logs.words import MOST_LINES
 from retrace.model import Run
@@ -31,6 +41,8 @@ _LOOKED_AT = 1 << 23
 """Bytes at the beginning that are searched for explanations of JAX's."""
 _MOST_BETWEEN = 8
 """Lines of others between those of one explanation."""
+_WHOLE = (*(begin.encode() for begin in BEGIN), b"WARNING:2", b"DEBUG:2", b"INFO:2")
+"""How lines begin before which nothing stands, or what JAX's own handler puts there."""
 _MARK = "TRACING CACHE MISS"
 
 
@@ -144,7 +156,9 @@ class Importer:
                 if line is None:
                     self._lose_all("a line longer than 4 MB")
                     continue
-                if self._pending or self._partial:
+                if line.startswith(_WHOLE) and self._whole(line):
+                    pass
+                elif self._pending or self._partial:
                     if line.startswith(b"  ") and self._goes_on(line):
                         continue
                     self._line(line)
@@ -176,6 +190,27 @@ class Importer:
             sum(making.compiled for making in made),
         )
 
+    def _whole(self, line: bytes) -> bool:
+        """Take in a message of JAX's own handler, or without one; False where it is none."""
+        if self._partial:
+            return False
+        text = line.decode("utf-8", "replace")
+        at = None
+        if not text.startswith(BEGIN):
+            if (jax := self._reading.of_jax(text)) is None:
+                return False
+            at, text = jax[0], text[jax[1] :]
+        event = read_whole(text)
+        if event is None:
+            return False
+        if "" in self._pending:
+            self._explained("")
+        making = self._plain or self._making("", "", at, event)[0]
+        making.process.feed(event, "", at)
+        if isinstance(event, Explained):
+            self._pending[""] = _Pending(making)
+        return True
+
     def _goes_on(self, line: bytes) -> bool:
         """Take in a line of an explanation that nothing stands before."""
         pending = self._pending.get("")
@@ -188,14 +223,6 @@ class Importer:
     def _line(self, data: bytes) -> str:
         """Take in a line that may be of interest; the line where it only looks like it."""
         text = data.decode("utf-8", "replace").rstrip("\r\n")
-        if not self._partial and (at := self._reading.of_jax(text)) is not None:
-            if self._pending and "" in self._pending:
-                self._explained("")
-            if (found := read(text)) is not None:
-                event = found[0]
-                making = self._plain or self._making("", "", at, _took(event))[0]
-                self._feed(event, making, "", at, "")
-            return ""
         outer, text, stamp, more = self._reading.outer(text)
         if outer in self._partial or more:
             text = self._partial.pop(outer, "") + text
@@ -225,23 +252,18 @@ class Importer:
         event, start = found
         if _MARK in text and not isinstance(event, Explained):
             return ""
-        making, thread, at = self._making(outer, text[:start], stamp, _took(event))
-        self._feed(event, making, thread, at, outer)
-        return ""
-
-    def _feed(
-        self, event: Event, making: Making, thread: str, at: float | None, outer: str
-    ) -> None:
+        making, thread, at = self._making(outer, text[:start], stamp, event)
         making.process.feed(event, thread, at)
         if isinstance(event, Explained):
             self._pending[outer] = _Pending(making)
+        return ""
 
     def _explained(self, outer: str) -> None:
         pending = self._pending.pop(outer)
         pending.making.process.explain("\n".join(pending.text))
 
     def _making(
-        self, outer: str, text: str, stamp: float | None, took: float
+        self, outer: str, text: str, stamp: float | None, event: Event
     ) -> tuple[Making, str, float | None]:
         prefix = self._reading.inner(outer, text, stamp)
         key = (prefix.outer, prefix.process)
@@ -251,7 +273,7 @@ class Importer:
                 making = next(iter(self._makings.values()))
                 making.lose(f"a line of more than {_MOST_PROCESSES:,} processes")
             else:
-                making = self._makings[key] = self._new(prefix, took)
+                making = self._makings[key] = self._new(prefix, _took(event))
                 if key == ("", ""):
                     self._plain = making
         return making, prefix.thread, prefix.time

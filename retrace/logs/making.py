@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from retrace.store.redaction import Redaction
 
 _MOST_NODES = 64
+_MOST_SITES = 1024
 
 
 class Making:
@@ -28,6 +29,8 @@ class Making:
         self._losses: dict[str, int] = {}
         self._trees: dict[int, tuple[Node, ...]] = {}
         self._functions: dict[int, dict[str, JSON]] = {}
+        self._called: dict[CallSite, list[JSON]] = {}
+        self._begun_last: tuple[int, dict[str, JSON], dict[str, JSON]] | None = None
         self.process = Process(self._begun, self._ended, self._lose, run.started)
         self.compiled = 0
         """How many compilations it has."""
@@ -40,6 +43,7 @@ class Making:
     def end(self) -> None:
         """The log is read to its end."""
         self.process.end()
+        self._write()
         for reason, number in self._losses.items():
             self._writer.loss(reason, number)
         self._writer.end()
@@ -78,8 +82,17 @@ class Making:
             parts["leaves"] = miss.leaves
             parts["tree"] = self._tree(miss.leaves)
         if miss.call_site is not None:
-            parts["call_site"] = encode_call_site(self._site(miss.call_site))
-        self._writer.miss(miss.number, fields, parts)
+            parts["call_site"] = self._site(miss.call_site)
+        self._write()
+        self._begun_last = (miss.number, fields, parts)
+
+    def _write(self) -> None:
+        """Write the last miss that began; it waits, since most are over before the next."""
+        if self._begun_last is not None:
+            number, fields, parts = self._begun_last
+            self._begun_last = None
+            # Each is made once and kept: what is the same object need not be encoded again.
+            self._writer.miss(number, fields, parts, shared=parts)
 
     def _function(self, function: Function) -> dict[str, JSON]:
         known = self._functions.get(function.object)
@@ -91,8 +104,15 @@ class Making:
             self._functions[function.object] = known
         return known
 
-    def _site(self, site: CallSite) -> CallSite:
-        return site if self._redaction is None else self._redaction.call_site(site)
+    def _site(self, site: CallSite) -> list[JSON]:
+        known = self._called.get(site)
+        if known is None:
+            hide = self._redaction
+            if len(self._called) >= _MOST_SITES:
+                self._called.clear()
+            known = encode_call_site(site if hide is None else hide.call_site(site))
+            self._called[site] = known
+        return known
 
     def _tree(self, leaves: tuple[Leaf, ...]) -> tuple[Node, ...]:
         """A tree that says no more than how many there are."""
@@ -126,7 +146,11 @@ class Making:
                 fields["persistent_cache"] = [outcome, key, reason, made_of]
         if said := self._said(miss):
             fields["said"] = said
-        if fields:
+        if not fields:
+            return
+        if (last := self._begun_last) is not None and last[0] == miss.number:
+            last[1]["over"] = fields
+        else:
             self._writer.amend(miss.number, fields)
 
     def _said(self, miss: Observed) -> list[tuple[str, str]]:

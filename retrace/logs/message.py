@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
 
@@ -96,6 +97,9 @@ _REASONS = (
 )
 
 
+_LONGEST = 1 << 12
+"""Characters of a text that is kept; a longer one is read each time."""
+
 _MAY_TELL = re.compile(
     rb"Finished |Compiling |TRACING CACHE MISS|ersistent c|PERSISTENT|get_cache_key hash after"
     rb"|low compile|onstant folding|stage duration|xecutable fingerprint|constants were captured"
@@ -115,6 +119,34 @@ def plain_name(name: str) -> str:
     return name
 
 
+BEGIN = (
+    "Finished ",
+    "Compiling ",
+    "TRACING CACHE MISS at ",
+    "PERSISTENT COMPILATION CACHE MISS ",
+    "Persistent compilation cache hit ",
+    "Writing jit_",
+)
+"""How most of JAX's messages begin."""
+
+
+def read_whole(message: str) -> Event | None:
+    """The event of a message that begins like one of `BEGIN`."""
+    if message.startswith("F"):
+        return _finished(message, 9)
+    if message.startswith("C"):
+        return _compiling(message, 10)
+    if message.startswith("T"):
+        found = _EXPLAINED.match(message)
+        return found and _explained(found)
+    of_cache = _of_cache(message)
+    return of_cache and of_cache[0]
+
+
+def _explained(found: re.Match[str]) -> Explained:
+    return Explained(found[1], int(found[2][:9]), found[3], found[4] is not None)
+
+
 def read(line: str) -> tuple[Event, int] | None:
     """The event that a line tells of and where its text begins; None for any other line."""
     if (at := line.find("Finished ")) >= 0:
@@ -126,28 +158,38 @@ def read(line: str) -> tuple[Event, int] | None:
         if (found := _PMAP.search(line, at)) is not None:
             return Compiling(plain_name(found[1]), found[2], "", pmap=True), found.start()
     if (found := _EXPLAINED.search(line)) is not None:
-        called, function = (found[1], int(found[2][:9])), found[3]
-        return Explained(*called, function, found[4] is not None), found.start()
+        return _explained(found), found.start()
     return _of_cache(line) or _remark(line)
 
 
 def _finished(line: str, at: int) -> Event | None:
-    # By hand: these are most of what JAX logs, and regular expressions took half of the time.
+    # Names come again and again, so that little is left to be read: the seconds.
     body, found, tail = line[at:].rpartition(" in ")
-    if not found:
+    if not found or len(body) > _LONGEST:
         return None
+    if (stage := _stage(body)) is None:
+        return None
+    kind, name, older = stage
     try:
         seconds = float(tail[: tail.index(" sec")])
     except ValueError:
         return None
+    if kind is None:
+        return Traced(name, seconds, older)
+    return kind(name, seconds)
+
+
+@lru_cache(maxsize=1024)
+def _stage(body: str) -> tuple[type[Lowered | Compiled] | None, str, bool] | None:
+    """Which stage is over (None for the trace), of what, and whether an older JAX says so."""
     if body.startswith("tracing "):
         older = body.startswith("+ transforming ", 8)
         name, found, _ = body[23 if older else 8 :].rpartition(" for ")
-        return Traced(plain_name(name), seconds, older) if found else None
+        return (None, plain_name(name), older) if found else None
     if body.startswith("jaxpr to MLIR module conversion "):
-        return Lowered(plain_name(body[32:]), seconds)
+        return Lowered, plain_name(body[32:]), False
     if body.startswith("XLA compilation of "):
-        return Compiled(plain_name(body[19:]), seconds)
+        return Compiled, plain_name(body[19:]), False
     return None
 
 
@@ -156,13 +198,19 @@ _MAPPING = ". Argument mapping: "
 
 
 def _compiling(line: str, at: int) -> Event | None:
-    end = line.find(_TYPES, at)
+    text = line[at:]
+    return _program(text) if len(text) <= _LONGEST else _program.__wrapped__(text)
+
+
+@lru_cache(maxsize=512)
+def _program(line: str) -> Event | None:
+    end = line.find(_TYPES)
     if end < 0:
         return None
     mapped = line.find(_MAPPING, end)
     if mapped < 0:
         return None
-    name = line[at:end]
+    name = line[:end]
     types = line[end + len(_TYPES) : mapped]
     return Compiling(plain_name(name), types, line[mapped + len(_MAPPING) :].rstrip().rstrip("."))
 

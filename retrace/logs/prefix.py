@@ -65,23 +65,23 @@ class Reading:
         self._year = year
         self._second, self._moment = "", 0.0
 
-    def of_jax(self, text: str) -> float | None:
-        """The time in the prefix of JAX's own handler, and of nothing else; None for others."""
+    def of_jax(self, text: str) -> tuple[float, int] | None:
+        """The time in the prefix of JAX's own handler, and where that ends; None for others."""
         # `WARNING:2026-11-22 14:29:51,067:jax._src.dispatch:191: `
-        at = text.find(":") + 1
-        if (
-            not 5 <= at <= 9
-            or text[at + 19 : at + 20] != ","
-            or text[at + 23 : at + 27] != ":jax"
-        ):
-            return None
-        if (second := text[at : at + 19]) != self._second:
-            moment = _seconds(second[:10], second[11:])
+        if not self._second or not text.startswith(self._second):
+            at = text.find(":") + 20
+            if not 25 <= at <= 29 or text[at : at + 1] != ",":
+                return None
+            moment = _seconds(text[at - 19 : at - 9], text[at - 8 : at])
             if moment is None:
                 return None
-            self._second, self._moment = second, moment
-        milliseconds = text[at + 20 : at + 23]
-        return self._moment + int(milliseconds) / 1000 if milliseconds.isdecimal() else None
+            self._second, self._moment = text[: at + 1], moment
+        at = len(self._second)
+        milliseconds = text[at : at + 3]
+        end = text.find(": ", at)
+        if not text.startswith(":jax", at + 3) or end < 0 or not milliseconds.isdecimal():
+            return None
+        return self._moment + int(milliseconds) / 1000, end + 2
 
     def outer(self, line: str) -> tuple[str, str, float | None, bool]:
         """What gathered the line, the line without that, its time, and whether it goes on."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 
 from retrace.logs.avals import leaves_of
 from retrace.logs.message import (
@@ -33,6 +34,7 @@ _MOST_CHILDREN = 4096
 _MOST_REMARKS = 8
 _MOST_INGREDIENTS = 32
 _LONGEST = 2000
+_LASTED = (Traced, Lowered, Compiled)
 _UNNAMED = ("<unknown>", "<unnamed function>", "<unnamed wrapped function>")
 
 
@@ -79,15 +81,15 @@ class Process:
         if time is not None:
             self._clock = time
             self._timed = True
-        elif isinstance(event, Traced | Lowered | Compiled):
+        elif isinstance(event, _LASTED):
             # Without times a log still tells an order, and how long each stage took.
             self._clock += event.seconds
-        if isinstance(event, Compiled):
+        if isinstance(event, Lowered):
+            self._lowered(event)
+        elif isinstance(event, Compiled):
             self._compiled(event)
         elif isinstance(event, Traced):
             self._traced(event, self._of(thread), thread)
-        elif isinstance(event, Lowered):
-            self._lowered(event)
         elif isinstance(event, Compiling):
             self._compiling(event, self._of(thread), thread)
         elif isinstance(event, Explained):
@@ -391,6 +393,7 @@ def _same(name: str, other: str) -> bool:
     return name == other or (name in _UNNAMED and other in _UNNAMED)
 
 
+@lru_cache(maxsize=1024)
 def _module(name: str) -> str:
     """How XLA writes a name."""
     name = re.sub(r"^(?:jit|pmap)_(?=.)", "", name)

@@ -57,19 +57,19 @@ def lines(
     file: IO[bytes], progress: Callable[[int], object] | None = None
 ) -> Iterator[bytes | None]:
     """Each line without its end; None for one that is too long."""
-    read = 0
-    while line := file.readline(LONGEST + 1):
-        read += len(line)
-        if read >= _STEP:
-            if progress is not None:
-                progress(read)
-            read = 0
-        if len(line) > LONGEST and not line.endswith(b"\n"):
-            while (rest := file.readline(_STEP)) and not rest.endswith(b"\n"):
-                if progress is not None:
-                    progress(len(rest))
-            yield None
-        else:
-            yield line
-    if progress is not None:
-        progress(read)
+    # Whole blocks are split: to ask for each line takes twice as long.
+    rest, skipping = b"", False
+    while block := file.read(_STEP):
+        if progress is not None:
+            progress(len(block))
+        parts: list[bytes | None] = [*(rest + block).split(b"\n")]
+        rest = parts.pop() or b""
+        if parts and (skipping or len(parts[0] or b"") > LONGEST):
+            parts[0], skipping = None, False
+        yield from parts
+        if len(rest) > LONGEST:
+            rest, skipping = b"", True
+    if skipping:
+        yield None
+    elif rest:
+        yield rest

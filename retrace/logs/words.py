@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from retrace.model import Leaf
@@ -54,6 +55,7 @@ _SHORT = re.compile(r"(\w+?)(?:<\w+>)?\[([^\]]*)\](?:\{weak_type=(True|False)\})
 _PREFIXES = {"f": "float", "i": "int", "u": "uint", "s": "int", "bf": "bfloat", "c": "complex"}
 
 
+@lru_cache(maxsize=256)
 def parse(text: str) -> Words | None:
     """The explanation in the lines below `TRACING CACHE MISS`; None for another text."""
     known = "never seen function" not in text

@@ -289,6 +289,8 @@ class Reader:
         miss = decode_miss(line, self._parts, self._run.id, before)
         if miss.number < 0 or miss.number in self._misses:
             return _UNREADABLE
+        if (over := line.get("over")) is not None:
+            amend(miss, over, self._parts)
         self._misses[miss.number] = miss
         self._begun.append(miss)
         if miss.parent is not None:

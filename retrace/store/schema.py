@@ -20,6 +20,8 @@ results.
 
 With `"stages": {"trace": 0.1}` comes `"began": {"trace": 1763666400.25}`: when it began.
 
+A miss that is over when it is written has `"over": {...}`, all that amendments would say.
+
 An amendment may have `"said": [["jax", TEXT], ...]`, what the log that it was imported from
 says of it; the run of such a file has `"source": "log"`.
 `"slow": {...}` says where its seconds went (`store/slow.py`).
