@@ -15,8 +15,8 @@ from typing import Any, cast
 import numpy as np
 
 from retrace.auditing.stack import Place, walk
-from retrace.capture.cell import shown
 from retrace.capture.interpreter import BYTECODE, lacks
+from retrace.capture.notebook_cells import shown
 from retrace.capture.objects import attributes_of, defined, derives, kind_of
 from retrace.model import Source
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from types import CodeType, FunctionType
 from typing import Any, cast
 
-from retrace.capture.cell import is_cell, shown
+from retrace.capture.notebook_cells import is_cell, shown
 from retrace.capture.objects import own, package, type_name
 from retrace.capture.weak import ByObject
 from retrace.model import Class

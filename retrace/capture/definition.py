@@ -8,7 +8,7 @@ import os
 from types import CodeType
 from typing import NamedTuple, TypeAlias
 
-from retrace.capture.cell import is_cell, shown
+from retrace.capture.notebook_cells import is_cell, shown
 from retrace.capture.place import source_lines
 from retrace.capture.weak import ByObject
 

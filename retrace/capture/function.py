@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from types import CodeType, FrameType, FunctionType, MethodType
 from typing import Any
 
-from retrace.capture.cell import is_cell, shown
 from retrace.capture.definition import Definitions
+from retrace.capture.function_reads import Reads
 from retrace.capture.held import cells, contents, held
+from retrace.capture.notebook_cells import is_cell, shown
 from retrace.capture.place import Owner, owner
-from retrace.capture.reads import Reads
 from retrace.capture.site import Sites
 from retrace.capture.snapshot import snapshot
 from retrace.capture.tokens import Tokens

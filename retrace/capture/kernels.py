@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from retrace.capture.cell import shown
+from retrace.capture.notebook_cells import shown
 from retrace.capture.place import Owner, owner
 from retrace.model.slow import Kernel
 

@@ -8,6 +8,7 @@ from types import FrameType
 from typing import Any, cast
 
 from retrace.capture import lock
+from retrace.capture.argument_packing import unpack
 from retrace.capture.derived import program_leaves, source_of_call
 from retrace.capture.function import Functions, is_internal
 from retrace.capture.journal import Journal
@@ -21,7 +22,6 @@ from retrace.capture.operation import (
     interface_frame,
     parameters,
 )
-from retrace.capture.packed import unpack
 from retrace.capture.place import around, call_site
 from retrace.capture.settings import Settings
 from retrace.capture.snapshot import snapshot

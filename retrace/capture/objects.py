@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from retrace.capture.cell import shown
+from retrace.capture.notebook_cells import shown
 from retrace.failure import asked
 from retrace.jax_internals.dims import dims
 

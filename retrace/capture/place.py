@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 
 import jax
 
-from retrace.capture.cell import is_cell, is_timed, shown
+from retrace.capture.notebook_cells import is_cell, is_timed, shown
 from retrace.jax_internals.callbacks import is_host_callback, is_tree_map
 from retrace.model import CallSite
 

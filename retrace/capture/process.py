@@ -12,7 +12,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from retrace.capture import arrival
+from retrace.capture import on_import
 from retrace.capture.commit import Checkout, checkout_of
 from retrace.errors import UsageError
 from retrace.model import Run
@@ -36,7 +36,7 @@ def describe(jax: str, jaxlib: str, attempt: Attempt) -> Run:
         jaxlib: the same.
         attempt: of the recording that it belongs to.
     """
-    forked = os.getpid() != arrival.PROCESS
+    forked = os.getpid() != on_import.PROCESS
     return Run(
         id=new_run_id(),
         host=socket.gethostname(),

@@ -14,7 +14,7 @@ from typing import Any
 
 from retrace.capture.background import Background
 from retrace.capture.callbacks import callbacks
-from retrace.capture.cell import shown
+from retrace.capture.notebook_cells import shown
 from retrace.capture.place import Owner, owner
 from retrace.capture.snapshot import snapshot
 from retrace.jax_internals import losses, names

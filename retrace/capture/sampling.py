@@ -19,8 +19,8 @@ from time import perf_counter
 from types import CodeType, FrameType
 from typing import TypeAlias
 
-from retrace.capture.cell import shown
 from retrace.capture.loops import Around, around, loops
+from retrace.capture.notebook_cells import shown
 from retrace.capture.place import Owner, owner
 from retrace.jax_internals.parts import (
     equation_of,

@@ -14,9 +14,9 @@ from itertools import islice
 from types import BuiltinFunctionType, FrameType, FunctionType, MethodType, ModuleType, NoneType
 from typing import Any, NamedTuple
 
-from retrace.capture.cell import line_of
 from retrace.capture.definition import Definitions
 from retrace.capture.held import contents, held
+from retrace.capture.notebook_cells import line_of
 from retrace.capture.objects import defined, derives, fields, kind_of, package, type_name
 from retrace.capture.place import Owner, call_site, owner
 from retrace.capture.tokens import Tokens

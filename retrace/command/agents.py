@@ -71,7 +71,7 @@ def list_recordings(folder: str = "") -> str:
     Args:
         folder: that holds them; the nearest .retrace/ without it.
     """
-    from retrace.present.machine import encode, moment
+    from retrace.present.report_json import encode, moment
     from retrace.store.place import recordings
     from retrace.store.processes import headers
 
@@ -102,11 +102,11 @@ def plan(recording: str = "", top: int = 5) -> str:
         top: so many steps.
     """
     from retrace.plan import order
-    from retrace.present import machine, plan_json
+    from retrace.present import plan_json, report_json
 
     view = _view(recording)
     found = order.plan(view.recording, view.verdicts)
-    return machine.encode(plan_json.told(found, None, max(1, top)))
+    return report_json.encode(plan_json.told(found, None, max(1, top)))
 
 
 def report(recording: str = "", tokens: int = 4000) -> str:
@@ -117,13 +117,13 @@ def report(recording: str = "", tokens: int = 4000) -> str:
         tokens: how long the answer may be; what does not fit is counted.
     """
     from retrace.plan import order
-    from retrace.present import extract, machine
+    from retrace.present import extract, report_json
     from retrace.present.tally import Tally
 
     view = _view(recording)
     tally, found = Tally.of(view), order.plan(view.recording, view.verdicts)
     tally.follow(view, found)
-    return machine.encode(extract.extract(view, tally, found, tokens))
+    return report_json.encode(extract.extract(view, tally, found, tokens))
 
 
 def explain_miss(miss: str, recording: str = "") -> str:
@@ -134,10 +134,10 @@ def explain_miss(miss: str, recording: str = "") -> str:
         recording: its directory; the newest without it.
     """
     from retrace.command.selection import found_miss
-    from retrace.present import machine
+    from retrace.present import report_json
 
     view = _view(recording)
-    return machine.encode(machine.miss_report(view, found_miss(view, miss)))
+    return report_json.encode(report_json.miss_report(view, found_miss(view, miss)))
 
 
 def compare(old: str, new: str, expect: str = "") -> str:
@@ -149,7 +149,7 @@ def compare(old: str, new: str, expect: str = "") -> str:
         expect: steps of the old recording's plan that were applied: '2', or '1-3'.
     """
     from retrace.present import expected as promised
-    from retrace.present import machine, runs
+    from retrace.present import report_json, runs
     from retrace.runs.difference import difference
     from retrace.runs.expected import expected
     from retrace.runs.sides import Side
@@ -168,7 +168,7 @@ def compare(old: str, new: str, expect: str = "") -> str:
     }
     if expect:
         fields["expected"] = promised.told(expected(found, expect))
-    return machine.encode(fields)
+    return report_json.encode(fields)
 
 
 def _view(recording: str) -> Any:

@@ -32,7 +32,7 @@ def close(
         failed: whether the import of jax was tried, and raised.
     """
     if "jax" in sys.modules:
-        from retrace.capture.arrival import stop
+        from retrace.capture.on_import import stop
 
         stop()
     path = Path(directory)

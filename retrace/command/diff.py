@@ -139,7 +139,7 @@ def read(source: Source, *, whole: bool) -> View:
 
 def _recordings(old: Source, new: Source, expect: str | None, format: str) -> int:
     from retrace.present import expected as promised
-    from retrace.present import machine, runs, runs_json
+    from retrace.present import report_json, runs, runs_json
     from retrace.runs.difference import difference
     from retrace.runs.expected import expected
     from retrace.runs.sides import Side
@@ -156,7 +156,7 @@ def _recordings(old: Source, new: Source, expect: str | None, format: str) -> in
         fields = runs_json.told(found, views[1])
         if plan is not None:
             fields["expected"] = promised.told(plan)
-        console.write(machine.encode(fields), None)
+        console.write(report_json.encode(fields), None)
         return status
     told = runs.told(found, views[0], views[1])
     if plan is not None:
@@ -181,11 +181,11 @@ def _miss(text: str, recording: Path | None) -> tuple[View, Verdict]:
 
 
 def _misses(old: tuple[View, Verdict], new: tuple[View, Verdict], format: str) -> int:
-    from retrace.present import machine, two_misses
+    from retrace.present import report_json, two_misses
 
     found = two_misses.compared(old, new)
     if format == "json":
-        console.write(machine.encode(two_misses.json(found)), None)
+        console.write(report_json.encode(two_misses.json(found)), None)
     elif format == "markdown":
         console.write(two_misses.markdown(found), None)
     else:

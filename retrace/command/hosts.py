@@ -49,9 +49,9 @@ def hosts(
     found = diverge(trails, listings, any_processes=True) or alone(trails)
     told = Told(found, listings, console.here())
     if format == "json":
-        from retrace.present import machine
+        from retrace.present import report_json
 
-        text = machine.encode(told.json())
+        text = report_json.encode(told.json())
     else:
         width, paint = console.terminal(sys.stdout)
         text = told.report(width, paint)

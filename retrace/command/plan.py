@@ -61,9 +61,9 @@ def plan(
         )
     calls = warmth(view.verdicts) if warm else None
     if format == "json":
-        from retrace.present import machine, plan_json
+        from retrace.present import plan_json, report_json
 
-        console.write(machine.encode(plan_json.told(found, calls, top)), None)
+        console.write(report_json.encode(plan_json.told(found, calls, top)), None)
         return 0
     top = top or _STEPS
     if format == "markdown":

@@ -38,7 +38,7 @@ def programs(
     Example:  retrace programs --function train_step --pprof equations.pb.gz
     """
     from retrace.compare.size import samples, unrolled
-    from retrace.present import lines
+    from retrace.present import equations_by_line
 
     view = read_at_last([] if directory is None else [directory])
     listings = view.recording.listings
@@ -52,7 +52,7 @@ def programs(
 
         output.write(pprof, [encode(told, output.PROFILE)], force=force)
     blocks = unrolled(map(listings.__getitem__, found), listings)
-    text = lines.table(view, len(found), told, blocks, width)
+    text = equations_by_line.table(view, len(found), told, blocks, width)
     console.write(text, None)
     return DONE
 

@@ -177,24 +177,26 @@ def _report(
         else:
             tally.follow(view, steps)
     if format == "json":
-        from retrace.present import extract, machine
+        from retrace.present import extract, report_json
 
         if tokens is not None:
             if steps is not None:
                 tally.follow(view, steps)
-            return machine.encode(extract.extract(view, tally, steps, tokens, top))
+            return report_json.encode(extract.extract(view, tally, steps, tokens, top))
         if told.is_large and top is None:
-            return machine.pieces(view, tally, told.again(), keys=keys)
+            return report_json.pieces(view, tally, told.again(), keys=keys)
         if top is not None:
-            return machine.encode(machine.first(view, tally, told.again(), sort, top, keys=keys))
-        return machine.encode(machine.report(view, told.verdicts, keys=keys))
+            return report_json.encode(
+                report_json.first(view, tally, told.again(), sort, top, keys=keys)
+            )
+        return report_json.encode(report_json.report(view, told.verdicts, keys=keys))
     if format == "github":
         return check.to_github(view, tally)
     if format == "sarif":
         from retrace import __version__
-        from retrace.present import machine, sarif
+        from retrace.present import report_json, sarif
 
-        return machine.encode(sarif.report(view, tally, __version__))
+        return report_json.encode(sarif.report(view, tally, __version__))
     if format == "perfetto":
         from retrace.present import perfetto
 

@@ -45,9 +45,9 @@ def show(
     one_of("--format", format, ("text", "json"))
     view, verdict = at_last(found_in([newest() if directory is None else directory], miss))
     if format == "json":
-        from retrace.present import machine
+        from retrace.present import report_json
 
-        text = machine.encode(machine.show(view, verdict))
+        text = report_json.encode(report_json.show(view, verdict))
     else:
         from retrace.present.miss import show as shown
 

@@ -72,7 +72,7 @@ def slow(
     Example:  retrace slow 'train_step #1'
     """
     from retrace.costs.account import account, slowest
-    from retrace.present import machine, slow_json
+    from retrace.present import report_json, slow_json
     from retrace.present.layout import wrapped
     from retrace.present.slow import whole
     from retrace.present.words import listed, seconds
@@ -92,7 +92,7 @@ def slow(
             view, chosen, bisect=bisect, reproducer=reproducer, tries=tries or ()
         )
     if format == "json":
-        console.write(machine.encode(slow_json.data(view, told, again)), None)
+        console.write(report_json.encode(slow_json.data(view, told, again)), None)
         return 0
     width, paint = console.terminal(sys.stdout)
     lines = list(whole(view, told, width, paint, again))

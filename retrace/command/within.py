@@ -87,10 +87,10 @@ def record(
 
     def start(_: ModuleType) -> None:
         with apart:
-            from retrace.capture import arrival
+            from retrace.capture import on_import
 
-            arrival.PROCESS = _PROCESS
-            arrival.start_quietly(directory, arrival.Attempt(*attempt))
+            on_import.PROCESS = _PROCESS
+            on_import.start_quietly(directory, on_import.Attempt(*attempt))
 
     def close() -> None:
         if os.getpid() != _PROCESS:
@@ -131,9 +131,9 @@ def begin_child(apart: Apart) -> None:
 
     def start(_: ModuleType) -> None:
         with apart:
-            from retrace.capture import arrival
+            from retrace.capture import on_import
 
-            arrival.PROCESS = 0  # whoever started it counts it
+            on_import.PROCESS = 0  # whoever started it counts it
             from retrace.inside.live import install_or_warn
 
             install_or_warn()

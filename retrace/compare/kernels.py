@@ -6,7 +6,7 @@ import re
 from typing import NamedTuple, TypeAlias
 
 from retrace.compare.equation import inner, primitive
-from retrace.compare.lines import Listings
+from retrace.compare.source_lines import Listings
 from retrace.model import Listing
 
 _AXES = r"\(([\d,]*)\)"

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from retrace.compare.equation import inner, primitive
-from retrace.compare.lines import Listings, place
+from retrace.compare.source_lines import Listings, place
 from retrace.model import Frame, Listing
 
 _VARIABLE = re.compile(r"\$[0-9]{1,18}")

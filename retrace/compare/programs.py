@@ -23,9 +23,9 @@ from retrace.compare.equation import (
     relate,
     relate_types,
 )
-from retrace.compare.lines import LineChange, Listings, line_changes, place
 from retrace.compare.repeats import Repeat
 from retrace.compare.rounds import Rounds
+from retrace.compare.source_lines import LineChange, Listings, line_changes, place
 from retrace.model import Dim, Frame, Listing
 from retrace.store.sizes import sizes_of
 

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from retrace.compare.blocks import numberless
 from retrace.compare.equation import inner, primitive
-from retrace.compare.lines import place
 from retrace.compare.repeats import runs
+from retrace.compare.source_lines import place
 from retrace.model import Frame, Listing, Stack
 
 _DEEPEST = 40

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from retrace.compare.lines import place
+from retrace.compare.source_lines import place
 from retrace.model import Frame, Listing
 
 _TYPE = re.compile(r"~?([a-z]+)(\d*)[a-z0-9_]*\[([\d,]*)\]")

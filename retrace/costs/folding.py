@@ -9,7 +9,7 @@ from math import prod
 from typing import NamedTuple
 
 from retrace.compare.equation import inner, primitive
-from retrace.compare.lines import place
+from retrace.compare.source_lines import place
 from retrace.costs.constants import size
 from retrace.model import Frame, Listing
 

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from retrace.compare.lines import own_frame
+from retrace.compare.source_lines import own_frame
 from retrace.model import Frame, Stack, Tracing
 from retrace.model.slow import Part
 

@@ -32,9 +32,9 @@ def doctor(
 
     found = examine()
     if format == "json":
-        from retrace.present import machine
+        from retrace.present import report_json
 
-        console.write(machine.encode(found), None)
+        console.write(report_json.encode(found), None)
     else:
         width, _ = console.terminal(sys.stdout)
         console.write("\n".join(_lines(found, width)) + "\n", None)

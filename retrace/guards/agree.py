@@ -186,7 +186,7 @@ def _say(text: str) -> None:
 
 def start_from_environment() -> None:
     """Do what `RETRACE_AGREE` says (`raise`, `warn`, `raise:30`), once jax is there."""
-    from retrace.capture.arrival import call
+    from retrace.capture.on_import import call
 
     def begin() -> None:
         try:

@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 from retrace.errors import UnreadableError
 from retrace.inside.live import recorded_directories
 from retrace.model import Miss, Run
-from retrace.store.lines import lines
+from retrace.store.bounded_lines import lines
 from retrace.store.processes import files_of
 from retrace.store.reader import Reader
 from retrace.store.sinks import Memory

@@ -287,7 +287,7 @@ def _say(text: str) -> None:
 
 def start_from_environment() -> None:
     """Do what `RETRACE_POLICY` says, once jax is there; a wrong value is told and ignored."""
-    from retrace.capture.arrival import call
+    from retrace.capture.on_import import call
 
     def begin() -> None:
         try:

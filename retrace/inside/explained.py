@@ -81,8 +81,8 @@ def _attributes(value: Any) -> Any:
 def explained(view: View, verdicts: Iterable[Verdict]) -> Misses:
     """Misses as data and words."""
     from retrace.present.group import Group
-    from retrace.present.machine import miss_report
     from retrace.present.message import told
+    from retrace.present.report_json import miss_report
 
     return Misses(
         ExplainedMiss(miss_report(view, verdict, keys=True), told(view, Group.alone(verdict)))

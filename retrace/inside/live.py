@@ -186,7 +186,7 @@ def install(dir: str | os.PathLike[str] | None = None) -> None:
     global _installed
     if is_off() or _installed is not None:
         return
-    from retrace.capture.arrival import start
+    from retrace.capture.on_import import start
 
     directory = _place(dir)
     if start(directory):  # not where `retrace run` records into it
@@ -195,7 +195,7 @@ def install(dir: str | os.PathLike[str] | None = None) -> None:
 
 def install_or_warn() -> None:
     """As `install`, for `RETRACE=1`: a program that only imports retrace goes on without."""
-    from retrace.capture.arrival import records
+    from retrace.capture.on_import import records
 
     if records():
         return  # `retrace run` does so already
@@ -209,7 +209,7 @@ def uninstall() -> None:
     """End what `install` began; what was recorded stays readable with `misses`."""
     global _installed
     if _installed is not None:
-        from retrace.capture.arrival import stop
+        from retrace.capture.on_import import stop
 
         stop(_installed)
         _ended.append(_installed)

@@ -71,7 +71,7 @@ def load_ipython_extension(shell: Any) -> None:
     """Watch from here on, and offer the magics; IPython calls it on `%load_ext retrace`."""
     global _loaded
     if not _loaded and not is_off():
-        from retrace.capture.arrival import call
+        from retrace.capture.on_import import call
 
         _loaded = True
         call(_begin)
@@ -230,7 +230,7 @@ def _run(shell: Any, cell: str) -> BaseException | None:
 
 
 def _calling_cell() -> FrameType | None:
-    from retrace.capture.cell import is_cell
+    from retrace.capture.notebook_cells import is_cell
 
     frame = inspect.currentframe()
     while frame is not None and not is_cell(frame.f_code.co_filename):
@@ -240,7 +240,7 @@ def _calling_cell() -> FrameType | None:
 
 def _number(shell: Any, frame: FrameType | None) -> int:
     """The number of the cell that is running."""
-    from retrace.capture.cell import shown
+    from retrace.capture.notebook_cells import shown
 
     found = re.search(r"\d+", shown(frame.f_code.co_filename)) if frame is not None else None
     return int(found[0]) if found is not None else shell.execution_count

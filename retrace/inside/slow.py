@@ -129,7 +129,7 @@ def slow(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Slow:
 
 def _lines(part: Any) -> tuple[Line, ...]:
     from retrace.capture.programs import transcript
-    from retrace.compare.lines import place
+    from retrace.compare.source_lines import place
 
     listing = transcript(part.jaxpr).listings[-1]
     found = Counter(place(listing, index) for index in range(part.first, part.end))

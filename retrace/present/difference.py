@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 from retrace.compare.alignment import align, hunks
 from retrace.compare.equation import primitive
-from retrace.compare.lines import changed_pairs, place
+from retrace.compare.source_lines import changed_pairs, place
 from retrace.model import Listing
 from retrace.present.layout import wrapped
 from retrace.present.operands import Operands

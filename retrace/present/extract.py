@@ -15,8 +15,8 @@ from retrace.plan.step import Plan
 from retrace.present import glossary, plan_json
 from retrace.present.advice import advised
 from retrace.present.group import Group
-from retrace.present.machine import Object, encode
 from retrace.present.message import heading, origin, where
+from retrace.present.report_json import Object, encode
 from retrace.present.sentences import explanation
 from retrace.present.tally import Sort, Tally
 from retrace.present.view import View

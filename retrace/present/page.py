@@ -17,10 +17,10 @@ from retrace.model import Stage, Verdict
 from retrace.plan.step import Plan
 from retrace.present import (
     hosts_page,
-    machine,
     page_messages,
     page_tables,
     plan_page,
+    report_json,
     slow,
     stale,
 )
@@ -112,7 +112,7 @@ def report(
     told["processes"] = {
         run.id: ", ".join(map(clean, view.process(run.id))) for run in view.recording.runs
     }
-    for name, fields in (("report", machine.whole(view, tally, misses)), ("page", told)):
+    for name, fields in (("report", report_json.whole(view, tally, misses)), ("page", told)):
         yield f'<script type="application/octet-stream" id="{name}-data">'
         yield f"{packed(fields)}</script>\n"
     yield f"<script>{_script()}</script>\n</body>\n</html>\n"

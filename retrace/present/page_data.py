@@ -12,7 +12,7 @@ from typing import Any
 
 from retrace.model import CallSite, Miss, Stage, Verdict
 from retrace.plan.step import Plan
-from retrace.present import machine
+from retrace.present import report_json
 from retrace.present.group import Group
 from retrace.present.tally import Rank, Sort, Tally
 from retrace.present.view import View
@@ -37,7 +37,7 @@ class Data:
         self._groups, self._functions = groups, functions
         self._sort: Sort = sort
         self._places: dict[str, int] = {}
-        self._found: list[tuple[Rank, machine.Object, list[Any]]] = []
+        self._found: list[tuple[Rank, report_json.Object, list[Any]]] = []
 
     def add(self, view: View, tally: Tally, portion: Sequence[Verdict], *, keys: bool) -> None:
         """Take in misses that were not told yet."""
@@ -47,7 +47,7 @@ class Data:
             ranks = tally.ranks(portion, self._sort)
             ranked = sorted(zip(ranks, portion, strict=True), key=lambda pair: pair[0])[:MOST]
         for rank, verdict in ranked:
-            told = machine.miss_report(view, verdict, keys=keys)
+            told = report_json.miss_report(view, verdict, keys=keys)
             self._found.append((rank, told, self._row(view, tally, verdict)))
         if len(self._found) > MOST:
             self._found.sort(key=lambda one: one[0])
@@ -66,7 +66,7 @@ class Data:
             _begun(miss),
         ]
 
-    def misses(self) -> list[machine.Object]:
+    def misses(self) -> list[report_json.Object]:
         """The misses of the report."""
         return [told for _, told, _ in self._found]
 
@@ -95,6 +95,6 @@ def _begun(miss: Miss) -> list[float | None] | None:
     return [None if at is None else round(at - miss.time, 6) for at in begun]
 
 
-def packed(fields: machine.Object) -> str:
+def packed(fields: report_json.Object) -> str:
     """JSON, compressed: letters, digits, `+`, `/` and `=` alone, whatever stands in it."""
-    return b64encode(zlib.compress(machine.encode(fields).encode(), 9)).decode()
+    return b64encode(zlib.compress(report_json.encode(fields).encode(), 9)).decode()

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import cast
 
-from retrace.compare.lines import LineChange
 from retrace.compare.programs import Constant, Difference, Repeated, Size
+from retrace.compare.source_lines import LineChange
 from retrace.model import Change, Component, Dim, Frame, Verdict
 from retrace.present.view import View
 from retrace.present.words import clean, count, cut_apart, listed, place, times

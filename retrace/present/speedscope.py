@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from retrace.model import Verdict
-from retrace.present.machine import encode
+from retrace.present.report_json import encode
 from retrace.present.slices import Slice, tracks
 from retrace.present.view import View
 from retrace.present.words import clean

@@ -122,7 +122,7 @@ def _hold_to_baseline(config: pytest.Config) -> None:
 
 
 def _begin(config: pytest.Config, named: Path) -> None:
-    from retrace.capture.arrival import start
+    from retrace.capture.on_import import start
     from retrace.errors import RetraceError
     from retrace.store.place import create
 
@@ -141,7 +141,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     """End the recording."""
     state = config.stash.get(_STATE, None)
     if state is not None and state.directory is not None:
-        from retrace.capture.arrival import stop
+        from retrace.capture.on_import import stop
 
         stop(state.directory)
 

@@ -15,7 +15,7 @@ from retrace.errors import UnreadableError
 from retrace.model import Miss, Recording, Run
 from retrace.store import files
 from retrace.store.attempts import is_running, members
-from retrace.store.lines import lines
+from retrace.store.bounded_lines import lines
 from retrace.store.processes import attempts_of, files_of
 from retrace.store.programs import SUFFIX, Library
 from retrace.store.reader import Reader

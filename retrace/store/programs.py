@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from retrace.model import Frame, Listing, Run, Stack
+from retrace.store.bounded_lines import lines
 from retrace.store.files import opened
-from retrace.store.lines import lines
 from retrace.store.schema import LONGEST_LINE, MOST_ITEMS, check_items
 
 if TYPE_CHECKING:

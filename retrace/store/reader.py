@@ -13,10 +13,10 @@ from retrace.errors import UnreadableError
 from retrace.model import JSON, Audit, Key, Miss, Recording, Run
 from retrace.store import files
 from retrace.store.audits import decode_audit
+from retrace.store.bounded_lines import lines
 from retrace.store.decoded import NONSENSE
 from retrace.store.header import amend_run, decode_run
 from retrace.store.leaves import Columns, columns_of, decode_leaves_like
-from retrace.store.lines import lines
 from retrace.store.place import HEADER, ROOT, recordings
 from retrace.store.processes import files_of
 from retrace.store.programs import BEGINNING, SUFFIX, Library

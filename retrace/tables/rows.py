@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from retrace.model import JSON, Run, Stage, Verdict
 from retrace.present.advice import advised
-from retrace.present.machine import encode
+from retrace.present.report_json import encode
 from retrace.present.sentences import explanation
 from retrace.present.view import View
 

@@ -18,7 +18,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from retrace.capture.cell import shown
+from retrace.capture.notebook_cells import shown
 from retrace.capture.place import Owner, owner
 from retrace.capture.session import flush
 from retrace.jax_internals.jaxprs import transcribe

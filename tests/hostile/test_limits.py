@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from retrace.compare import lines as line_counts
 from retrace.compare import programs as comparison
 from retrace.compare import size
+from retrace.compare import source_lines as line_counts
 from retrace.compare.programs import compare
 from retrace.model import Listing, Recording, Run
-from retrace.present.lines import table
+from retrace.present.equations_by_line import table
 from retrace.present.view import View
 from retrace.store import decoded, programs, schema
 from retrace.store.programs import Library, encode

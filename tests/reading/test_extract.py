@@ -11,7 +11,7 @@ import pytest
 from retrace.errors import UsageError
 from retrace.plan.order import plan
 from retrace.present import extract, terminal
-from retrace.present.machine import encode
+from retrace.present.report_json import encode
 from retrace.present.tally import Tally
 from tests.process import retrace
 from tests.reading.story import hostile, killed, training, write

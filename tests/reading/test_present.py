@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from retrace.causes import Cause
 from retrace.model import Change, Component, Key, Kind, Miss, Recording, Stage, Value, Verdict
-from retrace.present import layout, machine, markdown, miss, sentences, terminal
+from retrace.present import layout, markdown, miss, report_json, sentences, terminal
 from retrace.present.tally import Tally
 from retrace.present.view import View
 from retrace.present.words import cells
@@ -194,7 +194,7 @@ def test_hostile_names_do_nothing_in_markdown() -> None:
 @given(name=st.text(st.characters()) | st.text("\\u\ud800\udfffd8\U0001f600"))
 def test_every_reader_can_read_our_json(name: str) -> None:
     """Half of a surrogate pair, as of a file name that is no UTF-8, is no text elsewhere."""
-    told = json.loads(machine.encode({name: [name]}))
+    told = json.loads(report_json.encode({name: [name]}))
     # Without the name in the message: it could not be sent to who prints it.
     assert told == {readable(name): [readable(name)]}, ascii(name)
 
@@ -205,7 +205,7 @@ def readable(name: str) -> str:
 
 def test_hostile_names_arrive_whole_in_json() -> None:
     story = hostile()
-    text = machine.encode(machine.report(story.view(), keys=True))
+    text = report_json.encode(report_json.report(story.view(), keys=True))
     assert text.isascii()
     assert "\x1b" not in text
     first = json.loads(text)["misses"][0]
@@ -215,7 +215,7 @@ def test_hostile_names_arrive_whole_in_json() -> None:
 def test_numbers_that_json_has_no_word_for() -> None:
     story = training()
     story.misses[0].stages[Stage.TRACE] = float("nan")
-    assert json.loads(machine.encode(machine.report(story.view())))
+    assert json.loads(report_json.encode(report_json.report(story.view())))
 
 
 # What is counted
@@ -223,7 +223,7 @@ def test_numbers_that_json_has_no_word_for() -> None:
 
 def test_each_second_is_counted_once() -> None:
     story = training()
-    report = machine.report(story.view())
+    report = report_json.report(story.view())
     total = sum(report["summary"]["seconds"].values())
     roots = sum(miss.seconds for miss in story.misses if miss.parent is None)
     assert total == pytest.approx(roots)
@@ -486,7 +486,7 @@ def test_whatever_was_recorded_can_be_said(found: list[Miss], data: st.DataObjec
     terminal.report(view, keys=True, width=data.draw(st.integers(40, 120)))
     terminal.summary(view, "out")
     markdown.report(view, keys=True)
-    json.loads(machine.encode(machine.report(view, keys=True)))
+    json.loads(report_json.encode(report_json.report(view, keys=True)))
     for verdict in view.verdicts:
         assert sentences.explanation(view, verdict)
         assert miss.show(view, verdict)

@@ -6,7 +6,7 @@ import pytest
 
 from retrace.compare.size import Amount, Sample, Samples
 from retrace.model import Frame, Recording
-from retrace.present.lines import table
+from retrace.present.equations_by_line import table
 from retrace.present.view import View
 
 VIEW = View(Recording([], []), [], "/home")

@@ -11,7 +11,7 @@ from jsonschema import Draft202012Validator, ValidationError
 
 from retrace.causes import Cause
 from retrace.model import Component, Key, Kind
-from retrace.present import machine
+from retrace.present import report_json
 from tests.reading.story import Story, array, at, function, hostile, killed, training
 
 TEXT = {"type": "string"}
@@ -401,7 +401,7 @@ VALIDATOR: Any = Draft202012Validator(REPORT)
 @pytest.mark.parametrize("keys", [False, True])
 @pytest.mark.parametrize("story", [Story, training, killed, hostile])
 def test_the_report_has_this_shape(story: Callable[[], Story], keys: bool) -> None:
-    report = machine.report(story().view(), keys=keys)
+    report = report_json.report(story().view(), keys=keys)
     VALIDATOR.validate(report)
     assert all(("key" in miss) is keys for miss in report["misses"])
 
@@ -412,7 +412,7 @@ def test_what_is_not_known_is_null() -> None:
     miss.call_site = miss.program = miss.persistent_cache = None
     miss.function = miss.function._replace(file=None, line=None)
     story.run.process_index = story.run.backend = None
-    VALIDATOR.validate(machine.report(story.view()))
+    VALIDATOR.validate(report_json.report(story.view()))
 
 
 @pytest.mark.parametrize(
@@ -420,7 +420,7 @@ def test_what_is_not_known_is_null() -> None:
     [((), "runs"), (("summary",), "traces"), (("misses", 0), "cause"), (("misses", 5), "fix")],
 )
 def test_a_field_that_is_missing_or_unknown_is_noticed(path: tuple[Any, ...], field: str) -> None:
-    report = machine.report(training().view())
+    report = report_json.report(training().view())
     holder = report
     for step in path:
         holder = holder[step]
@@ -439,5 +439,5 @@ def test_a_further_program_of_a_call_says_how_it_was_derived() -> None:
     story.miss(step, key, site, derived="forward")
     story.miss(step, key, site, (None, 0.1, 0.2), derived="forward")
     story.miss(step, key, site, (0.1, 0.1, 0.2), derived="backward")
-    told = machine.report(story.view())["misses"]
+    told = report_json.report(story.view())["misses"]
     assert [miss["derived"] for miss in told] == [None, "forward", "backward"]

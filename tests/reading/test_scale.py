@@ -22,7 +22,7 @@ from retrace.command.finding import found_in
 from retrace.command.selection import Told, found_miss
 from retrace.errors import UnreadableError, UsageError
 from retrace.model import Key, Kind, PersistentCache, Program
-from retrace.present import github, machine, markdown, terminal
+from retrace.present import github, markdown, report_json, terminal
 from retrace.present.miss import show as shown
 from retrace.runs.difference import difference
 from retrace.runs.sides import Side
@@ -61,7 +61,7 @@ def everything(told: Told) -> dict[str, Any]:
         "markdown": markdown.report(view, tally, keys=True),
         "github": github.report(view, tally),
     }
-    pieces = machine.pieces(view, tally, told.again(), keys=True)
+    pieces = report_json.pieces(view, tally, told.again(), keys=True)
     return {**texts, "json": json.loads("".join(pieces))}
 
 
@@ -77,9 +77,9 @@ def test_the_same_is_told(
     large = Told(directories, *chosen)
     assert (whole.is_large, large.is_large) == (False, True)
     assert everything(large) == everything(whole)
-    report = machine.report(whole.view, whole.verdicts, keys=True)
+    report = report_json.report(whole.view, whole.verdicts, keys=True)
     # The labels of the first process were made before the others were known to have the same.
-    assert everything(whole)["json"] == json.loads(machine.encode(report))
+    assert everything(whole)["json"] == json.loads(report_json.encode(report))
 
 
 def test_several_processes_tell_what_one_tells(

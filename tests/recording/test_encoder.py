@@ -40,7 +40,7 @@ from retrace.causes import Cause
 from retrace.compare.keys import changes
 from retrace.compare.replay import apply
 from retrace.model import Miss, Recording, Verdict
-from retrace.present.machine import report
+from retrace.present.report_json import report
 from retrace.present.view import View
 from retrace.reason.verdict import judge
 from retrace.store.reader import read

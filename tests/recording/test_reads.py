@@ -16,11 +16,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from retrace.capture.reads import Reads
+from retrace.capture.function_reads import Reads
 from retrace.capture.tokens import Tokens
 from retrace.causes import Cause
 from retrace.present.advice import advised
-from retrace.present.machine import miss_report
+from retrace.present.report_json import miss_report
 from retrace.present.view import View
 from tests.recording.conftest import JudgeAll
 

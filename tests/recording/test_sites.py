@@ -16,7 +16,7 @@ from jax.extend.core import Primitive
 import retrace
 from retrace.causes import Cause
 from retrace.model import Kind, Recording, Verdict
-from retrace.present import machine, markdown, page, terminal
+from retrace.present import markdown, page, report_json, terminal
 from retrace.present.tally import Tally
 from retrace.present.view import View
 from retrace.store.redaction import Redaction
@@ -438,7 +438,7 @@ def test_what_raises_is_told_and_is_never_the_nearest(judge_all: JudgeAll) -> No
     assert "RuntimeError" in terminal.report(quiet)
     assert "RuntimeError" in markdown.report(quiet)
     assert "RuntimeError" in "".join(page.report(quiet, Tally.of(quiet), [found[:2]]))
-    assert machine.report(quiet)["misses"][0]["raised"] == "RuntimeError"
+    assert report_json.report(quiet)["misses"][0]["raised"] == "RuntimeError"
 
 
 def test_lowering_and_compilation_raise_too(judge_all: JudgeAll) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import retrace
-from retrace.capture.numbers import Numbers
+from retrace.capture.miss_numbers import Numbers
 from retrace.capture.tokens import Tokens
 from retrace.guards import watch as watching
 

@@ -11,7 +11,7 @@ from typing import Any
 from jsonschema import Draft202012Validator
 
 from retrace.costs.account import account
-from retrace.present import machine, markdown, page, slow, slow_json, terminal
+from retrace.present import markdown, page, report_json, slow, slow_json, terminal
 from retrace.present.tally import Tally
 from retrace.present.view import View
 from retrace.reason.verdict import judge
@@ -72,7 +72,7 @@ def test_where_the_seconds_went(tmp_path: Path) -> None:
         assert said in text.stdout
 
     view = read_view(tmp_path / "out")
-    report = json.loads(machine.encode(machine.report(view)))
+    report = json.loads(report_json.encode(report_json.report(view)))
     VALIDATOR.validate(report)
     assert [one["label"] for one in report["slow"]] == ["step #1"]
     redacted = ("report", tmp_path / "out", "--redact", "--format", "json")
@@ -130,7 +130,7 @@ def test_a_recording_without_says_so(tmp_path: Path) -> None:
     assert (found["observed"], found["trace"], found["memory"]) == (False, [], None)
     assert found["constants"] and found["unrolled"]
     assert "--slow" in "\n".join(slow.whole(view, account(slowest, view.recording)))
-    assert machine.report(view)["slow"] == []
+    assert report_json.report(view)["slow"] == []
 
 
 def test_what_cannot_be_done_is_said(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ import pytest
 
 from retrace.compare.size import samples, unrolled
 from retrace.model import Frame, Listing, Run
-from retrace.store import lines, programs, schema
+from retrace.store import bounded_lines, programs, schema
 from retrace.store.programs import Library, Shelf, decode, encode
 from retrace.store.sinks import File
 
@@ -130,7 +130,7 @@ RUN = Run("r", "", 0, None, 0.0, [], "", "", "")
 def test_a_line_too_long_is_a_loss_and_takes_no_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ended: bool
 ) -> None:
-    monkeypatch.setattr(lines, "LONGEST_LINE", 50_000)
+    monkeypatch.setattr(bounded_lines, "LONGEST_LINE", 50_000)
     path = tmp_path / "x.programs"
     path.write_text(encode([listing(1, 3000)]) + "\n")
     with path.open("r+b") as file:

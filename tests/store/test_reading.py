@@ -12,7 +12,7 @@ import pytest
 
 from retrace.errors import UnreadableError
 from retrace.model import Run
-from retrace.store import lines as lines_module
+from retrace.store import bounded_lines as lines_module
 from retrace.store.place import holds_recording
 from retrace.store.reader import read, read_lines
 from retrace.store.sinks import File

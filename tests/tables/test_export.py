@@ -20,7 +20,7 @@ import pytest
 from retrace.command import exporting as command
 from retrace.errors import UnreadableError, UsageError
 from retrace.model import Stage
-from retrace.present import machine
+from retrace.present import report_json
 from retrace.present.view import View
 from retrace.reason.verdict import judge
 from retrace.store.reader import read
@@ -82,7 +82,7 @@ def target(runs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_tables_hold_what_the_report_says(runs: Path, target: Path) -> None:
     recording = read([runs], attempt=0)
-    told = machine.report(View(recording, judge(recording)))
+    told = report_json.report(View(recording, judge(recording)))
     by_id = {row["miss"]: row for row in table(target, "misses")}
     assert set(by_id) == {miss["id"] for miss in told["misses"]}
     for miss in told["misses"]:

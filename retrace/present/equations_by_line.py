@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from retrace.compare.lines import own_frame
 from retrace.compare.size import Samples, Unrolled
+from retrace.compare.source_lines import own_frame
 from retrace.model import Frame
 from retrace.present.program import at
 from retrace.present.view import View
