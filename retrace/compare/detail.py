@@ -10,7 +10,6 @@ from retrace.compare.values import Difference, differences
 from retrace.model import JSON, Class, Dim, Leaf, Node, Value, is_cut
 
 UNEQUAL = "unequal by `==`"
-EQUAL_FIELDS = f"equal field by field, {UNEQUAL}"
 """What is said of two values that only an equality of their own tells apart."""
 
 _LONGEST = 60
@@ -73,15 +72,17 @@ def type_name(full: object) -> str:
     return str(full).removeprefix("__main__.")
 
 
-def value(old: Value | None, new: Value | None, absent: str = "absent") -> str:
+def value(
+    old: Value | None, new: Value | None, absent: str = "absent", unequal: str = UNEQUAL
+) -> str:
     """From what to what a value changed, or why two that look the same count as two."""
     if old is None or new is None:
         sides = (absent if side is None else short(side.text) for side in (old, new))
         return " -> ".join(sides)
     if (known := remade(old, new)) is not None:
         said = another_class(known)
-        return said if same_content(old, new) else f"{_value(old, new)}, of {said}"
-    return _value(old, new)
+        return said if same_content(old, new) else f"{_value(old, new, unequal)}, of {said}"
+    return _value(old, new, unequal)
 
 
 def another_class(known: Class) -> str:
@@ -95,7 +96,7 @@ def another_class(known: Class) -> str:
     return f"{said}, defined again{place}"
 
 
-def _value(old: Value, new: Value) -> str:
+def _value(old: Value, new: Value, unequal: str) -> str:
     type_ = type_name(new.type)
     if old.text == new.text and _is_untold_array(new):
         return f"another {new.text} array; its content was not looked at"
@@ -107,8 +108,8 @@ def _value(old: Value, new: Value) -> str:
         if is_nan(new):
             return "a NaN is equal to itself alone, and this one is another object"
         if new.exact:
-            return f"a new {type_}, {EQUAL_FIELDS}"
-        return f"a new {type_} that looks the same, {UNEQUAL}"
+            return f"a new {type_}, equal field by field, {unequal}"
+        return f"a new {type_} that looks the same, {unequal}"
     is_function = isinstance(new.data, dict) and new.text.startswith("<function ")
     is_long = is_function or len(old.text) + len(new.text) > _WHOLE
     if is_long and (said := fields(differences(old, new))):

@@ -61,10 +61,8 @@ def _function(old: Miss, new: Miss) -> Iterator[Change]:
 
 
 def _held(component: Component, old: Named, new: Named) -> Iterator[Change]:
-    for change in _values(component, old, new):
-        # Nobody asked `==` of them: JAX does not.
-        said = change.detail.replace(detail.UNEQUAL, "another object")
-        yield change._replace(detail=said)
+    # Nobody asked `==` of them: JAX does not.
+    return _values(component, old, new, unequal="another object")
 
 
 def _object(function: Function) -> JSON:
@@ -96,15 +94,16 @@ def _with_place(side: JSON, miss: Miss, option: str | None) -> JSON:
 
 
 def _static(old: Miss, new: Miss) -> Iterator[Change]:
-    for change in _values(Component.STATIC, old.key.static, new.key.static, "omitted"):
-        absent = change.old is None or change.new is None
-        default = dict(new.function.defaults).get(change.path or "") if absent else None
-        if default is None:
-            yield change
-        else:
-            # Of another value than the default, the value has changed as well.
-            said = f"omitted ({detail.short(default.text)})"
-            yield change._replace(detail=change.detail.replace("omitted", said, 1))
+    # Of another value than the default, the value has changed as well.
+    defaults = {
+        name: f"omitted ({detail.short(value.text)})" for name, value in new.function.defaults
+    }
+    yield from _values(
+        Component.STATIC,
+        old.key.static,
+        new.key.static,
+        lambda name: defaults.get(name, "omitted"),
+    )
 
 
 def _signature(old: Miss, new: Miss) -> Iterator[Change]:
@@ -194,7 +193,11 @@ def _program(old: Miss, new: Miss) -> Iterator[Change]:
 
 
 def _values(
-    component: Component, old: Named, new: Named, absent: str = "absent"
+    component: Component,
+    old: Named,
+    new: Named,
+    absent: str | Callable[[str], str] = "absent",
+    unequal: str = detail.UNEQUAL,
 ) -> Iterator[Change]:
     if old is new:
         return
@@ -202,7 +205,8 @@ def _values(
     for name in dict.fromkeys((*after, *before)):
         a, b = before.get(name), after.get(name)
         if a is None or b is None or identity(a) != identity(b):
-            said = detail.value(a, b, absent)
+            word = absent if isinstance(absent, str) else absent(name)
+            said = detail.value(a, b, word, unequal)
             yield Change(component, name, said, described(a), described(b), _exact(a, b))
 
 

@@ -50,13 +50,17 @@ def signature(evidence: Evidence) -> Advice:
     return OneCallStyle(paths=tuple(found))
 
 
+def _is_key(dtype: object) -> bool:
+    return str(dtype).startswith("key<")
+
+
 def shape(evidence: Evidence) -> Advice | None:
     """What to do about arrays of other sizes."""
     changes, miss = evidence.changes, evidence.miss
     own: list[Any] = [change for change in changes if change.component is Component.SHAPE]
     names = _paths(own)
     dtypes = [change for change in changes if change.component is Component.DTYPE]
-    if any("key<" in change.detail for change in dtypes):
+    if any(_is_key(side) for change in dtypes for side in (change.old, change.new)):
         return OneKeyType(paths=names)
     if sizes := [pair for change in own for pair in resized(change) or ()]:
         if any(same_but_scope(*pair) for pair in sizes):

@@ -10,7 +10,7 @@ from retrace.model import Component, Dim, Verdict
 from retrace.reason import rules
 from retrace.reason.evidence import grown
 from retrace.reason.history import is_partial_batch
-from retrace.reason.traits import looks_equal
+from retrace.reason.traits import is_placed_later, looks_equal
 
 Verdicts: TypeAlias = list[Verdict]
 
@@ -62,11 +62,7 @@ def _placed_later(group: Verdicts) -> Verdicts:
         verdict
         for verdict in group
         if verdict.cause is Cause.SHARDING_CHANGED
-        and all(
-            "uncommitted ->" in c.detail or "open ->" in c.detail
-            for c in verdict.changes
-            if c.component is Component.SHARDING
-        )
+        and all(is_placed_later(c) for c in verdict.changes if c.component is Component.SHARDING)
     ]
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, cast
 
 from retrace.causes import OF_FUNCTION, Cause
-from retrace.compare.detail import EQUAL_FIELDS
 from retrace.compare.equality import remade, same_content, value_of
 from retrace.compare.keys import NOT_IN_KEY
 from retrace.compare.outputs import same_but_inputs
@@ -159,9 +158,18 @@ def looks_equal(change: Change) -> bool:
     """Whether the two sides have one content, and only their own `==` tells them apart."""
     if is_remade(change):
         return False
-    return EQUAL_FIELDS in change.detail or (
-        not change.exact and _content(change.old) == _content(change.new) is not None
-    )
+    return not change.exact and _content(change.old) == _content(change.new) is not None
+
+
+def is_placed_later(change: Change) -> bool:
+    """Whether an array was uncommitted, or its placement open, and is settled now."""
+    old, new = cast(dict[str, Any], change.old), cast(dict[str, Any], change.new)
+    if new.get("committed"):
+        return True
+    # An open sharding leaves the memory and the layout open as well: they tell nothing then.
+    opened = "sharding" in new and not new["sharding"]
+    told = ("sharding",) if opened else ("sharding", "memory_kind", "layout")
+    return any(name in old and not old[name] for name in told)
 
 
 def is_remade(change: Change) -> str | None:

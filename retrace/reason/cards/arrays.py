@@ -6,7 +6,7 @@ from retrace.model import Component
 from retrace.reason import arrays, weak
 from retrace.reason.cards.card import Avoidable, Card, perhaps
 from retrace.reason.evidence import Evidence
-from retrace.reason.traits import another_model, are_unused
+from retrace.reason.traits import another_model, are_unused, is_placed_later
 from retrace.reason.weights import are_multiplied
 
 
@@ -28,11 +28,7 @@ def _of_placement(evidence: Evidence) -> Avoidable | None:
     Not so where the array was uncommitted on the first call: it could have been placed there too.
     """
     own = [change for change in evidence.changes if change.component is Component.SHARDING]
-    placed_later = all(
-        "uncommitted -> committed" in change.detail or "open ->" in change.detail
-        for change in own
-    )
-    return None if placed_later else "maybe"
+    return None if all(map(is_placed_later, own)) else "maybe"
 
 
 SHAPE_CHANGED = Card(
