@@ -262,9 +262,9 @@ class Recorder:
         """JAX found a program on disk, and says what that saved."""
         self._thread.looking().saved(seconds)
 
-    def cache_key_part(self, name: str, digest: str, alone: Callable[[], str]) -> None:
-        """JAX put one more ingredient into the key of its on-disk cache."""
-        self._thread.looking().part(name, digest, alone)
+    def cache_key_part(self, name: str, digest: str, alone: Callable[[], str]) -> bool:
+        """JAX put one more ingredient into the key of its on-disk cache; False: no more of it."""
+        return self._thread.looking().part(name, digest, alone)
 
     def _parallel_trace_ended(self, seconds: float, frame: FrameType) -> None:
         # pmap traces outside JAX's cached trace function until 0.7.

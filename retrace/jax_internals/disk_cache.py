@@ -77,8 +77,8 @@ class Lookup:
         self._off: bool | None = None
         """Whether there is no cache to look into, once that was asked."""
 
-    def part(self, name: str, digest: str, alone: Callable[[], str]) -> None:
-        """Take in an ingredient of the key.
+    def part(self, name: str, digest: str, alone: Callable[[], str]) -> bool:
+        """Take in an ingredient of the key; False where no cache is looked into.
 
         Args:
             name: what JAX calls it.
@@ -87,11 +87,12 @@ class Lookup:
         """
         if self._off is None:
             self._off = CACHE.value() is None and not IS_ENABLED.get()()
-        if self._off:  # JAX makes a key all the same
-            return
+        if self._off:
+            return False
         # The first is the program, which takes longest; nothing is before it.
         self._own.append((alone() if self._parts else digest)[:_DIGITS])
         self._parts.append((name, digest[:_DIGITS]))
+        return True
 
     def event(self, name: str, frame: FrameType) -> None:
         """Take in one of JAX's events; of the frame, a few locals of its callers are read."""

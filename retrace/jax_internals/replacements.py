@@ -44,10 +44,12 @@ def of_update(original: Any, hooks: Hooks, installation: object) -> Any:
 
 def of_cache_key(original: Any, hooks: Hooks, installation: object) -> Any:
     """For what logs the key of the cache on disk: tells of each part, as it is put in."""
+    unasked: Any = None  # the key whose other parts nobody asks for: JAX makes one all the same
 
     def _log_cache_key_hash(hash_obj: Any, last_serialized: str, hashfn: Any) -> None:
+        nonlocal unasked
         original(hash_obj, last_serialized, hashfn)
-        if not hooks.is_current(installation):
+        if hash_obj is unasked or not hooks.is_current(installation):
             return
         digest = hash_obj.copy().hexdigest()
 
@@ -56,7 +58,9 @@ def of_cache_key(original: Any, hooks: Hooks, installation: object) -> Any:
             hashfn(own)
             return own.hexdigest()
 
-        hooks.guarded(hooks.observer.cache_key_part, last_serialized, digest, alone)
+        part = hooks.observer.cache_key_part
+        if hooks.guarded(part, last_serialized, digest, alone) is False:
+            unasked = hash_obj
 
     return _log_cache_key_hash
 
