@@ -112,16 +112,17 @@ def proposal(members: Sequence[Candidate], names: Sequence[str], told: Told) -> 
         in_tree = members[0].family == "meta"
         advised = ReuseObject(paths=advised.paths, in_tree=in_tree, proof=Proof.MEANING)
     sizes = next((member.sizes for member in members if member.sizes is not None), None)
+    pairs = next((member.pairs for member in members if member.pairs is not None), None)
     if all(isinstance(verdict.fix, LeaveOutArray) for verdict in own):
-        sizes = None  # nothing to pad
+        sizes = pairs = None  # nothing to pad
     file, line = _place([verdict.miss for verdict in own])
     family = members[0].family
     if advised is None and len(members) == 1:
         advised = _constant(members[0], told)
     if family in _CODES and not isinstance(advised, LeaveOutArray):
-        return Proposal(_CODES[family], changes, None, file, line, sizes)
+        return Proposal(_CODES[family], changes, None, file, line, sizes, pairs)
     code = _PLAIN.get(family, family) if advised is None else advised.code
-    return Proposal(code, changes, advised, file, line, sizes)
+    return Proposal(code, changes, advised, file, line, sizes, pairs)
 
 
 def _advised(members: Sequence[Candidate], own: Sequence[Verdict], told: Told) -> Advice | None:

@@ -8,11 +8,18 @@ from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from retrace.model import Function, Kind, Listing
-from retrace.model.advice import JitAndPass, Library, LoopInProgram, Sure, TripsInProgram
+from retrace.model.advice import (
+    JitAndPass,
+    Library,
+    LoopInProgram,
+    Sure,
+    ToArgument,
+    TripsInProgram,
+)
 from retrace.plan.history import Column, History
 from retrace.plan.programs import classes
 from retrace.plan.replay import Mapped
-from retrace.plan.step import Sizes
+from retrace.plan.step import Pairs, Sizes
 
 VALUES = ("static", "meta")
 _BY_PROGRAM = ("function", "bodies", "state", *VALUES)
@@ -37,6 +44,7 @@ class Candidate:
     alike: bool = False
     """Whether one object in place of several that hold the same is all that it asks for."""
     sizes: Sizes | None = None
+    pairs: Pairs | None = None
 
 
 def candidates(histories: list[History], listings: Mapping[str, Listing]) -> list[Candidate]:
@@ -94,6 +102,8 @@ def _take(
     candidate.certain[at] = mapped
     if column.family in ("function", *VALUES) and constants:
         candidate.certain[at] = _kept(history, column, mapped)
+    if candidate.sure != "ask" and constants and (names := _given_as_one(history)):
+        candidate.at[at] = _across_types(history, column, mapped, names)
     if column.family == "function" and (static := _static(history)):
         candidate.certain[at] = _by_held(history, column, mapped, static)
     if column.family == "bodies" and constants:
@@ -133,6 +143,43 @@ def _by_held(history: History, column: Column, mapped: Mapped, static: frozenset
         texts = tuple((name, one.type, one.text) for name, one in held if name in static)
         found.append(known.setdefault((mapped[value], texts), value))
     return tuple(found)
+
+
+def _given_as_one(history: History) -> frozenset[str]:
+    """What came in several types, and is to be passed as one."""
+    found: set[str] = set()
+    for row in history.rows:
+        match row.fix:
+            case JitAndPass(one_type=names):
+                found.update(names)
+            case ToArgument(one_type=True, paths=names):
+                found.update(names)
+            case _:
+                pass
+    return frozenset(found)
+
+
+def _across_types(
+    history: History, column: Column, mapped: Mapped, names: frozenset[str]
+) -> Mapped:
+    """At best one program for values that nothing but their types may keep apart.
+
+    A JAX that converts a NumPy number within the program has another program for it than for
+    Python's: as an argument of one type both have the same.
+    """
+    types: dict[int, set[Hashable]] = {}
+    for row, value in enumerate(column.values):
+        miss = history.rows[row].miss
+        function = miss.function
+        given = (*miss.key.static, *function.closure, *function.bound, *function.defaults)
+        own = tuple((name, one.type) for name, one in given if name in names)
+        types.setdefault(mapped[value], set()).add(own)
+    joined: dict[int, int] = {}
+    for value, own in types.items():
+        other = next((one for one in joined.values() if types[one].isdisjoint(own)), value)
+        joined[value] = other
+        types[other] = types[other] | own
+    return tuple(joined[value] for value in mapped)
 
 
 _NARROW = 2

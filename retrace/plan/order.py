@@ -16,6 +16,7 @@ from retrace.plan.data import Data
 from retrace.plan.eager import Root, roots
 from retrace.plan.greedy import Choice, Greedy
 from retrace.plan.history import arranged
+from retrace.plan.joint import joined
 from retrace.plan.ledger import Ledger
 from retrace.plan.replay import Replay
 from retrace.plan.step import Plan, Step
@@ -36,6 +37,8 @@ def plan(recording: Recording, verdicts: Sequence[Verdict], data: Data | None = 
     for verdict in sorted(verdicts, key=lambda verdict: verdict.miss.number):
         rows.setdefault((verdict.miss.run, site_of(verdict.miss)), []).append(verdict)
     histories = [arranged(run, own) for (run, _), own in rows.items() if len(own) > 1]
+    for history in histories:
+        joined(history)
     replay = Replay(histories, verdicts)
     ledger = Ledger(recording.runs, verdicts)
     found = [

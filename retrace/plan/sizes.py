@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
+
+from retrace.plan.corners import Corners
 
 Cost = Callable[[int], float]
 
@@ -98,13 +100,15 @@ def _share(paid: float, real: float) -> float:
     return (paid - real) / paid if paid > 0 else 0.0
 
 
+_Chosen = TypeVar("_Chosen", Choice, Corners)
+
 FEW = 3
 """Up to so many sizes, one for all is looked for."""
 _PADDING = 0.15
 """The share of padding that is worth paying for fewer programs."""
 
 
-def recommended(choices: Sequence[Choice], number: int) -> Choice:
+def recommended(choices: Sequence[_Chosen], number: int) -> _Chosen:
     """The fewest sizes that pay little padding; of few sizes, one."""
     if number <= FEW:
         return choices[0]

@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple
 from retrace.causes import Cause
 from retrace.model.advice import Advice, Sure
 from retrace.plan.amount import Amount
+from retrace.plan.corners import Corners, Size
 from retrace.plan.sizes import Choice
 
 
@@ -39,6 +40,26 @@ class Sizes(NamedTuple):
     as many models."""
 
 
+class Pairs(NamedTuple):
+    """What can be done about axes that vary together and are not one length."""
+
+    axes: tuple[str, ...]
+    """One of each length, in the order in which each size has them: `ids axis 0`."""
+    names: tuple[str, ...]
+    """All arguments and axes that have them."""
+    seen: tuple[Size, ...]
+    chosen: Corners
+    curve: tuple[Corners, ...]
+    """The best of one size, of two, and so on."""
+    program: float
+    """Median seconds of one program; of several functions that have the axes, added up."""
+    reduced: bool | None
+    """Whether the program reduces over the axes; None where no text of it was recorded."""
+    counted: int | None = None
+    """So many calls were counted and weigh the padding; None where they were not counted."""
+    meant: Literal["", "lines", "doubled", "kernels"] = ""
+
+
 class Change(NamedTuple):
     """One thing to change, by what it is about."""
 
@@ -68,6 +89,7 @@ class Proposal(NamedTuple):
     file: str | None
     line: int | None
     sizes: Sizes | None = None
+    pairs: Pairs | None = None
 
 
 @dataclass(frozen=True, slots=True)

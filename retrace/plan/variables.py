@@ -11,16 +11,18 @@ from collections.abc import Callable, Hashable, Iterator, Mapping
 from itertools import pairwise
 from math import prod
 from statistics import median
-from typing import Literal
+from typing import Literal, TypeVar
 
 from retrace.compare.work import Work
 from retrace.model import Kind, Listing
 from retrace.model.advice import AnotherModel, PadShape
 from retrace.plan.candidate import Candidate, dropped
+from retrace.plan.corners import Size, corner_curve, corner_of
 from retrace.plan.data import Data
 from retrace.plan.history import Column, History, Part
+from retrace.plan.joint import cost, lengths
 from retrace.plan.sizes import Choice, covering, curve, powers_of_two, recommended
-from retrace.plan.step import Sizes
+from retrace.plan.step import Pairs, Sizes
 
 _MOST = 16
 """So many sizes are looked at."""
@@ -31,6 +33,8 @@ _REDUCES = (
     *("top_k", "custom_vjp", "custom_jvp"),
 )
 
+_Sized = TypeVar("_Sized", int, Size)
+
 
 class Axis:
     """A column of sizes in one history."""
@@ -40,10 +44,15 @@ class Axis:
         self.history, self.column = history, column
         parts = [part for part in column.parts if part.axis >= 0]
         self.part = max(parts, key=lambda part: (self._distinct(part), -part.axis))
+        self.dims = lengths(history, parts)
+        """One axis of each length; of several, no one tells how long the others are."""
         self.sizes: dict[int, int] = {}
         """By the value of the column."""
+        self.corners: dict[int, Size] = {}
+        """The same of all lengths."""
         for row, value in enumerate(column.values):
             self.sizes.setdefault(value, self._size(row, self.part))
+            self.corners.setdefault(value, tuple(self._size(row, part) for part in self.dims))
 
     def _size(self, row: int, part: Part) -> int:
         size = self.history.value(row, part)
@@ -65,9 +74,16 @@ class Axis:
 
     def calls(self) -> dict[int, int] | None:
         """How often each size was called; None where that was not counted."""
-        found: dict[int, int] = {}
+        return self._calls(self.sizes)
+
+    def calls_of_corners(self) -> dict[Size, int] | None:
+        """The same of all lengths."""
+        return self._calls(self.corners)
+
+    def _calls(self, sizes: Mapping[int, _Sized]) -> dict[_Sized, int] | None:
+        found: dict[_Sized, int] = {}
         for row, verdict in enumerate(self.history.rows):
-            size = self.sizes[self.column.values[row]]
+            size = sizes[self.column.values[row]]
             found[size] = found.get(size, 0) + (verdict.miss.calls or 0)
         return found if all(found.values()) else None
 
@@ -152,21 +168,36 @@ def size_candidates(
                 followers.setdefault(index, []).append((leader, number, column))
                 continue
             axis = Axis(index, number, history, column)
-            sizes = frozenset(axis.sizes.values())
+            own_sizes = axis.sizes if len(axis.dims) == 1 else axis.corners
+            sizes = frozenset[Hashable](own_sizes.values())
             nth = own[sizes] = own.get(sizes, -1) + 1
             grouped.setdefault((sizes, nth), []).append(axis)
     for axes in grouped.values():
-        candidate = _gathered(axes, listings, data, work)
-        if meant := _meant(axes):
-            candidate.sure = "ask"
-            if candidate.sizes is not None:
-                candidate.sizes = candidate.sizes._replace(meant=meant)
+        candidate = _asked(axes, _of_sizes(axes, listings, data, work))
         for index, number in list(candidate.at):
             for leader, follower, column in followers.get(index, ()):
                 if leader == number:
                     candidate.at[index, follower] = dropped(column)
                     candidate.certain[index, follower] = dropped(column)
         yield candidate
+
+
+def _of_sizes(
+    axes: list[Axis], listings: Mapping[str, Listing], data: Data, work: Work
+) -> Candidate:
+    several = len(axes[0].dims) > 1
+    return _paired(axes, listings) if several else _gathered(axes, listings, data, work)
+
+
+def _asked(axes: list[Axis], candidate: Candidate) -> Candidate:
+    """The candidate as a question, where the sizes look chosen."""
+    if meant := _meant(axes):
+        candidate.sure = "ask"
+        if candidate.pairs is not None:
+            candidate.pairs = candidate.pairs._replace(meant=meant)
+        if candidate.sizes is not None:
+            candidate.sizes = candidate.sizes._replace(meant=meant)
+    return candidate
 
 
 def _is_inside_library(history: History) -> bool:
@@ -237,9 +268,9 @@ def _gathered(
     counted = first.calls() if from_data is None else None
     if counted is not None:
         weights = {size: float(number) for size, number in counted.items()}
-    cost = first.cost()
+    elements = first.cost()
     flops = Flops(first, work)
-    choices = [flops.told(choice, weights) for choice in curve(weights, cost, _MOST)]
+    choices = [flops.told(choice, weights) for choice in curve(weights, elements, _MOST)]
     grows = _grows(first.in_order)
     best = choices[0] if grows else recommended(choices, len(weights))
     candidate = Candidate("shape")
@@ -248,7 +279,7 @@ def _gathered(
         tuple(seen),
         best,
         tuple(choices),
-        flops.told(powers_of_two(weights, cost), weights),
+        flops.told(powers_of_two(weights, elements), weights),
         sum({axis.history.function.site: _program(axis.history) for axis in axes}.values()),
         grows,
         _reduces(first.history, listings),
@@ -259,6 +290,35 @@ def _gathered(
     for axis in axes:
         number = max(axis.column.values) + 1
         mapped = [covering(axis.sizes[value], best.sizes) for value in range(number)]
+        known = {size: value for value, size in reversed(list(enumerate(mapped)))}
+        candidate.at[axis.at] = tuple(known[size] for size in mapped)
+        candidate.certain[axis.at] = candidate.at[axis.at]
+    return candidate
+
+
+def _paired(axes: list[Axis], listings: Mapping[str, Listing]) -> Candidate:
+    """A candidate for axes of several lengths, of which some combinations were called."""
+    first = max(axes, key=lambda axis: (not axis.history.function.in_library, _spent(axis)))
+    seen = tuple(sorted(set(first.corners.values())))
+    counted = first.calls_of_corners()
+    weights = {size: float(1 if counted is None else counted[size]) for size in seen}
+    paid = cost(first.history, first.column, first.dims)
+    choices = corner_curve(weights, paid, _MOST)
+    best = recommended(choices, len(seen))
+    candidate = Candidate("shape")
+    candidate.pairs = Pairs(
+        tuple(f"{part.path} axis {part.axis}" for part in first.dims),
+        tuple(dict.fromkeys(name for axis in (first, *axes) for name in axis.names)),
+        seen,
+        best,
+        tuple(choices),
+        sum({axis.history.function.site: _program(axis.history) for axis in axes}.values()),
+        _reduces(first.history, listings),
+        None if counted is None else sum(counted.values()),
+    )
+    for axis in axes:
+        number = max(axis.column.values) + 1
+        mapped = [corner_of(axis.corners[value], best.sizes) for value in range(number)]
         known = {size: value for value, size in reversed(list(enumerate(mapped)))}
         candidate.at[axis.at] = tuple(known[size] for size in mapped)
         candidate.certain[axis.at] = candidate.at[axis.at]

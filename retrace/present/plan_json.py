@@ -6,7 +6,7 @@ from typing import Any
 
 from retrace.plan.amount import Amount, Span
 from retrace.plan.sizes import Choice
-from retrace.plan.step import Plan, Proposal, Sizes, Step
+from retrace.plan.step import Pairs, Plan, Proposal, Sizes, Step
 from retrace.plan.warm import Warmth
 from retrace.present.plan_words import sentence, titles
 
@@ -80,7 +80,35 @@ def _fix(proposal: Proposal, named: str) -> dict[str, Any]:
     }
     if sizes is not None:
         fields["choices"] = _choices(sizes)
+    if (pairs := proposal.pairs) is not None:
+        fields |= {
+            "k": len(pairs.chosen.sizes),
+            "sizes": [list(size) for size in pairs.chosen.sizes],
+            "choices": _pairs(pairs),
+        }
     return fields
+
+
+def _pairs(pairs: Pairs) -> dict[str, Any]:
+    return {
+        "axes": list(pairs.axes),
+        "names": list(pairs.names),
+        "seen": [list(size) for size in pairs.seen],
+        "weighted_by": None,
+        "beyond": 0,
+        "counted": pairs.counted,
+        "curve": [
+            {
+                "k": len(choice.sizes),
+                "sizes": [list(size) for size in choice.sizes],
+                "padding": round(choice.padding, 6),
+                "flops": None,
+                "seconds": pairs.program * len(choice.sizes),
+            }
+            for choice in pairs.curve
+        ],
+        "powers_of_two": None,
+    }
 
 
 def _choices(sizes: Sizes) -> dict[str, Any]:

@@ -20,7 +20,7 @@ def whole(view: View, plan: Plan, warmth: Warmth | None = None, top: int = 10) -
     out += table(view, plan, top)
     for number, step in enumerate(plan.steps[:top], 1):
         out += ["", f"{number}. {escaped(sentence(step.proposal))}"]
-        if step.proposal.sizes is not None:
+        if (step.proposal.sizes or step.proposal.pairs) is not None:
             out += ["", "```text", *sizes_told(number, step, 80), "```"]
     if warmth is not None:
         out += ["", "```text", *warm_told(warmth, 80), "```"]

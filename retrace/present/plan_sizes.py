@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from retrace.plan.sizes import Choice
-from retrace.plan.step import Sizes, Step
+from retrace.plan.step import Pairs, Sizes, Step
 from retrace.present.layout import wrapped
+from retrace.present.plan_words import by
 from retrace.present.words import clean, count, listed, seconds
 
 _LITTLE = 1.0
@@ -14,10 +15,14 @@ _LITTLE = 1.0
 _ROWS = (1, 2, 3, 4, 6, 8, 12, 16)
 _MOST = 8
 """So many sizes are written out."""
+_FEW = 4
+"""The same where each is of several axes."""
 
 
 def sizes_told(number: int, step: Step, width: int) -> Iterator[str]:
     """What is to be known of one step about sizes."""
+    if (pairs := step.proposal.pairs) is not None:
+        yield from _pairs_told(number, pairs, width)
     sizes = step.proposal.sizes
     if sizes is None:
         return
@@ -53,6 +58,53 @@ def sizes_told(number: int, step: Step, width: int) -> Iterator[str]:
     yield f"     2^n {_row(sizes, sizes.powers)}   ({len(sizes.powers.sizes)} powers of two)"
     yield from wrapped(f"    {_weighted(sizes)}", width, 4)
     yield from _code(sizes, width)
+
+
+def _pairs_told(number: int, pairs: Pairs, width: int) -> Iterator[str]:
+    axes = [clean(name, 48) for name in pairs.axes]
+    yield from wrapped(
+        f"{number}  {listed(axes, 3)}: {count(len(pairs.seen), 'combination')} of sizes, which "
+        "vary together and are not one length",
+        width,
+        4,
+    )
+    spent = pairs.program * len(pairs.seen)
+    if spent < _LITTLE:
+        yield from wrapped(
+            f"    {count(len(pairs.seen), 'program')}, {seconds(spent)}: leave it, unless it "
+            "compiles slower elsewhere",
+            width,
+            4,
+        )
+    yield "      k   compiles for   padding   sizes"
+    for choice in pairs.curve:
+        if len(choice.sizes) not in _ROWS and choice != pairs.chosen:
+            continue
+        mark = "->" if choice == pairs.chosen else "  "
+        spent = pairs.program * len(choice.sizes)
+        shown = ", ".join(by(size) for size in choice.sizes[:_FEW])
+        more = len(choice.sizes) - _FEW
+        said = f"{seconds(spent):>12}   {choice.padding:>7.0%}   {shown}"
+        yield f"  {mark} {len(choice.sizes):>2}   {said}{f' and {more} more' if more > 0 else ''}"
+    weighted = (
+        "each combination counted once; `retrace run --count` weighs it by its calls"
+        if pairs.counted is None
+        else f"weighted by {pairs.counted:,} counted calls"
+    )
+    yield from wrapped(f"    padding: share of elements, {weighted}", width, 4)
+    names = ", ".join(f"`n[{at}]` for {name}" for at, name in enumerate(axes))
+    yield from wrapped(f"    in the loader, with the lengths of a call as {names}:", width, 4)
+    yield "        # the cheapest first; larger ones: split them, or add a size"
+    yield from wrapped(f"        SIZES = {pairs.chosen.sizes}", width, 17)
+    yield "        to = next(s for s in SIZES if all(a <= b for a, b in zip(n, s)))"
+    yield from wrapped(
+        "    then pad each array to `to` on these axes, and pass a mask where the program "
+        "reduces over them (sum, mean, matmul, softmax, ...), or results change"
+        if pairs.reduced is not False
+        else "    then pad each array to `to` on these axes",
+        width,
+        4,
+    )
 
 
 def _row(sizes: Sizes, choice: Choice) -> str:

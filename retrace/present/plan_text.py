@@ -37,7 +37,7 @@ def whole(
         out += _table(view, plan, top, width, paint)
         out += _advice(plan, top, width)
         for number, step in enumerate(plan.steps[:top], 1):
-            if step.proposal.sizes is not None:
+            if (step.proposal.sizes or step.proposal.pairs) is not None:
                 out += ["", *sizes_told(number, step, width)]
     if warmth is not None:
         out += ["", *warm_told(warmth, width)]

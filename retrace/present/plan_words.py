@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from retrace.model import advice as model
 from retrace.model.advice import Advice
-from retrace.plan.step import Change, Proposal, Sizes, Step
+from retrace.plan.step import Change, Pairs, Proposal, Sizes, Step
 from retrace.present.advice import advised
 from retrace.present.words import listed, names, quoted
 
@@ -50,9 +50,12 @@ def sentence(proposal: Proposal) -> str:
     if (told := _EAGER.get(change.family)) is not None:
         return told(change)
     said = f"{title(proposal)}." if proposal.advice is None else advised(proposal.advice)
+    others = said if len(proposal.changes) > 1 else ""
+    if proposal.pairs is not None:
+        return _together(proposal.pairs, others)
     if proposal.sizes is None:
         return said
-    return _padded(proposal.sizes, said if len(proposal.changes) > 1 else "")
+    return _padded(proposal.sizes, others)
 
 
 def _block(change: Change) -> str:
@@ -98,11 +101,33 @@ def _padded(sizes: Sizes, others: str) -> str:
     return f"{others[:-1]}: {said}" if others else said
 
 
+def _together(pairs: Pairs, others: str) -> str:
+    axes, number = listed([quoted(name) for name in pairs.axes]), len(pairs.chosen.sizes)
+    if number == 1:
+        said = f"pad {axes} to {by(pairs.chosen.sizes[0])}"
+    else:
+        said = f"pad {axes} together, up to the first of {number} sizes that fits on every axis"
+    said = f"{said}; mask what was added where results depend on it."
+    if pairs.meant:
+        said = f"{_MEANT[pairs.meant]} {said}"
+    return f"{others[:-1]}: {said}" if others else said
+
+
+def by(size: Sequence[int]) -> str:
+    """How long several axes are: `64 x 32`."""
+    return " x ".join(f"{one:,}" for one in size)
+
+
 def _title(change: Change, proposal: Proposal) -> str:
     if isinstance(proposal.advice, model.OneKeyType) and change.family in ("dtype", "rank"):
         return f"one way to make {_what(change)}"
     if proposal.sizes is not None and change.family == "shape":
         return _sized(proposal.sizes)
+    if (pairs := proposal.pairs) is not None and change.family == "shape":
+        number = len(pairs.chosen.sizes)
+        arguments = dict.fromkeys(name.rpartition(" axis ")[0] for name in pairs.axes)
+        told = "one size" if number == 1 else f"{number} sizes"
+        return f"{told} for {names(tuple(arguments))} ({len(pairs.seen)} seen)"
     for kind, words in _BY_ADVICE:
         if isinstance(proposal.advice, kind) and change.family in _TOLD_BY_ADVICE:
             return words(change, proposal.advice)

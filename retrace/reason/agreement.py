@@ -8,13 +8,14 @@ all of them.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TypeAlias, TypeVar
 
 from retrace.model import Change, Component, Verdict
 from retrace.model.advice import (
     Advice,
+    BranchInProgram,
     CompareByValue,
     DefineBodyOnce,
     InjectHyperparams,
@@ -266,6 +267,10 @@ def _types(history: list[Verdict]) -> None:
     by_path |= {path: one for one in _of(history, LeaveOutValue) for path in one.paths}
     for index, verdict in enumerate(history):
         advised = verdict.fix
+        if isinstance(advised, BranchInProgram) and _is_of_type(verdict, advised, by_path):
+            # The other program may be but the conversion of a number of another type.
+            _give(history, index, replace(by_path[advised.paths[0]], proof=Proof.MEANING))
+            history[index] = replace(history[index], avoidable="maybe")
         if not isinstance(advised, OneType):
             continue
         if (path := advised.paths[0]) in by_path:
@@ -276,6 +281,18 @@ def _types(history: list[Verdict]) -> None:
 
 
 _TWO = 2
+
+
+def _is_of_type(
+    verdict: Verdict, advised: BranchInProgram, by_path: Mapping[str, Advice]
+) -> bool:
+    """Whether one value, which others only pass, came in another type as well."""
+    changes = [change for change in verdict.changes if change.component is Component.STATIC]
+    return len(changes) == 1 == len(advised.paths) and all(
+        isinstance(by_path.get(str(change.path)), ToArgument)
+        and part(change.old, "type") != part(change.new, "type")
+        for change in changes
+    )
 
 
 _Values: TypeAlias = dict[str, set[tuple[str, str]]]

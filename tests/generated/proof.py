@@ -118,7 +118,9 @@ def _followed(
         return problems
     # A few sizes may be one; of a step that is asked, this is but a part.
     told = {path for change in step.proposal.changes for path in change.paths}
-    fewer = step.proposal.sizes is not None or not told.issuperset(advice.paths)
+    fewer = (step.proposal.sizes or step.proposal.pairs) is not None or not told.issuperset(
+        advice.paths
+    )
     fewer = fewer or (isinstance(advice, ToArgument) and bool(advice.unread))
     low = 0 if fewer else before.calls - step.alone.calls.high
     high = before.calls - min(step.alone.calls.low, 1 if step.sure == "ask" else before.calls)

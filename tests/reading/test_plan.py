@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import struct
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import combinations
+from math import prod
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from retrace.command.plan import plan as command
@@ -18,6 +20,7 @@ from retrace.errors import UsageError
 from retrace.model import Recording
 from retrace.plan import data
 from retrace.plan.amount import Span
+from retrace.plan.corners import Size, corner_curve, corner_of
 from retrace.plan.order import plan
 from retrace.plan.sizes import covering, curve, powers_of_two, recommended
 from retrace.plan.step import Plan
@@ -53,6 +56,57 @@ def test_the_sizes_are_the_best_there_are(weights: dict[int, int], power: int) -
     assert found[-1].padding == 0
     assert recommended(found, len(weights)) in found
     assert powers_of_two(weights, lambda size: float(size)).cost >= found[-1].cost * (power == 1)
+
+
+def grouped(sizes: list[Size], k: int) -> Iterator[list[list[Size]]]:
+    """All ways to make `k` groups of some sizes."""
+    if not sizes:
+        yield from [[]] if k == 0 else []
+        return
+    first, *rest = sizes
+    for groups in grouped(rest, k):
+        for at, group in enumerate(groups):
+            yield [*groups[:at], [first, *group], *groups[at + 1 :]]
+    for groups in grouped(rest, k - 1):
+        yield [[first], *groups]
+
+
+@pytest.mark.parametrize("axes", [2, 3])
+@given(drawn=st.data())
+def test_the_corners_are_the_best_there_are(axes: int, drawn: st.DataObject) -> None:
+    size = st.tuples(*[st.integers(1, 9)] * axes)
+    weights = drawn.draw(st.dictionaries(size, st.integers(1, 5), min_size=1, max_size=6))
+
+    def paid(one: Size) -> float:
+        return float(prod(one) + sum(one))
+
+    found = corner_curve(dict(weights.items()), paid, 16)
+    assert [len(choice.sizes) for choice in found] == list(range(1, len(weights) + 1))
+    for k, choice in enumerate(found, 1):
+        assert choice.cost == min(
+            sum(
+                sum(weights[one] for one in group)
+                * paid(tuple(map(max, zip(*group, strict=True))))
+                for group in groups
+            )
+            for groups in grouped(list(weights), k)
+        )
+        assert choice.cost == sum(
+            weight * paid(corner_of(one, choice.sizes)) for one, weight in weights.items()
+        )
+    assert found[-1].padding == 0
+
+
+@given(st.sets(st.tuples(st.integers(1, 300), st.integers(1, 300)), min_size=10, max_size=230))
+@settings(max_examples=8, deadline=None)
+def test_many_sizes_all_fit_and_more_corners_pad_less(sizes: set[Size]) -> None:
+    found = corner_curve(dict.fromkeys(sizes, 1.0), lambda one: float(prod(one)), 16)
+    assert [len(choice.sizes) for choice in found] == sorted({len(c.sizes) for c in found})
+    assert [c.cost for c in found] == sorted((c.cost for c in found), reverse=True)
+    for choice in found:
+        padded = [corner_of(one, choice.sizes) for one in sizes]
+        assert set(padded) == set(choice.sizes)
+        assert choice.cost == sum(map(prod, padded))
 
 
 def story_plan(story: Story) -> Plan:

@@ -27,6 +27,7 @@ import pytest
 from retrace.capture.session import begin_file, session
 from retrace.causes import Cause
 from retrace.model.advice import BranchInProgram, JitAndPass, OneDtype, PassDecision, ToArgument
+from retrace.plan.corners import corner_of
 from retrace.plan.order import plan
 from retrace.plan.step import Plan
 from retrace.plan.warm import warmth
@@ -654,6 +655,48 @@ def test_an_axis_that_another_one_decides_goes_with_it(planned: Planned) -> None
     (step,) = found.steps
     assert step.proposal.sizes is not None
     assert step.gone.calls.low == calls - len(step.proposal.sizes.chosen.sizes)
+
+
+SHORTER_BATCHES = [(64, 16), (32, 32), (16, 64), (8, 128), (30, 32), (14, 64), (7, 128)]
+NODES_AND_EDGES = [(12, 90), (31, 40), (18, 150), (25, 25), (38, 120), (15, 60), (22, 180)]
+
+
+@pytest.mark.parametrize("sizes", [SHORTER_BATCHES, NODES_AND_EDGES])
+@pytest.mark.parametrize("arrays", [1, 2])
+def test_axes_of_which_some_pairs_occur_are_padded_together(
+    sizes: list[tuple[int, int]], arrays: int, planned: Planned
+) -> None:
+    """A batch of few long texts or many short ones; the nodes and edges of a graph."""
+    to: dict[tuple[int, int], tuple[int, int]] = {}
+
+    def program(_: Fixed) -> None:
+        f = jax.jit(lambda *given: sum(one.sum() for one in given))
+        for size in sizes:
+            a, b = to.get(size, size)
+            f(*([ones(a, b)] if arrays == 1 else [ones(a), ones(b)]))
+
+    found, calls = planned(program, frozenset())
+    (step,) = found.steps
+    pairs = step.proposal.pairs
+    assert pairs is not None
+    assert set(pairs.seen) in ({*sizes}, {(b, a) for a, b in sizes})
+    turned = set(pairs.seen) != {*sizes}
+    for a, b in sizes:
+        size = corner_of((b, a) if turned else (a, b), pairs.chosen.sizes)
+        to[a, b] = (size[1], size[0]) if turned else (size[0], size[1])
+    _, left = planned(program, frozenset())
+    assert left == len(pairs.chosen.sizes) == step.left.calls.low == step.left.calls.high < calls
+
+
+def test_sizes_of_which_all_pairs_occur_are_chosen_axis_by_axis(planned: Planned) -> None:
+    def program(_: Fixed) -> None:
+        f = jax.jit(lambda x: x.sum())
+        for a in (3, 5, 8):
+            for b in (10, 17, 30):
+                f(ones(a, b))
+
+    found, _ = planned(program, frozenset())
+    assert [step.proposal.pairs for step in found.steps] == [None, None]
 
 
 def test_a_trace_inside_another_function_serves_no_call(planned: Planned) -> None:

@@ -1,0 +1,213 @@
+"""The best few sizes for axes that vary together, and of which only some combinations occur.
+
+A batch of few long texts or of many short ones, a graph of so many nodes and edges: padded axis
+by axis, each to a few sizes, nearly every combination stays a program. Chosen together, each
+call is padded to one of k corners, which is as long on every axis as the calls that go there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+from typing import NamedTuple, TypeAlias
+
+Size: TypeAlias = tuple[int, ...]
+"""How long each of several axes is in one call."""
+Cost: TypeAlias = Callable[[Size], float]
+_Groups: TypeAlias = tuple[tuple[Size, ...], ...]
+
+_ALL = 9
+"""Up to so many sizes, every way to group them is tried."""
+_MERGED = 48
+"""From so many groups on, two are merged at a time."""
+_MOST = 192
+"""So many sizes are told apart; where there are more, close ones are taken as one."""
+
+
+class Corners(NamedTuple):
+    """So many corners, and what padding to them costs."""
+
+    sizes: tuple[Size, ...]
+    """The cheapest first."""
+    cost: float
+    """Of all calls, padding included."""
+    padding: float
+    """The share of it that is padding."""
+
+
+def corner_curve(weights: Mapping[Size, float], cost: Cost, most: int) -> list[Corners]:
+    """The choice of one corner, of two, and so on up to `most` or to all sizes that were seen.
+
+    The best there is for few sizes; for many, the best of several that were tried.
+
+    Args:
+        weights: how often each size is called.
+        cost: what one call of a size costs; must not fall as any axis grows.
+        most: so many corners at most.
+    """
+    near = _near(weights)
+    most = min(most, len(near))
+    tried = [_every] if len(near) <= _ALL else [_in_order, _merged]
+    found = [way(near, cost, most) for way in tried]
+    real = sum(weight * cost(size) for size, weight in weights.items())
+    told: list[Corners] = []
+    for choices in zip(*found, strict=True):
+        ways = [_settled(groups, weights, cost) for groups in choices]
+        told.append(_corners(min(ways, key=lambda own: own[1]), real))
+    for fewer, more in pairwise(range(len(told))):
+        if told[more].cost > told[fewer].cost:
+            told[more] = told[fewer]
+    return list({len(choice.sizes): choice for choice in reversed(told)}.values())[::-1]
+
+
+def corner_of(size: Size, corners: Sequence[Size]) -> Size:
+    """The first of some corners that a size fits into; itself where it fits into none."""
+    return next((one for one in corners if _fits(size, one)), size)
+
+
+def _fits(size: Size, corner: Size) -> bool:
+    return all(own <= there for own, there in zip(size, corner, strict=True))
+
+
+def _corner(sizes: Sequence[Size]) -> Size:
+    return tuple(map(max, zip(*sizes, strict=True)))
+
+
+def _corners(found: tuple[tuple[Size, ...], float], real: float) -> Corners:
+    sizes, paid = found
+    return Corners(sizes, paid, (paid - real) / paid if paid > 0 else 0.0)
+
+
+def _settled(
+    groups: _Groups, weights: Mapping[Size, float], cost: Cost
+) -> tuple[tuple[Size, ...], float]:
+    """The corners of groups once each size went to the cheapest, and what all calls then cost."""
+    corners = tuple(dict.fromkeys(_corner(group) for group in groups))
+    while True:
+        corners = tuple(sorted(corners, key=lambda one: (cost(one), one)))
+        own: dict[Size, list[Size]] = {}
+        for size in weights:
+            own.setdefault(corner_of(size, corners), []).append(size)
+        tighter = tuple(dict.fromkeys(_corner(group) for group in own.values()))
+        if set(tighter) == set(corners):
+            paid = sum(weights[size] * cost(one) for one, group in own.items() for size in group)
+            return corners, paid
+        corners = tighter
+
+
+def _every(weights: Mapping[Size, float], cost: Cost, most: int) -> list[_Groups]:
+    """The best way to make so many groups, for each number of them."""
+    sizes = list(weights)
+    alone = [0.0] * (1 << len(sizes))
+    for mask in range(1, len(alone)):
+        own = [size for bit, size in enumerate(sizes) if mask >> bit & 1]
+        alone[mask] = sum(weights[size] for size in own) * cost(_corner(own))
+    best = [0.0, *([float("inf")] * (len(alone) - 1))]
+    last: list[list[int]] = []
+    found: list[_Groups] = []
+    for _ in range(most):
+        new, taken = [float("inf")] * len(alone), [0] * len(alone)
+        for mask in range(1, len(alone)):
+            lowest = mask & -mask
+            part = mask
+            while part:
+                if part & lowest and best[mask ^ part] + alone[part] < new[mask]:
+                    new[mask], taken[mask] = best[mask ^ part] + alone[part], part
+                part = (part - 1) & mask
+        best = new
+        last.append(taken)
+        found.append(_taken(sizes, last))
+    return found
+
+
+def _taken(sizes: Sequence[Size], last: Sequence[Sequence[int]]) -> _Groups:
+    mask, groups = (1 << len(sizes)) - 1, list[tuple[Size, ...]]()
+    for taken in reversed(last):
+        if not mask:
+            break
+        part = taken[mask]
+        groups.append(tuple(size for bit, size in enumerate(sizes) if part >> bit & 1))
+        mask ^= part
+    return tuple(groups)
+
+
+def _in_order(weights: Mapping[Size, float], cost: Cost, most: int) -> list[_Groups]:
+    """Groups of neighbours, in the order of that axis in which they cost least."""
+    ways = [
+        _neighbours(sorted(weights, key=lambda size: (size[axis], size)), weights, cost, most)
+        for axis in range(len(next(iter(weights))))
+    ]
+    return [
+        min(choices, key=lambda groups: _paid(groups, weights, cost))
+        for choices in zip(*ways, strict=True)
+    ]
+
+
+def _neighbours(
+    sizes: Sequence[Size], weights: Mapping[Size, float], cost: Cost, most: int
+) -> list[_Groups]:
+    number = len(sizes)
+    alone = [[0.0] * (number + 1) for _ in range(number)]
+    for start in range(number):
+        corner, called = sizes[start], 0.0
+        for end in range(start, number):
+            corner = _corner((corner, sizes[end]))
+            called += weights[sizes[end]]
+            alone[start][end + 1] = called * cost(corner)
+    best = [0.0, *([float("inf")] * number)]
+    begins: list[list[int]] = []
+    found: list[_Groups] = []
+    for _ in range(most):
+        new, begin = [float("inf")] * (number + 1), [0] * (number + 1)
+        for end in range(1, number + 1):
+            begin[end] = min(range(end), key=lambda at: best[at] + alone[at][end])
+            new[end] = best[begin[end]] + alone[begin[end]][end]
+        best = new
+        begins.append(begin)
+        end, groups = number, list[tuple[Size, ...]]()
+        for one in reversed(begins):
+            if end:
+                groups.append(tuple(sizes[one[end] : end]))
+                end = one[end]
+        found.append(tuple(groups))
+    return found
+
+
+def _merged(weights: Mapping[Size, float], cost: Cost, most: int) -> list[_Groups]:
+    """Two groups made one at a time, those that it costs least."""
+    groups: list[tuple[Size, ...]] = [(size,) for size in weights]
+    if len(groups) > _MERGED:
+        groups = list(_in_order(weights, cost, _MERGED)[-1])
+    found: dict[int, _Groups] = {}
+    while groups:
+        found[len(groups)] = tuple(groups)
+        if len(groups) == 1:
+            break
+        paid = [_paid((group,), weights, cost) for group in groups]
+        a, b = min(
+            ((a, b) for a in range(len(groups)) for b in range(a)),
+            key=lambda pair: (
+                _paid((groups[pair[0]] + groups[pair[1]],), weights, cost)
+                - paid[pair[0]]
+                - paid[pair[1]]
+            ),
+        )
+        groups[b] = groups[a] + groups[b]
+        del groups[a]
+    return [found[number] for number in range(1, most + 1)]
+
+
+def _paid(groups: _Groups, weights: Mapping[Size, float], cost: Cost) -> float:
+    return sum(sum(weights[size] for size in group) * cost(_corner(group)) for group in groups)
+
+
+def _near(weights: Mapping[Size, float]) -> dict[Size, float]:
+    """The sizes, or coarser ones that they fit into, of which there are few enough."""
+    found, step = dict(weights), 1
+    while len(found) > _MOST:
+        step *= 2
+        found = dict[Size, float]()
+        for size, weight in weights.items():
+            coarse = tuple(-(-one // step) * step for one in size)
+            found[coarse] = found.get(coarse, 0.0) + weight
+    return found

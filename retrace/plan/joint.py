@@ -1,0 +1,113 @@
+"""Axes that vary together without being one length: their columns made one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Hashable, Mapping, Sequence
+from itertools import pairwise
+from math import prod
+
+from retrace.model import Dim
+from retrace.plan.corners import Size
+from retrace.plan.history import Column, History, Part
+
+_SEVERAL = 3
+"""From so many sizes on each of two axes, it is worth asking which pairs of them occur."""
+
+
+def joined(history: History) -> None:
+    """Make one column of the sizes of two axes of which only some pairs occur.
+
+    That is so where one decides the other and does not grow with it, as a batch that is smaller
+    the longer its texts are, and where no more than half of all pairs were called.
+    """
+    while (pair := _pair(history)) is not None:
+        first, second = pair
+        numbers: dict[Hashable, int] = {}
+        rows = zip(first.values, second.values, strict=True)
+        values = [numbers.setdefault(row, len(numbers)) for row in rows]
+        column = Column("shape", (*first.parts, *second.parts), values)
+        at = history.columns.index(first)
+        rest = [one for one in history.columns if one is not first and one is not second]
+        history.columns = [*rest[:at], column, *rest[at:]]
+
+
+def _pair(history: History) -> tuple[Column, Column] | None:
+    columns = [
+        column
+        for column in history.columns
+        if column.family == "shape" and all(part.axis >= 0 for part in column.parts)
+    ]
+    for index, first in enumerate(columns):
+        for second in columns[index + 1 :]:
+            pairs = set(zip(first.values, second.values, strict=True))
+            numbers = len(set(first.values)), len(set(second.values))
+            decides = len(pairs) == max(numbers) >= _SEVERAL
+            few = min(numbers) >= _SEVERAL and 2 * len(pairs) <= numbers[0] * numbers[1]
+            if not (decides or few):
+                continue
+            if len(lengths(history, (*first.parts, *second.parts))) > 1:
+                return first, second
+    return None
+
+
+def lengths(history: History, parts: Sequence[Part]) -> list[Part]:
+    """An axis for each length that is its own: no other one of them grows as it does."""
+    own = {part: _sizes(history, part) for part in parts if part.axis >= 0}
+    found: list[Part] = []
+    for part in sorted(own, key=lambda part: (-len(set(own[part])), part.axis, part.path)):
+        if not any(_follows(own[one], own[part]) for one in found):
+            found.append(part)
+    return sorted(found, key=parts.index)
+
+
+def _sizes(history: History, part: Part) -> tuple[int, ...]:
+    told = (history.value(row, part) for row in range(len(history.rows)))
+    return tuple(size if isinstance(size, int) else 0 for size in told)
+
+
+def _follows(leader: Sequence[int], sizes: Sequence[int]) -> bool:
+    """Whether the leader decides the sizes, and they never fall as it grows."""
+    pairs = sorted(set(zip(leader, sizes, strict=True)))
+    return len(pairs) == len(set(leader)) and all(
+        before <= after for (_, before), (_, after) in pairwise(pairs)
+    )
+
+
+def cost(history: History, column: Column, dims: Sequence[Part]) -> Callable[[Size], float]:
+    """Elements of the arrays that have these axes, by how long they are."""
+    rows = history.rows
+    keys = rows[0].miss.key, rows[-1].miss.key
+    leaves = {leaf.path: leaf for key in keys for leaf in key.leaves}
+    axes: dict[str, dict[int, tuple[int, dict[int, int]]]] = {}
+    of_dims = [_sizes(history, part) for part in dims]
+    for part in column.parts:
+        sizes = _sizes(history, part)
+        place = next((at for at, one in enumerate(of_dims) if _follows(one, sizes)), None)
+        if place is not None and part.axis >= 0:
+            table = dict(zip(of_dims[place], sizes, strict=True))
+            axes.setdefault(part.path, {})[part.axis] = place, table
+    terms = [
+        (_elements(leaves[path].shape, own), own) for path, own in axes.items() if path in leaves
+    ]
+
+    def elements(size: Size) -> float:
+        return float(
+            sum(
+                rest * prod(_long(table, size[place]) for place, table in own.values())
+                for rest, own in terms
+            )
+        )
+
+    return elements
+
+
+def _elements(shape: Sequence[Dim], without: Container[int]) -> int:
+    """The product of the other axes; a symbolic one counts as one."""
+    return prod(
+        size for axis, size in enumerate(shape) if axis not in without and isinstance(size, int)
+    )
+
+
+def _long(table: Mapping[int, int], size: int) -> int:
+    """How long an axis is that follows another, where that one is so long."""
+    return max((own for leader, own in table.items() if leader <= size), default=0)
