@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from retrace.command.plan import plan as command
 from retrace.errors import UsageError
-from retrace.model import Recording
+from retrace.model import Program, Recording
 from retrace.plan import data
 from retrace.plan.amount import Span
 from retrace.plan.corners import Size, corner_curve, corner_of
@@ -27,7 +27,7 @@ from retrace.plan.step import Plan
 from retrace.plan.warm import warmth
 from retrace.present import plan_json, plan_markdown, plan_text, terminal
 from retrace.reason.verdict import judge
-from tests.reading.story import Story, write
+from tests.reading.story import LOSS, TRAIN_STEP, Story, array, at, step_key, write
 from tests.reading.test_present import hostile, training
 
 
@@ -127,6 +127,23 @@ def test_the_plan_adds_up() -> None:
     view = training().view()
     seconds = sum(view.own.values())
     assert abs(found.now.seconds.high - seconds) < 1e-6
+
+
+def test_seconds_of_a_busy_machine_are_a_range() -> None:
+    """What ran beside it is in what a compilation took; another shows how quick it can be."""
+    story = Story()
+    counter = array("step", "int32", weak=False)
+    for batch, seconds, equations in ((8, 20.0, 100), (16, 26.0, 100), (32, 13.0, 130)):
+        program = Program(hash=f"{batch}", equations=equations)
+        key, inner = step_key(batch, counter), step_key(batch, counter)
+        outer = story.miss(TRAIN_STEP, key, at(60, "train_step()"), (seconds,), program=program)
+        story.miss(LOSS, inner, at(43, "loss_fn()"), (seconds / 2,), parent=outer.id)
+    found = story_plan(story)
+    assert found.now.seconds == Span(59, 59)
+    assert sum(step.gone.calls.high for step in found.steps) == 2
+    saved = found.now.minus(found.steps[-1].left).seconds
+    # Gone are the second and the third; the quickest took a tenth for each of its equations.
+    assert saved == (pytest.approx(10 + 13), pytest.approx(26 + 13))
 
 
 def test_the_json_is_that_of_the_interface() -> None:
