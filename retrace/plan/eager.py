@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from retrace.causes import Cause
 from retrace.model import CallSite, Component, Dim, Verdict
-from retrace.model.advice import Advice, AtImport, InCallback, JitInit, Sure
+from retrace.model.advice import Advice, AtImport, InCallback, JitInit, LibraryCall, Sure
 from retrace.reason.eager import of_caller
 from retrace.reason.evidence import resized
 from retrace.reason.sized import sized
@@ -66,6 +66,7 @@ def roots(verdicts: Iterable[Verdict]) -> Iterator[Root]:
     """
     called: dict[Hashable, list[Verdict]] = {}
     lines: dict[tuple[str, int], list[Verdict]] = {}
+    inside: dict[tuple[str, int], list[Verdict]] = {}
     drivers: set[tuple[str, str]] = set()
     for verdict in verdicts:
         miss = verdict.miss
@@ -84,8 +85,10 @@ def roots(verdicts: Iterable[Verdict]) -> Iterator[Root]:
             called.setdefault(key, []).append(verdict)
         elif advice is None:
             lines.setdefault((site.file, site.line), []).append(verdict)
+        elif isinstance(advice, LibraryCall):
+            inside.setdefault((site.file, site.line), []).append(verdict)
     yield from _called(called)
-    yield from _own(lines, drivers)
+    yield from _own(lines, inside, drivers)
 
 
 def _called(called: dict[Hashable, list[Verdict]]) -> Iterator[Root]:
@@ -116,7 +119,9 @@ def _again(members: list[Verdict]) -> tuple[Verdict, ...]:
 
 
 def _own(
-    lines: dict[tuple[str, int], list[Verdict]], drivers: set[tuple[str, str]]
+    lines: dict[tuple[str, int], list[Verdict]],
+    inside: dict[tuple[str, int], list[Verdict]],
+    drivers: set[tuple[str, str]],
 ) -> Iterator[Root]:
     """Operations of the user's own lines: those of many sizes by line, the rest by function.
 
@@ -136,7 +141,7 @@ def _own(
         named = _is_named(site.function) and (site.file, site.function) not in drivers
         key = (site.file, site.function) if named else place
         rest.setdefault(key, []).extend(members)
-    yield from _gathered(of_sizes)
+    yield from _gathered(of_sizes, list(filter(None, map(sized, inside.values()))))
     for members in rest.values():
         site = members[0].miss.call_site
         if site is not None and len(members) >= _MANY:
@@ -155,8 +160,12 @@ class _Sized(NamedTuple):
     sizes: frozenset[Dim]
 
 
-def _gathered(found: list[_Sized]) -> Iterator[Root]:
-    """One cause for all lines to which the same sizes come, as of one array that grows."""
+def _gathered(found: list[_Sized], inside: list[tuple[Verdict, ...]]) -> Iterator[Root]:
+    """One cause for all lines to which the same sizes come, as of one array that grows.
+
+    Padded where it is made, it comes with fewer sizes to the calls of libraries, too. What these
+    run for sizes that no line of the user's has is left as it is.
+    """
     found.sort(key=lambda one: len(one.sizes), reverse=True)
     gathered: list[list[_Sized]] = []
     for one in found:
@@ -170,7 +179,20 @@ def _gathered(found: list[_Sized]) -> Iterator[Root]:
         dearest = max(group, key=lambda one: sum(v.miss.seconds for v in one.again))
         members = [verdict for one in group for verdict in one.members]
         again = tuple(verdict for one in group for verdict in one.again)
-        yield Root("eager-sizes", dearest.site, tuple(members), again, lines=len(group))
+        also = [_of_same(line, group[0]) for line in inside]
+        inside = [line for line, own in zip(inside, also, strict=True) if not own]
+        members += [verdict for own in also for verdict in own]
+        number = len(group) + sum(map(bool, also))
+        yield Root("eager-sizes", dearest.site, tuple(members), again, lines=number)
+
+
+def _of_same(line: tuple[Verdict, ...], leader: _Sized) -> tuple[Verdict, ...]:
+    """What a library ran again on a line for sizes that another line has as well."""
+    site = line[0].miss.call_site
+    if site is None or site.file != leader.site.file:
+        return ()
+    own = tuple(verdict for verdict in line if _sizes((verdict,)) & leader.sizes)
+    return own if len(own) >= _REPEATED else ()
 
 
 def _sizes(again: tuple[Verdict, ...]) -> frozenset[Dim]:

@@ -71,8 +71,8 @@ _EAGER: dict[str, Callable[[Change], str]] = {
     "eager": _block,
     "eager-sizes": lambda change: (
         f"operations compile again for each size on {change.lines} lines: the same sizes come to "
-        "all of them, so pad the array that has them where it is made, to a few sizes, or use "
-        "NumPy for what varies."
+        "all of them, so pad the array that has them where it is made, to a few sizes, with a "
+        "mask where results depend on it, or use NumPy for what varies."
         if change.lines > 1
         else "one operation compiles again for each size on this line: give it arrays of a few "
         "sizes, or make with NumPy what varies."

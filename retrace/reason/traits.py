@@ -121,9 +121,11 @@ def wrapped_by(
     if miss.via is None or nearest is None or not is_new or miss.via.endswith("__call__"):
         return None
     old, new = nearest.function, miss.function
-    if new.kind is not Kind.TRANSFORM or not new.base or new.base != (old.base or old.object):
-        return None
-    return miss.via.partition(":")[0]
+    # A function of the library's around it, as `Module.param` of flax makes at each call: that is
+    # new whether the user keeps his or not.
+    by_library = new.kind in (Kind.DEF, Kind.LAMBDA) and bool(new.base and new.wrappers)
+    kept = new.kind is Kind.TRANSFORM and new.base and new.base == (old.base or old.object)
+    return miss.via.partition(":")[0] if by_library or kept else None
 
 
 def partial_batch(miss: Miss, nearest: Miss | None, changes: tuple[Change, ...]) -> bool:

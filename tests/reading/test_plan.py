@@ -65,8 +65,8 @@ def grouped(sizes: list[Size], k: int) -> Iterator[list[list[Size]]]:
         return
     first, *rest = sizes
     for groups in grouped(rest, k):
-        for at, group in enumerate(groups):
-            yield [*groups[:at], [first, *group], *groups[at + 1 :]]
+        for place, group in enumerate(groups):
+            yield [*groups[:place], [first, *group], *groups[place + 1 :]]
     for groups in grouped(rest, k - 1):
         yield [[first], *groups]
 

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
+import flax.linen as nn  # pyright: ignore[reportMissingTypeStubs]
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -457,6 +458,22 @@ def test_lines_to_which_the_same_sizes_come_are_one_step(planned: Planned) -> No
     assert step.proposal.changes[0].lines > 2
 
 
+def test_sizes_that_come_to_a_library_too_are_one_step(planned: Planned) -> None:
+    """A loop over data that grow: what a library runs on them is as much of it."""
+
+    def program(_: Fixed) -> None:
+        for size in range(53, 59):  # no other test has these
+            x = jnp.asarray(ones(size)) * 2
+            optax.l2_loss(x)
+            optax.l2_loss(jnp.asarray(ones(2)))
+
+    (step,) = planned(program, frozenset())[0].steps
+    (change,) = step.proposal.changes
+    assert (change.family, change.lines) == ("eager-sizes", 2)
+    # Seen for certain is what the user's own line has.
+    assert 5 <= step.gone.eager.low <= 10 < 15 <= step.gone.eager.high
+
+
 def test_no_two_steps_have_one_title(planned: Planned) -> None:
     def program(_: Fixed) -> None:
         def first(x: Any) -> Any:
@@ -596,12 +613,28 @@ def recurrent_layers_of_several_widths(_: Fixed) -> None:
         run({"h": ones(width, width), "x": ones(3, width), "b": ones(width)}, ones(5, 2, 3))
 
 
+def initializer_that_a_library_wraps(_: Fixed) -> None:
+    def zeros(_: Any, shape: tuple[int, ...]) -> Any:
+        return jnp.zeros(shape)
+
+    class Bias(nn.Module):
+        @nn.compact
+        def __call__(self, x: Any) -> Any:
+            return x + self.param("bias", zeros, x.shape[1:])
+
+    model, x = Bias(), jnp.ones((10, 5))
+    parameters = model.init(jax.random.PRNGKey(0), x)
+    for _round in range(3):
+        model.apply(parameters, x)
+
+
 NOTHING_TO_CHANGE = (
     recurrent_layers_of_several_widths,
     nested_twice,
     plain_and_gradient,
     ahead_of_time,
     layers_of_several_widths,
+    initializer_that_a_library_wraps,
 )
 
 
