@@ -59,6 +59,8 @@ def candidates(histories: list[History], listings: Mapping[str, Listing]) -> lis
                 continue
             if column.family == "function" and is_library(history):
                 continue
+            if column.family == "bodies" and _are_of_library(history):
+                continue
             key = _person(history, column, alone=families[column.family] == 1)
             candidate = found.setdefault(key, Candidate(column.family))
             _take(candidate, (index, number), history, column, listings)
@@ -238,6 +240,12 @@ def _line(history: History, column: Column) -> Hashable:
         if value and verdict.miss.call_site is not None and not verdict.miss.nested
     }
     return next(iter(lines)) if len(lines) == 1 else None
+
+
+def _are_of_library(history: History) -> bool:
+    """Whether the bodies of an eager loop are a library's own: it defines them at each call."""
+    bodies = [body for row in history.rows for body in row.miss.bodies]
+    return bool(bodies) and all(body.in_library for body in bodies)
 
 
 def is_library(history: History) -> bool:

@@ -16,6 +16,9 @@ def avoidable(cause: Cause, evidence: Evidence) -> Avoidable:
     if (settled := own.settled(evidence)) is not None:
         return settled
     wasted = program is not None and program.is_wasted
+    of_library_bodies = miss.bodies and all(one.in_library for one in miss.bodies)
+    if cause is Cause.CONTROL_FLOW_RECREATED and of_library_bodies:
+        return "maybe"
     if miss.function.in_library and is_new_as_well(cause, miss, changes):
         return "maybe"
     if of_library(cause, miss) and (miss.nested or not wasted):

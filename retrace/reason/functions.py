@@ -13,6 +13,7 @@ from retrace.model.advice import (
     KeepBound,
     KeepMethod,
     KeepTraced,
+    Library,
     OneConfig,
     OneOption,
     OneReceiver,
@@ -30,6 +31,7 @@ from retrace.reason.evidence import (
     is_another_function,
     is_arrays,
     is_function,
+    package_of,
     part,
     paths,
 )
@@ -271,6 +273,9 @@ def body(evidence: Evidence) -> Advice:
     """What to do about the body of an eager loop that was defined again."""
     bodies = evidence.miss.bodies
     bound = [body.name for body in bodies if body.kind is Kind.METHOD]
+    if bodies and all(body.in_library for body in bodies):
+        package = package_of(bodies[0].file)
+        return Library(name=bodies[0].name, package=package, proof=Proof.MEANING)
     proof = _proof(evidence.program)
     if bound:
         return KeepMethod(name=bound[0], proof=proof)

@@ -629,6 +629,19 @@ def initializer_that_a_library_wraps(_: Fixed) -> None:
         model.apply(parameters, x)
 
 
+def loop_whose_body_a_library_defines(_: Fixed) -> None:
+    source = """
+def run(xs):
+    def body(carry, x):
+        return carry + x, x
+    return jax.lax.scan(body, jnp.float32(0), xs)
+"""
+    names: dict[str, Any] = {"jax": jax, "jnp": jnp}
+    exec(compile(source, "/opt/site-packages/package/module.py", "exec"), names)
+    for _round in range(3):
+        names["run"](ones(7))
+
+
 NOTHING_TO_CHANGE = (
     recurrent_layers_of_several_widths,
     nested_twice,
@@ -636,6 +649,7 @@ NOTHING_TO_CHANGE = (
     ahead_of_time,
     layers_of_several_widths,
     initializer_that_a_library_wraps,
+    loop_whose_body_a_library_defines,
 )
 
 
