@@ -354,7 +354,8 @@ def _why(vain: Vain) -> str:
             if not vain.ingredients:
                 return "another key"
             first = "first of all " if vain.only_first else ""
-            return f"another key, {first}by its {listed([clean(i) for i in vain.ingredients], 8)}"
+            names = listed([clean(i) for i in vain.ingredients], 8)
+            return f"another key, {first}by its {names}{stored.fields(vain.options)}"
 
 
 def _seconds(found: Difference) -> Iterator[Row]:
