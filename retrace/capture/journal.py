@@ -275,7 +275,16 @@ def _amend(number: int, fields: dict[str, JSON], writers: tuple[Writer, ...]) ->
         hidden = {} if hide is None else _hidden(fields, hide)
         if (slow := fields.get("slow")) is not None:
             hidden["slow"] = encode_slow(cast(Slow, slow), hide and hide.frame)
+        if hide is None and (cache := fields.get("persistent_cache")) is not None:
+            hidden["persistent_cache"] = _once(writer, cast(PersistentCache, cache))
         writer.amend(number, {**fields, **parts, **hidden})
+
+
+def _once(writer: Writer, cache: PersistentCache) -> PersistentCache:
+    """Without the fields of compile options that the writer has written: there are hundreds."""
+    if not cache.options or writer.is_new("compile_options", cache.options):
+        return cache
+    return cache._replace(options=())
 
 
 def _hidden(fields: dict[str, Any], redaction: Redaction) -> dict[str, JSON]:
@@ -294,9 +303,9 @@ def _hidden(fields: dict[str, Any], redaction: Redaction) -> dict[str, JSON]:
         if results := fields.get("results"):
             found["results"] = redaction.program(told._replace(results=results)).results
     if (cache := fields.get("persistent_cache")) is not None:
-        outcome, key, reason, _, _, saved = cache
-        key = redaction.cache_key(key)
-        found["persistent_cache"] = PersistentCache(outcome, key, reason, saved=saved)
+        found["persistent_cache"] = PersistentCache(
+            cache.outcome, redaction.cache_key(cache.key), cache.reason, saved=cache.saved
+        )
     return found
 
 

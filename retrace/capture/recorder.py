@@ -262,7 +262,9 @@ class Recorder:
         """JAX found a program on disk, and says what that saved."""
         self._thread.looking().saved(seconds)
 
-    def cache_key_part(self, name: str, digest: str, alone: Callable[[], str]) -> bool:
+    def cache_key_part(
+        self, name: str, digest: str, alone: Callable[[], tuple[str, bytes]]
+    ) -> bool:
         """JAX put one more ingredient into the key of its on-disk cache; False: no more of it."""
         return self._thread.looking().part(name, digest, alone)
 

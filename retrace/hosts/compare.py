@@ -7,11 +7,13 @@ from typing import NamedTuple
 
 from retrace.compare.keys import NOT_IN_KEY, read_changes
 from retrace.compare.keys import changes as compare
+from retrace.compare.stored import Options
 from retrace.hosts.alignment import Line, Slot, lines_of, slots
 from retrace.hosts.divergence import Divergence, How, Parting, Setting, Side, Stopped
 from retrace.hosts.environment import differing
 from retrace.hosts.neutral import neutral, same_but_devices
-from retrace.hosts.trail import Step, Trails
+from retrace.hosts.stored import Unserved, unserved
+from retrace.hosts.trail import Step, Trail, Trails
 from retrace.model import Change, Component, Listing, Miss, Run
 from retrace.reason.program import Comparison
 from retrace.reason.state import suspects, telling
@@ -78,7 +80,20 @@ def diverge(
         absent=tuple(number for number in range(count) if number not in runs),
         seconds={process: trail.seconds for process, trail in own.items()},
         misses={process: len(trail.steps) for process, trail in own.items()},
+        unserved=_unserved(own, trails.options),
         incomparable=not trails.comparable,
+    )
+
+
+def _unserved(own: Mapping[int, Trail], options: Options) -> tuple[Unserved, ...]:
+    # Processes that JAX does not know as one job write to the cache each for itself.
+    return unserved(
+        {
+            process: trail.look_ups
+            for process, trail in own.items()
+            if trail.run.process_index == process and (trail.run.process_count or 0) > 1
+        },
+        options,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeAlias
 
+from retrace.hosts.stored import Unserved
 from retrace.model import JSON, Change, Function, Miss, Run
 
 How: TypeAlias = Literal["other", "extra", "missing", "environment"]
@@ -78,6 +79,8 @@ class Divergence:
     seconds: dict[int, float] = field(default_factory=dict[int, float])
     """Of all outermost misses of each."""
     misses: dict[int, int] = field(default_factory=dict[int, int])
+    unserved: tuple[Unserved, ...] = ()
+    """Those that find nothing in the disk cache that process 0 fills."""
     incomparable: bool = False
     """Redacted under keys of their own: neither programs nor values can be compared."""
 

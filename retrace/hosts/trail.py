@@ -6,7 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterator
 from typing import Any, NamedTuple
 
+from retrace.compare.stored import Options
 from retrace.hosts.neutral import config_of, placeless, without_devices
+from retrace.hosts.stored import LookUp, look_ups
 from retrace.model import Key, Kind, Miss, Run, Stage
 from retrace.reason.verdict import Site, site_of
 
@@ -39,6 +41,8 @@ class Trail(NamedTuple):
     at: Miss | None
     """What it was in when its recording stopped."""
     last: Miss | None
+    look_ups: tuple[LookUp, ...] = ()
+    """What it asked of the disk cache."""
 
 
 class Trails:
@@ -47,6 +51,8 @@ class Trails:
     def __init__(self) -> None:
         self.all: list[Trail] = []
         self.examples: dict[tuple[Site, Hashable], Miss] = {}
+        self.options = Options()
+        """What the compile options of all of them hold, of keys of the disk cache."""
         self._equal: dict[tuple[Step, ...], tuple[Step, ...]] = {}
         """Processes of a job do the same, as a rule: that is held once."""
 
@@ -91,7 +97,8 @@ class Trails:
                 self.examples.setdefault((site, step.bare), miss)
         done = tuple(steps)
         done = self._equal.setdefault(done, done)
-        self.all.append(Trail(run, done, seconds, None if run.complete else at, last))
+        asked = look_ups(misses, self.options)
+        self.all.append(Trail(run, done, seconds, None if run.complete else at, last, asked))
 
 
 def _key_of(run: Run) -> str | None:

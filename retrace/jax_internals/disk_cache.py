@@ -25,6 +25,7 @@ import jax
 
 from retrace.jax_internals import losses, names
 from retrace.jax_internals import names_frames as at
+from retrace.jax_internals.compile_options import Fields, fields_of
 from retrace.jax_internals.names_hooks import FOUND, LOOKED_UP, WRITTEN
 from retrace.jax_internals.names_values import (
     BASE_CACHE,
@@ -42,6 +43,8 @@ from retrace.jax_internals.row import code_of
 from retrace.model import PersistentCache
 
 _DEEPEST = 8
+_OPTIONS = "compile_options"
+"""What JAX calls the ingredient whose fields are told."""
 _DIGITS = 16
 _SLACK = 0.05
 """Seconds that the stage may take longer than what JAX holds against its limit."""
@@ -57,6 +60,7 @@ class Lookup:
         "_least",
         "_looked_up",
         "_off",
+        "_options",
         "_own",
         "_parts",
         "_saved",
@@ -73,24 +77,31 @@ class Lookup:
         """Bytes that the file has when it is whole, as far as JAX's frame showed them."""
         self._parts: list[tuple[str, str]] = []
         self._own: list[str] = []
+        self._options: Fields = ()
         self._saved: float | None = None
         self._off: bool | None = None
         """Whether there is no cache to look into, once that was asked."""
 
-    def part(self, name: str, digest: str, alone: Callable[[], str]) -> bool:
+    def part(self, name: str, digest: str, alone: Callable[[], tuple[str, bytes]]) -> bool:
         """Take in an ingredient of the key; False where no cache is looked into.
 
         Args:
             name: what JAX calls it.
             digest: the hash over it and over all before it.
-            alone: makes the hash of it alone.
+            alone: makes the hash of it alone, and tells what was hashed.
         """
         if self._off is None:
             self._off = CACHE.value() is None and not IS_ENABLED.get()()
         if self._off:
             return False
         # The first is the program, which takes longest; nothing is before it.
-        self._own.append((alone() if self._parts else digest)[:_DIGITS])
+        if self._parts:
+            digest_alone, content = alone()
+            if name == _OPTIONS:
+                self._options = fields_of(content, digest_alone)
+        else:
+            digest_alone = digest
+        self._own.append(digest_alone[:_DIGITS])
         self._parts.append((name, digest[:_DIGITS]))
         return True
 
@@ -117,7 +128,10 @@ class Lookup:
         if not names.shows(losses.DISK):
             return None
         return self._outcome(compile_seconds)._replace(
-            ingredients=tuple(self._parts), own=tuple(self._own), saved=self._saved
+            ingredients=tuple(self._parts),
+            own=tuple(self._own),
+            saved=self._saved,
+            options=self._options,
         )
 
     def _outcome(self, compile_seconds: float) -> PersistentCache:

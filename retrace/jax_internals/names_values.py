@@ -233,6 +233,12 @@ BASE_CACHE = field(
 SUFFIX = attribute("jax._src.lru_cache", "_CACHE_SUFFIX", losses.DISK)
 MOST_BYTES = field("jax._src.lru_cache.LRUCache", "max_size", losses.DISK)
 EVICTION = field("jax._src.lru_cache.LRUCache", "eviction_enabled", losses.DISK)
+READ_OPTIONS = attribute(
+    "jax._src.lib.xla_client.CompileOptions",
+    "ParseFromString",
+    None,
+    said="Which field of the compile options made another key on disk is not told.",
+)
 
 BACKEND_RUNS = attribute(
     "jax._src.xla_bridge",

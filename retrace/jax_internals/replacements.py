@@ -42,6 +42,18 @@ def of_update(original: Any, hooks: Hooks, installation: object) -> Any:
     return update
 
 
+class _Kept:
+    """Hashes what it is given, and keeps it."""
+
+    def __init__(self, hashed: Any) -> None:
+        self.hashed = hashed
+        self.content = b""
+
+    def update(self, content: Any) -> None:
+        self.hashed.update(content)
+        self.content += content
+
+
 def of_cache_key(original: Any, hooks: Hooks, installation: object) -> Any:
     """For what logs the key of the cache on disk: tells of each part, as it is put in."""
     unasked: Any = None  # the key whose other parts nobody asks for: JAX makes one all the same
@@ -53,10 +65,10 @@ def of_cache_key(original: Any, hooks: Hooks, installation: object) -> Any:
             return
         digest = hash_obj.copy().hexdigest()
 
-        def alone() -> str:
-            own = hashlib.new(hash_obj.name)
+        def alone() -> tuple[str, bytes]:
+            own = _Kept(hashlib.new(hash_obj.name))
             hashfn(own)
-            return own.hexdigest()
+            return own.hashed.hexdigest(), own.content
 
         part = hooks.observer.cache_key_part
         if hooks.guarded(part, last_serialized, digest, alone) is False:

@@ -34,6 +34,8 @@ class PersistentCache(NamedTuple):
     """The hash of each ingredient alone; empty where an older retrace recorded."""
     saved: float | None = None
     """Of a hit: how many seconds longer it had taken to compile than it took to read."""
+    options: tuple[tuple[str, str], ...] = ()
+    """The fields of the compile options; of those with one hash, at the first of a process."""
 
 
 @dataclass(slots=True)

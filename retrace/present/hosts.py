@@ -10,6 +10,7 @@ from typing import Any
 from retrace.causes import Cause
 from retrace.hosts.divergence import Divergence, Parting, Setting, Stopped
 from retrace.model import Change, Component, Listing, Miss, Recording, Verdict
+from retrace.present import unserved
 from retrace.present.changes import sides
 from retrace.present.layout import Paint, plain, rows, wrapped
 from retrace.present.message import Line
@@ -50,6 +51,8 @@ class Told:
         found = self.found
         out = list(self.block(width, paint)) or list(self._equal(width, paint))
         out += ["", *self._costs(width)]
+        if self.found.unserved:
+            out += ["", *self.stored(width)]
         quiet = [one for one in found.environment if not one.matters]
         if quiet:
             out.append("")
@@ -60,6 +63,11 @@ class Told:
             if len(quiet) > _MOST:
                 out.append(f"  and {count(len(quiet) - _MOST, 'more setting')}")
         return "\n".join(out) + "\n"
+
+    def stored(self, width: int = 80) -> Iterator[str]:
+        """Which processes find nothing in the disk cache, and why."""
+        for one in self.found.unserved:
+            yield from wrapped(unserved.sentence(one), width, 2)
 
     def block(self, width: int = 80, paint: Paint = plain) -> Iterator[str]:
         """Where processes part; nothing where they do not, and none stopped."""
@@ -283,6 +291,7 @@ class Told:
             "absent": list(found.absent),
             "seconds": {str(process): spent for process, spent in found.seconds.items()},
             "misses": {str(process): number for process, number in found.misses.items()},
+            "disk_cache": list(map(unserved.told, found.unserved)),
             "comparable": not found.incomparable,
         }
 

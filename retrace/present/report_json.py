@@ -103,7 +103,7 @@ def _head(view: View, tally: Tally) -> Object:
     return {
         "schema": SCHEMA,
         "runs": [_run(run) for run in view.recording.runs],
-        "summary": _summary(tally),
+        "summary": _summary(view, tally),
         # Null where all processes did the same, or there is one alone.
         "divergence": None if view.hosts is None or view.hosts.found.equal else view.hosts.json(),
         "functions": [
@@ -294,7 +294,7 @@ def _run(run: Run) -> Object:
     }
 
 
-def _summary(tally: Tally) -> Object:
+def _summary(view: View, tally: Tally) -> Object:
     total = tally.totals
     return {
         "misses": total.misses,
@@ -303,7 +303,10 @@ def _summary(tally: Tally) -> Object:
         "compiles": total.ran[Stage.COMPILE],
         "seconds": {stage.value: total.seconds[stage] for stage in Stage},
         "avoidable": {"misses": total.avoidable, "seconds": total.avoidable_seconds},
-        "persistent_cache": stored.told(total.disk),
+        "persistent_cache": {
+            **stored.told(total.disk),
+            "unserved": [] if view.hosts is None else view.hosts.json()["disk_cache"],
+        },
         "by_cause": {
             cause.value: {"misses": row.misses, "seconds": row.seconds}
             for cause in Cause

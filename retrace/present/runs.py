@@ -349,12 +349,13 @@ def _why(vain: Vain) -> str:
         case "not-stored":
             return f"not on disk, since it was not stored ({clean(vain.reason)})"
         case "gone":
-            return "the same key, and no longer on disk"
+            return "the same key, and the cache of this run does not hold it"
         case _:
             if not vain.ingredients:
                 return "another key"
             first = "first of all " if vain.only_first else ""
-            return f"another key, {first}by its {listed([clean(i) for i in vain.ingredients], 8)}"
+            names = listed([clean(i) for i in vain.ingredients], 8)
+            return f"another key, {first}by its {names}{stored.fields(vain.options)}"
 
 
 def _seconds(found: Difference) -> Iterator[Row]:

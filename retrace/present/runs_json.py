@@ -48,6 +48,7 @@ def told(found: Difference, new: View) -> dict[str, Any]:
                     "why": vain.why,
                     "ingredients": list(vain.ingredients),
                     "only_first": vain.only_first,
+                    "compile_options": [field._asdict() for field in vain.options],
                     "reason": vain.reason,
                     "times": number,
                 }

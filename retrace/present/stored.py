@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+from retrace.compare.stored import OptionField
 from retrace.present.words import clean, count, listed, seconds
 from retrace.runs.disk import Outcomes
 
@@ -12,6 +14,7 @@ _WHY = {
     "min-entry-size": "too small",
     "host-callback": "calls back into Python",
     "write-failed": "could not be written",
+    "another-process": "process 0 alone writes",
     "other": "for another reason",
 }
 
@@ -34,6 +37,20 @@ def said(disk: Outcomes) -> str:
 def _saved(saved: float) -> str:
     # To read a small program takes longer than to compile it.
     return f"{seconds(saved)} saved" if saved >= 0 else f"{seconds(-saved)} lost"
+
+
+def fields(options: Sequence[OptionField]) -> str:
+    """`: xla_cpu_enable_fast_math false -> true`, of compile options that differ."""
+    if not options:
+        return ""
+    # XLA is told some of them twice, once in what is nested in them.
+    told = {(name.rpartition(".")[2], old, new): None for name, old, new in options}
+    each = [f"{clean(name)} {_value(old)} -> {_value(new)}" for name, old, new in told]
+    return f" (of the compile options: {listed(each, 4)})"
+
+
+def _value(text: str | None) -> str:
+    return "not set" if text is None else clean(text, 80) or '""'
 
 
 def told(disk: Outcomes) -> dict[str, Any]:

@@ -41,12 +41,18 @@ class Totals:
     def add(self, view: View, verdicts: Sequence[Verdict]) -> None:
         """Take in misses of processes that were not counted yet."""
         self.misses += len(verdicts)
+        # JAX lets the first process of a job alone write to the disk cache.
+        others = {
+            run.id
+            for run in view.recording.runs
+            if (run.process_index or 0) > 0 and (run.process_count or 0) > 1
+        }
         among = {verdict.miss.id for verdict in verdicts}
         for verdict in verdicts:
             miss = verdict.miss
             self.ran.update(miss.stages.keys())
             self.repeated += verdict.repeat
-            self.disk.add(miss.persistent_cache)
+            self.disk.add(miss.persistent_cache, writes=miss.run not in others)
             if not any(outer.id in among for outer in view.outward(miss)):
                 for stage, spent in miss.stages.items():
                     self.seconds[stage] += spent

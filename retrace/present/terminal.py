@@ -128,6 +128,9 @@ def _opening(
     yield from wrapped(f"{'':9}{'   '.join(spent)}", width, 9)
     if total.disk.was_used:
         yield from wrapped(f"{'':9}on-disk cache: {stored.said(total.disk)}", width, 11)
+        if view.hosts is not None:
+            for text in view.hosts.stored(width - 11):
+                yield f"{'':11}{text}"
     if brief or not view.recording.runs:
         return
     run = view.recording.runs[0]

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
+from retrace.compare.stored import OptionField, Options, differing
 from retrace.model import PersistentCache, Verdict
 from retrace.runs.misses import Pair
 
@@ -23,8 +24,8 @@ class Outcomes:
     saved: float | None = None
     """Seconds, by what JAX says of each hit; None where it said nothing."""
 
-    def add(self, cache: PersistentCache | None) -> None:
-        """Take in what it did for one compilation."""
+    def add(self, cache: PersistentCache | None, *, writes: bool = True) -> None:
+        """Take in what it did for one compilation, in a process that writes to it or does not."""
         match cache:
             case None:
                 pass
@@ -37,7 +38,8 @@ class Outcomes:
             case PersistentCache(outcome="off"):
                 self.off += 1
             case PersistentCache(reason=reason):
-                self.not_stored[reason or "other"] += 1
+                why = reason or "other"
+                self.not_stored["another-process" if why == "other" and not writes else why] += 1
 
     @property
     def was_used(self) -> bool:
@@ -57,6 +59,8 @@ class Vain(NamedTuple):
     """Whether JAX told the first ingredient that differs, and not those behind it."""
     reason: str | None
     """Of what was not stored."""
+    options: tuple[OptionField, ...] = ()
+    """Of another key whose compile options differ: their fields that do."""
 
 
 class Disk(NamedTuple):
@@ -70,13 +74,17 @@ class Disk(NamedTuple):
 
 def disk(old: Iterable[Verdict], new: Iterable[Verdict], pairs: Sequence[Pair]) -> Disk:
     """What the cache did in both runs."""
+    old, new = list(old), list(new)
     told: Counter[Vain] = Counter()
+    known = Options()
+    for side in (old, new):
+        known.add(verdict.miss for verdict in side)
     for pair in pairs:
         before, after = pair.old.miss.persistent_cache, pair.new.miss.persistent_cache
         if before is None or after is None or before.key is None or after.key is None:
             continue
         if after.outcome != "hit":
-            told[_vain(pair.new.miss.function.name, before, after)] += 1
+            told[_vain(pair.new.miss.function.name, before, after, known)] += 1
     return Disk(outcomes(old), outcomes(new), tuple(told.most_common()))
 
 
@@ -88,17 +96,14 @@ def outcomes(verdicts: Iterable[Verdict]) -> Outcomes:
     return found
 
 
-def _vain(name: str, old: PersistentCache, new: PersistentCache) -> Vain:
+def _vain(name: str, old: PersistentCache, new: PersistentCache, known: Options) -> Vain:
     if old.key == new.key:
         if old.outcome == "not-stored":
             return Vain(name, "not-stored", (), False, old.reason)
         return Vain(name, "gone", (), False, None)
     if old.own and new.own:
-        before = dict(zip((part for part, _ in old.ingredients), old.own, strict=False))
-        after = dict(zip((part for part, _ in new.ingredients), new.own, strict=False))
-        names = dict.fromkeys((*before, *after))
-        differing = tuple(name for name in names if before.get(name) != after.get(name))
-        return Vain(name, "another-key", differing, False, None)
+        fields = known.differing(old, new)
+        return Vain(name, "another-key", differing(old, new), False, None, fields)
     pairs = zip(old.ingredients, new.ingredients, strict=False)
     first = next((a[0] for a, b in pairs if a != b), None)
     return Vain(name, "another-key", () if first is None else (first,), True, None)

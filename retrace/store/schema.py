@@ -279,6 +279,7 @@ def _cached(row: Any) -> PersistentCache:
     ingredients: Any = later[0] if later else ()
     own: Any = later[1] if len(later) > 1 else ()
     saved = later[2] if len(later) > 2 else None
+    options: Any = later[3] if len(later) > 3 else ()
     if outcome not in ("hit", "miss", "not-stored", "off"):
         raise ValueError(f"no such outcome: {outcome!r}")
     return PersistentCache(
@@ -288,6 +289,7 @@ def _cached(row: Any) -> PersistentCache:
         tuple((_text(name), _text(digest)) for name, digest in ingredients),
         tuple(map(_text, own)),
         None if saved is None else _seconds(saved),
+        tuple((_text(name), _text(value)) for name, value in options),
     )
 
 

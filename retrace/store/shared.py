@@ -93,7 +93,8 @@ class Shared:
         if (cache := miss.persistent_cache) is not None:
             # What it saved is another time in each process.
             ingredients, own = self.same(cache.ingredients), self.same(cache.own)
-            cache = cache._replace(ingredients=ingredients, own=own)
+            options = self.same(cache.options)
+            cache = cache._replace(ingredients=ingredients, own=own, options=options)
             miss.persistent_cache = cache if cache.saved is not None else self.same(cache)
 
 

@@ -130,6 +130,14 @@ class Writer:
             self._know(new)
         return number
 
+    def is_new(self, kind: str, value: tuple[JSON, ...]) -> bool:
+        """Whether something that stands in a miss is not yet in this file, and will be now."""
+        name = _quick(f"once {kind}", value)
+        if name in self._parts:
+            return False
+        self._know([(name, 0)])
+        return True
+
     def miss(
         self,
         number: int,

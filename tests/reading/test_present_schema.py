@@ -187,6 +187,17 @@ PARTING = record(
     reads=rows(CHANGE),
     explanation=WORDS,
 )
+UNSERVED = record(
+    processes=rows(NUMBER),
+    look_ups=NUMBER,
+    seconds=SECONDS,
+    why=table(
+        {"enum": ["another-key", "stored-now", "elsewhere", "not-stored", "alone", "unknown"]},
+        NUMBER,
+    ),
+    ingredients=rows(TEXT),
+    compile_options=rows(record(name=TEXT, old=MAYBE_TEXT, new=MAYBE_TEXT)),
+)
 DIVERGENCE = record(
     equal=FLAG,
     processes=NUMBER,
@@ -197,6 +208,7 @@ DIVERGENCE = record(
     absent=rows(NUMBER),
     seconds=table(PROCESS, SECONDS),
     misses=table(PROCESS, NUMBER),
+    disk_cache=rows(UNSERVED),
     comparable=FLAG,
 )
 
@@ -334,6 +346,7 @@ REPORT = record(
             off=NUMBER,
             not_stored=table(TEXT, NUMBER),
             seconds_saved={"type": ["number", "null"]},
+            unserved=rows(UNSERVED),
         ),
         by_cause=table(CODE, record(misses=NUMBER, seconds=SECONDS)),
     ),

@@ -207,6 +207,8 @@ def test_two_recordings_show_what_made_a_key_another_one(
         subprocess.run([*command, "run", *arguments], env=environment | variables, check=True)
         return out
 
+    fields: list[set[str]] = []
+
     def told(later: pathlib.Path) -> list[tuple[str, ...]]:
         done = subprocess.run(
             [*command, "diff", str(first), str(later), "--format", "json"],
@@ -218,6 +220,7 @@ def test_two_recordings_show_what_made_a_key_another_one(
         found = json.loads(done.stdout)["disk_cache"]
         assert found["new"]["hits"] + found["new"]["misses"] == 1
         assert (found["new"]["seconds_saved"] is not None) == bool(found["new"]["hits"])
+        fields.append({one["name"] for row in found["in_vain"] for one in row["compile_options"]})
         return [(row["why"], *row["ingredients"]) for row in found["in_vain"]]
 
     first = record("first", "2")
@@ -226,7 +229,8 @@ def test_two_recordings_show_what_made_a_key_another_one(
     flags = record("other", "3", XLA_FLAGS="--xla_cpu_enable_fast_math=true")
     [(why, *ingredients)] = told(flags)
     assert why == "another-key"
-    assert {"computation", "XLA flags"} <= {*ingredients}
+    assert {"computation", "XLA flags", "compile_options"} <= {*ingredients}
+    assert fields.pop() == {"xla_cpu_enable_fast_math"}
     assert "jax_lib version" not in ingredients
     shutil.rmtree(tmp_path / "cache")
     gone = record("gone", "2")

@@ -15,7 +15,10 @@ import sys
 import jax, numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-port, index = sys.argv[1], int(sys.argv[2])
+port, index, folder = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+jax.config.update("jax_compilation_cache_dir", folder)
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 jax.distributed.initialize(f"localhost:{port}", num_processes=2, process_id=index)
 print(jax.process_index(), jax.process_count(), len(jax.devices()))
 
@@ -38,14 +41,14 @@ jax.distributed.shutdown()
 """
 
 
-def both(program: Path, *before: str) -> list[tuple[int, list[str]]]:
+def both(program: Path, cache: Path, *before: str) -> list[tuple[int, list[str]]]:
     """The exit status and the lines of each process."""
     with socket.socket() as free:
         free.bind(("localhost", 0))
         port = free.getsockname()[1]
     processes = [
         subprocess.Popen(
-            [sys.executable, *before, str(program), str(port), str(index)],
+            [sys.executable, *before, str(program), str(port), str(index), str(cache)],
             cwd=program.parent,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -72,11 +75,12 @@ def both(program: Path, *before: str) -> list[tuple[int, list[str]]]:
 def test_two_processes_in_one_recording(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
-    plain = both(program)
+    plain = both(program, tmp_path / "cache")
     assert [lines[0] for _, lines in plain] == ["0 2 2", "1 2 2"]
     assert [lines[-1] for _, lines in plain] == ["6.0", "6.0"]
     run = ("-m", "retrace", "run", "--quiet", "--append", "--out", str(tmp_path / "out"))
-    assert both(program, *run) == plain
+    # What process 0 stored in the plain run it finds; to process 1 that is of no use.
+    assert both(program, tmp_path / "cache", *run) == plain
     done = subprocess.run(
         [sys.executable, "-m", "retrace", "report", str(tmp_path / "out"), "--format", "json"],
         capture_output=True,
@@ -108,5 +112,17 @@ def test_two_processes_in_one_recording(tmp_path: Path) -> None:
         ("total", 0, "first-trace", []),
         ("total", 1, "first-trace", []),
     ]
+    assert report["summary"]["persistent_cache"]["not_stored"] == {"another-process": 2}
+    [unserved] = report["summary"]["persistent_cache"]["unserved"]
+    looked = [
+        (runs[miss["run"]]["process_index"], miss["persistent_cache"]["outcome"])
+        for miss in report["misses"]
+        if miss["persistent_cache"] is not None
+    ]
+    assert {outcome for index, outcome in looked if index == 0} == {"hit"}
+    assert [unserved["processes"], unserved["look_ups"]] == [[1], len(looked) - 3]
+    # `own` has another shape there, so process 0 never compiled it.
+    assert unserved["why"]["another-key"] == unserved["why"]["alone"] == 1
+    assert unserved["ingredients"] == ["accelerator_config"]
     nearest = {miss["id"]: miss["run"] for miss in report["misses"]}
     assert all(nearest[m["nearest"]] == m["run"] for m in report["misses"] if m["nearest"])

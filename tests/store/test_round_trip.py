@@ -146,6 +146,7 @@ misses = st.builds(
         st.lists(st.tuples(text, text), max_size=2).map(tuple),
         st.lists(text, max_size=2).map(tuple),
         st.none() | st.floats(-1e6, 1e6),
+        st.lists(st.tuples(text, text), max_size=2).map(tuple),
     ),
     program=st.none()
     | st.builds(
