@@ -28,3 +28,15 @@ def retrace(
         timeout=120,
         check=False,
     )
+
+
+def commit() -> str:
+    """The commit that is tested, by which a sample is drawn of what is too much for each run."""
+    done = subprocess.run(
+        ["git", "rev-parse", "HEAD"],
+        cwd=Path(__file__).parents[1],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.stdout.strip()

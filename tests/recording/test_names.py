@@ -14,8 +14,8 @@ from typing import Any
 
 from retrace.guards.trust import hiding
 from retrace.jax_internals import losses, names
+from tests.process import commit
 
-ROOT = Path(__file__).parents[2]
 RENAMED = Path(__file__).parent / "programs" / "renamed.py"
 SAMPLE = 10
 """So many rows are taken away in CI; with RETRACE_TEST_ALL_NAMES=1 each of them."""
@@ -55,7 +55,7 @@ def test_one_name_less_is_told_and_takes_nothing_else_with_it(tmp_path: Path) ->
     expected = [str(number) for number, row in enumerate(names.TABLE) if row.expected]
     rows = [*expected, *EVENTS, *(f"source:{name}" for name in SOURCES if _is_here(name))]
     if os.environ.get("RETRACE_TEST_ALL_NAMES", "0") in ("", "0"):
-        rows.sort(key=lambda row: hashlib.sha256(f"{_commit()} {row}".encode()).digest())
+        rows.sort(key=lambda row: hashlib.sha256(f"{commit()} {row}".encode()).digest())
         rows = rows[:SAMPLE]
     results = tmp_path / "results"
     done = subprocess.run(
@@ -74,18 +74,6 @@ def test_one_name_less_is_told_and_takes_nothing_else_with_it(tmp_path: Path) ->
     assert plain["losses"] == {}
     bad = {one["row"] + " " + one["name"]: why for one in found if (why := wrong(one, plain))}
     assert bad == {}
-
-
-def _commit() -> str:
-    """What decides which rows are taken: the commit that is tested."""
-    done = subprocess.run(
-        ["git", "rev-parse", "HEAD"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return done.stdout.strip()
 
 
 def _is_here(name: str) -> bool:

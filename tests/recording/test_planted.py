@@ -1,0 +1,118 @@
+"""Programs with one planted cost each: told first, at the share that leaving it out saves."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+from retrace.costs.account import Account, account
+from retrace.jax_internals import names_slow
+from retrace.model import Frame
+from retrace.model.slow import Part
+from retrace.store.reader import read
+from tests.process import commit
+
+PROGRAM = Path(__file__).parent / "programs" / "planted.py"
+TRACED = ("an_unrolled_loop", "an_equality", "a_flatten", "a_nested_trace", "a_deep_cond")
+COMPILED = ("a_folded_constant", "a_slow_sort", "many_kernels")
+WITHIN = 0.2
+"""Of the truth. Held where all are asked for, on a machine that does nothing else: a share is
+of seconds that pass, and in CI only which line is told is held."""
+
+
+class Told(NamedTuple):
+    """The line that is told first, and its share of all that has a line."""
+
+    line: int
+    share: float | None
+    """None where lines are told by their instructions, without seconds."""
+
+
+def all_of_them() -> bool:
+    return os.environ.get("RETRACE_TEST_ALL_PLANTS", "0") not in ("", "0")
+
+
+def drawn() -> list[str]:
+    """A traced and a compiled one in CI; with RETRACE_TEST_ALL_PLANTS=1 each of them."""
+    if all_of_them():
+        return [*TRACED, *COMPILED]
+    key = commit()
+    return [
+        min(names, key=lambda name: hashlib.sha256(f"{key} {name}".encode()).digest())
+        for names in (TRACED, COMPILED)
+    ]
+
+
+def python(*arguments: object) -> None:
+    done = subprocess.run(
+        [sys.executable, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=1800,
+        env={**os.environ, "JAX_PLATFORMS": "cpu"},
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def lines_of(name: str) -> set[int]:
+    text = PROGRAM.read_text(encoding="utf-8").splitlines()
+    return {number for number, line in enumerate(text, 1) if line.endswith(f"# plant: {name}")}
+
+
+def first_told(name: str, found: Account) -> Told:
+    if name in TRACED:
+        assert found.trace is not None
+        row = found.trace.lines[0]
+        if not all_of_them() and not names_slow.SESSION.expected:
+            # On an old JAX another line may come first by a little, where others work beside.
+            planted = lines_of(name)
+            near = (one for one in found.trace.lines[:2] if one.frame is not None)
+            row = next((one for one in near if one.frame and one.frame.line in planted), row)
+        assert isinstance(row.frame, Frame)
+        # Recording has a row of its own, and is none of what the program took unrecorded.
+        own = found.trace.seconds - dict(found.trace.parts).get(Part.RECORDING, 0.0)
+        return Told(row.frame.line, row.seconds / own)
+    assert found.compiling is not None
+    assert (found.compiling.unprofiled == "jax") is not names_slow.SESSION.expected
+    if name == "a_folded_constant" and not names_slow.SESSION.expected:
+        # Without a profile nobody knows what was computed: the constant stands there alone.
+        assert found.constants[0].frame is not None
+        return Told(found.constants[0].frame.line, None)
+    first, spent = found.lines[0], sum(line.seconds for line in found.lines)
+    return Told(first.line, first.seconds / spent if spent else None)
+
+
+def test_a_planted_cost_is_told_first_at_its_share(tmp_path: Path) -> None:
+    names = drawn()
+    out, results = tmp_path / "out", tmp_path / "results"
+    python(PROGRAM, results, *names)
+    truths = json.loads(results.read_text(encoding="utf-8"))
+    assert list(truths) == names
+    recorded = ("run", "-q", "--slow-over", "0.2", "--out", out, PROGRAM, "-", *names)
+    python("-m", "retrace", *recorded)
+    recording = read([out])
+    assert not [name for name in recording.runs[0].losses if "while recording" in name]
+    bad: list[str] = []
+    for name in names:
+        own = [m for m in recording.misses if m.function.name == name and m.parent is None]
+        told = sorted(
+            (first_told(name, account(miss, recording)) for miss in own[1:]),
+            key=lambda one: one.share or 0.0,
+        )[1]  # of three
+        whole, without, empty = truths[name].values()
+        truth = (whole - without) / (whole - empty)
+        said = f"{name}: line {told.line}, share {told.share}, in truth {truth:.2f}"
+        print(said)
+        if told.line not in lines_of(name) or not _is_near(told.share, truth):
+            bad.append(said)
+    assert bad == []
+
+
+def _is_near(share: float | None, truth: float) -> bool:
+    return share is None or not all_of_them() or abs(share - truth) <= WITHIN * truth
