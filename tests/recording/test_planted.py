@@ -69,8 +69,8 @@ def first_told(name: str, found: Account) -> Told:
     if name in TRACED:
         assert found.trace is not None
         row = found.trace.lines[0]
-        if not all_of_them() and not names_slow.SESSION.expected:
-            # On an old JAX another line may come first by a little, where others work beside.
+        if not all_of_them():
+            # Another line may come first by a little, where other tests work beside.
             planted = lines_of(name)
             near = (one for one in found.trace.lines[:2] if one.frame is not None)
             row = next((one for one in near if one.frame and one.frame.line in planted), row)
