@@ -16,11 +16,14 @@ from typing import Any
 
 import pytest
 import typer
+import yaml
 
 from retrace.command.cli import application
 from tests.process import environment
 
 ROOT = Path(__file__).parents[1]
+ACTION = ROOT / ".github" / "actions" / "retrace" / "action.yml"
+HOOKS = ROOT / ".pre-commit-hooks.yaml"
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 SAMPLE = 3
 """So many pages have their commands run in CI; with RETRACE_TEST_ALL_COMMANDS=1 each of them."""
@@ -101,7 +104,8 @@ def said(page: Path) -> Iterator[str]:
     """Each `retrace ...` of a page, in its blocks and among its words."""
     text = page.read_text()
     yield from re.findall(r"`(retrace [a-z][^`\n]*)`", text)
-    for _, block in re.findall(r"^```(sh|console)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
+    shown = re.findall(r"^```(?:sh|console)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    for block in [*shown, *re.findall(r"^- run: (.*)$", text, re.MULTILINE)]:
         yield from re.findall(r"(?:^|[\s/])(?<!add )(retrace [a-z-][^\n]*)", block, re.MULTILINE)
 
 
@@ -221,3 +225,30 @@ def test_each_command_of_the_docs_runs(prepared: Path) -> None:
                 )
         shutil.rmtree(work)
     assert not wrong, "\n\n".join(wrong)
+
+
+def test_the_workflows_of_the_docs_name_what_is_there() -> None:
+    ours, hooks = yaml.safe_load(ACTION.read_text()), yaml.safe_load(HOOKS.read_text())
+    steps: list[dict[str, Any]] = []
+    hooked: list[str] = []
+    for page in PAGES:
+        for text in re.findall(
+            r"^```yaml\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL
+        ):
+            found: Any = yaml.safe_load(text)
+            if isinstance(found, list):
+                steps += found
+            elif "jobs" in found:
+                steps += [step for job in found["jobs"].values() for step in job["steps"]]
+            else:
+                hooked += [hook["id"] for repo in found["repos"] for hook in repo["hooks"]]
+    used = [step for step in steps if "/.github/actions/retrace@" in step.get("uses", "")]
+    assert used
+    for step in used:
+        assert set(step["with"]) <= set(ours["inputs"])
+        assert all(
+            name in step["with"] for name, one in ours["inputs"].items() if "required" in one
+        )
+    table = (ROOT / "docs" / "how" / "ci.md").read_text()
+    assert [name for name in ours["inputs"] if f"| `{name}` |" not in table] == []
+    assert hooked and set(hooked) == {hook["id"] for hook in hooks}
