@@ -198,6 +198,7 @@ def main() -> int:
     if "--full" in names:
         names.remove("--full")
         os.environ["RETRACE_TEST_ALL_NAMES"] = "1"
+        os.environ["RETRACE_TEST_ALL_COMMANDS"] = "1"
     known = [job.name for job in MATRIX]
     if names == ["--next"]:
         chosen = [NEXT.name]

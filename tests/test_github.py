@@ -14,6 +14,9 @@ from typing import Any
 import pytest
 import yaml
 
+from retrace.present.layout import written
+from retrace.present.message import Line, Message
+
 ROOT = Path(__file__).resolve().parent.parent
 ACTION = ROOT / ".github" / "actions" / "retrace" / "action.yml"
 PROGRAM = """
@@ -141,14 +144,38 @@ def test_the_action_records_reports_and_checks(tmp_path: Path) -> None:
     assert not passed and "::error" not in printed and outputs["report"]
 
 
-def test_what_the_terminal_shows_is_matched_on_its_line() -> None:
-    (matcher,) = json.loads((ACTION.parent / "matcher.json").read_text())["problemMatcher"]
-    (pattern,) = matcher["pattern"]
-    line = "retrace: step traced again (twice, perhaps avoidable)        src/train.py:31"
-    found = re.search(pattern["regexp"], line)
-    assert found is not None
-    assert found[pattern["file"]] == "src/train.py" and found[pattern["line"]] == "31"
-    assert not re.search(pattern["regexp"], "retrace: 3 misses in train.py, 0.50 s")
+def _matched(lines: list[str]) -> list[tuple[str, str, str]]:
+    """What GitHub's runner finds: for each matcher, patterns, one line after the other."""
+    found: list[tuple[str, str, str]] = []
+    for matcher in json.loads((ACTION.parent / "matcher.json").read_text())["problemMatcher"]:
+        patterns = matcher["pattern"]
+        for at in range(len(lines) - len(patterns) + 1):
+            told: dict[str, str] = {}
+            for pattern, line in zip(patterns, lines[at:], strict=False):
+                if (match := re.search(pattern["regexp"], line)) is None:
+                    break
+                told |= {
+                    k: match[pattern[k]] for k in ("message", "file", "line") if k in pattern
+                }
+            else:
+                found.append((told["message"], told["file"], told["line"]))
+    return found
+
+
+@pytest.mark.parametrize("width", [60, 80, 200])
+@pytest.mark.parametrize("name", ["step", "a_name_of_a_function_" + "x" * 26])
+def test_what_the_terminal_shows_is_matched_on_its_line(name: str, width: int) -> None:
+    heading = f"{name} traced again (twice, perhaps avoidable)"
+    lines = (Line("because", ("shape", "x", "float32[1] -> float32[2]", "at train.py:3")),)
+    for file in ("src/train.py", "a folder/train it.py"):
+        told = Message("maybe", heading, f"{file}:31", lines)
+        ((message, where, line),) = _matched(["before", *written(told, width).splitlines()])
+        assert heading.startswith(message) and (where, line) == (file, "31")
+    # A path that was cut is none that GitHub could find.
+    told = Message("maybe", heading, ".../loop.py:2", lines)
+    assert not _matched(written(told, width).splitlines())
+    summary = ["retrace: 3 misses in train.py, 0.50 s", "         trace under 0.01 s (3)"]
+    assert not _matched(summary)
 
 
 def test_a_release_needs_its_tag_its_version_and_its_changelog(tmp_path: Path) -> None:

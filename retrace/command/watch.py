@@ -39,7 +39,7 @@ def watch(
 
     It ends when the program does, or with Ctrl-C; the program notices nothing of it.
 
-    Example:  retrace run train.py, and in another terminal:  retrace watch
+    Example:  retrace watch    # while `retrace run train.py` runs in another terminal
     """
     from retrace.store.following import Following
 

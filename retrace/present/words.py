@@ -15,6 +15,7 @@ from retrace.model import CallSite, Function, Miss, Stage
 _COMMAND = re.compile(r"^(\s*)::", re.MULTILINE)
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]{4,}")
 _CELL = re.compile(r"In \[(\d+| )\]")
+_FOLDER = re.compile(r"[/\\](?=.)")
 _PACKAGES = re.compile(r"^.*[/\\](?:site|dist)-packages[/\\]")
 
 _WIDE = ("W", "F")
@@ -160,7 +161,9 @@ def place(file: str | None, line: int | None, bases: Sequence[str] = ()) -> str:
             break
     shown = clean(shown, None)
     if len(shown) > 48:  # the end of a path says more than its beginning
-        shown = f"...{shown[-45:]}"
+        end = shown[-45:]
+        whole = _FOLDER.search(end)
+        shown = f"...{end if whole is None else end[whole.start() :]}"
     return shown if line is None else f"{shown}:{line}"
 
 

@@ -241,6 +241,8 @@ def pytest_runtest_makereport(
     if call.when == "call" and crash is not None:
         # In CI pytest's summary holds whole messages: the places would be annotated twice.
         crash.message = crash.message.removesuffix(item.stash.get(_PLACES, ""))
+    if watched is not None and call.when == "teardown":
+        report.user_properties += watched.properties()
     if watched is not None and call.when == "teardown" and _lists(item.config):
         report.__dict__["retrace_rows"] = watched.rows()
         report.__dict__["retrace_doubt"] = watched.doubt()

@@ -166,6 +166,13 @@ class Watched:
         view = self._watch.view(numbers, patterns=patterns)
         return view, of_numbers(view.verdicts, numbers)
 
+    def properties(self) -> list[tuple[str, str]]:
+        """For JUnit's XML: how many calls missed, its fixtures' with them, and their seconds."""
+        missed = self._watch.misses_of(self._watch.numbers(self._start))
+        calls = [miss for miss in missed if miss.parent is None]
+        spent = sum(miss.seconds for miss in calls)
+        return [("retrace.misses", str(len(calls))), ("retrace.seconds", f"{spent:.3f}")]
+
     def rows(self) -> list[tuple[float, str]]:
         """Seconds and words, by function and cause, of all that the test missed."""
         if (missed := self.missed(patterns=False)) is None:

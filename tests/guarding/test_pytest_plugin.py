@@ -8,6 +8,7 @@ import sys
 import textwrap
 from importlib.metadata import entry_points
 from pathlib import Path
+from xml.etree import ElementTree as ET
 
 import pytest
 
@@ -127,7 +128,8 @@ def test_a_guarded_suite(
         monkeypatch.setenv("CI", "true")
     if options:
         pytest.importorskip("xdist")
-    done = run(tmp_path, "--strict-markers", "--retrace-top=3", "-rA", *options, source=GUARDED)
+    listed = ("--strict-markers", "--retrace-top=3", "-rA", "--junitxml=junit.xml")
+    done = run(tmp_path, *listed, *options, source=GUARDED)
     said = done.stdout
     assert done.returncode == 1, said + done.stderr
     failed = {
@@ -149,6 +151,13 @@ def test_a_guarded_suite(
     assert "did you mean max_traces" in said and "stpe" in said
     assert "pytest_plugin.py" not in said and "watch.py" not in said
     assert "retrace: slowest misses" in said and " more, " in said
+    told = {
+        case.get("name"): {one.get("name"): one.get("value") for one in case.iter("property")}
+        for case in ET.parse(tmp_path / "junit.xml").iter("testcase")
+    }
+    assert told["test_too_often"]["retrace.misses"] == "2"
+    assert told["test_misspelt"] == {"retrace.misses": "0", "retrace.seconds": "0.000"}
+    assert len(told) == 11 and all("retrace.seconds" in row for row in told.values())
 
 
 ALONE = """
