@@ -19,5 +19,5 @@ Output = Annotated[
 ]
 Force = Annotated[
     bool,
-    typer.Option("--force", help="Write over FILE even if it is no report of retrace."),
+    typer.Option("--force", "-f", help="Write over FILE even if it is no report of retrace."),
 ]

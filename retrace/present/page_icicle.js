@@ -176,6 +176,16 @@ const drawIcicle = ({ misses, byId }, go) => {
     }
     pen.stroke();
   };
+  // Whole, without its number, or cut with a sign that it is; a letter or two say nothing.
+  const fitting = (label, room) => {
+    const fits = (said) => pen.measureText(said).width <= room;
+    if (fits(label)) return label;
+    const name = label.replace(/ #\d+$/, "");
+    if (fits(name)) return name;
+    let long = Math.min(name.length - 1, Math.floor(room / 4));
+    while (long > 2 && !fits(`${name.slice(0, long)}\u2026`)) long -= 1;
+    return long > 2 ? `${name.slice(0, long)}\u2026` : "";
+  };
   const draw = () => {
     const scale = devicePixelRatio || 1;
     width = canvas.clientWidth || 1;
@@ -221,13 +231,8 @@ const drawIcicle = ({ misses, byId }, go) => {
           }
           const shown = Math.max(x0, 0);
           if (x1 - shown > 26 && shown >= lettered) {
-            pen.save();
-            pen.beginPath();
-            pen.rect(shown, y, x1 - shown - 3, LABEL);
-            pen.clip();
             pen.fillStyle = colours.ink;
-            pen.fillText(slice.miss.told.label, shown + 1, y + LABEL - 3);
-            pen.restore();
+            pen.fillText(fitting(slice.miss.told.label, x1 - shown - 4), shown + 1, y + LABEL - 3);
             lettered = x1;
           }
           pen.globalAlpha = 1;

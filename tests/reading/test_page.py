@@ -357,6 +357,12 @@ def test_without_scripts_it_tells_as_much(opened: Opened) -> None:
 def test_it_is_no_wider_than_its_window(width: int, opened: Opened) -> None:
     page = opened(training(), viewport={"width": width, "height": 800})
     assert page.evaluate("document.documentElement.scrollWidth") <= width
+    # Nor is any part of it, which would be cut until it is moved.
+    parts = "[...document.querySelectorAll('main section:not(#data)')]"
+    wider = page.evaluate(
+        f"{parts}.filter(it => it.scrollWidth > it.clientWidth).map(it => it.id)"
+    )
+    assert wider == []
 
 
 def test_it_follows_the_dark(opened: Opened) -> None:
