@@ -41,8 +41,9 @@ _LOOKED_AT = 1 << 23
 """Bytes at the beginning that are searched for explanations of JAX's."""
 _MOST_BETWEEN = 8
 """Lines of others between those of one explanation."""
-_WHOLE = (*(begin.encode() for begin in BEGIN), b"WARNING:2", b"DEBUG:2", b"INFO:2")
-"""How lines begin before which nothing stands, or what JAX's own handler puts there."""
+_HANDLED = (b"WARNING:2", b"DEBUG:2", b"INFO:2")
+_WHOLE = (*_HANDLED, *(begin.encode() for begin in BEGIN))
+"""How lines begin before which JAX's own handler puts something, or nothing stands."""
 _MARK = "TRACING CACHE MISS"
 
 
@@ -196,7 +197,7 @@ class Importer:
             return False
         text = line.decode("utf-8", "replace")
         at = None
-        if not text.startswith(BEGIN):
+        if line.startswith(_HANDLED):
             if (jax := self._reading.of_jax(text)) is None:
                 return False
             at, text = jax[0], text[jax[1] :]
