@@ -337,9 +337,8 @@ def _functions(both: Sequence[Same], old: View, new: View) -> Iterator[Row]:
 
 
 def _disk(found: Difference) -> Iterator[Row]:
-    sides = found.disk.old, found.disk.new
-    if any(side.was_used for side in sides):
-        yield Row("", (" -> ".join(map(stored.said, sides)),))
+    if found.disk.old.was_used or found.disk.new.was_used:
+        yield Row("", (f"{stored.said(found.disk.old)} -> {stored.said(found.disk.new)}",))
     for vain, number in found.disk.vain:
         yield Row(clean(vain.name, 48), (f"{_why(vain)}, {times(number)}",))
 
@@ -353,9 +352,9 @@ def _why(vain: Vain) -> str:
         case _:
             if not vain.ingredients:
                 return "another key"
-            first = "first of all " if vain.only_first else ""
+            by = "first of all by its" if vain.only_first else "by its"
             names = listed([clean(i) for i in vain.ingredients], 8)
-            return f"another key, {first}by its {names}{stored.fields(vain.options)}"
+            return f"another key, {by} {names}{stored.fields(vain.options)}"
 
 
 def _seconds(found: Difference) -> Iterator[Row]:
