@@ -218,7 +218,7 @@ class Importer:
         if pending is None or self._partial:
             return False
         if len(pending.text) < MOST_LINES:
-            pending.text.append(line.decode("utf-8", "replace").rstrip("\r\n"))
+            pending.text.append(line.decode("utf-8", "replace").rstrip("\r"))
         return True
 
     def _line(self, data: bytes) -> str:

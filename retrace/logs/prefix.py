@@ -76,12 +76,14 @@ class Reading:
             if moment is None:
                 return None
             self._second, self._moment = text[: at + 1], moment
-        at = len(self._second)
-        milliseconds = text[at : at + 3]
+        at = len(self._second) + 3
         end = text.find(": ", at)
-        if not text.startswith(":jax", at + 3) or end < 0 or not milliseconds.isdecimal():
+        if end < 0 or text[at : at + 4] != ":jax":
             return None
-        return self._moment + int(milliseconds) / 1000, end + 2
+        try:
+            return self._moment + int(text[at - 3 : at]) / 1000, end + 2
+        except ValueError:
+            return None
 
     def outer(self, line: str) -> tuple[str, str, float | None, bool]:
         """What gathered the line, the line without that, its time, and whether it goes on."""
