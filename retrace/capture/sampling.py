@@ -22,6 +22,7 @@ from typing import TypeAlias
 from retrace.capture.loops import Around, around, loops
 from retrace.capture.notebook_cells import shown
 from retrace.capture.place import Owner, owner
+from retrace.failure import contain
 from retrace.jax_internals.parts import (
     equation_of,
     is_boundary,
@@ -52,6 +53,8 @@ Seen: TypeAlias = tuple[tuple[Line, ...], Part]
 
 _EQUALITY = frozenset(("__eq__", "__ne__", "__hash__"))
 _OUTSIDE = frozenset((Part.PYTHON, Part.EQUALITY))
+_CONTAINED = contain.__code__
+"""Around whatever of ours runs inside JAX."""
 
 
 @dataclass(slots=True, eq=False)
@@ -295,8 +298,9 @@ def look(frame: FrameType | None) -> Seen | None:
                     elif part is Part.PYTHON and takes_apart(code):
                         part = Part.FLATTEN
             case Owner.OURS:
-                if not lines and part is None:
-                    part = Part.RECORDING
+                if (not lines and part is None) or (code is _CONTAINED and inside < 0):
+                    # What JAX and Python do for us there is ours as well.
+                    lines, outermost, part = [], -1, Part.RECORDING
             case _:
                 if outermost < 0 and part in (None, Part.PYTHON):
                     part = Part.EQUALITY if code.co_name in _EQUALITY else Part.PYTHON
@@ -306,6 +310,8 @@ def look(frame: FrameType | None) -> Seen | None:
         frame = frame.f_back
     if outermost < 0:
         return None
+    if part is Part.RECORDING:
+        return (), part  # no line of the program's costs it
     kept = inside if inside >= 0 else outermost
     return tuple(lines[:kept]), part or Part.TRACING
 

@@ -7,6 +7,7 @@ that other processes share.
 from __future__ import annotations
 
 import inspect
+import json
 import os
 import threading
 import time
@@ -25,6 +26,7 @@ from retrace.capture.sampling import Sampler, Seen, look
 from retrace.capture.session import begin_memory, session
 from retrace.costs.account import Account, account
 from retrace.costs.tracing import Told, outside_tracing
+from retrace.failure import contain, unheard
 from retrace.jax_internals import names_slow
 from retrace.jax_internals.profile import Profile
 from retrace.model import Miss, Recording, Stage, Tracing
@@ -557,6 +559,28 @@ def test_what_a_stack_shows(
     lines, found = seen
     assert found is part
     assert [line[2] for line in lines] == functions
+
+
+def test_what_is_recorded_inside_a_trace_is_on_no_line_of_the_programs() -> None:
+    seen: list[Seen | None] = []
+
+    def here(leaf: Any = None) -> Any:
+        seen.append(look(inspect.currentframe()))
+        return leaf
+
+    def record() -> None:
+        here()
+        json.dumps(seen.append, default=lambda _: here(1))  # Python's own modules work for us there
+        jax.tree.map(here, [1])  # and JAX's
+
+    def traced(x: Any) -> Any:
+        here()
+        contain(unheard, record)
+        return jax.jit(lambda x: (contain(unheard, record), x)[1])(x)
+
+    jax.jit(traced).trace(1.0)
+    parts = [one and (len(one[0]) > 0, one[1]) for one in seen]
+    assert parts == [(True, Part.PYTHON), *[(False, Part.RECORDING)] * 6]
 
 
 def test_a_stack_outside_jax_is_none_of_a_trace() -> None:

@@ -6,12 +6,12 @@ python -m retrace run --slow planted.py - PLANT...        to be recorded
 
 from __future__ import annotations
 
-import functools
 import gc
 import json
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -59,16 +59,15 @@ class Config:
     """A static value that compares itself number by number."""
 
     def __init__(self, size: int) -> None:
-        self.values = list(range(size))
+        self.values = range(size)  # nothing that the garbage collector walks through
 
     def __hash__(self) -> int:
         return len(self.values)
 
     def __eq__(self, other: object) -> bool:
         assert isinstance(other, Config)
-        return all(
-            a == b for a, b in zip(self.values, other.values, strict=True)
-        )  # plant: an_equality
+        pairs = zip(self.values, other.values, strict=True)
+        return all(a == b for a, b in pairs)  # plant: an_equality
 
 
 def an_equality(amount: float) -> Any:
@@ -126,11 +125,9 @@ def a_nested_trace(amount: float) -> Any:
 def a_deep_cond(amount: float) -> Any:
     def deep(depth: int, x: Any) -> Any:
         if depth <= 0:
-            return x + 1
-        below = functools.partial(deep, depth - 1)
-        return jax.lax.cond(
-            x.sum() > depth, below, functools.partial(below), x
-        )  # plant: a_deep_cond
+            return x
+        below = partial(deep, depth - 1)
+        return jax.lax.cond(x.sum() > depth, below, partial(below), x)  # plant: a_deep_cond
 
     def a_deep_cond(x: Any) -> Any:
         return deep(int(9 * amount), base(x)).sum()
