@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 COMMAND = [sys.executable, "-m", "retrace"]
-HERE = Path(__file__).parents[2]
+HERE = Path(__file__).parents[1]
 
 
 def environment(**more: str) -> dict[str, str]:
@@ -34,7 +34,7 @@ def commit() -> str:
     """The commit that is tested, by which a sample is drawn of what is too much for each run."""
     done = subprocess.run(
         ["git", "rev-parse", "HEAD"],
-        cwd=Path(__file__).parents[1],
+        cwd=HERE,
         capture_output=True,
         text=True,
         check=False,

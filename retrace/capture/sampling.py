@@ -15,7 +15,7 @@ import sys
 from _thread import allocate_lock, get_ident, start_new_thread
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from time import perf_counter
+from time import perf_counter, thread_time
 from types import CodeType, FrameType
 from typing import TypeAlias
 
@@ -159,10 +159,11 @@ class Sampler:
                 pause = INTERVAL
                 while self._watched:
                     self._asleep.acquire(timeout=pause)
-                    begun, loops_before = perf_counter(), self._cost_of_loops
+                    # Its own time: what it waits for the interpreter costs the program nothing.
+                    begun, loops_before = thread_time(), self._cost_of_loops
                     self._guarded(self._look)
                     once = self._cost_of_loops - loops_before
-                    pause = self._pause(perf_counter() - begun - once)
+                    pause = self._pause(thread_time() - begun - once)
                 self._at_work.release()
                 # What began before it was known that nobody looks.
                 if not self._watched or not self._at_work.acquire(blocking=False):
@@ -227,11 +228,12 @@ class Sampler:
                 key = (code.co_filename, code.co_qualname, code.co_firstlineno)
                 known = self._known_loops.get(key)
                 if known is None:
-                    begun = perf_counter()
-                    if self._cost_of_loops > _FREE + _SHARE_OF_LOOPS * (begun - one.since):
+                    lasted = perf_counter() - one.since
+                    if self._cost_of_loops > _FREE + _SHARE_OF_LOOPS * lasted:
                         return
+                    begun = thread_time()
                     known = self._known_loops[key] = loops(code)
-                    self._cost_of_loops += perf_counter() - begun
+                    self._cost_of_loops += thread_time() - begun
                 for loop in around(known, frame.f_lasti):
                     line = (code.co_filename, loop.line, code.co_qualname, code.co_firstlineno)
                     one.loops[line] = loop.end
@@ -298,8 +300,9 @@ def look(frame: FrameType | None) -> Seen | None:
                     elif part is Part.PYTHON and takes_apart(code):
                         part = Part.FLATTEN
             case Owner.OURS:
-                if (not lines and part is None) or (code is _CONTAINED and inside < 0):
-                    # What JAX and Python do for us there is ours as well.
+                # What JAX and Python do for us in there is ours as well. A call that we only
+                # hand on, to a cache of JAX's in C, is JAX's.
+                if code is _CONTAINED and inside < 0:
                     lines, outermost, part = [], -1, Part.RECORDING
             case _:
                 if outermost < 0 and part in (None, Part.PYTHON):
@@ -310,10 +313,12 @@ def look(frame: FrameType | None) -> Seen | None:
         frame = frame.f_back
     if outermost < 0:
         return None
-    if part is Part.RECORDING:
-        return (), part  # no line of the program's costs it
-    kept = inside if inside >= 0 else outermost
-    return tuple(lines[:kept]), part or Part.TRACING
+    return _inside(lines, inside if inside >= 0 else outermost, part or Part.TRACING)
+
+
+def _inside(lines: list[Line], kept: int, part: Part) -> Seen:
+    # What recording takes, no line of the program's costs.
+    return () if part is Part.RECORDING else tuple(lines[:kept]), part
 
 
 def _behind(frame: FrameType) -> list[Line]:

@@ -1,4 +1,4 @@
-"""Changes in words, with the user's own names."""
+"""Changes in words, with the user's own names, and as other programs read them."""
 
 from __future__ import annotations
 
@@ -15,6 +15,18 @@ def in_words(change: Change) -> str:
     if change.path is None:
         return detail
     return f"`{clean(change.path)}` ({detail})" if detail else f"`{clean(change.path)}`"
+
+
+def change_fields(change: Change) -> dict[str, Any]:
+    """One change as JSON."""
+    return {
+        "component": change.component.value,
+        "path": change.path,
+        "detail": change.detail,
+        "old": change.old,
+        "new": change.new,
+        "exact": change.exact,
+    }
 
 
 def set_at(view: View, change: Change) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from retrace.causes import Cause
 from retrace.hosts.divergence import Divergence, Parting, Setting, Stopped
 from retrace.model import Change, Component, Listing, Miss, Recording, Verdict
 from retrace.present import unserved
-from retrace.present.changes import sides
+from retrace.present.changes import change_fields, sides
 from retrace.present.layout import Paint, plain, rows, wrapped
 from retrace.present.message import Line
 from retrace.present.program import evidence
@@ -318,18 +318,6 @@ class Told:
             "reads": [change_fields(change) for change in one.reads],
             "explanation": self.explanation(one),
         }
-
-
-def change_fields(change: Change) -> dict[str, Any]:
-    """A change as JSON."""
-    return {
-        "component": change.component.value,
-        "path": change.path,
-        "detail": change.detail,
-        "old": change.old,
-        "new": change.new,
-        "exact": change.exact,
-    }
 
 
 def _shown(parting: Parting) -> Miss:

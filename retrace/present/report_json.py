@@ -13,6 +13,7 @@ from retrace.causes import Cause
 from retrace.model import JSON, Leaf, Miss, Run, Stage, Value, Verdict
 from retrace.present import again, dispatch, slow_json, stale, stored
 from retrace.present.advice import advised
+from retrace.present.changes import change_fields
 from retrace.present.program import evidence
 from retrace.present.sentences import explanation
 from retrace.present.tally import Rank, Sort, Tally
@@ -197,25 +198,10 @@ def miss_report(view: View, verdict: Verdict, *, keys: bool = False) -> Object:
         "said": [{"by": who, "text": text} for who, text in miss.said],
         "pattern": verdict.pattern,
         "nearest": nearest and nearest.id,
-        "changes": [
-            {
-                "component": change.component.value,
-                "path": change.path,
-                "detail": change.detail,
-                "old": change.old,
-                "new": change.new,
-                "exact": change.exact,
-            }
-            for change in verdict.changes
-        ],
+        "changes": list(map(change_fields, verdict.changes)),
+        # What a function read is of no component of a key.
         "reads": [
-            {
-                "path": change.path,
-                "detail": change.detail,
-                "old": change.old,
-                "new": change.new,
-                "exact": change.exact,
-            }
+            {name: told for name, told in change_fields(change).items() if name != "component"}
             for change in verdict.reads
         ],
         "program": program

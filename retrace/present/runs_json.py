@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from retrace.model import Change, Frame
+from retrace.model import Frame
 from retrace.present import stored
+from retrace.present.changes import change_fields
 from retrace.present.runs import evidence
 from retrace.present.view import View
 from retrace.runs.difference import Difference
@@ -31,7 +32,7 @@ def told(found: Difference, new: View) -> dict[str, Any]:
                 {
                     "old": pair.old.miss.id,
                     "new": pair.new.miss.id,
-                    "changes": list(map(change_told, pair.changes)),
+                    "changes": list(map(change_fields, pair.changes)),
                     "causes": [pair.old.cause.value, pair.new.cause.value],
                 }
                 for pair in found.changed
@@ -70,18 +71,6 @@ def told(found: Difference, new: View) -> dict[str, Any]:
             "programs": [[pair.old.miss.id, pair.new.miss.id] for pair in found.untold],
             "losses": found.losses,
         },
-    }
-
-
-def change_told(change: Change) -> dict[str, Any]:
-    """One change, as in the report."""
-    return {
-        "component": change.component.value,
-        "path": change.path,
-        "detail": change.detail,
-        "old": change.old,
-        "new": change.new,
-        "exact": change.exact,
     }
 
 

@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 from retrace.compare.keys import changes
 from retrace.compare.programs import Difference, compare
 from retrace.model import Change, Component, Listing, Verdict
+from retrace.present.changes import change_fields
 from retrace.present.difference import lines
 from retrace.present.layout import Paint, plain, wrapped
 from retrace.present.markdown import escaped
 from retrace.present.program import told_difference
-from retrace.present.runs_json import change_told
 from retrace.present.view import View
 from retrace.present.words import clean, turned
 from retrace.runs.programs import Texts
@@ -86,7 +86,7 @@ def json(found: Compared) -> dict[str, Any]:
         "old": found.old[1].miss.id,
         "new": found.new[1].miss.id,
         "causes": [found.old[1].cause.value, found.new[1].cause.value],
-        "changes": list(map(change_told, found.changes)),
+        "changes": list(map(change_fields, found.changes)),
         "program": {
             "change": _change_of_program(found),
             "evidence": _evidence(found),

@@ -570,8 +570,9 @@ def test_what_is_recorded_inside_a_trace_is_on_no_line_of_the_programs() -> None
 
     def record() -> None:
         here()
-        json.dumps(seen.append, default=lambda _: here(1))  # Python's own modules work for us there
-        jax.tree.map(here, [1])  # and JAX's
+        # Python's own modules work for us there, and JAX's.
+        json.dumps(seen.append, default=lambda _: here(1))
+        jax.tree.map(here, [1])
 
     def traced(x: Any) -> Any:
         here()
