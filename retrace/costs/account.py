@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple
 from retrace.compare.size import Unrolled, unrolled
 from retrace.costs import tracing
 from retrace.costs.constants import Constant, constants
+from retrace.costs.donation import Donated, donated
 from retrace.costs.folding import FOLDING, Folded, folded
 from retrace.costs.growth import Growth, growth
 from retrace.model import Frame, Listing, Miss, Recording, Stage
@@ -57,6 +58,7 @@ class Account(NamedTuple):
     folded: Folded | None
     """The line that made XLA compute on constants, where it took time and is one."""
     memory: Memory | None
+    donated: Donated | None
     copies: Copies | None
     growth: tuple[Growth, ...]
     advice: tuple[Advice, ...]
@@ -119,6 +121,7 @@ def account(miss: Miss, recording: Recording) -> Account:
     if listing is not None and _folding(compiling)[0] > 0:
         folding = folded(listing, listings)
     advice = _advice(miss, trace, compiling, held, blocks, folding)
+    memory = None if slow is None else slow.memory
     return Account(
         miss,
         trace,
@@ -126,7 +129,8 @@ def account(miss: Miss, recording: Recording) -> Account:
         held,
         blocks,
         folding,
-        None if slow is None else slow.memory,
+        memory,
+        donated(miss.key, memory, listing),
         _copies(miss, recording.misses),
         tuple(_growth(miss, recording.misses)),
         tuple(advice[:_MOST_ADVICE]),

@@ -14,7 +14,7 @@ from retrace.model import Frame, Recording, Stage
 from retrace.model.slow import Anew, Kernel, Part
 from retrace.present.layout import INDENT, Paint, plain, wrapped
 from retrace.present.program import at
-from retrace.present.slow_advice import advised, size
+from retrace.present.slow_advice import advised, donation, size
 from retrace.present.slow_anew import compiled_anew
 from retrace.present.view import View
 from retrace.present.words import (
@@ -357,6 +357,8 @@ def _memory(one: Account) -> Iterator[str]:
             if value
         ]
         yield ", ".join(said) if said else "nothing to speak of"
+    if one.donated is not None:
+        yield donation(one.donated)
     if one.copies is not None:
         took = f", {size(one.copies.bytes)} of code" if one.copies.bytes else ""
         yield f"the same program was compiled {times(len(one.copies.misses))}{took}"

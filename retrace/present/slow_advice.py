@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import assert_never
 
 from retrace.costs.account import Advice
+from retrace.costs.donation import Donated
 from retrace.present.program import at
 from retrace.present.view import View
-from retrace.present.words import seconds
+from retrace.present.words import clean, count, seconds
 
 
 def advised(view: View, advice: Advice) -> str:
@@ -58,3 +59,18 @@ def size(bytes_: int) -> str:
             )
         value /= 1000
     raise AssertionError
+
+
+def donation(found: Donated) -> str:
+    """`3.8 MiB donated, all of it reused`."""
+    said = f"{size(found.bytes)} donated, "
+    if found.reused == found.bytes:
+        return f"{said}all of it reused for results"
+    said += f"{size(found.reused)} of it reused" if found.reused else "none of it reused"
+    if not found.refused:
+        return said
+    first = found.refused[0]
+    more = len(found.refused) - 1
+    who = f"`{clean(first.path, 60)}` {first.dtype}{list(first.shape)}"
+    others = f" and {count(more, 'more array')}" if more else ""
+    return f"{said}: no result is as large as {who}{others}"

@@ -83,6 +83,13 @@ def data(view: View, one: Account, again: Anew | None = None) -> dict[str, Any]:
             for block in one.unrolled
         ],
         "memory": None if memory is None else memory._asdict(),
+        "donated": None
+        if one.donated is None
+        else {
+            "bytes": one.donated.bytes,
+            "reused": one.donated.reused,
+            "refused": [leaf.path for leaf in one.donated.refused],
+        },
         "copies": None if one.copies is None else {"misses": list(one.copies.misses)},
         "growth": [_growth(found) for found in one.growth],
         "advice": [

@@ -278,6 +278,7 @@ SLOW = record(
         code=NUMBER,
     ),
     copies=record(maybe=True, misses=rows(ID)),
+    donated=record(maybe=True, bytes=NUMBER, reused=NUMBER, refused=rows(WORDS)),
     growth=rows(
         record(
             stage={"enum": ["trace", "compile"]},

@@ -365,6 +365,33 @@ def test_constants_that_xla_computes_on(slowly: Slowly) -> None:
     assert advice.seconds == dearest.seconds
 
 
+@pytest.mark.filterwarnings("ignore:Some donated buffers:UserWarning")
+def test_what_is_donated_and_what_no_result_takes(slowly: Slowly) -> None:
+    wide, narrow = (
+        jax.ShapeDtypeStruct((400, 400), np.float32),
+        jax.ShapeDtypeStruct((90,), "int8"),
+    )
+
+    def give(state: Any, x: Any) -> Any:
+        for i in range(60):
+            x = jnp.cumsum(jnp.sin(x) + i)
+        return {"wide": state["wide"] + x.sum(), "narrow": state["narrow"] * 2.5}
+
+    def run() -> None:
+        arguments = ({"wide": wide, "narrow": narrow}, jax.ShapeDtypeStruct((3,), np.float32))
+        jax.jit(give, donate_argnums=0).lower(*arguments).compile()
+        jax.jit(give, donate_argnames="x").lower(*arguments).compile()
+        jax.jit(give).lower(*arguments).compile()
+
+    recording = slowly(run)
+    first, second, third = (account(miss, recording) for miss in misses_of(recording, "give"))
+    assert first.memory is not None and first.donated is not None
+    assert (first.donated.bytes, first.donated.reused) == (640_090, 640_000)
+    assert [leaf.path for leaf in first.donated.refused] == ["state['narrow']"]
+    assert second.donated is not None and [leaf.path for leaf in second.donated.refused] == ["x"]
+    assert third.memory is not None and third.donated is None
+
+
 def test_a_quick_miss_is_not_observed(slowly: Slowly) -> None:
     session().recorder.observe_slow(100.0)
     recording = slowly(lambda: jax.jit(lambda x: x + 1)(np.ones(3)))
