@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from array import array
+from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
 from typing import NamedTuple
 
 _CANDIDATES = 6
 _PLACES = 64
 """So far back a block is looked for that may begin in several places."""
+_FEWEST_LONG, _MOST_LONG = 3, 16
+"""Rounds of a long block."""
+_STEPS = 4
+_MOST_PLACES = 400
 _BUDGET = 4_000_000
 """Comparisons of single equations, after which no more blocks are looked for."""
 
@@ -53,6 +58,46 @@ def runs(tokens: Sequence[Hashable]) -> Iterator[Run]:
                 break
         yield Run(index, length, times)
         index += length * times
+
+
+def long_runs(tokens: Sequence[Hashable]) -> Iterator[Run]:
+    """Blocks of many tokens that run a few times in a row, which `runs` does not find.
+
+    In a long block the token that it begins with stands many times. In all rounds each token
+    stands equally often, and as far from itself in the next round as every other does.
+    """
+    numbers: dict[Hashable, int] = {}
+    row = array("q", [numbers.setdefault(token, len(numbers)) for token in tokens])
+    places = {
+        number: array("q")
+        for number, times in Counter(row).items()
+        if _FEWEST_LONG <= times <= _MOST_PLACES
+    }
+    for index, number in enumerate(row):
+        if number in places:
+            places[number].append(index)
+    steps: Counter[int] = Counter()
+    for held in places.values():
+        for rounds in range(_FEWEST_LONG, _MOST_LONG + 1):
+            own, rest = divmod(len(held), rounds)
+            if rest:
+                continue
+            gaps = {b - a for a, b in zip(held, held[own:], strict=False)}
+            if len(gaps) == 1:
+                steps[gaps.pop()] += len(held)
+    found: list[range] = []
+    for step, _ in sorted(steps.items(), key=lambda one: (-one[1], one[0]))[:_STEPS]:
+        start = 0
+        for index in range(len(row) - step + 1):
+            if index + step < len(row) and row[index] == row[index + step]:
+                continue
+            rounds = (index - start) // step + 1
+            # Two rounds of a block are one of a block that is twice as long.
+            is_new = not any(start in one and index < one.stop for one in found)
+            if rounds >= _FEWEST_LONG and is_new:
+                found.append(range(start, index + step))
+                yield Run(start, step, rounds)
+            start = index + 1
 
 
 class Repeat(NamedTuple):

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain, repeat
 from typing import NamedTuple
 
 from retrace.compare.blocks import numberless
 from retrace.compare.equation import inner, primitive
-from retrace.compare.repeats import runs
+from retrace.compare.repeats import long_runs, runs
 from retrace.compare.source_lines import place
 from retrace.model import Frame, Listing, Stack
 
@@ -22,6 +23,11 @@ followed: a hostile recording holds programs inside programs without end."""
 _FEWEST_TIMES = 8
 _FEWEST_EQUATIONS = 24
 """A block that is repeated less is not worth a word."""
+_LARGE = 200
+"""Unless a loop leaves out so many equations: a step of a physics engine, six times."""
+_FEWEST_LARGE = 3
+_AGAIN = 0.8
+"""Of the lines of a round, those that it goes through again where it holds a loop."""
 
 
 class Sample(NamedTuple):
@@ -45,14 +51,23 @@ class Unrolled(NamedTuple):
     place: Frame | None
     primitives: tuple[str, ...]
     times: int
+    equations: int
+    """Of one round, those of sub-programs each time that they are called."""
     around: tuple[tuple[Frame, ...], ...] = ()
     """The user's lines that all of a round was traced under, the innermost function first. Of
     that one, all lines of the round; of those around it the one line that leads there."""
+    holds_loop: bool = False
+    """Whether a round goes through the lines of its innermost function several times, so that
+    another loop than the innermost repeats it."""
+    program: str = ""
+    """The id of the listing that it stands in."""
+    rows: range = range(0)
+    """Of that listing, all rounds."""
 
     @property
     def saved(self) -> int:
         """So many equations fewer a loop of JAX's own would have."""
-        return (self.times - 1) * len(self.primitives)
+        return (self.times - 1) * self.equations
 
 
 class Samples(dict[Sample, Amount]):
@@ -139,17 +154,49 @@ def _around(listing: Listing, rows: range) -> tuple[tuple[Frame, ...], ...]:
     return tuple(reversed(found))
 
 
+def _holds_loop(listing: Listing, rows: range, lines: tuple[Frame, ...]) -> bool:
+    own, stretches, last = set(lines), Counter[Frame](), None
+    for index in rows:
+        stack = listing.stacks[listing.places[index]]
+        line = next((frame for frame in stack if frame in own), None)
+        if line is not None and line != last:
+            stretches[line] += 1
+            last = line
+    # One statement over several lines may go back to its first; what an outer loop runs beside
+    # the inner one stands there once.
+    return sum(times > 1 for times in stretches.values()) >= _AGAIN * len(stretches)
+
+
+def _equations(listing: Listing, index: int, listings: Mapping[str, Listing]) -> int:
+    """An equation with those of the programs that it calls."""
+    text = listing.equations[index]
+    if "@" not in text:
+        return 1
+    called = (listings.get(listing.inner.get(hash_, "")) for hash_ in inner(text))
+    return 1 + sum(one.size for one in called if one is not None)
+
+
 def unrolled(programs: Iterable[Listing], listings: Mapping[str, Listing]) -> list[Unrolled]:
     """The blocks that a Python loop left in programs, those that cost most first."""
     found: dict[tuple[Frame | None, tuple[str, ...]], Unrolled] = {}
     for listing in _each(programs, listings):
-        for run in runs(numberless(listing)):
-            if run.times < _FEWEST_TIMES or run.times * run.length < _FEWEST_EQUATIONS:
+        tokens = numberless(listing)
+        for run, is_long in chain(
+            zip(runs(tokens), repeat(False)), zip(long_runs(tokens), repeat(True))
+        ):
+            if run.times < _FEWEST_LARGE:
                 continue
             rows = range(run.start, run.start + run.length)
+            equations = sum(_equations(listing, index, listings) for index in rows)
+            is_many = run.times >= _FEWEST_TIMES and run.times * run.length >= _FEWEST_EQUATIONS
+            if not is_many and (run.times - 1) * equations < _LARGE:
+                continue
             at = next(filter(None, (place(listing, index) for index in rows)), None)
             named = tuple(primitive(listing.equations[index]) for index in rows)
-            block = Unrolled(at, named, run.times, _around(listing, rows))
+            around = _around(listing, rows)
+            within = is_long and bool(around) and _holds_loop(listing, rows, around[0])
+            whole = range(run.start, run.start + run.length * run.times)
+            block = Unrolled(at, named, run.times, equations, around, within, listing.id, whole)
             if block.times > found.get((at, named), block._replace(times=0)).times:
                 found[at, named] = block
     return sorted(found.values(), key=lambda block: -block.saved)

@@ -220,7 +220,7 @@ def _advice(
         loop = _loop(block, seen)
         rounds.setdefault(loop or block.times, []).append((block, loop))
     for same in rounds.values():
-        saved = sum(block.saved for block, _ in same)
+        saved = sum(block.saved for block in _apart([block for block, _ in same]))
         if saved >= _DEAR * equations:
             left = max(0, equations - saved)
             block, loop = max(same, key=lambda one: one[0].times)
@@ -249,6 +249,20 @@ def _advice(
     return sorted(found, key=lambda one: -_worth(one, rest))
 
 
+def _apart(blocks: list[Unrolled]) -> list[Unrolled]:
+    """Those that save most, of each that holds others only itself."""
+    found: list[Unrolled] = []
+    for block in sorted(blocks, key=lambda block: -block.saved):
+        if not any(
+            one.program == block.program
+            and one.rows.start < block.rows.stop
+            and block.rows.start < one.rows.stop
+            for one in found
+        ):
+            found.append(block)
+    return found
+
+
 def _worth(advice: Advice, rest: float) -> float:
     """Seconds that an advice may save, to put several in order.
 
@@ -262,7 +276,8 @@ def _worth(advice: Advice, rest: float) -> float:
 
 
 def _loop(block: Unrolled, seen: Sequence[Loop]) -> Frame | None:
-    """The innermost Python loop that a repeated block was traced in; None where unknown."""
+    """The Python loop of which a repeated block is a round; None where unknown."""
+    found: list[Frame] = []  # the innermost first
     for lines in block.around:
         inside = [
             loop
@@ -273,9 +288,9 @@ def _loop(block: Unrolled, seen: Sequence[Loop]) -> Frame | None:
                 for line in lines
             )
         ]
-        if inside:
-            return min(inside, key=lambda loop: loop.end - loop.frame.line).frame
-    return None
+        inside.sort(key=lambda loop: loop.end - loop.frame.line)
+        found += [loop.frame for loop in inside]
+    return next(iter(found[1:] if block.holds_loop else found), None)
 
 
 def _outside(trace: tracing.Told) -> list[Advice]:

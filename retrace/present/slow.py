@@ -340,7 +340,7 @@ def _unrolled(view: View, one: Account) -> Iterator[str]:
         what = listed([clean(name, 24) for name in block.primitives], 4)
         yield (
             f"{at(view, block.place)} runs {what} {block.times:,} times in a row, "
-            f"{block.times * len(block.primitives):,} of {equations:,} equations"
+            f"{block.times * block.equations:,} of {equations:,} equations"
         )
 
 

@@ -78,7 +78,7 @@ def data(view: View, one: Account, again: Anew | None = None) -> dict[str, Any]:
             {
                 **_place(block.place),
                 "times": block.times,
-                "equations": block.times * len(block.primitives),
+                "equations": block.times * block.equations,
             }
             for block in one.unrolled
         ],

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from retrace.compare.alignment import EXACT, Alignment, align, hunks
 from retrace.compare.patch import Content, apply, patch
 from retrace.compare.programs import Difference, compare
+from retrace.compare.repeats import long_runs
 from retrace.model import Frame, Listing
 
 Row = tuple[str, list[int], int]
@@ -385,3 +386,22 @@ def test_a_loop_is_told_whatever_stands_around_it(old: int, new: int, before: li
         assert found.kind == "different"
     else:
         assert blocks(found) == [(("mul",), old, new, 11, False)]
+
+
+@given(
+    inside=st.lists(st.integers(0, 5), min_size=1, max_size=30),
+    inner=st.integers(1, 9),
+    times=st.integers(3, 16),
+    before=st.lists(st.integers(6, 9), max_size=10),
+    after=st.lists(st.integers(10, 13), max_size=10),
+)
+def test_long_rounds_are_found_whatever_runs_within_one(
+    inside: list[int], inner: int, times: int, before: list[int], after: list[int]
+) -> None:
+    block = [*inside * inner, 99]  # the inner loop, and what stands after it
+    tokens = [*before, *block * times, *after]
+    found = list(long_runs(tokens))
+    for run in found:
+        first = tokens[run.start : run.start + run.length]
+        assert tokens[run.start : run.start + run.length * run.times] == first * run.times
+    assert any(run.length == len(block) and run.times == times for run in found)

@@ -174,6 +174,26 @@ def test_the_advice_to_scan_names_the_loop(of: Of) -> None:
 
 
 @sampled
+def test_a_few_large_rounds_are_those_of_the_loop_around_the_loop_inside(of: Of) -> None:
+    def advances(x: Any) -> Any:
+        for rate in range(60):
+            x = jnp.sin(layer(x)) * rate
+            x = jnp.where(x > rate, jnp.cumsum(x), x / 2) if rate % 2 else jnp.sort(x)
+        return x / x.max()
+
+    def simulates(x: Any) -> Any:
+        for _ in range(7):  # large rounds
+            x = advances(x)
+        return x.sum()
+
+    found = of(lambda: jax.jit(simulates).lower(np.ones(3)), "simulates")
+    advice = found.advice[0]
+    assert advice.code == "scan" and advice.frame is not None
+    assert (advice.frame.file, advice.frame.line) == (HERE, line_of("large rounds"))
+    assert advice.times in (6, 7) and 0 < advice.after < advice.before / 3
+
+
+@sampled
 def test_what_is_derived_is_told_on_the_line_that_it_is_derived_from(of: Of) -> None:
     def derives(x: Any) -> Any:
         for _ in range(200):
