@@ -16,6 +16,7 @@ import yaml
 
 from retrace.present.layout import written
 from retrace.present.message import Line, Message
+from tests import wheel
 
 ROOT = Path(__file__).resolve().parent.parent
 ACTION = ROOT / ".github" / "actions" / "retrace" / "action.yml"
@@ -135,7 +136,9 @@ def test_the_action_records_reports_and_checks(tmp_path: Path) -> None:
         "^::error file=project/train it.py,line=11,title=(.*)$", printed, re.MULTILINE
     )
     assert "3 traces%2C budget 2" in error
-    assert "| `step` |" in runner.summary.read_text()
+    summary = runner.summary.read_text()
+    assert "| `step` |" in summary
+    assert "- step was traced 3 times, at most 2 allowed" in summary and " of " in summary
 
     # Without a check it passes, and says the same as a warning; a program that fails, fails.
     passed, printed, _ = runner.run(ACTION, run="'train it.py' 3 0", check="false", **given)
@@ -214,6 +217,12 @@ def test_the_files_name_what_is_there() -> None:
     assert names == {*re.findall(r'Job\("([\d.]+)"', source)} - {"0.12"}
     (hook,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
     assert hook["entry"] == "retrace check"
+
+
+def test_what_the_check_of_the_wheel_spoils_is_there() -> None:
+    for what, spoil in wheel.PACKAGE.items():
+        if isinstance(spoil, wheel.Replaced) and not spoil.name.startswith("retrace_jax-"):
+            assert spoil.old in (ROOT / spoil.name).read_text(), what
 
 
 def _between(workflow: dict[str, Any]) -> list[dict[str, str]]:

@@ -265,16 +265,21 @@ def _check_plugin(at: Install) -> None:
             raise Failed(f"the test spoiled by {name} does not say {words!r}:\n{part}")
 
 
-def _replaced(name: str, old: str, new: str) -> Callable[[Install], Path]:
-    def spoil(at: Install) -> Path:
-        file = at.file(name)
-        text = file.read_text()
-        if old not in text:
-            raise SystemExit(f"there is no {old!r} in {name} to spoil: keep tests/wheel.py true")
-        file.write_text(text.replace(old, new))
-        return file
+class Replaced(NamedTuple):
+    """One text of an installed file put in place of another."""
 
-    return spoil
+    name: str
+    old: str
+    new: str
+
+    def __call__(self, at: Install) -> Path:
+        """Spoil it; the file."""
+        file = at.file(self.name)
+        text = file.read_text()
+        if self.old not in text:
+            raise SystemExit(f"there is no {self.old!r} in {self.name}: keep tests/wheel.py true")
+        file.write_text(text.replace(self.old, self.new))
+        return file
 
 
 def _removed(name: str) -> Callable[[Install], Path]:
@@ -287,31 +292,31 @@ def _removed(name: str) -> Callable[[Install], Path]:
 
 
 PACKAGE = {
-    "no entry point for pytest": _replaced(
+    "no entry point for pytest": Replaced(
         "retrace_jax-*/entry_points.txt", "[pytest11]", "[other]"
     ),
     "no console script": _removed("retrace"),
     "no py.typed": _removed("retrace/py.typed"),
     "a module left out": _removed("retrace/guards/budget.py"),
-    "a dependency left out": _replaced(
+    "a dependency left out": Replaced(
         "retrace_jax-*/METADATA", "Requires-Dist: deepdiff", "X: deepdiff"
     ),
-    "an option renamed": _replaced(
+    "an option renamed": Replaced(
         "retrace/pytest_plugin/__init__.py", '"--retrace-dir"', '"--to"'
     ),
-    "an argument renamed": _replaced(
+    "an argument renamed": Replaced(
         "retrace/pytest_plugin/testing.py", '"max_traces"', '"most_traces"'
     ),
-    "a check that finds nothing": _replaced(
-        "retrace/guards/check.py", "return 1 if found.heads", "return 0 if found.heads"
+    "a check that finds nothing": Replaced(
+        "retrace/guards/check.py", "return 1 if over.heads", "return 0 if over.heads"
     ),
-    "a plugin that loads jax": _replaced(
+    "a plugin that loads jax": Replaced(
         "retrace/pytest_plugin/__init__.py", "import os", "import os, jax"
     ),
-    "a guard that sees nothing": _replaced(
+    "a guard that sees nothing": Replaced(
         "retrace/guards/watch.py", "return self._numbers[start:]", "return []"
     ),
-    "a cause renamed": _replaced("retrace/causes.py", '"shape-changed"', '"shape-other"'),
+    "a cause renamed": Replaced("retrace/causes.py", '"shape-changed"', '"shape-other"'),
 }
 
 

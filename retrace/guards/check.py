@@ -78,15 +78,9 @@ def check(
     if format == "github":
         from retrace.present.tally import Tally
 
-        console.write(
-            to_github(
-                view,
-                Tally.of(view, [v for v in view.verdicts if v.miss.id in over.ids]),
-                over.ids,
-            ),
-            None,
-            commands=True,
-        )
+        tally = Tally.of(view, [v for v in view.verdicts if v.miss.id in over.ids])
+        tally.among = len(view.verdicts)
+        console.write(to_github(view, tally, over), None, commands=True)
         for head in over.heads:
             console.say(head)
     elif over.heads:
@@ -184,24 +178,27 @@ def unmatched(view: View, budgets: Mapping[str, Budget]) -> list[str]:
     return said
 
 
-def to_github(view: View, tally: Tally, over: Mapping[str, str] | None = None) -> str:
+def to_github(view: View, tally: Tally, over: Exceeded | None = None) -> str:
     """Annotations for GitHub; where it gave a file for the summary of the step, a table there.
 
     Args:
         view: the whole recording.
         tally: the misses to tell of.
-        over: where these are errors, why, by the number of the miss.
+        over: what a check found, where it was one.
     """
     from retrace.present import github, markdown
 
     if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
         try:
             with open(summary, "a", encoding="utf-8", errors="backslashreplace") as file:
-                file.write(markdown.report(view, tally))
+                if over is None:
+                    file.write(markdown.report(view, tally))
+                else:
+                    file.write(markdown.checked(view, tally, over.heads))
         except OSError as error:
             reason = (error.strerror or type(error).__name__).lower()
             console.say(f"cannot write to $GITHUB_STEP_SUMMARY: {reason}")
-    return github.report(view, tally, over)
+    return github.report(view, tally, None if over is None else over.ids)
 
 
 def _read(directories: list[Path]) -> View:

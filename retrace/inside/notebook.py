@@ -177,6 +177,14 @@ def _magic(shell: Any) -> Callable[[str, str | None], None]:
         if name and (cell is None or not name.isidentifier()):
             from IPython.core.error import UsageError
 
+            if cell is None and name.isidentifier() and not is_off():
+                from retrace.guards.budget import nearest
+
+                known = [*(one.miss.function.name for one in _view().verdicts), "plan", "audit"]
+                raise UsageError(
+                    f"nothing named {name!r} missed JAX's caches in this session"
+                    f"{nearest(name, known)}"
+                )
             raise UsageError(
                 "%%retrace [NAME] stands on top of a cell and takes at most the name of a "
                 "variable; %retrace takes nothing, a function that missed, `plan` or `audit`"

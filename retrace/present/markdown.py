@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from retrace.causes import Cause
 from retrace.model import Stage
@@ -94,6 +94,20 @@ def report(
         out += ["", "## Slow at every call", "", f"{escaped(dispatch.heading(len(slow)))}:", ""]
         out += [f"- {code(who)} ({code(at)}): {escaped(what)}" for who, at, what in slow]
     return "\n".join(out) + "\n"
+
+
+def checked(view: View, tally: Tally, heads: Sequence[str]) -> str:
+    """What a check found: each limit that was exceeded, then the misses beyond it.
+
+    Args:
+        view: the whole recording.
+        tally: the misses beyond the limits.
+        heads: what was exceeded, a line each.
+    """
+    if not heads:
+        return f"# retrace check\n\nNothing exceeds its limits in {code(origin(view))}.\n"
+    _, rest = report(view, tally).split("\n", 1)
+    return "\n".join(["# retrace check", "", *(f"- {escaped(head)}" for head in heads), rest])
 
 
 def _opening(view: View, tally: Tally) -> Iterator[str]:

@@ -89,9 +89,10 @@ def _beyond(
     differs = compared is not None and compared.kind != "identical"
     sides = compared.listings() if compared is not None and differs else None
     if not program:
-        what = "the whole key, and what differs in the program" if sides else "the whole key"
+        what = "the whole key and what differs in the program" if sides else "the whole key"
         yield ""
-        yield from (paint(text, "dim") for text in wrapped(f"{what}: --program", width, 2))
+        said = f"add --program to see {what}"
+        yield from (paint(text, "dim") for text in wrapped(said, width, 2))
     elif sides is not None:
         yield from (
             "",

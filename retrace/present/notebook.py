@@ -94,7 +94,7 @@ def _framed(parts: Iterable[str]) -> str:
 
 def _opening(total: Totals, program: str) -> str:
     if not total.misses:
-        why = "JAX served every call from its caches, or ran none"
+        why = "JAX served every call from its caches, or there was none"
         return f"<p><b>no misses</b> in {text(program)}: {why}</p>"
     ran = [
         f"{stage.value} {seconds(total.seconds[stage])} ({total.ran[stage]:,})"

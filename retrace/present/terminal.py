@@ -106,7 +106,7 @@ def _opening(
         if view.recording.runs and not any(r.jax or r.losses for r in view.recording.runs):
             because = ": the program never imported jax"
         elif none and not view.losses():
-            because = ": JAX served every call from its caches, or ran none"
+            because = ": JAX served every call from its caches, or there was none"
         yield from wrapped(f"retrace: {what} in {program or origin(view)}{because}", width, 9)
         return
     where_ = program or origin(view)

@@ -133,17 +133,15 @@ class Watched:
         unknown = unknown or [
             _told_warm(one) for one in self._warm if not _is_missed(one, misses)
         ]
-        if unknown:
-            return Found(unknown, "")
         if not numbers:
-            return Found(self._doubts(), "")
+            return Found(unknown or self._doubts(), "")
         # By itself: whether the tests before it missed the same must make no difference.
         view = self._watch.alone(numbers)
         verdicts = of_numbers(view.verdicts, self._watch.numbers(self._called))
         found = [e for one in self._budgets for e in budget.excesses(view, verdicts, one)]
         if not found:
-            return Found(self._doubts(), "")
-        heads = [excess.text for excess in found]
+            return Found(unknown or self._doubts(), "")
+        heads = [*unknown, *(excess.text for excess in found)]
         self.places = _places(view, [v for excess in found for v in excess.verdicts])
         counted = in_order(view, (v for excess in found for v in excess.verdicts))
         return Found(heads, explanation(view, heads, counted))

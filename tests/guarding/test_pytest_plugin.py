@@ -261,9 +261,9 @@ def test_bare_two():
 def never(x):
     return x
 
-@pytest.mark.retrace(max_traces=1, functions=["never"])
+@pytest.mark.retrace(max_traces=1, functions=["never", "step"])
 def test_never_jitted():
-    step(ones(2))
+    step(ones(2)), step(ones(9))
 
 def body(carry, x):
     return carry + x, x
@@ -307,6 +307,8 @@ def test_marked_tests_begin_cold_in_each_rerun_and_order(order: str, tmp_path: P
     said = done.stdout
     assert failed_in(said) == FAILING, said + done.stderr
     assert "never" in said and "nothing is guarded" in said
+    # What is guarded beside it is told as well.
+    assert "float32[2] -> float32[9]" in said
 
 
 PLUGINS = os.environ.get("RETRACE_TEST_PLUGINS", "")

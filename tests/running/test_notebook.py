@@ -156,9 +156,12 @@ def test_the_whole_session_and_a_wrong_line() -> None:
         "%retrace halved",
         "%%retrace --help\n1 / 0",
         "%retrace plan",
+        "%retrace halfed",
         "%unload_ext retrace",
         "%retrace",
     )
+    assert told[14].raised == "UsageError" and "'halfed'" in told[14].errors
+    assert "did you mean halved?" in told[14].errors
     assert "needed:" in told[13].text and "<pre" in told[13].html
     assert "of halved" in told[11].text and "smooth" not in told[11].text
     assert told[12].raised is None and "%retrace audit" in told[12].text
@@ -171,7 +174,7 @@ def test_the_whole_session_and_a_wrong_line() -> None:
     assert "OUT OF DATE" not in told[7].text and "halved" in told[10].text
     assert "OUT OF DATE" in told[10].text and "0.5 when traced -> 0.25 now" in told[10].text
     assert "OUT OF DATE" in told[10].html and "0.25" in told[10].html
-    assert "`%retrace` not found" in told[15].text + told[15].errors
+    assert "`%retrace` not found" in told[16].text + told[16].errors
 
 
 def test_loading_imports_no_jax_and_off_is_off() -> None:
