@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 _KEPT = 10
 """So many stay where nothing else is asked for."""
+_COLUMNS = 72
+"""Of a row; narrower terminals have two lines."""
 
 
 def clean(
@@ -61,7 +63,8 @@ def clean(
     if not chosen:
         console.say(f"no old recordings under {root}/: all {len(every):,} stay")
         return 0
-    console.write("".join(_row(one, now) for one in chosen), None)
+    width, _ = console.terminal(sys.stdout)
+    console.write("".join(_row(one, now, width) for one in chosen), None)
     told = f"{len(going):,} of {len(every):,} recordings under {root}/, {_size(going)}"
     if not going:
         console.say(f"{told}: nothing to remove")
@@ -91,12 +94,14 @@ def _remove(going: list[Old]) -> None:
         raise UsageError(f"cannot remove {', '.join(failed[:3])}{more}")
 
 
-def _row(one: Old, now: float) -> str:
+def _row(one: Old, now: float, width: int) -> str:
     days = max(0, int((now - one.changed) / 86400))
     age = "today" if not days else f"{days:,} day{'s' if days > 1 else ''} old"
     processes = f"{one.processes:,} process{'es' if one.processes > 1 else ''}"
     stays = f"   stays: written by {one.writer}" if one.writer else ""
     name = os.path.join(one.directory.parent.name, one.directory.name)
+    if width < _COLUMNS:
+        return f"{name}\n  {age}, {processes}, {_size([one])}{stays}\n"
     return f"{name:<32} {age:>12} {processes:>14} {_size([one]):>10}{stays}\n"
 
 

@@ -7,9 +7,11 @@ import sys
 from collections.abc import Callable, Iterable
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, NoReturn
+from shutil import get_terminal_size
+from typing import Annotated, Any, NoReturn
 
 import typer
+import typer.core
 
 from retrace.command import console
 from retrace.command.complaint import usage
@@ -43,12 +45,48 @@ _Complaint: type[Exception] = typer.BadParameter.__mro__[2]
 _HELP = {"help_option_names": ["-h", "--help"]}
 
 
+_LEAST_OF_THE_PARSER = 50
+"""Columns: on narrower terminals its help is as wide, and each line is parted by the terminal."""
+
+
+class _Commands(typer.core.TyperGroup):
+    """The list of commands, with what each does in full: the parser cuts it in the middle."""
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """A command; help names its arguments without the types that they have in the code."""
+        found: Any = super().get_command(ctx, cmd_name)
+        if found is not None:
+            for one in found.params:
+                if one.param_type_name == "argument":
+                    one.display_type_rich = _no_type
+        return found
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the list."""
+        found = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        with formatter.section("Commands"):
+            formatter.write_dl(
+                [(name, one.get_short_help_str(1000)) for name, one in found if one is not None]
+            )
+
+
+def _no_type(ctx: object) -> str:  # noqa: ARG001
+    return ""
+
+
+def _narrow() -> dict[str, int]:
+    """The width of help where the terminal is narrower than the parser takes it to be."""
+    columns = get_terminal_size().columns
+    return {"terminal_width": max(columns, 30) - 2} if columns < _LEAST_OF_THE_PARSER + 2 else {}
+
+
 def application(names: Iterable[str] = tuple(_COMMANDS)) -> typer.Typer:
     """The command line, with these commands."""
     made = typer.Typer(
+        cls=_Commands,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
-        context_settings=_HELP,
+        context_settings={**_HELP, **_narrow()},
     )
     made.callback(invoke_without_command=True)(retrace)
     for name in names:

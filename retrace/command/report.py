@@ -64,7 +64,9 @@ def report(
     ] = "seconds",
     top: Annotated[
         int | None,
-        typer.Option("--top", min=0, help="So many causes (JSON: misses), 10 in text."),
+        typer.Option(
+            "--top", metavar="N", min=0, help="So many causes (JSON: misses), 10 in text."
+        ),
     ] = None,
     tokens: Annotated[
         int | None,

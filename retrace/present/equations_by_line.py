@@ -10,7 +10,7 @@ from retrace.compare.source_lines import own_frame
 from retrace.model import Frame
 from retrace.present.program import at
 from retrace.present.view import View
-from retrace.present.words import begun, clean, count, listed
+from retrace.present.words import begun, cells, clean, count, listed
 
 _MOST_LINES = 20
 _MOST_BLOCKS = 5
@@ -43,20 +43,28 @@ def table(
     out = [f"{said}, {run:,} with the trips of their scans" if run != total else said, ""]
     if not total:
         return out[0] + "\n"
-    out.append(f"{'equations':>10} {'share':>7} {'run':>10}   line, function, primitives")
+    # Without scans each equation runs once, and a second column would say the same again.
+    scans = run != total
+
+    def line(number: str, share: str, run: str, text: str) -> str:
+        return f"{number:>10} {share:>7}{f' {run:>10}' if scans else ''}   {text}"
+
+    room = max(16, width - cells(line("", "", "", "")))
+    title = "line, function, primitives"
+    out.append(line("equations", "share", "run", title if len(title) <= room else "line"))
     worst = sorted(rows.items(), key=lambda item: -item[1][0])
     for key, (equations, runs) in worst[:_MOST_LINES]:
         frame, function = key
         what = [clean(name, 24) for name, _ in named[key].most_common()]
         share = f"{100 * equations / total:.1f} %"
-        text = _row(at(view, frame), clean(function, 32), what, max(20, width - 32))
-        out.append(f"{equations:>10,} {share:>7} {runs:>10,}   {text}")
+        text = _row(at(view, frame), clean(function, 32), what, room)
+        out.append(line(f"{equations:,}", share, f"{runs:,}", text))
     if len(worst) > _MOST_LINES:
         rest = sum(amounts[0] for _, amounts in worst[_MOST_LINES:])
         lines = count(len(worst) - _MOST_LINES, "more line")
-        out.append(f"{rest:>10,} {100 * rest / total:>5.1f} % {'':>10}   {lines}")
+        out.append(line(f"{rest:,}", f"{100 * rest / total:.1f} %", "", lines))
     if not samples.whole:
-        out.append(f"{'':>10} {'':>7} {'':>10}   and what lies deeper was not counted")
+        out.append(line("", "", "", "and what lies deeper was not counted"))
     for block in blocks[:_MOST_BLOCKS]:
         what = listed([clean(name, 24) for name in block.primitives], 4)
         out += [
@@ -84,4 +92,8 @@ def _row(where: str, function: str, primitives: list[str], room: int) -> str:
     for most in range(_MOST_PRIMITIVES, 0, -1):
         if len(said := listed(primitives, most)) <= left:
             return f"{where}   {said}"
-    return f"{where}   {begun(', '.join(primitives), left)}" if left > 3 else where
+    # A name is told whole, or counted.
+    for said in (f"{primitives[0]}, ...", count(len(primitives), "primitive")):
+        if len(said) <= left:
+            return f"{where}   {said}"
+    return where

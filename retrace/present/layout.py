@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeAlias
@@ -17,6 +18,10 @@ Paint: TypeAlias = Callable[[str, str], str]
 
 _STYLES = {"loud": "1;31", "warm": "33", "bold": "1", "dim": "2", "fix": "32"}
 _LABEL = 10
+_TIED = "\x1f"
+"""A space that no line ends at, between a number and its unit."""
+_BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:s|ms|[kMGT]?B)\b)")
+_PARTS = re.compile(r"[A-Z]?(?:[^./_,(\[A-Z]|(?<=[A-Z_])[A-Z])*[./_,(\[]*|.")
 INDENT = 2 + _LABEL
 """Columns before what a label says."""
 
@@ -105,15 +110,26 @@ def wrapped(text: str, width: int, indent: int) -> list[str]:
         return [text]
     # `textwrap` counts characters: a wide one is given a second, which a line's end may part.
     filled = "".join([f"{one}\0" if cells(one) == 2 else one for one in text])
-    lines = textwrap.wrap(
-        filled,
+    lines = _Wrapper(
         max(width, 20) - (filled != text),
         subsequent_indent=" " * indent,
         break_on_hyphens=False,
         drop_whitespace=True,
         replace_whitespace=False,
-    )
-    return [line.replace("\0", "") for line in lines] or [""]
+    ).wrap(_BEFORE_UNIT.sub(_TIED, filled))
+    return [line.replace("\0", "").replace(_TIED, " ") for line in lines] or [""]
+
+
+class _Wrapper(textwrap.TextWrapper):
+    """Parts a word that is longer than a line after its dots and before its capitals."""
+
+    def _split(self, text: str) -> list[str]:
+        room = self.width - len(self.subsequent_indent)
+        return [
+            part
+            for word in super()._split(text)
+            for part in ([word] if len(word) <= room else _PARTS.findall(word))
+        ]
 
 
 def key(verdict: Verdict, width: int, *, whole: bool = True) -> Iterator[str]:
@@ -121,4 +137,5 @@ def key(verdict: Verdict, width: int, *, whole: bool = True) -> Iterator[str]:
     from retrace.present.key import key_lines
 
     for text in key_lines(verdict, whole=whole):
-        yield from wrapped(text, width, 6) if text else [""]
+        indent = max(6, len(text) - len(text.lstrip()) + 2)
+        yield from wrapped(text, width, indent) if text else [""]

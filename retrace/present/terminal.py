@@ -17,7 +17,7 @@ from retrace.present.message import eager_row, firsts, heading, origin, raised, 
 from retrace.present.plan_text import block
 from retrace.present.tally import Sort, Tally, rest_told, worth_telling
 from retrace.present.view import View
-from retrace.present.words import cells, clean, count, cut, listed, name, padded, seconds
+from retrace.present.words import cells, clean, count, listed, name, padded, seconds
 
 _LONGEST_LIST = 8
 _MOST_LOSSES = 8
@@ -159,9 +159,13 @@ def _counted(rest: list[Group], number: int, width: int, paint: Paint) -> Iterat
 
 def _ids(group: Group, width: int, paint: Paint) -> Iterator[str]:
     more = f"   ({group.count - 1:,} more)" if group.count > 1 else ""
-    shown = cut(f"retrace show {group.shown.miss.id}{more}", width - INDENT)
+    shown = f"retrace show {group.shown.miss.id}"  # whole, to be copied
     yield paint(f"{'  cause':{INDENT}}{group.cause.value}", "dim")
+    if len(shown) + len(more) <= width - INDENT:
+        shown, more = shown + more, ""
     yield paint(f"{'  more':{INDENT}}{shown}", "dim")
+    if more:
+        yield paint(f"{'':{INDENT}}{more.strip()}", "dim")
 
 
 def _pages(width: int, paint: Paint) -> Iterator[str]:

@@ -171,6 +171,13 @@ def test_help_has_an_example() -> None:
     assert retrace("--version").stdout.startswith("retrace 0.")
 
 
+def test_help_fits_a_narrow_terminal_and_names_no_types_of_the_code() -> None:
+    for command in ((), ("show",)):
+        told = retrace(*command, "--help", COLUMNS="40").stdout
+        assert max(map(len, told.splitlines())) <= 40
+        assert "<" not in told and "..." not in told.partition("Commands:")[2]
+
+
 def test_the_bare_command_prints_its_help() -> None:
     done = retrace()
     assert (done.returncode, done.stderr) == (0, "")

@@ -139,6 +139,23 @@ def test_wrapping_loses_nothing(text: str, width: int, indent: int) -> None:
     assert "".join("".join(lines).split()) == "".join(text.split())
 
 
+def test_lines_end_between_words_and_long_names_between_their_parts() -> None:
+    told = "new optax._src.base.GradientTransformationExtraArgs, 1.77 s and 3 sizes"
+    assert layout.wrapped(told, 26, 2) == [
+        "new optax._src.base.",
+        "  GradientTransformation",
+        "  ExtraArgs, 1.77 s and 3",
+        "  sizes",
+    ]
+    assert layout.wrapped("in all it took 12.8 s", 20, 0) == ["in all it took", "12.8 s"]
+
+
+def test_a_command_to_copy_is_whole_on_a_narrow_terminal() -> None:
+    told = terminal.report(training().view(), width=40).splitlines()
+    commands = [line for line in told if "retrace show" in line]
+    assert commands and not [line for line in commands if "..." in line]
+
+
 def test_colour_adds_nothing_but_colour() -> None:
     view = killed().view()
     tellers: list[Callable[[layout.Paint], str]] = [

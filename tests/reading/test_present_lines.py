@@ -17,7 +17,7 @@ def row(file: str, width: int, function: str = "loss_fn") -> str:
     """The only row of the table of one line of a file, without its numbers."""
     stack = (Frame(file, 123, function, 1, False),)
     samples = Samples(
-        {Sample(what, stack): Amount(9 - n, 9 - n) for n, what in enumerate(PRIMITIVES)}
+        {Sample(what, stack): Amount(9 - n, 10 - n) for n, what in enumerate(PRIMITIVES)}
     )
     told = table(VIEW, 1, samples, [], width).splitlines()
     assert max(map(len, told)) <= width
@@ -33,7 +33,7 @@ def test_file_and_line_are_whole(width: int, function: str) -> None:
 
 def test_the_folder_goes_first_then_the_primitives() -> None:
     file = "/home/examples/train_digits_fixed.py"
-    assert row(file, 80) == ".../train_digits_fixed.py:123 loss_fn   conve..."
+    assert row(file, 80) == ".../train_digits_fixed.py:123 loss_fn"
     assert row("/home/train.py", 80) == "train.py:123 loss_fn   convert_element_type, ..."
     assert row("/home/a/rather/long/way/to/train.py", 80).startswith(
         ".../long/way/to/train.py:123 "
@@ -46,7 +46,18 @@ def test_a_wider_terminal_shows_more() -> None:
     told = [row(file, width) for width in (80, 100, 120, 140)]
     assert told == sorted(told, key=len)
     assert told[1].startswith("examples/train_digits_fixed.py:123 loss_fn   ")
-    assert [sum(name in text for name in PRIMITIVES) for text in told] == [0, 1, 3, 4]
+    assert [sum(name in text for name in PRIMITIVES) for text in told] == [0, 0, 3, 4]
+
+
+def test_no_column_says_again_how_often_an_equation_runs() -> None:
+    stack = (Frame("/home/train.py", 123, "loss_fn", 1, False),)
+    for run, columns in ((9, 2), (10, 3)):
+        told = table(VIEW, 1, Samples({Sample("mul", stack): Amount(9, run)}), [], 80)
+        assert (
+            len(told.splitlines()[-1].partition("train.py")[0].replace(" %", "").split())
+            == columns
+        )
+        assert ("run" in told.splitlines()[2]) == (columns == 3)
 
 
 def test_a_file_name_longer_than_the_row_ends_it() -> None:
