@@ -89,6 +89,58 @@ STUBS = {
 }
 
 
+BESIDE = {
+    "metrics.md": "following/test_metrics.py",
+    "tables.md": "tables/test_export.py",
+    "notebook.md": "running/test_notebook.py",
+    "causes": "cause_pages.py",
+}
+"""Pages, or folders of them, whose Python blocks have a test of their own."""
+AROUND = """
+import logging
+import jax, numpy as np, pytest, retrace
+
+@jax.jit
+def step(state, batch):
+    return state + batch.sum()
+
+@jax.jit
+def train_step(state, batch):
+    return state - batch.mean()
+
+w, x, state, batch = np.float32(1), np.float32(1), np.float32(0), np.ones(4, np.float32)
+batches, log = [batch, batch], logging.getLogger()
+
+def train():
+    for one in batches:
+        step(state, one)
+
+def serve(state):
+    step(state, batch)
+
+{page}
+
+def test_its_blocks_ran():
+    pass
+"""
+DIGITS = """
+import jax
+
+@jax.jit
+def train_step(x):
+    return x
+
+@jax.jit
+def predict(x):
+    return x
+
+def main():
+    for _ in range(2):
+        train_step(1.0), predict(1.0)
+"""
+"""What the page on it makes of the program, in short."""
+
+
 def blocks(page: Path) -> Iterator[str]:
     """What a reader would type, block by block."""
     for kind, text in re.findall(
@@ -225,6 +277,38 @@ def test_each_command_of_the_docs_runs(prepared: Path) -> None:
                 )
         shutil.rmtree(work)
     assert not wrong, "\n\n".join(wrong)
+
+
+def test_the_python_of_the_docs_runs(tmp_path: Path) -> None:
+    assert [name for name in BESIDE.values() if not (ROOT / "tests" / name).is_file()] == []
+    (tmp_path / "train_digits.py").write_text(DIGITS)
+    for page in PAGES:
+        found = re.findall(r"^```python\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
+        if found and page.name not in BESIDE and page.parent.name not in BESIDE:
+            # One module a page, since a block goes on with what one above it made.
+            name = re.sub(r"\W", "_", str(page.relative_to(ROOT).with_suffix("")))
+            (tmp_path / f"test_{name}.py").write_text(AROUND.format(page="\n\n".join(found)))
+    assert len(list(tmp_path.glob("test_*.py"))) >= 10
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            "-p",
+            "no:jaxtyping",
+            ".",
+        ],
+        cwd=tmp_path,
+        env=environment(JAX_PLATFORMS="cpu"),
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_the_workflows_of_the_docs_name_what_is_there() -> None:
