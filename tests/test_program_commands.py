@@ -68,7 +68,9 @@ def test_show_prints_the_equations_that_differ(folder: Path) -> None:
     short = retrace("show", "step #5", "recording", cwd=folder)
     assert len(short.splitlines()) < min(40, len(said.splitlines()))
     assert "  + abs(" not in short
-    assert short.rstrip().endswith("what differs in the program: --program")
+    assert short.rstrip().endswith(
+        "add --program to see the whole key and what differs in the program"
+    )
 
 
 def test_programs_counts_equations_by_line(folder: Path) -> None:
