@@ -25,6 +25,7 @@ from retrace.jax_internals.calls import (
     mark,
     marked,
 )
+from retrace.jax_internals.lowered import lowered_with
 from retrace.model import JSON, Stage
 
 _ORDER = {stage: position for position, stage in enumerate(Stage)}
@@ -62,6 +63,12 @@ class Belonging:
         if not names.shows(losses.CALLS):
             return self._nameless(stage, name, frame)
         site = find(frame)
+        number = self._of_site(site, stage, name, frame)
+        if number is not None and stage is Stage.LOWER and site.lowering is not None:
+            self.hold(number, {"lowered_with": lowered_with(site.lowering)})
+        return number
+
+    def _of_site(self, site: Site, stage: Stage, name: str, frame: FrameType) -> int | None:
         if site.lowered is not None:
             number = self._compile_of(site.lowered, stage)
             if number is not None:

@@ -292,6 +292,8 @@ def _hidden(fields: dict[str, Any], redaction: Redaction) -> dict[str, JSON]:
     found: dict[str, JSON] = {}
     if options := fields.get("compiled_with"):
         found["compiled_with"] = redaction.key(Key(options=options), "").options
+    if (digest := fields.get("lowered_with")) is not None:
+        found["lowered_with"] = redaction.lowered_with(digest)
     if (program := fields.get("program")) is not None:
         hash_, equations = program
         told = redaction.program(Program(hash_, equations, fields.get("listing")))

@@ -68,6 +68,8 @@ class Site(NamedTuple):
     jaxpr: Any
     traced: bool = False
     """Whether the call's own trace is over, and its program under way."""
+    lowering: FrameType | None = None
+    """The frame that lowers the program."""
 
 
 _SERVING = frozenset((Role.CALL, Role.AHEAD, Role.PROGRAM, Role.LOWERED, Role.TRACED))
@@ -119,6 +121,7 @@ def find(frame: FrameType | None) -> Site:
     program: FrameType | None = None
     jaxpr: Any = None
     lowered: FrameType | None = None
+    lowering: FrameType | None = None
     traced = False
     while frame is not None:
         code = frame.f_code
@@ -130,12 +133,13 @@ def find(frame: FrameType | None) -> Site:
                 if derived is None:
                     derived = _DERIVED.get(id(code))
         elif role is Role.CALL or role is Role.AHEAD:
-            return Site(_call(frame, role), derived, program, lowered, jaxpr, traced)
+            return Site(_call(frame, role), derived, program, lowered, jaxpr, traced, lowering)
         elif role is Role.BOUNDARY:
             break
         elif role is Role.BINDING:
             traced = True
         elif role is Role.LOWERING:
+            lowering = frame
             jaxpr = at.LOWERING_JAXPR.among(frame.f_locals)
         elif role is Role.PROGRAM:
             program = program or frame
@@ -143,7 +147,7 @@ def find(frame: FrameType | None) -> Site:
             lowered = frame
             break
         frame = frame.f_back
-    return Site(None, derived, program, lowered, jaxpr)
+    return Site(None, derived, program, lowered, jaxpr, lowering=lowering)
 
 
 def transformed(frame: FrameType | None, is_internal: Callable[[Any], bool]) -> Call | None:

@@ -110,13 +110,17 @@ def transcribe(
 
 def _results(jaxpr: Any) -> str | None:
     """Digest of the paths of its results: JAX's key on disk has them, a jaxpr's hash has not."""
-    info = DEBUG_INFO.of(getattr(jaxpr, "jaxpr", jaxpr))
-    paths = RESULT_PATHS.of(info, "")
+    paths = result_paths(jaxpr)
     if paths == ("result",) or not isinstance(paths, tuple | None):
         return None
     # Without any, as of an operation under a gradient, they are another key as well.
     told = repr(cast("tuple[str, ...] | None", paths))
     return hashlib.blake2b(told.encode("utf-8", "replace"), digest_size=6).hexdigest()
+
+
+def result_paths(jaxpr: Any) -> object:
+    """The paths of a program's results, as it holds them; empty where this JAX shows none."""
+    return RESULT_PATHS.of(DEBUG_INFO.of(getattr(jaxpr, "jaxpr", jaxpr)), "")
 
 
 def is_jaxpr(value: Any) -> bool:

@@ -42,6 +42,25 @@ DERIVED_ARGS = local(DERIVED, "args", losses.DERIVED)
 BINDING = frame("jax._src.core.Primitive.bind", losses.DERIVED)
 LOWERING = frame(f"{_PJIT}._resolve_and_lower", losses.PROGRAMS)
 LOWERING_JAXPR = local(LOWERING, "jaxpr", losses.PROGRAMS)
+LOWERING_WITH = {
+    name: local(
+        LOWERING,
+        name,
+        None,
+        said="Programs that differ in what JAX donates or places may count as one that a cache "
+        "on disk would serve.",
+    )
+    for name in (
+        "name",
+        "donated_invars",
+        "keep_unused",
+        "in_shardings",
+        "out_shardings",
+        "in_layouts",
+        "out_layouts",
+    )
+}
+"""What becomes part of the module besides the equations."""
 
 _BACKWARD = "It is told as a backward program, whatever it is derived by."
 TRANSPOSE_BEFORE = frame(f"{_PJIT}._pjit_transpose", losses.DERIVED, until="0.8")

@@ -97,6 +97,9 @@ class Miss:
     raised: str | None = None
     persistent_cache: PersistentCache | None = None
     program: Program | None = None
+    lowered_with: str | None = None
+    """Digest of what the program was lowered with besides its equations: its name, what is
+    donated, where arguments and results lie; None where it was not lowered, or not recorded."""
     said: tuple[tuple[str, str], ...] = ()
     """What JAX and XLA themselves logged about it, word for word: (`jax` or `xla`, text).
     From imported logs. Shown beside our conclusions, and never taken as one."""

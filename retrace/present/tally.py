@@ -186,7 +186,7 @@ class Tally:
             by_run.setdefault(verdict.miss.run, []).append(verdict.miss)
         runs = {run.id: run for run in view.recording.runs if run.id in by_run}
         for name, run in runs.items():
-            self.again.add(compiled(by_run[name], run), name)
+            self.again.add(compiled(by_run[name], run, view.recording.listings), name)
 
     def _count(self, view: View, verdict: Verdict) -> None:
         function, spent = verdict.miss.function, view.own[verdict.miss.id]

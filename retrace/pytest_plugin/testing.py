@@ -200,7 +200,7 @@ class Watched:
             tuple(one)
             for verdict in verdicts
             if (run := runs.get(verdict.miss.run)) is not None
-            for one in compiled([verdict.miss], run, listings)
+            for one in compiled([verdict.miss], run, listings, apart=True)
         ]
 
 

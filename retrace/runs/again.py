@@ -14,6 +14,7 @@ from retrace.model import Kind, Leaf, Listing, Miss, Run, Stage
 from retrace.model import Program as _Hashed
 from retrace.runs.alone import Family, families, from_listings
 from retrace.runs.form import Form, form
+from retrace.runs.module import Modules
 from retrace.runs.named import named
 
 _MOST = 100_000
@@ -21,9 +22,16 @@ _MOST = 100_000
 _NOT_ON_DISK = frozenset({"inline"})
 """Options of `jit` that are no part of what XLA is asked. Seen in suites, where the cache served
 what these alone told apart."""
+_COMPILED_WITH = frozenset({"compiler_options"})
+"""Options of `jit` that are told nowhere else, where it was recorded what was lowered."""
+_TRACED_WITH = frozenset({"jax_numpy_dtype_promotion", "jax_numpy_rank_promotion"})
+"""Settings that JAX looks at while it traces alone: what they change, the program shows."""
 STORED_FROM = 1.0
 """Seconds from which on JAX stores a compilation, unless
 `jax_persistent_cache_min_compile_time_secs` says otherwise."""
+
+_modules = Modules()
+"""For all reports of a process: what makes a module goes by the content of the program."""
 
 
 class Compiled(NamedTuple):
@@ -117,7 +125,7 @@ class Again:
 
 
 def compiled(
-    misses: Iterable[Miss], run: Run, listings: Mapping[str, Listing] | None = None
+    misses: Iterable[Miss], run: Run, listings: Mapping[str, Listing], *, apart: bool = False
 ) -> Iterator[Compiled]:
     """What a process compiled that its on-disk cache, or another's, could have held.
 
@@ -127,8 +135,8 @@ def compiled(
     Args:
         misses: those of the process.
         run: the process.
-        listings: the texts of its programs, where they are to be taken apart here; otherwise
-            that is left to who has them.
+        listings: the texts of its programs.
+        apart: take them apart here; otherwise that is left to who has the texts.
     """
     for miss in misses:
         seconds, program, cache = (
@@ -144,10 +152,10 @@ def compiled(
             continue
         at = miss.call_site if miss.function.file is None else None
         text = None
-        if listings is not None and (listing := listings.get(program.listing or "")) is not None:
+        if apart and (listing := listings.get(program.listing or "")) is not None:
             text = form(listing, listings)
         yield Compiled(
-            _identity(miss, f"{program.hash} {program.results}", run),
+            _identity(miss, _modules.of(program.hash, program.listing, listings), run),
             miss.function.name,
             miss.function.file if at is None else at.file,
             miss.function.line if at is None else at.line,
@@ -161,16 +169,22 @@ def compiled(
 
 def _identity(miss: Miss, program: str, run: Run) -> str:
     """What makes JAX's key on disk, as far as it was recorded."""
-    key = miss.key
+    key, lowered = miss.key, miss.lowered_with
+    if lowered is not None:
+        with_: tuple[object, ...] = (lowered,)
+        options = [(name, value.text) for name, value in key.options if name in _COMPILED_WITH]
+    else:
+        # The name of the module is part of what JAX hashes, and so are the results' paths.
+        results = miss.program and miss.program.results
+        with_ = miss.function.jax_name, results, [_placed(leaf) for leaf in key.leaves]
+        options = [(name, value.text) for name, value in key.options if name not in _NOT_ON_DISK]
     parts = (
-        # The name of the module is part of what JAX hashes.
-        miss.function.jax_name,
+        with_,
         program,
         (run.jax, run.jaxlib, run.backend, run.local_devices, run.process_count),
         sorted(run.variables.items()),
-        [_placed(leaf) for leaf in key.leaves],
-        [(name, value.text) for name, value in key.options if name not in _NOT_ON_DISK],
-        [(name, value.text) for name, value in key.config],
+        options,
+        [(name, value.text) for name, value in key.config if name not in _TRACED_WITH],
     )
     return blake2b(repr(parts).encode("utf-8", "replace"), digest_size=12).hexdigest()
 
@@ -182,9 +196,7 @@ def _alike(miss: Miss, program: _Hashed, run: Run) -> str:
         return ""
     types = [(leaf.shape, leaf.dtype, leaf.weak_type) for leaf in leaves]
     place = function.file, function.line, function.qualname
-    return _identity(
-        miss, repr((place, types, program.equations, program.results, miss.derived)), run
-    )
+    return _identity(miss, repr((place, types, program.equations, miss.derived)), run)
 
 
 def _placed(leaf: Leaf) -> tuple[str | None, str | None, str | None]:

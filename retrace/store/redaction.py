@@ -244,6 +244,10 @@ class Redaction:
         """What tells one stack of the user's lines from another."""
         return self._hash(8, "lines", lines)
 
+    def lowered_with(self, digest: str) -> str:
+        """What tells apart programs of equal equations that become different modules."""
+        return self._hash(8, "lowered_with", digest)
+
     def program(self, program: Program) -> Program:
         """A program's hash and the id of its text, which tell it apart and no more."""
         return program._replace(
@@ -293,6 +297,7 @@ class Redaction:
             bodies=tuple(map(self.function, miss.bodies)),
             entry=miss.entry and self.call_site(miss.entry),
             lines=miss.lines and self.lines(miss.lines),
+            lowered_with=miss.lowered_with and self.lowered_with(miss.lowered_with),
             settings=tuple((name, self.call_site(at)) for name, at in miss.settings),
             said=tuple((who, self.said(text)) for who, text in miss.said),
             persistent_cache=cache

@@ -28,6 +28,8 @@ says of it; the run of such a file has `"source": "log"`.
 `"processes": N` says on the devices of how many processes the program runs; `"since"`, beside
 `"stage": "compile"`, when that began.
 
+`"lowered_with"` is a digest of what its module holds besides the equations.
+
 Both lines of a miss may have `"compiled_with"`: options that `Lowered.compile` was given.
 
 Format 1: the first.
@@ -327,6 +329,8 @@ def amend(miss: Miss, line: Mapping[str, Any], parts: Parts) -> None:
     _count(miss, line)
     if (cache := line.get("persistent_cache")) is not None:
         miss.persistent_cache = _cached(cache)
+    if (digest := line.get("lowered_with")) is not None:
+        miss.lowered_with = _text(digest)
     _amend_slow(miss, line)
     if said := line.get("said"):
         miss.said += tuple([(_text(who), _text(text)) for who, text in said])

@@ -65,6 +65,26 @@ def calling_back(x):
     return jax.pure_callback(lambda v: v, jax.ShapeDtypeStruct(x.shape, x.dtype), x)
 
 
+@jax.jit
+def weak(x):
+    return x * jnp.sin(x)
+
+
+@jax.jit
+def promoted(x):
+    return jnp.cos(x) + x
+
+
+@jax.jit
+def batched(x):
+    return jnp.tanh(x)
+
+
+@jax.jit
+def differentiated(x):
+    return jnp.sum(x * x)
+
+
 @functools.partial(jax.jit, donate_argnums=0)
 def donating(x):
     return x * 3
@@ -74,6 +94,16 @@ for function in (same, other_name, constant, averaged, power, hidden, several, c
     jax.jit(function)(x)
 jax.jit(calling_back)(x)
 donating(jnp.asarray(x))
+# XLA knows no weak types, and the rules of promotion are over when a program is traced.
+weak(2.0 if own == 2 else np.float32(2))
+with jax.numpy_dtype_promotion("strict" if own == 2 else "standard"):
+    promoted(x)
+# One trace, and programs that are not it: of another size, and without the paths of results.
+jax.vmap(batched)(np.ones((int(own), 4), np.float32))
+if own == 2:
+    differentiated(x)
+else:
+    jax.grad(differentiated)(x)
 with jax.default_matmul_precision("highest"):
     jax.jit(same)(x)
 """
@@ -109,10 +139,11 @@ def test_what_is_told_is_what_a_cache_serves(tmp_path: Path) -> None:
         if one["persistent_cache"] and one["persistent_cache"]["outcome"] == "hit"
     ]
     told = {one["function"]: one for one in without["compiled_again"]}
-    for name in ("same", "other_name", "donating"):
+    for name in ("same", "other_name", "donating", "weak", "promoted"):
         assert name in told and name in served
     assert "constant" not in told and "constant" not in served
-    assert "packed" not in told and "packed" not in served
+    for name in ("packed", "batched", "differentiated"):
+        assert name not in told and name not in served
     # A cache may serve these, by what they hold; too little of that is recorded to promise it.
     assert "captured" not in told and "calling_back" not in told
     assert set(served) >= told.keys()

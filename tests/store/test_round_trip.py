@@ -128,6 +128,7 @@ misses = st.builds(
     through=short,
     within=st.sampled_from([None, "callback", "import"]),
     lines=short,
+    lowered_with=st.none() | short,
     ahead=st.booleans(),
     new_object=st.booleans(),
     bodies=st.lists(functions, max_size=2).map(tuple),
@@ -223,6 +224,7 @@ def write(writer: Writer, found: Iterable[Miss]) -> None:
                 "program": program and [program.hash, program.equations],
                 "callbacks": program.callbacks if program else (),
                 "results": program and program.results,
+                "lowered_with": miss.lowered_with,
             },
         )
 

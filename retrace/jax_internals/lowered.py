@@ -1,0 +1,60 @@
+"""What a program is lowered with that its equations do not show, and that its module holds."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from types import FrameType
+from typing import Any, cast
+
+from retrace.jax_internals import names_frames as at
+from retrace.jax_internals.jaxprs import result_paths
+from retrace.jax_internals.shardings import describe
+
+_MOST = 10_000
+"""Arguments and results of which the placement is looked at."""
+
+
+def lowered_with(frame: FrameType) -> str | None:
+    """Digest of the name, donation and placement that JAX lowers a program with.
+
+    Two programs of equal equations become one module only where this is equal as well. The
+    function that the user jitted does not show it: under a gradient or a `vmap` JAX lowers
+    another program than it traced, and wrappers such as `eqx.filter_jit` donate by positions of
+    their own.
+
+    Args:
+        frame: that lowers it.
+    """
+    local = frame.f_locals
+    given = {name: row.among(local) for name, row in at.LOWERING_WITH.items()}
+    if given["name"] is None:
+        return None
+    jaxpr = at.LOWERING_JAXPR.among(local)
+    avals = list(getattr(jaxpr, "in_avals", ()))
+    types = [len(avals), *map(_type, avals[:_MOST])]
+    parts = [types, result_paths(jaxpr), *map(_told, given.values())]
+    return hashlib.blake2b(repr(parts).encode("utf-8", "replace"), digest_size=8).hexdigest()
+
+
+def _type(aval: Any) -> str:
+    # Under an eager `vmap` the function was traced without the axis that its program has. XLA
+    # knows no weak types.
+    return f"{getattr(aval, 'dtype', None)}{getattr(aval, 'shape', aval)}"
+
+
+def _told(values: object) -> object:
+    if not isinstance(values, tuple | list):
+        return None if values is None else repr(values)
+    items = cast("Iterable[Any]", values)
+    told = [_text(value) for _, value in zip(range(_MOST), items, strict=False)]
+    return [len(told), *told] if any(told) else len(told)
+
+
+def _text(value: Any) -> str:
+    """Empty for what JAX leaves open."""
+    if value is None or value is False or type(value).__name__ == "UnspecifiedValue":
+        return ""
+    if hasattr(value, "device_set"):
+        return describe(value)
+    return str(value)
