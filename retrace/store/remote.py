@@ -51,7 +51,10 @@ def _fetched(address: str) -> Path:
     folder = Path(tempfile.mkdtemp(prefix="retrace-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     # Under the name that it has there, which messages show.
-    name = address.rstrip("/").rpartition("/")[2]
+    folder_of, _, name = address.rstrip("/").rpartition("/")
+    if name.endswith(_OURS[0]) and _NAME.fullmatch(name):
+        # One process: its file, with the text of its programs beside it.
+        return _one(folder_of, name.removesuffix(_OURS[0]), folder)
     target = folder / (name if _NAME.fullmatch(name) else "recording")
     target.mkdir()
     try:
@@ -64,6 +67,23 @@ def _fetched(address: str) -> Path:
     return target
 
 
+def _one(address: str, name: str, folder: Path) -> Path:
+    """A single file of a recording, in a copy of what belongs to it."""
+    import fsspec  # pyright: ignore[reportMissingTypeStubs]
+
+    file = folder / f"{name}{_OURS[0]}"
+    try:
+        system, root = _answer(cast(Any, fsspec).core.url_to_fs, address)
+        _copy(system, root.rstrip("/"), folder, name)
+    except UnreadableError as error:
+        raise UnreadableError(f"cannot read {address}/{file.name}: {error}") from None
+    except OSError as error:
+        raise UnreadableError(
+            f"cannot copy {address}/{file.name} to {folder}: {reason(error)}"
+        ) from None
+    return file
+
+
 def _answer(ask: Callable[..., Any], *given: Any, **options: Any) -> Any:
     """What a store answers; its errors are of its own, and share no class below `Exception`."""
     try:
@@ -73,14 +93,25 @@ def _answer(ask: Callable[..., Any], *given: Any, **options: Any) -> Any:
         raise UnreadableError(said[:300]) from error
 
 
-def _copy(system: Any, root: str, target: Path) -> None:
-    """Copy what may be a recording's, of a folder or of the folders in it."""
+def _copy(system: Any, root: str, target: Path, only: str | None = None) -> None:
+    """Copy what may be a recording's, of a folder or of the folders in it.
+
+    Args:
+        system: of the object store.
+        root: the folder there.
+        target: the folder here.
+        only: the name of the one process whose files are wanted, which lie in `root` itself.
+    """
     left, files = _MOST_BYTES, 0
-    for found, about in _answer(system.find, root, maxdepth=2, detail=True).items():
+    depth = 2 if only is None else 1
+    wanted = None if only is None else {f"{only}{ending}" for ending in _OURS}
+    for found, about in _answer(system.find, root, maxdepth=depth, detail=True).items():
         inner = found[len(root) :].strip("/").split("/")
         if not found.startswith(f"{root}/") or not inner[-1].endswith(_OURS):
             continue
         if not all(_NAME.fullmatch(part) for part in inner):
+            continue
+        if wanted is not None and "/".join(inner) not in wanted:
             continue
         files += 1
         if files > _MOST_FILES or (about.get("size") or 0) > left:
@@ -92,5 +123,5 @@ def _copy(system: Any, root: str, target: Path) -> None:
                 left -= copy.write(piece)
                 if left < 0:
                     raise UnreadableError(_TOO_MUCH)
-    if not files:
+    if not files or (only is not None and not (target / f"{only}{_OURS[0]}").exists()):
         raise UnreadableError("no recording is there")

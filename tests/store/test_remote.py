@@ -28,6 +28,19 @@ def test_files_of_an_address_are_fetched() -> None:
         files_of(Path("memory://bucket/none"))
 
 
+def test_one_file_is_an_address() -> None:
+    fsspec: Any = __import__("fsspec")
+    store = fsspec.filesystem("memory")
+    for name in ("a", "b"):
+        store.pipe(f"/home/.retrace/monday/{name}.jsonl", f"{name}\n".encode())
+        store.pipe(f"/home/.retrace/monday/{name}.programs", b"x")
+    (file,) = files_of(Path("memory://home/.retrace/monday/a.jsonl"))
+    assert (file.name, file.read_bytes()) == ("a.jsonl", b"a\n")
+    assert sorted(p.name for p in file.parent.iterdir()) == ["a.jsonl", "a.programs"]
+    with pytest.raises(UnreadableError, match=r"memory://home/.retrace/monday/c\.jsonl"):
+        files_of(Path("memory://home/.retrace/monday/c.jsonl"))
+
+
 def test_without_fsspec_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "fsspec", None)
     with pytest.raises(UnreadableError, match=r"retrace-jax\[remote\]"):
@@ -68,6 +81,8 @@ def test_s3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert (same.returncode, same.stderr) == (0, "")
         none = retrace("report", "s3://bucket/none", cwd=tmp_path, **names)
         assert none.returncode == 2 and "s3://bucket/none" in none.stderr
+        none = retrace("report", "s3://no-such-bucket/run", cwd=tmp_path, **names)
+        assert none.returncode == 2 and "s3://no-such-bucket/run" in none.stderr
         assert not list((tmp_path / "here").iterdir())
     finally:
         server.stop()
