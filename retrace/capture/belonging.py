@@ -64,8 +64,13 @@ class Belonging:
             return self._nameless(stage, name, frame)
         site = find(frame)
         number = self._of_site(site, stage, name, frame)
-        if number is not None and stage is Stage.LOWER and site.lowering is not None:
-            self.hold(number, {"lowered_with": lowered_with(site.lowering)})
+        if (
+            number is not None
+            and stage is Stage.LOWER
+            and site.lowering is not None
+            and (digest := lowered_with(site.lowering)) is not None
+        ):
+            self.hold(number, {"lowered_with": digest})
         return number
 
     def _of_site(self, site: Site, stage: Stage, name: str, frame: FrameType) -> int | None:

@@ -269,6 +269,8 @@ def _stages(fields: dict[str, JSON]) -> Mapping[Stage, float]:
 
 def _amend(number: int, fields: dict[str, JSON], writers: tuple[Writer, ...]) -> None:
     kinds = [kind for kind in PARTS if kind in fields]
+    if (digest := fields.get("lowered_with")) is not None:
+        fields = {**fields, "lowered_with": cast(Callable[[], str], digest)()}
     for writer in writers:
         parts = {kind: writer.part(kind, fields[kind]) for kind in kinds}
         hide = writer.redaction

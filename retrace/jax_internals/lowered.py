@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from types import FrameType
 from typing import Any, cast
 
@@ -15,8 +16,8 @@ _MOST = 10_000
 """Arguments and results of which the placement is looked at."""
 
 
-def lowered_with(frame: FrameType) -> str | None:
-    """Digest of the name, donation and placement that JAX lowers a program with.
+def lowered_with(frame: FrameType) -> Callable[[], str] | None:
+    """What digests the name, donation and placement that JAX lowers a program with.
 
     Two programs of equal equations become one module only where this is equal as well. The
     function that the user jitted does not show it: under a gradient or a `vmap` JAX lowers
@@ -25,15 +26,22 @@ def lowered_with(frame: FrameType) -> str | None:
 
     Args:
         frame: that lowers it.
+
+    Returns:
+        For another thread, later: it holds types and placements, and no program.
     """
     local = frame.f_locals
     given = {name: row.among(local) for name, row in at.LOWERING_WITH.items()}
     if given["name"] is None:
         return None
     jaxpr = at.LOWERING_JAXPR.among(local)
-    avals = list(getattr(jaxpr, "in_avals", ()))
+    avals = getattr(jaxpr, "in_avals", ())
+    return partial(_digest, avals, result_paths(jaxpr), tuple(given.values()))
+
+
+def _digest(avals: Sequence[Any], results: object, given: Sequence[Any]) -> str:
     types = [len(avals), *map(_type, avals[:_MOST])]
-    parts = [types, result_paths(jaxpr), *map(_told, given.values())]
+    parts = [types, results, *map(_told, given)]
     return hashlib.blake2b(repr(parts).encode("utf-8", "replace"), digest_size=8).hexdigest()
 
 
