@@ -28,8 +28,8 @@ def of_arrays(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case eac
             )
         case model.OneCallStyle():
             return f"pass {who} the same way at every call"
-        case model.OneStructure(way=way):
-            return _structure(way, who)
+        case model.OneStructure():
+            return _structure(advice, who)
         case model.OneKeyType():
             return f"make {who} in one way at every call, best by `jax.random.key`"
         case model.OneScope():
@@ -112,12 +112,15 @@ def of_arrays(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case eac
             return None
 
 
-def _structure(way: str, who: str) -> str:
-    match way:
+def _structure(advice: model.OneStructure, who: str) -> str:
+    match advice.way:
         case "omitted":
             return f"give {who} an array at every call: left out, it stands for None"
         case "none":
             return f"give {who} an array at every call, in place of None"
+        case "nodes" if advice.containers is not None:
+            one, other = (quoted(kind) for kind in advice.containers)
+            return f"give {who} the same structure at every call, {one} or {other}, not both"
         case "nodes":
             return f"give {who} the same structure at every call"
         case "program":

@@ -37,6 +37,7 @@ from retrace.reason.evidence import (
 )
 from retrace.reason.fields import field_changes
 from retrace.reason.program import Comparison
+from retrace.reason.traits import looks_equal
 from retrace.reason.values import is_amount, is_plain, is_plain_type
 
 
@@ -186,7 +187,7 @@ class Held:
         self.found = bool(kept)
         self.names = tuple(kept)
         known = {*self.arrays, *self.numbers, *self.plain}
-        self.alike = [name for name, part in kept.items() if "looks the same" in part.detail]
+        self.alike = [name for name, part in kept.items() if looks_equal(part)]
         # A function that looks the same is made again by what makes this one again.
         self.objects = [
             name

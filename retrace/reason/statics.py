@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Literal
 
 from retrace.compare.detail import type_name
 from retrace.compare.equality import value_of
@@ -184,8 +183,12 @@ def tree_structure(evidence: Evidence) -> Advice:
     first = own[0]
     paths = _paths([first])
     if part(first.new, "text") is None:
-        way: Literal["none", "nodes"] = "none" if "None" in first.detail else "nodes"
-        return OneStructure(paths=paths, way=way, proof=Proof.MEANING)
+        kinds = [part(side, "type") for side in (first.old, first.new)]
+        if "None" in kinds and None in kinds:  # and an array, which has a dtype in place of it
+            return OneStructure(paths=paths, way="none", proof=Proof.MEANING)
+        old, new = (None if kind is None else type_name(kind) for kind in kinds)
+        two = (old, new) if old is not None and new is not None and old != new else None
+        return OneStructure(paths=paths, way="nodes", containers=two, proof=Proof.MEANING)
     equal = _paths([change for change in own if looks_equal(change)])
     if equal and _differs(evidence):
         return PassHeld(paths=equal, alike=True, proof=Proof.MEANING)

@@ -246,3 +246,35 @@ def test_of_arrays_nobody_looked_at_the_content(judge_all: JudgeAll) -> None:
     _, verdicts = judge_all(lambda: [made(mine, jnp.ones(4) * n)(ones) for n in (1, 2)])
     said = [change.detail for change in verdicts[-1].changes]
     assert "another float32[4] array; its content was not looked at" in said
+
+
+class NoneSuch(NamedTuple):
+    value: Any
+
+
+class LooksTheSame(NamedTuple):
+    value: Any
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "named"),
+    [
+        ([ones], (ones,), ("`list`", "`tuple`")),
+        (NoneSuch(ones), LooksTheSame(ones), ("`NoneSuch`", "`LooksTheSame`")),
+        (None, {"fillNone": ones}, ("`None`", "`dict`")),
+        ([ones], [ones, ones], ()),
+    ],
+)
+def test_two_containers_are_named_and_no_name_is_taken_for_none(
+    last: Last, old: Any, new: Any, named: tuple[str, ...]
+) -> None:
+    jitted = jax.jit(lambda tree: jax.tree.leaves(tree))
+    text, _ = last(lambda: [jitted({"fillNone": one}) for one in (old, new)])
+    assert "array" not in text and "`tree['fillNone']`" in text
+    assert text.count("`") == 2 + 2 * len(named) and all(name in text for name in named)
+
+
+def test_an_array_is_given_in_place_of_none(last: Last) -> None:
+    jitted = jax.jit(lambda tree: jax.tree.leaves(tree))
+    text, _ = last(lambda: [jitted({"x": one}) for one in (None, ones)])
+    assert "an array" in text and "in place of None" in text

@@ -24,6 +24,8 @@ class OneStructure(Advice):
 
     code = "one-structure"
     way: Literal["omitted", "none", "nodes", "data", "program"]
+    containers: tuple[str, str] | None = None
+    """What it was and what it is (`list`, `tuple`), where these are of two types."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
