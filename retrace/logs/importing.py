@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Callable
 from hashlib import blake2b
@@ -23,6 +24,7 @@ from retrace.logs.message import (
     may_tell,
     read,
     read_whole,
+    starts,
 )
 from retrace.logs.prefix import Prefix, Reading
 from retrace.logs.words import MOST_LINES
@@ -45,6 +47,7 @@ _HANDLED = (b"WARNING:2", b"DEBUG:2", b"INFO:2")
 _WHOLE = (*_HANDLED, *(begin.encode() for begin in BEGIN))
 """How lines begin before which JAX's own handler puts something, or nothing stands."""
 _MARK = "TRACING CACHE MISS"
+_BELOW = re.compile(r"^\s+(?:never seen function:|all previously seen cache keys)")
 
 
 class Imported(NamedTuple):
@@ -234,7 +237,10 @@ class Importer:
         pending = self._pending.get(outer)
         if pending is not None:
             if text.startswith("  ") and len(pending.text) < MOST_LINES:
-                pending.text.append(text)
+                at = starts(text)
+                pending.text.append(text[: at[0]] if at else text)
+                if at:  # the end of the line is lost, and another message goes on in it
+                    self._torn(outer, text[at[0] :], stamp)
                 return ""
             if text.startswith("  ") or not text:
                 return ""
@@ -248,16 +254,43 @@ class Importer:
         elif not may_tell(data):
             return ""
         found = read(text)
-        if found is None:
-            return text.strip()
-        event, start = found
-        if _MARK in text and not isinstance(event, Explained):
-            return ""
+        if found is None or (_MARK in text and not isinstance(found[0], Explained)):
+            return "" if self._torn(outer, text, stamp) else text.strip()
+        self._take(outer, text, stamp, *found)
+        return ""
+
+    def _take(
+        self, outer: str, text: str, stamp: float | None, event: Event, start: int
+    ) -> Making:
         making, thread, at = self._making(outer, text[:start], stamp, event)
         making.process.feed(event, thread, at)
         if isinstance(event, Explained):
             self._pending[outer] = _Pending(making)
-        return ""
+        return making
+
+    def _torn(self, outer: str, text: str, stamp: float | None) -> bool:
+        """Take in what is whole of a torn line; False where it is no line of JAX's."""
+        at = starts(text)
+        # What stands before the first message goes with it.
+        parts = (
+            [text[a:b] for a, b in zip([0, *at[1:]], [*at[1:], None], strict=True)] if at else []
+        )
+        took: Making | None = None
+        # Lines of an explanation whose first line is lost.
+        explanation = not at and _BELOW.search(text) is not None
+        if not at and not explanation:
+            return False
+        for part in parts:
+            found = read(part)
+            whole = found is not None and (_MARK not in part or isinstance(found[0], Explained))
+            explanation = explanation or (_MARK in part and not whole)
+            # Whose the second message of a line is, is known where there is one process alone.
+            if found is not None and whole and (took is None or took is self._plain):
+                took = self._take(outer, part, stamp, *found)
+        for (gathered, _), making in self._makings.items():
+            if gathered == outer or took is None:
+                making.process.torn(explanation=explanation)
+        return True
 
     def _explained(self, outer: str) -> None:
         pending = self._pending.pop(outer)

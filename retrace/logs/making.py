@@ -65,6 +65,8 @@ class Making:
             # 0.6 to 0.8 list every kind of difference; 0.9 and 0.10 hold static arguments in
             # the pytree, which they compare before the types.
             static_shown=process.nested_too or process.static_in_tree,
+            torn=process.explanation_torn,
+            doubted=process.doubted,
         )
         miss.proven = placed.traced
         fields: dict[str, JSON] = {"at": miss.time, "thread": miss.thread or "main"}

@@ -102,6 +102,7 @@ _LONGEST = 1 << 12
 
 _MAY_TELL = re.compile(
     rb"Finished |Compiling |TRACING CACHE MISS|ersistent c|PERSISTENT|get_cache_key hash after"
+    rb"|never seen function:|previously seen cache keys"
     rb"|low compile|onstant folding|stage duration|xecutable fingerprint|constants were captured"
 )
 
@@ -147,6 +148,17 @@ def _explained(found: re.Match[str]) -> Explained:
     return Explained(found[1], int(found[2][:9]), found[3], found[4] is not None)
 
 
+_OURS = re.compile(
+    r"TRACING CACHE MISS at |Finished (?:tracing |jaxpr to MLIR |XLA compilation of )"
+    r"|Compiling (?:jit\(|pmap\()?\S+ with global shapes and types "
+)
+
+
+def starts(text: str) -> list[int]:
+    """Where a message begins that no program prints on its own."""
+    return [found.start() for found in _OURS.finditer(text)]
+
+
 def read(line: str) -> tuple[Event, int] | None:
     """The event that a line tells of and where its text begins; None for any other line."""
     if (at := line.find("Finished ")) >= 0:
@@ -182,6 +194,8 @@ def _finished(line: str, at: int) -> Event | None:
 @lru_cache(maxsize=1024)
 def _stage(body: str) -> tuple[type[Lowered | Compiled] | None, str, bool] | None:
     """Which stage is over (None for the trace), of what, and whether an older JAX says so."""
+    if _OURS.search(body) is not None:
+        return None  # another message stands in this one
     if body.startswith("tracing "):
         older = body.startswith("+ transforming ", 8)
         name, found, _ = body[23 if older else 8 :].rpartition(" for ")
@@ -208,7 +222,7 @@ def _program(line: str) -> Event | None:
     if end < 0:
         return None
     mapped = line.find(_MAPPING, end)
-    if mapped < 0:
+    if mapped < 0 or _OURS.search(line, mapped) is not None:
         return None
     name = line[:end]
     types = line[end + len(_TYPES) : mapped]

@@ -8,6 +8,8 @@ from retrace.logs.message import Ingredient
 from retrace.logs.words import Words
 from retrace.model import CallSite, Leaf, Stage
 
+_UNNAMED = ("<unknown>", "<unnamed function>", "<unnamed wrapped function>")
+
 
 @dataclass(slots=True)
 class Observed:
@@ -43,3 +45,18 @@ class Observed:
     def is_nameless(self) -> bool:
         """Whether it is a trace of something that JAX cannot name: of its own, mostly."""
         return not self.traced and (self.words is None or self.words.file is None)
+
+
+class Thread:
+    """What one thread of the process is at; without thread names there is one for all."""
+
+    def __init__(self) -> None:
+        self.frames: list[Observed] = []
+        """Cache misses whose trace has begun, by JAX's words, and not ended."""
+        self.closed: list[Observed] = []
+        """Traces that ended, and what belongs to them may still come."""
+
+
+def same_name(name: str, other: str) -> bool:
+    """Whether two names that JAX logged may be of one function."""
+    return name == other or (name in _UNNAMED and other in _UNNAMED)

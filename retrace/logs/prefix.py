@@ -47,9 +47,10 @@ _ABSL = re.compile(
 _ISO = re.compile(
     r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(?:[.,](\d{1,9}))?(Z|[+-]\d\d:?\d\d(?!\d))?"
 )
-_PID = re.compile(
-    r"\bpid[=: ]\s*(\d+)|\bprocess[=: ]\s*(\d+)|\[(\d{2,7})\]|(?:^|\s)(\d{3,7})(?=\s|$)"
-)
+_PID = re.compile(r"\bpid[=: ]\s*(\d+)|\bprocess[=: ]\s*(\d+)|^\s*\[(\d{2,7})\]")
+_BARE_PID = re.compile(r"\[(\d{2,7})\]|(?:^|\s)(\d{3,7})(?=\s|$)")
+_LEVEL = re.compile(r"\b(?:DEBUG|INFO|WARN(?:ING)?|ERROR|jax\._src[\w.]*)\b")
+"""What a handler writes; without it, and without a time, a number is the program's own."""
 _RANK = re.compile(r"\b(?:rank|proc|host|process_index)[=: _-]?(\d{1,6})\b", re.IGNORECASE)
 _THREAD = re.compile(
     r"\b(MainThread|Thread-\d+(?: \([^)]*\))?|ThreadPoolExecutor-\d+_\d+|AnyIO worker thread)"
@@ -130,12 +131,12 @@ class Reading:
             text = text[: iso.start()] + " " + text[iso.end() :]
         if text.startswith(("WARNING: :jax", "DEBUG: :jax", "INFO: :jax")):
             return Prefix(outer, "", "", moment)  # JAX's own handler
-        process, thread = _told(text)
+        process, thread = _told(text, iso is not None or _LEVEL.search(text) is not None)
         return Prefix(outer, process, thread, moment)
 
 
 @lru_cache(maxsize=4096)
-def _told(text: str) -> tuple[str, str]:
+def _told(text: str, handled: bool) -> tuple[str, str]:
     """The process and the thread that a prefix names, without its time."""
     text = re.sub(r"[\w.]+\.py:\d+|\bjax[\w.]*:?\d*|:\d+\b", " ", text)
     found = _THREAD.search(text)
@@ -145,7 +146,8 @@ def _told(text: str) -> tuple[str, str]:
     named: list[str] = []
     if (rank := _RANK.search(text)) is not None:
         named.append(f"rank {rank[1]}")
-    if (pid := _PID.search(text)) is not None:
+    pid = _PID.search(text) or (_BARE_PID.search(text) if handled else None)
+    if pid is not None:
         number = next(part for part in pid.groups() if part is not None)
         if int(number) < _MOST_PID:
             named.append(number)

@@ -23,7 +23,7 @@ from retrace.logs.message import (
     Remark,
     Traced,
 )
-from retrace.logs.observed import Observed
+from retrace.logs.observed import Observed, Thread, same_name
 from retrace.logs.words import parse
 from retrace.model import CallSite, Stage
 
@@ -35,17 +35,6 @@ _MOST_REMARKS = 8
 _MOST_INGREDIENTS = 32
 _LONGEST = 2000
 _LASTED = (Traced, Lowered, Compiled)
-_UNNAMED = ("<unknown>", "<unnamed function>", "<unnamed wrapped function>")
-
-
-class _Thread:
-    """What one thread of the process is at; without thread names there is one for all."""
-
-    def __init__(self) -> None:
-        self.frames: list[Observed] = []
-        """Cache misses whose trace has begun, by JAX's words, and not ended."""
-        self.closed: list[Observed] = []
-        """Traces that ended, and what belongs to them may still come."""
 
 
 class Process:
@@ -59,12 +48,12 @@ class Process:
         started: float,
     ) -> None:
         """Call `begun` with each miss and its parent as it is known, `ended` when it is over."""
-        self._begun = begun
+        self._begin = begun
         self._ended = ended
         self._lost = lose
         self._clock = started
         self._timed = False
-        self._threads: dict[str, _Thread] = {}
+        self._threads: dict[str, Thread] = {}
         self._open: dict[str, list[Observed]] = {}
         """Programs that are lowered or compiled at present, by name, the latest last."""
         self._waiting = 0
@@ -75,6 +64,19 @@ class Process:
         self.nested_too = False
         self.static_in_tree = False
         self._explaining: tuple[Observed, Explained] | None = None
+        self.explanation_torn = False
+        """Whether an explanation is lost, so that a function may have been traced before."""
+        self.doubted: set[str] = set()
+        """Names of programs whose arguments are lost; bounded."""
+
+    def torn(self, *, explanation: bool) -> None:
+        """A line of JAX's was torn, of an explanation or of anything else."""
+        self._lose("a line of JAX's that is torn")
+        self.explanation_torn = self.explanation_torn or explanation
+
+    def _doubt(self, name: str) -> None:
+        if len(self.doubted) < _MOST_OPEN:
+            self.doubted.update((name, name.partition("_")[2]))
 
     def feed(self, event: Event, thread: str, time: float | None) -> None:
         """Take in what the next line says."""
@@ -110,7 +112,7 @@ class Process:
         self._explaining = None
         words = parse(text)
         if words is None:
-            self._lose("an explanation of JAX's that was torn")
+            self.torn(explanation=True)
             return
         self.static_in_tree = self.static_in_tree or words.static_in_tree
         miss.words = words
@@ -132,15 +134,15 @@ class Process:
     def _lose(self, reason: str, number: int = 1) -> None:
         self._lost(reason, number)
 
-    def _of(self, thread: str) -> _Thread:
+    def _of(self, thread: str) -> Thread:
         found = self._threads.get(thread)
         if found is None:
             if len(self._threads) >= _MOST_OPEN:  # names that are none: all of them are one
                 return self._threads[next(iter(self._threads))]
-            found = self._threads[thread] = _Thread()
+            found = self._threads[thread] = Thread()
         return found
 
-    def _explained(self, event: Explained, thread: _Thread, name: str) -> None:
+    def _explained(self, event: Explained, thread: Thread, name: str) -> None:
         self.explains = True
         site = CallSite(event.file, event.line, event.function, None, False)
         if event.after:
@@ -165,10 +167,10 @@ class Process:
         miss.call_site = site
         self._explaining = (miss, event)
 
-    def _traced(self, event: Traced, thread: _Thread, name: str) -> None:
+    def _traced(self, event: Traced, thread: Thread, name: str) -> None:
         self.nested_too = self.nested_too or event.nested_too
         frames = thread.frames
-        at = [i for i, frame in enumerate(frames) if _same(frame.name, event.name)]
+        at = [i for i, frame in enumerate(frames) if same_name(frame.name, event.name)]
         if at:
             index = at[-1] if event.nested_too else at[0]
             miss = frames[index]
@@ -196,7 +198,7 @@ class Process:
             self._settle(thread, thread.closed[-_MOST_FRAMES:])
         thread.closed.append(miss)
 
-    def _own_after_all(self, event: Traced, thread: _Thread) -> Observed | None:
+    def _own_after_all(self, event: Traced, thread: Thread) -> Observed | None:
         """What was taken for a trace inside another one, and is another thread's own.
 
         From 0.10 on only an outermost trace is told of when it ends.
@@ -206,12 +208,12 @@ class Process:
         around = [*thread.closed, *(one for known in self._open.values() for one in known)]
         for outer in reversed(around):
             for child in outer.children:
-                if not child.traced and child.words and _same(child.name, event.name):
+                if not child.traced and child.words and same_name(child.name, event.name):
                     outer.children.remove(child)
                     return child
         return None
 
-    def _settle(self, thread: _Thread, kept: tuple[Observed, ...] | list[Observed]) -> None:
+    def _settle(self, thread: Thread, kept: tuple[Observed, ...] | list[Observed]) -> None:
         """Give up waiting for more about traces that have ended."""
         for miss in thread.closed:
             if not any(miss is one for one in kept):
@@ -229,7 +231,7 @@ class Process:
         self._begin(miss, None)
         self._finish(miss)
 
-    def _compiling(self, event: Compiling, thread: _Thread, name: str) -> None:
+    def _compiling(self, event: Compiling, thread: Thread, name: str) -> None:
         miss = self._own_trace(event, thread)
         if miss is None:
             miss = Observed(event.name, self._clock, name)
@@ -253,11 +255,12 @@ class Process:
             if not self._open[oldest]:
                 del self._open[oldest]
 
-    def _own_trace(self, event: Compiling, thread: _Thread) -> Observed | None:
+    def _own_trace(self, event: Compiling, thread: Thread) -> Observed | None:
         """The trace that a program comes of, with those inside it as its children."""
         closed = thread.closed
         at = next(
-            (i for i in reversed(range(len(closed))) if _same(closed[i].name, event.name)), None
+            (i for i in reversed(range(len(closed))) if same_name(closed[i].name, event.name)),
+            None,
         )
         if at is not None:
             miss = closed.pop(at)
@@ -275,7 +278,7 @@ class Process:
             closed += after
             return miss
         for index, frame in enumerate(thread.frames):
-            if _same(frame.name, event.name):
+            if same_name(frame.name, event.name):
                 # Under an eager gradient no line tells that the trace ended.
                 frame.children += thread.frames[index + 1 :]
                 del thread.frames[index:]
@@ -292,9 +295,6 @@ class Process:
         if self._timed:
             return one.time >= outer.time - 1e-3  # the times of lines are of milliseconds
         return one.call_site is None or one.call_site.function == outer.name
-
-    def _begin(self, miss: Observed, parent: Observed | None) -> None:
-        self._begun(miss, parent)
 
     def _finish(self, miss: Observed) -> None:
         nameless = [child for child in miss.children if child.is_nameless]
@@ -325,6 +325,7 @@ class Process:
         miss = self._find(event.name, lowered=False)
         if miss is None:
             self._lose("a lowering whose beginning the log does not show")
+            self._doubt(event.name)
             return
         miss.lowering = False
         miss.stages[Stage.LOWER] = event.seconds
@@ -337,6 +338,7 @@ class Process:
             miss = Observed(event.name, self._clock - event.seconds, "")
             self._begin(miss, None)
             self._waiting += 1
+            self._doubt(event.name)
         else:
             for name in (event.name, event.name.partition("_")[2]):
                 known = self._open.get(name)
@@ -387,10 +389,6 @@ class Process:
             return
         if event.text != "Executable fingerprint" and len(miss.remarks) < _MOST_REMARKS:
             miss.remarks.append((event.by, event.text[:_LONGEST]))
-
-
-def _same(name: str, other: str) -> bool:
-    return name == other or (name in _UNNAMED and other in _UNNAMED)
 
 
 @lru_cache(maxsize=1024)

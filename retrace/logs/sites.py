@@ -9,6 +9,7 @@ was not seen, and its cause is `unknown`.
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from itertools import count
 
 from retrace.logs.known import OF_JAX, SURELY_OF_JAX, WITH_BODY
@@ -24,6 +25,7 @@ from retrace.model.log import (
     LOG_OBJECTS,
     LOG_OPTIONS,
     LOG_STATIC,
+    LOG_TORN,
     LOG_UNUSED,
     LOG_WHOSE,
 )
@@ -68,18 +70,34 @@ class Sites:
         """The sites of each name that JAX has explained a miss of."""
         self._objects = count(1)
 
-    def place(self, miss: Observed, *, explains: bool, static_shown: bool) -> Placed:
+    def place(
+        self,
+        miss: Observed,
+        *,
+        explains: bool,
+        static_shown: bool,
+        torn: bool,
+        doubted: Collection[str],
+    ) -> Placed:
         """The function of a miss, and what the log does not show of the miss.
 
         Args:
             miss: as far as it is known when its program is about to be lowered.
             explains: whether the log has JAX's explanations.
             static_shown: whether JAX's words of this release tell of static arguments.
+            torn: whether an explanation is lost, of a function whose name is lost as well.
+            doubted: names of programs whose arguments are lost.
         """
         if miss.words is not None:
             placed = self._explained(miss, miss.words, static_shown)
         else:
             placed = self._named_only(miss, explains)
+        if not placed.unseen and (
+            miss.name in doubted
+            # It may be the one that the lost explanation was about, or come after that.
+            or (torn and _in_doubt(placed))
+        ):
+            placed.unseen = (LOG_TORN,)
         site = self._sites.get(placed.function.site)
         if miss.words is None and not placed.new and placed.function.kind is not Kind.OP:
             # JAX's line comes for a trace that it finds in its cache, too; where it explains
@@ -103,7 +121,9 @@ class Sites:
             site = self._make(key, words.name, miss.name, kind, words.file, words.line)
             if len(known := self._named.setdefault(miss.name, [])) < 3:
                 known.append(key)
-            return Placed(site.function, True, () if not words.seen else (LOG_EARLIER,))
+            return Placed(
+                site.function, True, (LOG_EARLIER,) if words.seen or words.redefined else ()
+            )
         if not words.seen:
             # Not to be told from cleared caches, so that no new object is claimed.
             site.objects += 1
@@ -158,6 +178,12 @@ class Sites:
         )
         site = self._sites[key] = Site(function)
         return site
+
+
+def _in_doubt(placed: Placed) -> bool:
+    function = placed.function
+    own = placed.new or function.kind is Kind.OP
+    return own and function.name not in SURELY_OF_JAX
 
 
 def _hidden(miss: Observed, words: Words, site: Site, static_shown: bool) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
+from retrace.logs.message import starts
 from retrace.model import Leaf
 from retrace.store.sizes import sizes_of
 
@@ -36,6 +37,8 @@ class Words(NamedTuple):
     """Whether JAX knew this function object: it says `never seen function` otherwise."""
     types_alone: bool
     """Whether array types are all that it says differs from the closest earlier key."""
+    redefined: bool = False
+    """Whether JAX has seen another function object of this definition."""
     closest: tuple[tuple[Difference, ...], ...] = ()
     """The arrays that differ from each closest earlier key."""
     types: tuple[tuple[str, str], ...] = ()
@@ -46,6 +49,8 @@ class Words(NamedTuple):
 
 
 _NEVER = re.compile(r"^\s+(.+?) id=\d+(?: defined at (.+?)(?::(\d+))?)?\s*$", re.MULTILINE)
+_NEVER_SEEN = "never seen function:"
+_REDEFINED = "but seen another function defined on the same line"
 _SEEN = re.compile(r"^  for (.+?)(?: defined at (.+?)(?::(\d+))?)?\s*$", re.MULTILINE)
 _AT = re.compile(r"^\s*\* at (.+?), now (\S+) and before (\S+?)(?:https://\S*)?$", re.MULTILINE)
 _KEY = re.compile(r"^  \* key with ", re.MULTILINE)
@@ -58,14 +63,16 @@ _PREFIXES = {"f": "float", "i": "int", "u": "uint", "s": "int", "bf": "bfloat", 
 @lru_cache(maxsize=256)
 def parse(text: str) -> Words | None:
     """The explanation in the lines below `TRACING CACHE MISS`; None for another text."""
-    known = "never seen function" not in text
+    if starts(text):
+        return None  # another message stands in it
+    known = _NEVER_SEEN not in text
     found = (_SEEN if known else _NEVER).search(text)
-    if found is None:
-        return None
+    if found is None or (found[2] and not found[3]) or _NEVER_SEEN in found[1]:
+        return None  # torn
     file, line = found[2], int(found[3][:9]) if found[3] else None
     words = Words(found[1], file, line, known, False, text=text)
     if not known:
-        return words
+        return words._replace(redefined=_REDEFINED in text)
     by_key = [m.start() for m in _KEY.finditer(text)]
     static_in_tree = "tree_util.Static'>" in text
     if by_key:  # 0.6 to 0.8: every kind of difference from every closest key

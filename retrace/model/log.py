@@ -12,6 +12,7 @@ LOG_OPTIONS = "what other than its trace is new: options of jit, placement, a de
 LOG_NAME = "whether it is a function of JAX's own"
 LOG_WHOSE = "which function of that name it is"
 LOG_BODY = "which function it was given"
+LOG_TORN = "what stood in lines that are torn"
 OF_LOG = frozenset(
     {
         LOG_NEW,
@@ -24,6 +25,7 @@ OF_LOG = frozenset(
         LOG_NAME,
         LOG_WHOSE,
         LOG_BODY,
+        LOG_TORN,
     }
 )
 """What the log of a program may leave out; nothing is concluded then, not even a first trace."""

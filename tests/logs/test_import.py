@@ -250,6 +250,77 @@ def test_torn_logs_lose_and_do_not_invent(tmp_path: Path) -> None:
             assert lines - 1 <= len(compilations(found)) <= lines <= compiled
 
 
+NOISE = (
+    "loss 0.1",
+    "  two words",
+    "100%|####| 10/10 [00:01<00:00]\r",
+    "",
+    "    at x, now f32[3] and before f32[4]",
+)
+
+
+def torn(lines: list[str], kind: str, draw: random.Random) -> str:
+    """A log that several wrote to at once, without a lock; or that lost ends of lines."""
+    count = max(1, int(len(lines) * draw.choice((0.01, 0.03, 0.1))))
+    hit = set(draw.sample(range(len(lines) - 1), count))
+    found: list[str] = []
+    skipped = False
+    for at, line in enumerate(lines):
+        if skipped or at not in hit:
+            if not skipped:
+                found.append(line)
+            skipped = False
+            continue
+        cut = draw.randrange(len(line) + 1)
+        if kind == "two halves":
+            found += [line[:cut], draw.choice(NOISE), line[cut:]]
+        elif kind == "an end lost":
+            found.append(line[:cut])
+        elif kind == "no line break":
+            found.append(line + lines[at + 1])
+        else:
+            found += [line[:cut] + lines[at + 1], line[cut:]]
+        skipped = kind in ("no line break", "one inside another")
+    return "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    "kind", ["two halves", "an end lost", "no line break", "one inside another"]
+)
+def test_what_torn_lines_hide_is_unknown(kind: str, tmp_path: Path) -> None:
+    draw = random.Random(kind)
+    number = wrong = known = losses = 0
+    for log in LOGS:
+        right = {row[4]: row[2] for row in expected(log) if row[4] is not None}
+        whole = imported(log, tmp_path / log.name)
+        causes = {v.miss.stages[Stage.COMPILE]: v.cause for v in compilations(whole)}
+        for again in range(6):
+            path = tmp_path / "log"
+            path.write_text(torn(text_of(log).splitlines(), kind, draw))
+            found = recording(path, tmp_path / f"{log.name}{again}")
+            losses += sum(bool(run.losses) for run in found.runs)
+            for verdict in compilations(judge(found)):
+                seconds = verdict.miss.stages[Stage.COMPILE]
+                if seconds in causes:  # its own number may be torn
+                    true = right[min(right, key=lambda at: abs(at - seconds))]
+                    number += 1
+                    wrong += verdict.cause not in (true, "unknown", causes[seconds])
+                    known += verdict.cause != "unknown"
+    # A line that is gone without a trace leaves no doubt: 1 in 1,000.
+    assert wrong * 200 < number
+    assert known * 8 > number
+    assert losses > 15  # some cuts are at the end of a line
+
+
+def test_a_number_that_a_program_printed_is_no_process(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    text = finished("step", 4711, 1).replace("W1122 10:00:01.000000 4711 dispatch.py:205] ", "")
+    path.write_text(
+        text + "".join(f"step 10{n}0 {line}\n" for n, line in enumerate(text.splitlines()))
+    )
+    assert len(recording(path, tmp_path / "rec").runs) == 1
+
+
 def test_arguments_of_programs() -> None:
     text = (
         "(ShapedArray(float32[8@x,4]), ShapedArray(key<fry>[]), "
