@@ -56,6 +56,8 @@ def import_(
         for path in logs:
             with console.progress(f"reading {path.name}", size_of(path)) as progress:
                 made = importer.take(path, progress)
+            if made.broken:
+                console.say(f"{made.broken}; what stands before that is imported")
             lines, processes = lines + made.lines, processes + made.processes
             misses, compiled = misses + made.misses, compiled + made.compiled
     except BaseException:

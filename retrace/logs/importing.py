@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import re
 import time
+import zlib
 from collections.abc import Callable
 from hashlib import blake2b
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import IO, TYPE_CHECKING, NamedTuple
 
 from retrace.errors import UnreadableError, UsageError
 from retrace.logs import source
@@ -57,6 +58,8 @@ class Imported(NamedTuple):
     processes: int
     misses: int
     compiled: int
+    broken: str = ""
+    """Why the log could be read in part alone."""
 
 
 class _Sink:
@@ -122,6 +125,9 @@ class Importer:
         self._path = Path()
         self._written = 0.0
         self._reading = Reading(1970)
+        self._number, self._hint, self._broken = 0, "", ""
+        self._lost: list[str] = []
+        """What is lost, before there is a process that it could be told with."""
         self._explains = False
         self._of_log: list[Making] = []
         self._total = Imported(0, 0, 0, 0)
@@ -142,43 +148,60 @@ class Importer:
         self._makings, self._by_prefix = {}, {}
         self._pending, self._partial = {}, {}
         self._plain = None
-        number, hint = 0, ""
-        with source.opened(path) as file:
-            head: list[bytes | None] = []
-            size = 0
-            every = source.lines(file, progress)
+        self._number, self._hint, self._broken = 0, "", ""
+        self._lost.clear()
+        try:
+            with source.opened(path) as file:
+                self._read(file, progress)
+        except UnreadableError as error:
+            if not self._makings:
+                raise
+            self._broken = str(error)
+            self._lose_one("the rest of the log, which is damaged")
+        for outer in list(self._pending):
+            self._explained(outer)
+        return self._end(path)
+
+    def _read(self, file: IO[bytes], progress: Callable[[int], object] | None) -> None:
+        head: list[bytes | None] = []
+        size = 0
+        every = source.lines(file, progress)
+        broken: Exception | None = None
+        try:
             for line in every:
                 head.append(line)
                 size += len(line or b"")
                 if size >= _LOOKED_AT:
                     break
-            if any(line is not None and b"\0" in line for line in head[:100]):
-                raise UnreadableError(f"{path} is no text: name the log of a program")
-            self._explains = any(line and _MARK.encode() in line for line in head)
-            for line in chain(head, every):
-                number += 1
-                if line is None:
-                    self._lose_all("a line longer than 4 MB")
+        except (EOFError, OSError, zlib.error) as error:
+            broken = error  # when what could be read is taken in
+        if any(line is not None and b"\0" in line for line in head[:100]):
+            raise UnreadableError(f"{self._path} is no text: name the log of a program")
+        self._explains = any(line and _MARK.encode() in line for line in head)
+        for line in chain(head, every):
+            self._number += 1
+            if line is None:
+                self._lose_one("a line longer than 4 MB")
+                continue
+            if line.startswith(_WHOLE) and self._whole(line):
+                pass
+            elif self._pending or self._partial:
+                if line.startswith(b"  ") and self._goes_on(line):
                     continue
-                if line.startswith(_WHOLE) and self._whole(line):
-                    pass
-                elif self._pending or self._partial:
-                    if line.startswith(b"  ") and self._goes_on(line):
-                        continue
-                    self._line(line)
-                elif may_tell(line):
-                    said = self._line(line)
-                    hint = hint or said
-                self._since += 1
-                if self._since >= 4096:
-                    self._flush()
-        for outer in list(self._pending):
-            self._explained(outer)
-        return self._end(path, number, hint)
+                self._line(line)
+            elif may_tell(line):
+                said = self._line(line)
+                self._hint = self._hint or said
+            self._since += 1
+            if self._since >= 4096:
+                self._flush()
+        if broken is not None:
+            raise broken
 
-    def _end(self, path: Path, number: int, hint: str) -> Imported:
+    def _end(self, path: Path) -> Imported:
         if not self._makings:
-            like = f"; the first that looked like one: {hint[:120]!r}" if hint else ""
+            hint = self._hint[:120]
+            like = f"; the first that looked like one: {hint!r}" if hint else ""
             raise UnreadableError(
                 f"{path} has no line of JAX's about tracing or compiling{like}: log with "
                 "JAX_LOG_COMPILES=1, and JAX_EXPLAIN_CACHE_MISSES=1 for the causes"
@@ -188,10 +211,11 @@ class Importer:
             making.end()
         self._flush(0)
         return Imported(
-            number,
+            self._number,
             len(made),
             sum(making.misses for making in made),
             sum(making.compiled for making in made),
+            self._broken,
         )
 
     def _whole(self, line: bytes) -> bool:
@@ -308,6 +332,9 @@ class Importer:
                 making.lose(f"a line of more than {_MOST_PROCESSES:,} processes")
             else:
                 making = self._makings[key] = self._new(prefix, _took(event))
+                for reason in self._lost:
+                    making.lose(reason)
+                self._lost.clear()
                 if key == ("", ""):
                     self._plain = making
         return making, prefix.thread, prefix.time
@@ -316,9 +343,10 @@ class Importer:
         digest = blake2b(digest_size=8)
         for part in (os.path.abspath(self._path), prefix.outer, prefix.process):
             digest.update(f"{len(part)} {part}".encode(errors="surrogatepass"))
-        named = int.from_bytes(digest.digest())
-        letters = "abcdefghijklmnopqrstuvwxyz"
-        id_ = "".join(letters[named // 26**place % 26] for place in range(8))
+        id_ = _id(digest.digest())
+        while (self._directory / f"{id_}.jsonl").exists():  # the same log once more
+            digest.update(b"again")
+            id_ = _id(digest.digest())
         rank = prefix.outer.removeprefix("rank").partition(",")[2] or prefix.outer.removeprefix(
             "rank"
         )
@@ -346,16 +374,24 @@ class Importer:
             making.lose("the times of its lines; their order is known")
         return making
 
-    def _lose_all(self, reason: str) -> None:
+    def _lose_one(self, reason: str) -> None:
+        """Tell of a loss with the first process: whose it is, is not known."""
         for making in self._makings.values():
             making.lose(reason)
             return
+        self._lost.append(reason)
 
     def _flush(self, most: int = _HELD) -> None:
         self._since = 0
         if sum(sink.size for sink in self._held) > most:
             for sink in self._held:
                 sink.flush()
+
+
+def _id(digest: bytes) -> str:
+    named = int.from_bytes(digest)
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    return "".join(letters[named // 26**place % 26] for place in range(8))
 
 
 def _took(event: Event) -> float:

@@ -59,7 +59,9 @@ def lines(
     """Each line without its end; None for one that is too long."""
     # Whole blocks are split: to ask for each line takes twice as long.
     rest, skipping = b"", False
-    while block := file.read(_STEP):
+    # What a damaged file has before the damage comes in a read of its own.
+    some = getattr(file, "read1", file.read)
+    while block := some(_STEP):
         if progress is not None:
             progress(len(block))
         parts: list[bytes | None] = [*(rest + block).split(b"\n")]

@@ -321,6 +321,34 @@ def test_a_number_that_a_program_printed_is_no_process(tmp_path: Path) -> None:
     assert len(recording(path, tmp_path / "rec").runs) == 1
 
 
+def test_a_log_that_is_imported_again_is_a_recording_of_its_own(tmp_path: Path) -> None:
+    to = tmp_path / "rec"
+    whole = len(recording(LOGS[-1], to).misses)
+    again = recording(LOGS[-1], to)
+    assert len(again.runs) == 2 and len(again.misses) == 2 * whole
+    assert not any("unreadable" in reason for run in again.runs for reason in run.losses)
+
+
+def test_a_compressed_log_without_its_end(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "log.gz"
+    path.write_bytes(LOGS[-1].read_bytes()[:-500])
+    monkeypatch.chdir(tmp_path)
+    assert run("import", "log.gz") == 0
+    assert "what stands before that is imported" in capsys.readouterr().err
+    found = recording(path, tmp_path / "rec")
+    assert found.misses
+    assert any("the rest of the log" in reason for reason in found.runs[0].losses)
+
+
+def test_a_line_that_is_too_long_is_told_wherever_it_stands(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_text("x" * 5_000_000 + "\n" + finished("step", 4711, 1))
+    (run,) = recording(path, tmp_path / "rec").runs
+    assert run.losses == {"a line longer than 4 MB": 1}
+
+
 def test_arguments_of_programs() -> None:
     text = (
         "(ShapedArray(float32[8@x,4]), ShapedArray(key<fry>[]), "
@@ -367,7 +395,7 @@ def test_bad_input(
         "empty": b"",
         "other": b"Finished downloading data\nepoch 1\n",
         "binary": bytes(range(256)) * 100,
-        "torn.gz": LOGS[0].read_bytes()[:2000],
+        "torn.gz": LOGS[0].read_bytes()[:30],
         "long": b"x" * (10 << 20),
     }
     for name, data in bad.items():
