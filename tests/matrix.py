@@ -44,8 +44,8 @@ MATRIX = (
     Job(
         "0.6",
         ((3, 11), (3, 12), (3, 13)),
-        # Newer releases of click warn of what typer 0.16 imports from them.
-        ("jax==0.6.0", "jaxlib==0.6.0", "deepdiff==8.0.*", "typer==0.16.*", "click==8.1.*"),
+        # Newer releases of click warn of what typer 0.21 imports from them.
+        ("jax==0.6.0", "jaxlib==0.6.0", "deepdiff==8.0.*", "typer==0.21.*", "click==8.1.*"),
     ),
     Job("0.7", ((3, 11), (3, 12), (3, 13)), ("jax==0.7.*", "jaxlib==0.7.*")),
     Job("0.8", ((3, 11), (3, 12), (3, 13)), ("jax==0.8.*", "jaxlib==0.8.*")),

@@ -176,6 +176,7 @@ def test_help_fits_a_narrow_terminal_and_names_no_types_of_the_code() -> None:
         told = retrace(*command, "--help", COLUMNS="40").stdout
         assert max(map(len, told.splitlines())) <= 40
         assert "<" not in told and "..." not in told.partition("Commands:")[2]
+    assert "  [default: text]" in retrace("report", "--help", COLUMNS="80").stdout
 
 
 def test_the_bare_command_prints_its_help() -> None:
