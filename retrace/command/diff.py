@@ -19,6 +19,7 @@ from retrace.store.remote import is_address
 if TYPE_CHECKING:
     from retrace.model import Verdict
     from retrace.present.view import View
+    from retrace.store.shared import Shared
 
 _FORMATS = ("text", "json", "markdown")
 
@@ -112,28 +113,28 @@ def _attempts(directory: Path) -> tuple[Source, Source]:
     return Source(directory, found[-2]), Source(directory, found[-1])
 
 
-def read(source: Source, *, whole: bool) -> View:
+def read(source: Source, *, whole: bool, shared: Shared | None = None) -> View:
     """A recording, explained process by process.
 
     Args:
         source: which one.
         whole: with all that is concluded, as a plan needs it.
+        shared: what another recording, read before, has alike.
     """
     from retrace.model import Recording
     from retrace.present.view import View
     from retrace.reason.verdict import judge
-    from retrace.runs.sides import Bare
+    from retrace.runs.bare import Bare
     from retrace.store.reader import read_each
 
     view = View(Recording([], []), [], console.here())
     recording, bare = view.recording, Bare()
-    for part in read_each([source.path], attempt=source.attempt):
+    for part in read_each([source.path], attempt=source.attempt, shared=shared):
         recording.runs += part.runs
         recording.misses += part.misses
         recording.audits += part.audits
         recording.listings = part.listings
-        verdicts = judge(part)
-        view.add(verdicts if whole else map(bare.of, verdicts))
+        view.add(judge(part) if whole else bare.judged(part))
     return view
 
 
@@ -143,8 +144,10 @@ def _recordings(old: Source, new: Source, expect: str | None, format: str) -> in
     from retrace.runs.difference import difference
     from retrace.runs.expected import expected
     from retrace.runs.sides import Side
+    from retrace.store.shared import Shared
 
-    views = at_last([read(source, whole=expect is not None) for source in (old, new)])
+    whole, shared = expect is not None, Shared()
+    views = at_last([read(source, whole=whole, shared=shared) for source in (old, new)])
     sides = [
         Side(view.recording, view.verdicts, source.name)
         for view, source in zip(views, (old, new), strict=True)

@@ -111,6 +111,8 @@ def _alike(values: list[JSON]) -> JSON:
 
 
 def _different(old: Facts, new: Facts) -> list[Fact]:
+    if old == new:  # as a rule, and the import takes longer than to see it
+        return []
     from deepdiff import DeepDiff
 
     # Without a threshold of 0, two dicts that share few keys come out as one change.

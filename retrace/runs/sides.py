@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from retrace.model import (
-    Change,
     Function,
     Key,
     Kind,
@@ -17,7 +16,6 @@ from retrace.model import (
     Node,
     Recording,
     Run,
-    Stage,
     Value,
     Verdict,
     is_cut,
@@ -26,7 +24,6 @@ from retrace.model import (
 _PLACED = re.compile(r"(?<![^\[ ])[^;\[\]]+?:\d+ ")
 _PACKAGES = re.compile(r".*[/\\](?:site|dist)-packages[/\\]", re.DOTALL)
 _LONGEST_SITE = 4000
-_NOTHING_BEGAN: dict[Stage, float] = {}
 _CALLED_AT = re.compile(r" at (.+):\d+(?=$| around )", re.DOTALL)
 
 
@@ -89,35 +86,6 @@ class Side:
     def jax(self) -> set[str]:
         """The releases of JAX."""
         return {run.jax for run in self.runs if run.jax}
-
-
-class Bare:
-    """Verdicts with no more in them than a difference of recordings tells.
-
-    Whole ones take twice the memory of the misses. What processes have alike is held once.
-    """
-
-    def __init__(self) -> None:
-        self._changes: dict[tuple[int, ...], tuple[object, tuple[Change, ...]]] = {}
-
-    def of(self, verdict: Verdict) -> Verdict:
-        """A verdict on the same miss, which is made smaller as well."""
-        miss = verdict.miss
-        miss.began = _NOTHING_BEGAN
-        found: tuple[Change, ...] = ()
-        for change in verdict.changes[:1]:
-            if verdict.cause.value.startswith(change.component.value.replace("_", "-")):
-                found = self._same(change, verdict)
-        return Verdict(miss, verdict.cause, None, found, None, verdict.avoidable, None)
-
-    def _same(self, change: Change, verdict: Verdict) -> tuple[Change, ...]:
-        keys = verdict.miss.key, verdict.nearest and verdict.nearest.key
-        # The parts of equal keys are the same objects, which are kept: no id is given again.
-        name = id(keys[0]), id(keys[1])
-        known = self._changes.get(name)
-        if known is None or known[1][0] != change:
-            known = self._changes[name] = keys, (change,)
-        return known[1]
 
 
 def _position(run: Run, at: int) -> int:

@@ -66,6 +66,7 @@ def read_each(
     paths: Sequence[Path],
     progress: Callable[[int], object] | None = None,
     attempt: int | None = None,
+    shared: Shared | None = None,
 ) -> Iterator[Recording]:
     """Read several recordings, one process at a time.
 
@@ -73,6 +74,7 @@ def read_each(
         paths: as for `read`.
         progress: told how many more bytes were read.
         attempt: as for `read`.
+        shared: what was read before, which other recordings may have alike.
 
     Yields:
         The recording of each process; all share their programs.
@@ -81,7 +83,7 @@ def read_each(
         UnreadableError: as `read` does.
     """
     library = Library()
-    shared = Shared()
+    shared = Shared() if shared is None else shared
     seen: set[Path] = set()
     runs: dict[str, Run] = {}
     for path in paths:

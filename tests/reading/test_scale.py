@@ -6,6 +6,7 @@ import gc
 import json
 import os
 import pty
+import re
 import shutil
 import subprocess
 import sys
@@ -21,12 +22,15 @@ from retrace.command import diff, selection
 from retrace.command.finding import found_in
 from retrace.command.selection import Told, found_miss
 from retrace.errors import UnreadableError, UsageError
-from retrace.model import Key, Kind, PersistentCache, Program
+from retrace.model import Key, Kind, PersistentCache, Program, Recording, Verdict
 from retrace.present import github, markdown, report_json, terminal
 from retrace.present.miss import show as shown
+from retrace.reason.verdict import judge as verdicts_on
+from retrace.runs import bare
 from retrace.runs.difference import difference
 from retrace.runs.sides import Side
 from retrace.store.reader import read
+from retrace.store.shared import Shared
 from tests.reading.story import (
     LOSS,
     TRAIN_STEP,
@@ -187,15 +191,19 @@ def test_a_bar_on_a_terminal_alone(tmp_path: Path) -> None:
 _MISSES = 15
 
 
-def _alike(home: Path, processes: int) -> list[Path]:
-    """A folder of one process each, alike but for their seconds, as the hosts of a job are."""
+def _alike(home: Path, processes: int, odd: int | None = None) -> list[Path]:
+    """A folder of one process each, alike but for their seconds, as the hosts of a job are.
+
+    The `odd` one has other shapes, and is else alike.
+    """
     found: list[Path] = []
     for number in range(processes):
         story = Story(f"p{number}", process_index=number, host=f"host{number}")
         for rows in range(_MISSES):
             leaves = (*(array(f"params[{n}]", "float32", 8, 8) for n in range(40)),)
             key = Key(
-                (*leaves, array("x", "float32", rows)), config=step_key(1, leaves[0]).config
+                (*leaves, array("x", "float32", rows // 2 if number == odd else rows)),
+                config=step_key(1, leaves[0]).config,
             )
             program = Program(f"{rows:032x}", 100, f"{rows:032x}", results=f"{rows:016x}")
             cache = PersistentCache("miss", f"{rows:064x}", None, (("flags", f"{rows:064x}"),))
@@ -249,6 +257,40 @@ def test_processes_that_are_alike_take_little_memory(tmp_path: Path) -> None:
     assert _each(differing, directories) < 2 * 2000
     # Most of it is what is told of each process.
     assert _each(lambda paths: found_in(paths, "p0-7"), directories) < 1000
+
+
+def test_processes_that_are_alike_are_judged_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    many, other = tmp_path / "many", tmp_path / "other"
+    _alike(many, 12)
+    _alike(other, 12, odd=5)
+    # One process did otherwise. Two have threads that overlap, where a verdict goes by the clock.
+    for name in ("p7", "p8"):
+        (file,) = (other / name).glob("*.jsonl")
+        head, *lines = file.read_text().splitlines(keepends=True)
+        at_once = [re.sub(r'"time":[0-9.]+', '"time":1.0', line) for line in lines]
+        text = "".join([head, *at_once]).replace('"thread":"MainThread"', '"thread":"other"', 1)
+        assert '"thread":"other"' in text
+        file.write_text(text)
+    judged: list[str] = []
+
+    def judge(part: Recording) -> list[Verdict]:
+        judged.append(part.runs[0].id)
+        return verdicts_on(part)
+
+    monkeypatch.setattr(bare, "judge", judge)
+    shared = Shared()
+    for home, asked in ((many, ["p0"]), (other, ["p0", "p5", "p7", "p8"])):
+        judged.clear()
+        view = diff.read(diff.Source(home), whole=False, shared=shared)
+        assert judged == asked
+        whole = diff.read(diff.Source(home), whole=True)
+        assert len(view.verdicts) == 12 * _MISSES
+        for one, every in zip(view.verdicts, whole.verdicts, strict=True):
+            assert (one.miss.id, one.cause) == (every.miss.id, every.cause)
+            assert one.avoidable == every.avoidable
+            assert one.changes in ((), every.changes[:1])
 
 
 def test_one_miss_is_shown_as_it_is_among_all(tmp_path: Path) -> None:
