@@ -9,6 +9,9 @@ from retrace.present.view import View
 
 
 def section(view: View) -> Iterator[str]:
-    """The lines of the text report; nothing where all did the same."""
-    if view.hosts is not None and (differ := list(view.hosts.block())):
+    """The lines of the text report; nothing where all did the same.
+
+    Which processes find nothing in the disk cache is told here as well.
+    """
+    if view.hosts is not None and (differ := [*view.hosts.block(), *view.hosts.stored()]):
         yield f"<pre>{'<br>'.join(map(text, differ))}</pre>"

@@ -62,7 +62,7 @@ def report(
     if (found := view.audited) is not None:
         out += ["", "## Out of date", ""]
         out += [f"- {escaped(line.strip())}" for line in stale.text(view, found, 10_000)]
-    if view.hosts is not None and (differ := list(view.hosts.block())):
+    if view.hosts is not None and (differ := [*view.hosts.block(), *view.hosts.stored()]):
         inside = [line.replace("`", "'") for line in differ]
         out += ["", "## Processes of one job", "", "```text", *inside, "```"]
     if plan is not None and plan.steps:
