@@ -14,7 +14,11 @@ _NUMBER = re.compile(r"(?<![\w.])-?\d+(?![\w.])|#[0-9a-f]{12}")
 _CONTENT = re.compile(r"(\w+\[[\d,]*\])=\(([^()]*)\)")
 """A small array that a program holds: `int32[1]=(32)`."""
 _INNER = re.compile(r"@[0-9a-f]{32}")
+_RULE = re.compile(r"<\w+ '[0-9a-f]{16}'>")
+"""The rule of a `custom_jvp` or `custom_vjp`, and what it holds."""
 
+RULED = "custom_"
+"""How the primitives begin that hold rules."""
 _VALUES = frozenset(
     (
         ("integer_pow", "y"),
@@ -150,6 +154,10 @@ def _parameter(equation: str, old: str, new: str, found: _Found) -> bool:
     found.inner += [(x[1:], y[1:]) for x, y in zip(*inside, strict=True) if x != y]
     a, b = _INNER.sub("@", a), _INNER.sub("@", b)
     if a == b:
+        return True
+    if equation.startswith(RULED) and _RULE.sub("", a) == _RULE.sub("", b):
+        # It may hold the constant that changed in the program, and other things besides.
+        found.fixed.append(equation)
         return True
     if _NUMBER.sub("#", a) != _NUMBER.sub("#", b):
         return _are_resized(a, b, found)

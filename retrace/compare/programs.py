@@ -16,6 +16,7 @@ from typing import Literal, NamedTuple, TypeAlias
 from retrace.compare.alignment import Alignment, align
 from retrace.compare.blocks import repeated
 from retrace.compare.equation import (
+    RULED,
     Relation,
     follows,
     inner,
@@ -87,7 +88,8 @@ class Difference(NamedTuple):
     unsure: bool = False
     """Captured device arrays are other objects; whether they are equal was not looked at."""
     fixed: frozenset[str] = frozenset()
-    """Primitives that hold a changed constant as a parameter, where no array can stand."""
+    """Primitives that hold a changed constant as a parameter, where no array can stand, or in
+    a rule, where it may be anything."""
 
 
 def compare(old: Listing, new: Listing, listings: Listings) -> Difference:
@@ -296,6 +298,8 @@ class _Pairs:
         if not all(follows(old, new, dims) for old, new in self._numbers):
             return None
         repeated, constants = self.repeats(), self._own_constants()
+        if (dims or repeated) and any(held.startswith(RULED) for held in self.fixed):
+            return None
         if dims:
             return None if constants or repeated else "shapes-only"
         if repeated:

@@ -154,8 +154,12 @@ def _argument(advice: model.ToArgument, who: str, it: str, many: bool) -> str:
     said = f"pass {who} as {kind} not static{where}: only {depends}"
     if advice.fixed:
         # A bound of a slice or an exponent cannot be traced as it is written.
-        other = "`jax.lax.dynamic_slice`" if "slice" in advice.fixed else "`jnp.power`"
-        said += f", if it may be written with {other}"
+        held = {name for name in advice.fixed if not name.startswith("custom_")}
+        other = "`jax.lax.dynamic_slice`" if "slice" in held else "`jnp.power`"
+        if held:
+            said += f", if it may be written with {other}"
+        else:
+            said += ", and the rule of a custom gradient, if that can take an array"
     elif advice.computed:
         # `math.sqrt` and `int` refuse what is traced, and an `if` does.
         said += f" (what `if`, `int` or `math` make of {it}, compute outside and pass that)"

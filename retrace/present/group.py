@@ -224,7 +224,10 @@ class Sums:
             own = _type(shown, first)
             texts = (text for known, text in self._types.items() if known != own)
             told = list(islice(texts, _MOST))
-            if (more := len(self._types) - (own in self._types) - len(told)) > 0:
+            more = len(self._types) - (own in self._types) - len(told)
+            # Two operations may have come to one type in arguments of other places.
+            told = list(dict.fromkeys(told))
+            if more > 0:
                 what = "shape" if first.component is Component.SHAPE else "type"
                 told.append(count(more, f"other {what}"))
             return f"also {listed(told, _MOST + 1)}" if told else ""

@@ -209,3 +209,30 @@ def test_no_code_of_the_program_runs(judge_all: JudgeAll) -> None:
     evil = Evil()
     recording, _ = judge_all(lambda: jax.jit(_vjp(lambda _, g: (g, evil)[:1]))(1.0))
     assert [one for one in recording.misses if one.program is None] == []
+
+
+def test_a_constant_that_a_rule_holds_as_well_may_be_passed(judge_all: JudgeAll) -> None:
+    @functools.partial(jax.jit, static_argnames=("scale", "slope"))
+    def step(x: Any, scale: float, slope: float) -> Any:
+        @jax.custom_jvp
+        def wave(x: Any) -> Any:
+            return jnp.sin(x * scale)
+
+        wave.defjvps(lambda g, answer, x: g * slope * scale)
+        return wave(x)
+
+    def program() -> None:
+        x = np.ones(3, np.float32)
+        step(x, scale=2.0, slope=1.0)
+        step(x, scale=3.0, slope=1.0)
+        step(x, scale=3.0, slope=4.0)
+
+    _, verdicts = judge_all(program)
+    told = [
+        (v.program_change, v.avoidable, v.fix and (v.fix.code, v.fix.paths))
+        for v in verdicts
+        if v.miss.function.name == "step" and v.cause != "first-trace"
+    ]
+    assert told[0] == ("constants-only", "maybe", ("static-to-dynamic", ("scale",)))
+    # Nothing but the rule differs, and what the rule does with it is not known.
+    assert told[1][:2] == ("different", "no")

@@ -105,7 +105,7 @@ class ToArgument(Advice):
     computed: bool = False
     """Whether the constants are not the value itself but what Python makes of it."""
     fixed: tuple[str, ...] = ()
-    """Primitives that hold it where no array can stand."""
+    """Primitives that hold it where no array can stand, or in a rule (`custom_jvp_call`)."""
     one_type: bool = False
     """Whether calls gave it in several types, of which each would be a program."""
     unread: tuple[str, ...] = ()
