@@ -17,8 +17,8 @@ _INNER = re.compile(r"@[0-9a-f]{32}")
 _RULE = re.compile(r"<\w+ '[0-9a-f]{16}'>")
 """The rule of a `custom_jvp` or `custom_vjp`, and what it holds."""
 
-RULED = "custom_"
-"""How the primitives begin that hold rules."""
+RULED = "custom_jvp"
+"""How the primitives begin whose rules may take an array: what a `custom_vjp` holds may not."""
 _VALUES = frozenset(
     (
         ("integer_pow", "y"),
