@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from retrace.plan.amount import Amount, Span
+from retrace.plan.amount import Amount
+from retrace.present.amounts import number, spent
 from retrace.present.plan_json import amount_told
 from retrace.present.plan_words import title
 from retrace.present.runs import Row, Section
 from retrace.present.view import View
-from retrace.present.words import clean, count, listed, seconds
+from retrace.present.words import clean, count, listed
 from retrace.runs.expected import Expected
 
 _MOST = 6
@@ -60,18 +61,12 @@ def _is_kept(found: Expected) -> bool:
 
 def _amount(amount: Amount) -> str:
     one = amount.calls.high == 1
-    parts = [f"{_span(amount.calls)} {'call misses' if one else 'calls miss'}"]
+    parts = [f"{number(amount.calls)} {'call misses' if one else 'calls miss'}"]
     if amount.eager.high:
         one = amount.eager.high == 1
-        parts.append(f"{_span(amount.eager)} eager operation{'' if one else 's'}")
-    low, high = amount.seconds
-    parts.append(seconds(high) if low == high else f"{seconds(low)} to {seconds(high)}")
+        parts.append(f"{number(amount.eager)} eager operation{'' if one else 's'}")
+    parts.append(spent(amount.seconds))
     return ", ".join(parts)
-
-
-def _span(span: Span) -> str:
-    low, high = int(span.low), int(span.high)
-    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
 def told(found: Expected) -> dict[str, Any]:

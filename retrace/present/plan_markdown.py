@@ -32,7 +32,7 @@ def table(view: View, plan: Plan, top: int = SHORT) -> Sequence[str]:
     if not plan.steps:
         return []
     out = [
-        "| | what to change | place | calls | seconds | left |",
+        "| | what to change | place | saves calls | seconds | left |",
         "|---:|---|---|---:|---:|---|",
     ]
     for number, (step, named) in enumerate(named_steps(plan, top), 1):

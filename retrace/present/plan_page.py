@@ -20,7 +20,7 @@ def section(view: View, plan: Plan | None) -> Iterator[str]:
         return
     yield f"<p>{prose(headline(view, plan))}</p>"
     yield "<table><thead><tr>"
-    for title in ("step", "change", "place", "calls", "seconds", "left"):
+    for title in ("step", "change", "place", "saves calls", "seconds", "left"):
         yield f'<th scope="col">{title}</th>'
     yield "</tr></thead><tbody>"
     for number, (step, named) in enumerate(named_steps(plan, _STEPS), 1):

@@ -55,7 +55,7 @@ def sizes_told(number: int, step: Step, width: int) -> Iterator[str]:
     for choice in shown:
         mark = "->" if choice == sizes.chosen else "  "
         yield f"  {mark} {len(choice.sizes):>2}   {_row(sizes, choice)}"
-    yield f"     2^n {_row(sizes, sizes.powers)}   ({len(sizes.powers.sizes)} powers of two)"
+    yield f"     2^n  {_row(sizes, sizes.powers)}   ({len(sizes.powers.sizes)} powers of two)"
     yield from wrapped(f"    {_weighted(sizes)}", width, 4)
     yield from _code(sizes, width)
 

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from retrace.plan.amount import Amount, Span
+from retrace.plan.amount import Amount
 from retrace.plan.step import Plan, Step
 from retrace.plan.warm import Warmth
+from retrace.present import amounts as amount
 from retrace.present.layout import Paint, plain, wrapped
 from retrace.present.message import origin
 from retrace.present.plan_sizes import sizes_told
 from retrace.present.plan_words import sentence, titles
 from retrace.present.view import View
-from retrace.present.words import cells, clean, count, cut, padded, place, seconds
+from retrace.present.words import cells, clean, count, cut, padded, place
 
-_RIGHT = (10, 10)
-"""Columns of what is gone: calls, seconds."""
-_LEFT = 21
+_HEADS = ("saves calls", "seconds", "left")
+_GAPS = (1, 2, 3)
+"""Columns before each of these."""
 _NARROWEST = 18
 """Columns that are left for what to change: with fewer, each step is told in lines."""
 SHORT = 3
@@ -65,11 +66,11 @@ def headline(view: View, plan: Plan) -> str:
     parts: list[str] = []
     if now.calls.high or not now.eager.high:
         noun = "call" if now.calls.high == 1 else "calls"
-        parts.append(f"{_span(now.calls)} {noun} missed")
+        parts.append(f"{amount.number(now.calls)} {noun} missed")
     if now.eager.high:
         noun = "eager operation" if now.eager.high == 1 else "eager operations"
-        parts.append(f"{_span(now.eager)} {noun}{'' if parts else ' compiled'}")
-    said = f"{' and '.join(parts)}, {_seconds(now.seconds)} in all"
+        parts.append(f"{amount.number(now.eager)} {noun}{'' if parts else ' compiled'}")
+    said = f"{' and '.join(parts)}, {amount.spent(now.seconds)} in all"
     if plan.each:
         said += f", in each of {plan.processes} processes (seconds of the slowest)"
     elif plan.processes > 1:
@@ -80,17 +81,20 @@ def headline(view: View, plan: Plan) -> str:
 
 
 def _table(view: View, plan: Plan, top: int, width: int, paint: Paint) -> Iterator[str]:
-    room = width - 4 - sum(_RIGHT) - _LEFT
+    shown = named_steps(plan, top)
+    amounts = [(*amount.saved(step), amount.left(step)) for step, _ in shown]
+    columns = [max(map(cells, column)) for column in zip(_HEADS, *amounts, strict=True)]
+    room = width - 4 - sum(columns) - sum(_GAPS)
     is_narrow = room < _NARROWEST
     head = "What to change"
     if not is_narrow:
-        head = f"{head:<{room + 4}}{'calls':>{_RIGHT[0]}}{'seconds':>{_RIGHT[1]}}   left"
+        head = f"{head:<{room + 4}}{_right(_HEADS, columns)}"
     yield paint(head, "dim")
-    for number, (step, named) in enumerate(named_steps(plan, top), 1):
+    for number, ((step, named), told) in enumerate(zip(shown, amounts, strict=True), 1):
         if is_narrow:
             yield from _stacked(view, number, step, named, width, paint)
         else:
-            yield from _row(view, number, step, named, room, paint)
+            yield from _row(view, number, step, named, room, _right(told, columns), paint)
     if (rest := plan.steps[top:]) and (worth := sum(step.worth for step in rest)) >= 0:
         said = f"and {count(len(rest), 'more step')}"
         said += f", {worth} worth doing" if worth else ", not worth doing"
@@ -102,6 +106,14 @@ def _table(view: View, plan: Plan, top: int, width: int, paint: Paint) -> Iterat
             yield paint(f"  {text}", "dim")
     for text in wrapped(needed(plan), width, 2):
         yield paint(text, "bold")
+
+
+def _right(told: Sequence[str], columns: Sequence[int]) -> str:
+    """What stands beside a step: calls, seconds, and what is left."""
+    calls, spent, left = (" " * gap for gap in _GAPS)
+    calls += told[0].rjust(columns[0])
+    spent += told[1].rjust(columns[1])
+    return f"{calls}{spent}{left}{told[2]}"
 
 
 def named_steps(plan: Plan, top: int) -> list[tuple[Step, str]]:
@@ -122,27 +134,18 @@ def _stacked(
         yield f"    {paint(text, style)}"
     if proposal.file is not None:
         yield f"    {cut(place(proposal.file, proposal.line, view.bases), width - 4)}"
-    noun = "" if "ops" in (calls := _gone(step)) or calls == "nested" else " calls"
-    if calls == "-1":
-        noun = " call"
-    left = _left(step.left, at_most=True) if step.worth else "not worth it"
-    said = f"{calls}{noun}, -{_number(_told(step.gone.seconds))} s; left: {left}"
+    said = f"saves {amount.saving(step)}; {'left: ' if step.worth else ''}{amount.left(step)}"
     for text in wrapped(said, width - 4, 0):
         yield f"    {text}"
 
 
 def _row(
-    view: View, number: int, step: Step, title_: str, room: int, paint: Paint
+    view: View, number: int, step: Step, title_: str, room: int, right: str, paint: Paint
 ) -> Iterator[str]:
     proposal = step.proposal
     mark = "?" if step.sure == "ask" else ""
     named = clean(title_, 3 * room) + mark
     at = "" if proposal.file is None else place(proposal.file, proposal.line, view.bases)
-    calls = _gone(step)
-    spent = f"-{_number(_told(step.gone.seconds))}"
-    left = f"   {_left(step.left, at_most=True)}" if step.worth else "   not worth it"
-    spent = spent.rjust(max(_RIGHT[1] - max(0, cells(calls) - _RIGHT[0]), cells(spent) + 1))
-    right = f"{calls:>{_RIGHT[0]}}{spent}{left}"
     style = "fix" if step.worth else "dim"
     if cells(named) + cells(at) + 1 <= room:
         gap = room - cells(named) - cells(at)
@@ -160,70 +163,26 @@ def _row(
         yield f"    {paint(last, style)}"
 
 
-_TIERS = (("clear", "clearly avoidable"), ("likely", "likely"), ("ask", "perhaps (?)"))
+_TIERS = (("clear", "clear steps save"), ("likely", "likely ones"), ("ask", "those with ?"))
 
 
 def needed(plan: Plan) -> str:
     """What is left when all that is worth doing was done."""
     worth = [step for step in plan.steps if step.worth]
-    left = worth[-1].left if worth else plan.now
     tiers = [
-        f"{name} {_left(total)}"
-        for sure, name in (
-            ("clear", "clearly avoidable"),
-            ("likely", "likely"),
-            ("ask", "perhaps (?)"),
-        )
+        f"{steps} {amount.told(total)}"
+        for sure, steps in _TIERS
         if not (total := _sum(step.gone for step in worth if step.sure == sure)).is_nothing
     ]
-    said = f"needed: {_left(left)}"
+    said = f"needed: {amount.told(worth[-1].left if worth else plan.now)}"
     return f"{said} ({'; '.join(tiers)})" if len(tiers) > 1 else said
 
 
 def _sum(amounts: Iterator[Amount]) -> Amount:
     total = Amount()
-    for amount in amounts:
-        total = total.plus(amount)
+    for one in amounts:
+        total = total.plus(one)
     return total
-
-
-def _gone(step: Step) -> str:
-    if step.gone.calls.high:
-        return f"-{_span(step.gone.calls)}"
-    if step.gone.eager.high:
-        return f"-{_span(step.gone.eager)} ops"
-    return "nested"
-
-
-def _left(amount: Amount, *, at_most: bool = False) -> str:
-    parts: list[str] = []
-    if amount.calls.high or not amount.eager.high:
-        parts.append(f"{_span(amount.calls)} {'call' if amount.calls.high == 1 else 'calls'}")
-    elif amount.eager.high:
-        parts.append(f"{_span(amount.eager)} eager")
-    spent = Span(amount.seconds.high, amount.seconds.high) if at_most else amount.seconds
-    return f"{', '.join(parts)}, {_seconds(spent)}"
-
-
-def _span(span: Span) -> str:
-    low, high = int(span.low), int(span.high)
-    return f"{low:,}" if low == high else f"{low:,}..{high:,}"
-
-
-def _told(span: Span) -> Span:
-    """What is saved for certain, where it may be nothing; else the range."""
-    return Span(span.low, span.low) if span.low == 0 else span
-
-
-def _number(span: Span) -> str:
-    wide = span.high >= 0.95 or (span.high >= 0.1 and not span.is_exact)
-    places = 0 if span.high >= 100 else 1 if wide else 2
-    low, high = (f"{value:,.{places}f}" for value in span)
-    return low if low == high else f"{low}..{high}"
-
-
-def _seconds(span: Span) -> str:
-    return seconds(span.high) if span.is_exact else f"{_number(span)} s"
 
 
 def _advice(plan: Plan, top: int, width: int) -> Iterator[str]:
@@ -257,5 +216,4 @@ def step_cells(view: View, step: Step, named: str) -> tuple[str, str, str, str, 
     proposal = step.proposal
     at = "" if proposal.file is None else place(proposal.file, proposal.line, view.bases)
     named = clean(named, None) + (" ?" if step.sure == "ask" else "")
-    left = _left(step.left) if step.worth else "not worth it"
-    return named, at, _gone(step), f"-{_number(_told(step.gone.seconds))}", left
+    return named, at, *amount.saved(step), amount.left(step)

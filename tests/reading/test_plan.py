@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import struct
 from collections import Counter
 from collections.abc import Iterator
@@ -19,7 +20,7 @@ from retrace.command.plan import plan as command
 from retrace.errors import UsageError
 from retrace.model import Program, Recording
 from retrace.plan import data
-from retrace.plan.amount import Span
+from retrace.plan.amount import Amount, Span, exactly
 from retrace.plan.corners import Size, corner_curve, corner_of
 from retrace.plan.order import plan
 from retrace.plan.sizes import covering, curve, powers_of_two, recommended
@@ -144,6 +145,41 @@ def test_seconds_of_a_busy_machine_are_a_range() -> None:
     saved = found.now.minus(found.steps[-1].left).seconds
     # Gone are the second and the third; the quickest took a tenth for each of its equations.
     assert saved == (pytest.approx(10 + 13), pytest.approx(26 + 13))
+    view = story.view()
+    text, page = plan_text.whole(view, found), plan_markdown.whole(view, found)
+    assert re.search(r"^ 1 .* 2  23\.0-39\.0   1 call, 36\.0 s$", text, re.MULTILINE)
+    assert "needed: 1 call, 20.0 to 36.0 s" in text
+    assert "| 2 | 23.0-39.0 | 1 call, 36.0 s |" in page
+
+
+@pytest.mark.parametrize(
+    ("gone", "worth", "said"),
+    [
+        (Amount(exactly(1), exactly(0), exactly(0.3)), True, ("1", "0.30", "nothing")),
+        (Amount(Span(1, 2), Span(), Span(0.02, 0.06)), True, ("1-2", "0.02-0.06", "nothing")),
+        (
+            Amount(Span(), Span(0, 28), Span(0, 3.21)),
+            False,
+            ("up to 28 ops", "up to 3.2", "may save nothing"),
+        ),
+        (Amount(Span(), Span(4, 6), Span(0.1, 0.1)), True, ("4-6 ops", "0.10", "nothing")),
+        (Amount(Span(), Span(), Span(0.0, 0.003)), False, ("nested", "<0.01", "not worth it")),
+        (Amount(Span(), exactly(1), Span()), False, ("1 op", "<0.01", "not worth it")),
+    ],
+)
+def test_a_range_and_a_zero_read_naturally(
+    gone: Amount, worth: bool, said: tuple[str, str, str]
+) -> None:
+    view = training().view()
+    whole = plan(view.recording, view.verdicts)
+    step = replace(whole.steps[0], gone=gone, left=Amount(), worth=worth)
+    told = replace(whole, steps=(step,))
+    for width in (80, 40):
+        text = plan_text.whole(view, told, width=width)
+        table = text.partition("needed")[0]
+        assert all(part in " ".join(table.split()) for part in said), text
+        assert ".." not in table
+        assert not re.search(r"(^|\s)-", table)
 
 
 def test_the_json_is_that_of_the_interface() -> None:

@@ -1,0 +1,91 @@
+"""How many calls and seconds, in words: a number, or a range where it cannot be known."""
+
+from __future__ import annotations
+
+from retrace.plan.amount import Amount, Span
+from retrace.plan.step import Step
+from retrace.present.words import seconds
+
+_HYPHEN, _TO = "-", " to "
+"""What stands between the ends of a range, in a column and in a sentence."""
+
+
+def saved(step: Step) -> tuple[str, str]:
+    """What a step saves, for two columns: calls or eager operations, and seconds."""
+    calls, eager, spent = step.gone
+    if calls.high:
+        many = _counted(calls, _HYPHEN)
+    else:
+        noun = "op" if eager.high == 1 else "ops"
+        many = f"{_counted(eager, _HYPHEN)} {noun}" if eager.high else "nested"
+    return many, _figures(spent, _HYPHEN) if spent.high >= _LEAST else "<0.01"
+
+
+def saving(step: Step) -> str:
+    """The same as part of a sentence: `4 calls, 5.7 s`."""
+    many, spent = saved(step)
+    noun = {"nested": " calls", "1": " call"}.get(many, "" if "op" in many else " calls")
+    return f"{many}{noun}, {spent} s"
+
+
+def left(step: Step) -> str:
+    """What is left after a step and those before it, for a column; why not, where it is not."""
+    if step.worth:
+        latest = step.left.seconds.high
+        return _told(step.left._replace(seconds=Span(latest, latest)), _HYPHEN, "ops")
+    is_open = step.gone.seconds.low < _LEAST <= step.gone.seconds.high
+    return "may save nothing" if is_open else "not worth it"
+
+
+def told(one: Amount) -> str:
+    """Calls, or eager operations where there are none, and seconds: `1 to 2 calls, 0.45 s`."""
+    return _told(one, _TO, "eager operations")
+
+
+def number(span: Span) -> str:
+    """`3`, `1 to 2`, `up to 28`."""
+    return _counted(span, _TO)
+
+
+def spent(span: Span) -> str:
+    """`5.80 s`, `3.2 to 5.7 s`, `up to 0.6 s`."""
+    return _spent(span, _TO)
+
+
+_LEAST = 0.005
+"""Seconds: less is 0.00 with two places."""
+
+
+def _told(one: Amount, between: str, operations: str) -> str:
+    if one.is_nothing:
+        return "nothing"
+    parts: list[str] = []
+    if one.calls.high:
+        noun = "call" if one.calls.high == 1 else "calls"
+        parts.append(f"{_counted(one.calls, between)} {noun}")
+    elif one.eager.high:
+        noun = operations[:-1] if one.eager.high == 1 else operations
+        parts.append(f"{_counted(one.eager, between)} {noun}")
+    return ", ".join((*parts, _spent(one.seconds, between)))
+
+
+def _spent(span: Span, between: str) -> str:
+    if span.is_exact or span.high < _LEAST:
+        return seconds(span.high)
+    return f"{_figures(span, between)} s"
+
+
+def _counted(span: Span, between: str) -> str:
+    return _range(f"{int(span.low):,}", f"{int(span.high):,}", between)
+
+
+def _figures(span: Span, between: str) -> str:
+    is_wide = span.high >= 0.95 or (span.high >= 0.1 and not span.is_exact)
+    places = 0 if span.high >= 100 else 1 if is_wide else 2
+    return _range(f"{span.low:,.{places}f}", f"{span.high:,.{places}f}", between)
+
+
+def _range(low: str, high: str, between: str) -> str:
+    if low == high:
+        return high
+    return f"{low}{between}{high}" if low.strip("0.,") else f"up to {high}"
