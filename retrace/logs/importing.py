@@ -8,7 +8,7 @@ import time
 import zlib
 from collections.abc import Callable
 from hashlib import blake2b
-from itertools import chain
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, NamedTuple
 
@@ -117,7 +117,6 @@ class Importer:
         self._attempt = attempt_of(directory)
         self._held: list[_Sink] = []
         self._makings: dict[tuple[str, str], Making] = {}
-        self._by_prefix: dict[tuple[str, str, str], tuple[Making, str]] = {}
         self._pending: dict[str, _Pending] = {}
         self._partial: dict[str, str] = {}
         self._plain: Making | None = None
@@ -128,9 +127,8 @@ class Importer:
         self._number, self._hint, self._broken = 0, "", ""
         self._lost: list[str] = []
         """What is lost, before there is a process that it could be told with."""
+        self._explanation_lost = False
         self._explains = False
-        self._of_log: list[Making] = []
-        self._total = Imported(0, 0, 0, 0)
         self._since = 0
 
     def take(self, path: Path, progress: Callable[[int], object] | None = None) -> Imported:
@@ -145,11 +143,12 @@ class Importer:
         except OSError:
             self._written = time.time()
         self._reading = Reading(time.gmtime(self._written).tm_year)
-        self._makings, self._by_prefix = {}, {}
+        self._makings = {}
         self._pending, self._partial = {}, {}
         self._plain = None
         self._number, self._hint, self._broken = 0, "", ""
         self._lost.clear()
+        self._explanation_lost = False
         try:
             with source.opened(path) as file:
                 self._read(file, progress)
@@ -295,22 +294,24 @@ class Importer:
     def _torn(self, outer: str, text: str, stamp: float | None) -> bool:
         """Take in what is whole of a torn line; False where it is no line of JAX's."""
         at = starts(text)
-        # What stands before the first message goes with it.
-        parts = (
-            [text[a:b] for a, b in zip([0, *at[1:]], [*at[1:], None], strict=True)] if at else []
-        )
         took: Making | None = None
         # Lines of an explanation whose first line is lost.
         explanation = not at and _BELOW.search(text) is not None
         if not at and not explanation:
             return False
-        for part in parts:
+        # What stands before the first message goes with it.
+        ends = [0, *at[1:], len(text)]
+        for begin, end in pairwise(ends if at else ()):
+            part = text[begin:end]
             found = read(part)
             whole = found is not None and (_MARK not in part or isinstance(found[0], Explained))
             explanation = explanation or (_MARK in part and not whole)
             # Whose the second message of a line is, is known where there is one process alone.
             if found is not None and whole and (took is None or took is self._plain):
                 took = self._take(outer, part, stamp, *found)
+        if not self._makings:
+            self._lost.append("a line of JAX's that is torn")
+            self._explanation_lost = self._explanation_lost or explanation
         for (gathered, _), making in self._makings.items():
             if gathered == outer or took is None:
                 making.process.torn(explanation=explanation)
@@ -335,6 +336,7 @@ class Importer:
                 for reason in self._lost:
                     making.lose(reason)
                 self._lost.clear()
+                making.process.explanation_torn = self._explanation_lost
                 if key == ("", ""):
                     self._plain = making
         return making, prefix.thread, prefix.time

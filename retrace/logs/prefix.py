@@ -49,7 +49,7 @@ _ISO = re.compile(
 )
 _PID = re.compile(r"\bpid[=: ]\s*(\d+)|\bprocess[=: ]\s*(\d+)|^\s*\[(\d{2,7})\]")
 _BARE_PID = re.compile(r"\[(\d{2,7})\]|(?:^|\s)(\d{3,7})(?=\s|$)")
-_LEVEL = re.compile(r"\b(?:DEBUG|INFO|WARN(?:ING)?|ERROR|jax\._src[\w.]*)\b")
+_LEVEL = re.compile(r"\b(?:DEBUG|INFO|WARN(?:ING)?|ERROR|jax\.\w[\w.]*)\b")
 """What a handler writes; without it, and without a time, a number is the program's own."""
 _RANK = re.compile(r"\b(?:rank|proc|host|process_index)[=: _-]?(\d{1,6})\b", re.IGNORECASE)
 _THREAD = re.compile(
@@ -68,7 +68,7 @@ class Reading:
 
     def of_jax(self, text: str) -> tuple[float, int] | None:
         """The time in the prefix of JAX's own handler, and where that ends; None for others."""
-        # `WARNING:2026-11-22 14:29:51,067:jax._src.dispatch:191: `
+        # `WARNING:2026-11-22 14:29:51,067:`, its logger, `:191: `
         if not self._second or not text.startswith(self._second):
             at = text.find(":") + 20
             if not 25 <= at <= 29 or text[at : at + 1] != ",":

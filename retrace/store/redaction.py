@@ -1,10 +1,9 @@
 """A recording without what the program was given: no values, no source, no foreign paths.
 
-What is left out is replaced by a hash under a key that is drawn at random, kept in
-memory and never written. So equal things stay equal and others stay others, as far
-as misses are compared, and nobody can try out what a short secret might have been.
-For the same reason a hash holds for one place alone: that two parameters were given
-the same value is not told.
+What is left out is replaced by a hash under a key that is drawn at random, kept in memory and
+never written. So equal things stay equal and others stay others, as far as misses are
+compared, and nobody can try out what a short secret might have been. For the same reason a
+hash holds for one place alone: that two parameters were given the same value is not told.
 
 What stays: names (of functions, parameters, keys of dicts among the arguments, modules
 and classes), shapes, dtypes, placements, times, lines, and the numbers in programs that

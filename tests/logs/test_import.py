@@ -329,6 +329,18 @@ def test_a_log_that_is_imported_again_is_a_recording_of_its_own(tmp_path: Path) 
     assert not any("unreadable" in reason for run in again.runs for reason in run.losses)
 
 
+def test_an_explanation_that_is_torn_before_anything_else_leaves_a_doubt(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "log"
+    path.write_text(
+        "TRACING CACHE MISS at a.py:1:2 (main):  nev\n" + finished("step", 4711, 1, "a.py:9")
+    )
+    found = recording(path, tmp_path / "rec")
+    assert found.runs[0].losses == {"a line of JAX's that is torn": 1}
+    assert [v.cause for v in judge(found)] == ["unknown"]
+
+
 def test_a_compressed_log_without_its_end(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
