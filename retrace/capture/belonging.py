@@ -219,6 +219,12 @@ class Belonging:
             self.hold(
                 number, {"derived": site.derived or "forward", "leaves": program_leaves(site)}
             )
+        elif site.derived == "batched":
+            # An operation under an eager `vmap`: JAX compiles it for what is mapped over.
+            self.hold(number, {"leaves": program_leaves(site)})
+        if site.derived == "batched" and site.jaxpr is not None:
+            # Not the one that was traced, which is the same for each size.
+            self._add_program(number, site.jaxpr)
 
 
 def _is_lowered_at(stage: Stage) -> bool:

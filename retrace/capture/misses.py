@@ -361,7 +361,7 @@ def _without_axis(key: Key) -> Key:
     """The key of a call of `pmap` until 0.8, which begins within the axis that it maps over."""
     return key._replace(
         config=tuple(
-            (name, value._replace(text="", token="") if name == "axis_env" else value)
+            (name, value._replace(text="", token="", data=None) if name == "axis_env" else value)
             for name, value in key.config
         )
     )

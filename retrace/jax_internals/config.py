@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import lru_cache
 from operator import is_
 from typing import Any
@@ -12,6 +12,7 @@ import jax
 
 from retrace.jax_internals import losses, names
 from retrace.jax_internals.names_values import (
+    AXES,
     AXIS_ENVIRONMENT,
     AXIS_SIZES,
     CONTEXT_NAMES,
@@ -66,7 +67,10 @@ def context(
         return found
     known = _names(len(values))
     row = tuple(
-        [value if type(value) in _PLAIN else _special(value, snapshot) for value in values]
+        [
+            value if type(value) in _PLAIN else _told(name, value, snapshot)
+            for name, value in zip(known, values, strict=True)
+        ]
     )
     try:
         found, uncompared = _encoded(known, row, tuple(map(type, row)))
@@ -224,6 +228,25 @@ def _plain(value: JSON) -> Value:
     return Value(type(value).__name__, text, text, True, value)
 
 
+def _told(name: str | None, value: Any, snapshot: Callable[[object], Value] | None) -> Value:
+    return _axes(value) if name == AXES else _special(value, snapshot)
+
+
+def _axes(env: Any) -> Value:
+    """The named axes that are mapped over where the call is made, with their sizes."""
+    is_pairs = isinstance(env, tuple)  # until jax 0.7
+    sizes = {str(axis): size for axis, size in (env if is_pairs else AXIS_SIZES.of(env).items())}
+    told = [f"{axis}:{size}" for axis, size in sizes.items()]
+    if not is_pairs:
+        told += [
+            f"{label}={sorted(map(str, given))}"
+            for label, axes in OTHER_AXES.items()
+            if (given := axes.of(env))
+        ]
+    text = ", ".join(told)
+    return Value(type(env).__name__, text, text, True, sizes or None)
+
+
 def _special(value: Any, snapshot: Callable[[object], Value] | None) -> Value:
     """A value that is no plain data, without a reference to it."""
     kind = type(value).__name__
@@ -244,8 +267,6 @@ def _item(value: Any, snapshot: Callable[[object], Value] | None) -> Value:
         text = mesh_text(value) if value.axis_names else ""
     elif isinstance(value, _Device):
         text = f"{value.platform}:{value.id}"
-    elif kind == AXIS_ENVIRONMENT.name:
-        text = ", ".join(_axis_env(value))
     elif kind == METADATA.name:
         text = repr(sorted(METADATA_VALUE.of(value, {}).items(), key=str))
     elif isinstance(value, frozenset):
@@ -257,10 +278,3 @@ def _item(value: Any, snapshot: Callable[[object], Value] | None) -> Value:
     if snapshot is not None:
         return snapshot(value)
     return Value(kind, f"<{kind}>", None, False)
-
-
-def _axis_env(env: Any) -> Iterator[str]:
-    yield from (f"{name}:{size}" for name, size in AXIS_SIZES.of(env).items())
-    for label, axes in OTHER_AXES.items():
-        if given := axes.of(env):
-            yield f"{label}={sorted(map(str, given))}"

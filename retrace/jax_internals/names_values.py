@@ -196,8 +196,10 @@ JIT_KEY_ONLY = (
     "jax_pallas_auto_assign_collective_ids_limit",
 )
 """In the key of the C++ path alone. JAX tells nobody which these are; read from its source."""
+AXES = "axis_env_state"
+"""The named axes that a transform maps over where a call is made."""
 PUBLIC_NAMES = {
-    "axis_env_state": "axis_env",
+    AXES: "axis_env",
     "compute_on_context_manager": "compute_on",
     "pallas_tpu_interpret_mode_context_manager": "pallas_tpu_interpret_mode",
     "xla_metadata_context_manager": "xla_metadata",

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from retrace.causes import Cause
 from retrace.model import Recording, Verdict
-from retrace.model.advice import Sure
+from retrace.model.advice import FewMapped, Sure
 from retrace.plan.advice import CAUSES, Told, eager_proposal, is_in, proposal
 from retrace.plan.amount import Amount
 from retrace.plan.candidate import candidates
@@ -204,6 +204,9 @@ def _sure(choice: Choice, names: Sequence[str], ledger: Ledger, told: Told) -> S
         verdict.miss.function.in_library for verdict in own
     ):
         return "ask"  # who cuts the data for a library's own step is the library, or the user
-    if any(member.family in _QUESTIONS for member in choice.members) or worths == {"no"}:
+    questions = [member.family for member in choice.members if member.family in _QUESTIONS]
+    if all(isinstance(verdict.fix, FewMapped) for verdict in own):
+        questions = [family for family in questions if family != "config"]  # a size, as of arrays
+    if questions or worths == {"no"}:
         return "ask"
     return "likely"

@@ -90,6 +90,17 @@ def of_functions(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case 
             return (
                 f"set {what} once, before the first call, or make every call in the same context"
             )
+        case model.FewMapped(name=name, axes=axes, proof=model.Proof.PROGRAM):
+            return (
+                f"nothing in {quoted(name)} depends on the size of the mapped axis {names(axes)} "
+                "and JAX compiles it for each: call it outside of what is mapped, or map over "
+                "one size, or over a few"
+            )
+        case model.FewMapped(axes=axes):
+            return (
+                f"JAX compiles again for each size of the mapped axis {names(axes)}: pad what is "
+                "mapped over with NumPy to one size, or to a few, and mask what was added"
+            )
         case model.KeepCaches():
             return "do not clear the caches between calls of one function"
         case model.PassState(name=name):

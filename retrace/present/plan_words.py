@@ -13,7 +13,10 @@ from retrace.present.words import listed, names, quoted
 
 def title(proposal: Proposal) -> str:
     """A few words for a table."""
-    return " and ".join(dict.fromkeys(_title(change, proposal) for change in proposal.changes))
+    changes = proposal.changes
+    if isinstance(proposal.advice, model.FewMapped) and any(c.family == "shape" for c in changes):
+        changes = tuple(change for change in changes if change.family != "config")  # it follows
+    return " and ".join(dict.fromkeys(_title(change, proposal) for change in changes))
 
 
 def titles(steps: Sequence[Step]) -> list[str]:
@@ -196,7 +199,21 @@ def _inject(advice: Advice) -> str:
     return f"inject the hyperparameters of {quoted(holder)}"
 
 
-_TOLD_BY_ADVICE = ("eager-init", "static", "meta", "tree", "shape", "sharding", "weak_type")
+def _mapped(change: Change, advice: Advice) -> str:
+    axes = advice.axes if isinstance(advice, model.FewMapped) else ()
+    return f"few sizes of the mapped axis {names(axes)} ({change.seen} seen)"
+
+
+_TOLD_BY_ADVICE = (
+    "eager-init",
+    "config",
+    "static",
+    "meta",
+    "tree",
+    "shape",
+    "sharding",
+    "weak_type",
+)
 _BY_ADVICE: tuple[tuple[type[Advice], Callable[[Change, Advice], str]], ...] = (
     (model.PassDecision, lambda change, advice: _static(change._replace(paths=advice.paths))),
     (model.ToArgument, lambda _, advice: f"pass {names(advice.paths)} as an argument"),
@@ -209,6 +226,7 @@ _BY_ADVICE: tuple[tuple[type[Advice], Callable[[Change, Advice], str]], ...] = (
         model.FewValues,
         lambda change, _: f"fewer values of {_what(change)} ({change.seen} seen)",
     ),
+    (model.FewMapped, _mapped),
     (model.OneMesh, lambda change, _: f"one mesh for {_what(change)}"),
     (model.LowerWithSharding, lambda change, _: f"lower with the sharding of {_what(change)}"),
     (model.OneSharding, lambda change, _: f"one device or sharding for {_what(change)}"),

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from retrace.causes import Cause
 from retrace.model import Change, Component, Miss
-from retrace.model.advice import Advice, Library, Proof
+from retrace.model.advice import Advice, FewMapped, Library, Proof
 from retrace.reason.cards import card
 from retrace.reason.evidence import Evidence, package_of
 from retrace.reason.precedence import others
@@ -61,6 +61,7 @@ def _with_others(advised: Advice, others: list[Change]) -> Advice:
         (change.path, change.component.value)
         for change in others
         if change.path is not None
+        and not (isinstance(advised, FewMapped) and change.path in advised.paths)
         and (
             change.component not in of_values
             or not {change.path, _argument(change)} & {*advised.paths}

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 from retrace.compare.detail import type_name
-from retrace.model import Change, Component, Function, Kind, Miss, Stage, Value
+from retrace.model import Change, Component, Dim, Function, Kind, Miss, Stage, Value
 from retrace.model.advice import (
     Advice,
     DefineBodyOnce,
+    FewMapped,
     JitAndPass,
     JitForEach,
     JitOnce,
@@ -34,6 +37,7 @@ from retrace.reason.evidence import (
     package_of,
     part,
     paths,
+    resized,
 )
 from retrace.reason.fields import field_changes
 from retrace.reason.program import Comparison
@@ -252,11 +256,41 @@ def options(evidence: Evidence) -> Advice:
 def config(evidence: Evidence) -> Advice:
     """What to do where JAX's configuration changed."""
     nearest = evidence.nearest
+    if axes := _remapped(evidence.changes):
+        wasted = evidence.program is not None and evidence.program.is_wasted
+        followed = [
+            change.path
+            for change in evidence.changes
+            if change.component is Component.SHAPE
+            and change.path is not None
+            and {*(resized(change) or [(0, 0)])} <= {*axes.values()}
+        ]
+        return FewMapped(
+            paths=(*paths(evidence.changes, Component.CONFIG), *followed),
+            name=evidence.miss.function.name,
+            axes=tuple(axes),
+            proof=Proof.PROGRAM if wasted else Proof.KEY,
+        )
     return OneConfig(
         paths=tuple(paths(evidence.changes, Component.CONFIG)),
         in_thread=nearest is not None and nearest.thread != evidence.miss.thread,
         proof=_proof(evidence.program),
     )
+
+
+def _remapped(changes: tuple[Change, ...]) -> dict[str, tuple[Dim, Dim]]:
+    """The named axes that are mapped over, where nothing of the settings but their sizes changed.
+
+    Each size is an entry of its own, as that of an array is.
+    """
+    own = [change for change in changes if change.component is Component.CONFIG]
+    sides = [part(side, "data") for change in own for side in (change.old, change.new)]
+    if len(own) != 1 or own[0].path != "axis_env":
+        return {}
+    old, new = [cast(dict[str, Dim], side) if isinstance(side, dict) else {} for side in sides]
+    if old.keys() != new.keys():
+        return {}
+    return {axis: (old[axis], size) for axis, size in new.items() if old[axis] != size}
 
 
 def _proof(program: Comparison | None) -> Proof:

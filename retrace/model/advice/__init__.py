@@ -25,6 +25,7 @@ from retrace.model.advice.arrays import (
 )
 from retrace.model.advice.functions import (
     DefineBodyOnce,
+    FewMapped,
     JitAndPass,
     JitForEach,
     JitOnce,
@@ -81,6 +82,7 @@ __all__ = [
     "CompareByValue",
     "DefineBodyOnce",
     "DefineOnce",
+    "FewMapped",
     "FewSizes",
     "FewValues",
     "InCallback",

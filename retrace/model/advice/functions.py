@@ -134,6 +134,16 @@ class OneConfig(Advice):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FewMapped(Advice):
+    """Map over few sizes of a named axis."""
+
+    code = "few-mapped-sizes"
+    name: str
+    axes: tuple[str, ...]
+    """The axes that a transform maps over, in other sizes than before."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class KeepCaches(Advice):
     """Do not clear caches."""
 
