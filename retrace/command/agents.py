@@ -122,6 +122,7 @@ def report(recording: str = "", tokens: int = 4000) -> str:
 
     view = _view(recording)
     tally, found = Tally.of(view), order.plan(view.recording, view.verdicts)
+    tally.gather(view, found)
     tally.follow(view, found)
     return report_json.encode(extract.extract(view, tally, found, tokens))
 

@@ -78,6 +78,8 @@ def _summarise(
         shown = shown[len(here) + 1 :]
     width, paint = console.terminal(sys.stderr)
     steps = steps_of(told)
+    if steps is not None:
+        told.tally.gather(told.view, steps)
     try:
         text = summary(
             told.view, shown, told.tally, newest=newest, width=width, paint=paint, plan=steps

@@ -173,17 +173,16 @@ def _report(
     view, tally = told.view, told.tally
     planned = tokens is not None or sort == "saving" or format in ("text", "markdown", "html")
     steps = steps_of(told) if planned else None
-    if sort == "saving":
-        if steps is None:
-            console.say("no plan is made of a part or of a large recording: sorted by seconds")
-        else:
+    if steps is not None:
+        tally.gather(view, steps)
+        if sort == "saving" or tokens is not None:
             tally.follow(view, steps)
+    elif sort == "saving":
+        console.say("no plan is made of a part or of a large recording: sorted by seconds")
     if format == "json":
         from retrace.present import extract, report_json
 
         if tokens is not None:
-            if steps is not None:
-                tally.follow(view, steps)
             return report_json.encode(extract.extract(view, tally, steps, tokens, top))
         if told.is_large and top is None:
             return report_json.pieces(view, tally, told.again(), keys=keys)

@@ -8,7 +8,8 @@ from itertools import islice
 from typing import Literal
 
 from retrace.causes import Cause
-from retrace.model import Change, Component, Stage, Verdict
+from retrace.model import CallSite, Change, Component, Stage, Verdict
+from retrace.plan.step import Proposal
 from retrace.present.changes import sides
 from retrace.present.words import clean, count, listed, operation, times, turned
 from retrace.reason.cards import card
@@ -32,8 +33,8 @@ class Group:
     """
 
     __slots__ = (
-        *("_folded", "_misses", "_sums", "began", "cause", "count", "functions", "seconds"),
-        *("shown", "worths"),
+        *("_folded", "_misses", "_sums", "began", "cause", "count", "functions", "places"),
+        *("remedy", "seconds", "shown", "worths"),
     )
 
     def __init__(self, first: Verdict) -> None:
@@ -45,6 +46,11 @@ class Group:
         self.count = 0
         self.seconds = 0.0
         self.functions = 1
+        """How many are told as one: functions, or lines of eager operations."""
+        self.places: tuple[CallSite, ...] = ()
+        """The lines, where eager operations of several are told as one."""
+        self.remedy: Proposal | None = None
+        """What is asked for of all of them together; None where the advice on one says it."""
         """How many definition sites it tells of."""
         self.worths: Counter[Literal["yes", "no", "maybe"]] = Counter()
         """How many misses are avoidable, for certain, perhaps or not at all."""
@@ -60,11 +66,30 @@ class Group:
         return group
 
     @classmethod
-    def together(cls, groups: Sequence[Group]) -> Group:
-        """Several as one: the same cause, on one line of the caller."""
-        shown = min(groups, key=lambda group: (_URGENCY[group.avoidable], group.began)).shown
+    def together(cls, groups: Sequence[Group], remedy: Proposal | None = None) -> Group:
+        """Several as one: one cause on one line of the caller, or eager operations of many lines.
+
+        Args:
+            groups: what is told as one.
+            remedy: what to do about all of them, where that is not the advice on one.
+        """
+        places: tuple[CallSite, ...] = ()
+        if groups[0].cause is Cause.EAGER_OP:
+            places = tuple(site for group in groups if (site := group.site) is not None)
+            told = None if remedy is None else (remedy.file, remedy.line)
+            shown = max(
+                groups,
+                key=lambda group: (
+                    group.site is not None and (group.site.file, group.site.line) == told,
+                    group.seconds,
+                ),
+            ).shown
+        else:
+            shown = min(groups, key=lambda group: (_URGENCY[group.avoidable], group.began)).shown
         whole = cls(shown)
         whole.functions = len(groups)
+        whole.places = places
+        whole.remedy = remedy
         whole.began = min(group.began for group in groups)
         for group in groups:
             whole.count += group.count
@@ -72,6 +97,11 @@ class Group:
             whole.worths.update(group.worths)
             whole._sums.merge(group.sums)
         return whole
+
+    @property
+    def site(self) -> CallSite | None:
+        """The user's line, of eager operations."""
+        return self.shown.miss.entry or self.shown.miss.call_site
 
     def add(self, verdict: Verdict) -> None:
         """Take in one more miss."""

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 
 from retrace.causes import Cause
 from retrace.model import Change, Component, Kind, Miss, Stage, Verdict
-from retrace.present import logged, sentences
+from retrace.present import logged, plan_words, sentences
 from retrace.present.advice import advised
 from retrace.present.cards import words
 from retrace.present.changes import set_at, sides
@@ -38,6 +38,8 @@ _OF_FUNCTION = (Component.FUNCTION, Component.CODE, Component.CLOSURE, Component
 _VALUES = (Component.STATIC, Component.SIGNATURE, Component.OPTIONS, Component.CONFIG)
 _MOST = 4
 """So many changes are written out; the others are counted."""
+_MOST_LINES = 12
+"""So many lines are named that have one remedy."""
 _SHORTEST = 12
 """Characters that are left of a name, however narrow it is."""
 
@@ -88,7 +90,8 @@ def _heading(view: View, group: Group, who: str, same: str) -> str:
     if miss.derived is not None:
         who = f"{who} ({clean(miss.derived)})"
     if group.cause is Cause.EAGER_OP:
-        said = f"{count(group.count, 'eager operation')} compiled on one line"
+        where = "one line" if group.functions < 2 else f"{group.functions} lines"
+        said = f"{count(group.count, 'eager operation')} compiled on {where}"
         return f"{said} ({_worth(group)})"
     if group.cause is Cause.FIRST_TRACE and not verdict.repeat:
         return f"{who} {did(miss, '').replace(' without a trace', '')} for the first time"
@@ -126,6 +129,8 @@ def lines(view: View, group: Group) -> Iterator[Line]:
             yield Line("same", (same,))
     elif group.cause is Cause.EAGER_OP:
         yield Line("made of", (_operations(group),))
+        if group.places:
+            yield Line("lines", (_places(view, group),))
     if inner := _inner(group):
         yield Line("nested", (inner,))
     if said_raised := what_raised(group):
@@ -135,8 +140,27 @@ def lines(view: View, group: Group) -> Iterator[Line]:
         yield Line("program", (program, *evidence(view, verdict)))
     if only := _only(view, group):
         yield Line("process", (only,))
-    if verdict.fix is not None:
-        yield Line("fix", (clean(advised(verdict.fix), 400),))
+    if (said := fix(group)) is not None:
+        yield Line("fix", (clean(said, 400),))
+
+
+def _places(view: View, group: Group) -> str:
+    """`train.py:31, 33, 40 and 2 more`."""
+    by_file: dict[str, list[int]] = {}
+    for site in sorted(group.places, key=lambda site: (site.file, site.line)):
+        by_file.setdefault(site.file, []).append(site.line)
+    told: list[str] = []
+    for file, (first, *rest) in by_file.items():
+        said = place(file, first, view.bases)
+        told.append(listed([said, *(str(line) for line in rest)], _MOST_LINES))
+    return "; ".join(told)
+
+
+def fix(group: Group) -> str | None:
+    """What to do about a group, in words; None where nothing is advised."""
+    if group.remedy is not None:
+        return plan_words.sentence(group.remedy)
+    return None if group.shown.fix is None else advised(group.shown.fix)
 
 
 def _because(view: View, group: Group) -> Iterator[Line]:

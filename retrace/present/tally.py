@@ -9,7 +9,7 @@ from typing import Literal, Self, TypeAlias
 
 from retrace.causes import Cause
 from retrace.model import Finding, Function, Miss, Stage, Verdict
-from retrace.plan.step import Plan
+from retrace.plan.step import Plan, Proposal, Step
 from retrace.present.group import Group
 from retrace.present.view import View
 from retrace.present.words import count, seconds
@@ -119,6 +119,8 @@ class Tally:
         """How many misses there are, where only some of them are told; 0 otherwise."""
         self._steps: dict[tuple[object, ...], int] = {}
         """The first step of the plan that takes away misses of a group, by the group's key."""
+        self._one_remedy: list[tuple[list[tuple[object, ...]], Proposal]] = []
+        """The lines whose eager operations one step of the plan takes away, and the step."""
         self._groups: dict[tuple[object, ...], Group] = {}
         self._together: dict[tuple[object, ...], Group] = {}
         """By the same keys, where groups are told as one."""
@@ -231,25 +233,45 @@ class Tally:
     def follow(self, view: View, plan: Plan) -> None:
         """Let `saving` mean what the plan says: the causes stand in the order of its steps."""
         for number, step in enumerate(plan.steps):
-            for name in step.misses:
-                if (verdict := view.by_id.get(name)) is None:
-                    continue
-                key = _key(verdict)
-                if key not in self._groups:  # told with the miss that it is nested in
-                    key = _key(view.by_id[view.root(verdict.miss).id])
+            for key in self._keys(view, step):
                 self._steps.setdefault(key, number)
 
+    def gather(self, view: View, plan: Plan) -> None:
+        """Tell as one the lines whose eager operations one step of the plan takes away."""
+        known: set[tuple[object, ...]] = set()
+        for step in plan.steps:
+            own = [
+                key
+                for key in self._keys(view, step)
+                if key in self._groups and self._groups[key].cause is Cause.EAGER_OP
+            ]
+            if len(own) > 1 and known.isdisjoint(own):
+                known.update(own)
+                self._one_remedy.append((own, step.proposal))
+
+    def _keys(self, view: View, step: Step) -> list[tuple[object, ...]]:
+        """The groups of the misses that a step of the plan takes away."""
+        found: dict[tuple[object, ...], None] = {}
+        for name in step.misses:
+            if (verdict := view.by_id.get(name)) is None:
+                continue
+            key = _key(verdict)
+            if key not in self._groups:  # told with the miss that it is nested in
+                key = _key(view.by_id[view.root(verdict.miss).id])
+            found[key] = None
+        return list(found)
+
     def _gathered(self) -> list[Group]:
-        """The groups, those of one cause on one line of a caller as one."""
+        """The groups; as one, those of one cause on one line of a caller, or with one remedy."""
         lines: dict[tuple[object, ...], list[tuple[object, ...]]] = {}
         for key, group in self._groups.items():
             if (line := _line(group)) is not None:
                 lines.setdefault((group.cause, *line), []).append(key)
+        found = [(keys, None) for keys in lines.values() if len(keys) >= _FUNCTIONS]
         self._together = {}
-        for keys in lines.values():
-            if len(keys) >= _FUNCTIONS:
-                whole = Group.together([self._groups[key] for key in keys])
-                self._together |= dict.fromkeys(keys, whole)
+        for keys, remedy in (*found, *self._one_remedy):
+            whole = Group.together([self._groups[key] for key in keys], remedy)
+            self._together |= dict.fromkeys(keys, whole)
         whole = [self._together.get(key, group) for key, group in self._groups.items()]
         return list(dict.fromkeys(whole))
 

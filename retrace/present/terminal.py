@@ -10,10 +10,9 @@ from retrace.causes import Cause
 from retrace.model import Stage
 from retrace.plan.step import Plan
 from retrace.present import again, dispatch, glossary, slow, stale, stored
-from retrace.present.advice import advised
 from retrace.present.group import Group
 from retrace.present.layout import INDENT, Paint, key, parts, plain, wrapped
-from retrace.present.message import eager_row, firsts, heading, origin, raised, told, where
+from retrace.present.message import eager_row, firsts, fix, heading, origin, raised, told, where
 from retrace.present.plan_text import block
 from retrace.present.tally import Sort, Tally, rest_told, worth_telling
 from retrace.present.view import View
@@ -356,8 +355,8 @@ def summary(
         else:
             out += [line, *(f"{'':12}{paint(text, style)}" for text in rest)]
             out.append(" " * (width - cells(at)) + at)
-        if (fix := group.shown.fix) is not None:
-            out += [f"{'':12}{paint(text, 'fix')}" for text in _sentences(advised(fix), room)]
+        if (said := fix(group)) is not None:
+            out += [f"{'':12}{paint(text, 'fix')}" for text in _sentences(said, room)]
     if len(worth) > _DEAREST:
         rest = worth[_DEAREST:]
         spent = seconds(sum(group.seconds for group in rest))

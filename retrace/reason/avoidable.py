@@ -24,5 +24,7 @@ def avoidable(cause: Cause, evidence: Evidence) -> Avoidable:
     if of_library(cause, miss) and (miss.nested or not wasted):
         return "maybe"
     if wasted:
-        return "yes"
+        # What runs an operation again for an equal program is not known: a cleared cache, or
+        # another `vmap` around it.
+        return "maybe" if cause is Cause.EAGER_OP else "yes"
     return own.avoidable(evidence)

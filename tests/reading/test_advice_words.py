@@ -39,6 +39,7 @@ PLAIN: dict[str, Any] = {
     "values": (("1", "2"), ("3",)),
     "holder": "state.tx",
     "classes": ("Mode",),
+    "axes": ("batch",),
 }
 
 
