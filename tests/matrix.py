@@ -209,6 +209,8 @@ def main() -> int:
         return 2
     else:
         chosen = names or [known[0], known[-1]]
+    # Tests start thousands of processes, each of which would compile retrace anew.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     # A test that needs them is skipped, and says so, where they could not be installed.
     os.environ["RETRACE_TEST_PLUGINS"] = plugins()
     jobs = [job for job in (*MATRIX, NEXT) if job.name in chosen]
