@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
 from retrace.causes import Cause
+from retrace.compare.along import Along
 from retrace.model.advice import Advice, Sure
 from retrace.plan.amount import Amount
 from retrace.plan.corners import Corners, Size
 from retrace.plan.sizes import Choice
+
+Meant: TypeAlias = Literal["", "lines", "doubled", "kernels", "ordered"]
+"""Why sizes may all be meant: a line for each, each twice the one before, the weights of as many
+models, or a program to which rows at the end may be more of the same."""
 
 
 class Sizes(NamedTuple):
@@ -26,18 +31,15 @@ class Sizes(NamedTuple):
     """Median seconds of one program; of several functions that have the axis, added up."""
     grows: bool
     """Whether it grows by one with each call."""
-    reduced: bool | None
-    """Whether the program reduces over the axis, so that padding needs a mask; None where no
-    text of it was recorded."""
+    along: Along
+    """What the programs do along the axis: what must be masked, and whether it may be padded."""
     data: int | None = None
     """So many sizes of the data weigh the padding; None where each size counts once."""
     beyond: int = 0
     """So many sizes of the data were never called."""
     counted: int | None = None
     """So many calls were counted and weigh the padding; None where they were not counted."""
-    meant: Literal["", "lines", "doubled", "kernels"] = ""
-    """Why they may all be meant: a line for each, each twice the one before, or the weights of
-    as many models."""
+    meant: Meant = ""
 
 
 class Pairs(NamedTuple):
@@ -53,11 +55,11 @@ class Pairs(NamedTuple):
     """The best of one size, of two, and so on."""
     program: float
     """Median seconds of one program; of several functions that have the axes, added up."""
-    reduced: bool | None
-    """Whether the program reduces over the axes; None where no text of it was recorded."""
+    along: Along
+    """As of one axis."""
     counted: int | None = None
     """So many calls were counted and weigh the padding; None where they were not counted."""
-    meant: Literal["", "lines", "doubled", "kernels"] = ""
+    meant: Meant = ""
 
 
 class Change(NamedTuple):

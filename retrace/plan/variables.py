@@ -7,12 +7,13 @@ its sizes, and told once.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from math import prod
 from statistics import median
-from typing import Literal, TypeVar
+from typing import TypeVar
 
+from retrace.compare.along import UNKNOWN, Along, along
 from retrace.compare.work import Work
 from retrace.model import Kind, Listing
 from retrace.model.advice import AnotherModel, PadShape
@@ -22,16 +23,14 @@ from retrace.plan.data import Data
 from retrace.plan.history import Column, History, Part
 from retrace.plan.joint import cost, lengths
 from retrace.plan.sizes import Choice, covering, curve, powers_of_two, recommended
-from retrace.plan.step import Pairs, Sizes
+from retrace.plan.step import Meant, Pairs, Sizes
 
 _MOST = 16
 """So many sizes are looked at."""
 _GROWS = 3
 """From so many steps by one on, a size grows by one."""
-_REDUCES = (
-    *("reduce_", "dot_general", "cum", "arg", "sort", "scan", "while", "conv_general"),
-    *("top_k", "custom_vjp", "custom_jvp"),
-)
+_NOT_OF_PROGRAMS = ("function", "clear", "again")
+"""What may differ between two programs that are the same."""
 
 _Sized = TypeVar("_Sized", int, Size)
 
@@ -190,8 +189,10 @@ def _of_sizes(
 
 
 def _asked(axes: list[Axis], candidate: Candidate) -> Candidate:
-    """The candidate as a question, where the sizes look chosen."""
-    if meant := _meant(axes):
+    """The candidate as a question, where the sizes look chosen, or added rows may count."""
+    sizes = candidate.sizes or candidate.pairs
+    ordered: Meant = "ordered" if sizes is not None and sizes.along.ordered else ""
+    if meant := _meant(axes) or ordered:
         candidate.sure = "ask"
         if candidate.pairs is not None:
             candidate.pairs = candidate.pairs._replace(meant=meant)
@@ -215,7 +216,7 @@ def _is_model(history: History, column: Column) -> bool:
     )
 
 
-def _meant(axes: list[Axis]) -> Literal["", "lines", "doubled", "kernels"]:
+def _meant(axes: list[Axis]) -> Meant:
     """Whether the sizes look chosen."""
     if any(_are_kernels(axis) for axis in axes):
         return "kernels"
@@ -282,7 +283,7 @@ def _gathered(
         flops.told(powers_of_two(weights, elements), weights),
         sum({axis.history.function.site: _program(axis.history) for axis in axes}.values()),
         grows,
-        _reduces(first.history, listings),
+        _along((first, *axes), listings),
         from_data,
         beyond,
         None if counted is None else sum(counted.values()),
@@ -313,7 +314,7 @@ def _paired(axes: list[Axis], listings: Mapping[str, Listing]) -> Candidate:
         best,
         tuple(choices),
         sum({axis.history.function.site: _program(axis.history) for axis in axes}.values()),
-        _reduces(first.history, listings),
+        _along((first, *axes), listings),
         None if counted is None else sum(counted.values()),
     )
     for axis in axes:
@@ -340,20 +341,36 @@ def _grows(sizes: list[int]) -> bool:
     return len(steps) >= _GROWS and steps.count(1) * 4 >= len(steps) * 3
 
 
-def _reduces(history: History, listings: Mapping[str, Listing]) -> bool | None:
-    """Whether a program of it reduces over anything, its sub-programs included."""
-    for verdict in history.rows:
+def _along(axes: Sequence[Axis], listings: Mapping[str, Listing]) -> Along:
+    """What the programs of all functions that have the axis do along it."""
+    found = Along()
+    for axis in axes:
+        pair = next(_beside(axis, listings), None)
+        config = dict(axis.history.rows[0].miss.key.config)
+        drawn = config.get("jax_threefry_partitionable")
+        stable = drawn is not None and drawn.data is True
+        found = found.also(UNKNOWN if pair is None else along(*pair, listings, stable=stable))
+    return found
+
+
+def _beside(axis: Axis, listings: Mapping[str, Listing]) -> Iterator[tuple[Listing, Listing]]:
+    """Two programs of a function that were made for two sizes and are else the same."""
+    values = axis.column.values
+    follows = len(set(values))
+    others = [
+        column
+        for column in axis.history.columns
+        if column.family not in _NOT_OF_PROGRAMS
+        and len(set(zip(values, column.values, strict=True))) > follows
+    ]
+    known: dict[Hashable, tuple[int, Listing]] = {}
+    for row, verdict in enumerate(axis.history.rows):
         program = verdict.miss.program
-        if program is None or (top := listings.get(program.listing or "")) is None:
+        listing = None if program is None else listings.get(program.listing or "")
+        if listing is None:
             continue
-        waiting, seen = [top], {top.id}
-        while waiting:
-            listing = waiting.pop()
-            if any(text.startswith(_REDUCES) for text in listing.equations):
-                return True
-            for name in listing.inner.values():
-                if name not in seen and (inner := listings.get(name)) is not None:
-                    waiting.append(inner)
-                seen.add(name)
-        return False
-    return None
+        # What a captured array on a device holds is not known.
+        rest = (program and program.arrays, *(column.values[row] for column in others))
+        size, before = known.setdefault(rest, (values[row], listing))
+        if size != values[row]:
+            yield before, listing

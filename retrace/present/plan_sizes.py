@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from retrace.plan.sizes import Choice
 from retrace.plan.step import Pairs, Sizes, Step
 from retrace.present.layout import wrapped
-from retrace.present.plan_words import by
+from retrace.present.plan_words import by, masked
 from retrace.present.words import clean, count, listed, seconds
 
 _LITTLE = 1.0
@@ -98,10 +98,7 @@ def _pairs_told(number: int, pairs: Pairs, width: int) -> Iterator[str]:
     yield from wrapped(f"        SIZES = {pairs.chosen.sizes}", width, 17)
     yield "        to = next(s for s in SIZES if all(a <= b for a, b in zip(n, s)))"
     yield from wrapped(
-        "    then pad each array to `to` on these axes, and pass a mask where the program "
-        "reduces over them (sum, mean, matmul, softmax, ...), or results change"
-        if pairs.reduced is not False
-        else "    then pad each array to `to` on these axes",
+        f"    then pad each array to `to` on these axes, and {masked(pairs.along)}",
         width,
         4,
     )
@@ -147,14 +144,7 @@ def _code(sizes: Sizes, width: int) -> Iterator[str]:
         yield from wrapped(f"        SIZES = {chosen}", width, 17)
         yield f"        add = min(s for s in SIZES if s >= x.shape[{axis}]) - x.shape[{axis}]"
     yield f"        x = np.pad(x, [(0, add if a == {axis} else 0) for a in range(x.ndim)])"
-    if sizes.reduced is not False:
+    if not sizes.along.separate:
         yield from wrapped(
-            "    the program reduces (sum, mean, matmul, softmax, ...): where that sees this "
-            "axis, pass a mask as well, as in `jnp.sum(jnp.where(mask, x, 0)) / mask.sum()`, "
-            "or results change"
-            if sizes.reduced
-            else "    no text of the program was recorded: where it reduces over this axis, "
-            "pass a mask as well, or results change",
-            width,
-            4,
+            "    with a mask, as in `jnp.sum(jnp.where(mask, x, 0)) / mask.sum()`", width, 4
         )

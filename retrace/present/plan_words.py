@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import PurePath
 
+from retrace.compare.along import Along
+from retrace.compare.along import Step as AlongStep
+from retrace.model import Frame
 from retrace.model import advice as model
 from retrace.model.advice import Advice
-from retrace.plan.step import Change, Pairs, Proposal, Sizes, Step
+from retrace.plan.step import Change, Meant, Pairs, Proposal, Sizes, Step
 from retrace.present.advice import advised
-from retrace.present.words import listed, names, quoted
+from retrace.present.words import clean, listed, names, quoted
 
 
 def title(proposal: Proposal) -> str:
@@ -83,11 +87,39 @@ _EAGER: dict[str, Callable[[Change], str]] = {
 }
 
 
+def masked(along: Along) -> str:
+    """What to do about added rows, in a few words."""
+    if along.separate:
+        return "drop the added rows from the results: no other row depends on them"
+    if named := [one for one in along.masked if one.primitive is not None]:
+        return f"mask what was added in {_steps(named)}, or results change"
+    if along.masked:
+        at = _at(along.masked[0].place)
+        return f"mask what was added: the program computes with the size itself{at}"
+    return "mask what was added where results depend on it"
+
+
+def _steps(steps: Sequence[AlongStep]) -> str:
+    """`reduce_sum` at model.py:40 and 2 more."""
+    return listed([f"{quoted(one.primitive or '')}{_at(one.place)}" for one in steps], 2)
+
+
+def _at(place: Frame | None) -> str:
+    return "" if place is None else f" at {clean(PurePath(place.file).name, 48)}:{place.line}"
+
+
 _MEANT = {
     "kernels": "if these are parameters, each size is a model of its own: leave it; if data,",
     "lines": "each line calls it with a size of its own; if one will do for all,",
     "doubled": "each size is twice the one before: leave them where they are chosen, else",
 }
+
+
+def _meant(why: Meant, along: Along) -> str:
+    if why == "ordered":
+        through = _steps(along.ordered)
+        return f"if rows may be added at the end, though they go through {through},"
+    return _MEANT[why]
 
 
 def _padded(sizes: Sizes, others: str) -> str:
@@ -98,9 +130,9 @@ def _padded(sizes: Sizes, others: str) -> str:
         said = f"pad {name} to {sizes.chosen.sizes[0]:,}"
     else:
         said = f"pad {name} up to the next of {number} sizes"
-    said = f"{said}; mask what was added where results depend on it."
+    said = f"{said}; {masked(sizes.along)}."
     if sizes.meant:
-        said = f"{_MEANT[sizes.meant]} {said}"
+        said = f"{_meant(sizes.meant, sizes.along)} {said}"
     return f"{others[:-1]}: {said}" if others else said
 
 
@@ -110,9 +142,9 @@ def _together(pairs: Pairs, others: str) -> str:
         said = f"pad {axes} to {by(pairs.chosen.sizes[0])}"
     else:
         said = f"pad {axes} together, up to the first of {number} sizes that fits on every axis"
-    said = f"{said}; mask what was added where results depend on it."
+    said = f"{said}; {masked(pairs.along)}."
     if pairs.meant:
-        said = f"{_MEANT[pairs.meant]} {said}"
+        said = f"{_meant(pairs.meant, pairs.along)} {said}"
     return f"{others[:-1]}: {said}" if others else said
 
 

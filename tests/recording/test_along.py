@@ -1,0 +1,202 @@
+"""Programs for two sizes go in; whether rows may be added comes out, and is tried."""
+
+# JAX's own annotations are partial.
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownLambdaType=false, reportUnknownVariableType=false
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from retrace.capture.programs import transcript
+from retrace.compare.along import Along, along
+from retrace.plan.order import plan
+from retrace.present.plan_words import sentence
+from tests.recording.conftest import JudgeAll
+
+_SMALL, _LARGE, _WIDE = 3, 5, 4
+_W = np.linspace(-1, 1, _WIDE * _WIDE, dtype=np.float32).reshape(_WIDE, _WIDE)
+Function = Callable[[Any], Any]
+
+
+def _rows(size: int) -> Any:
+    return np.sin(np.arange(_LARGE * _WIDE, dtype=np.float32)).reshape(_LARGE, _WIDE)[:size]
+
+
+def _along(function: Function) -> Along:
+    found = [transcript(jax.make_jaxpr(function)(_rows(size))) for size in (_SMALL, _LARGE)]
+    listings = {one.id: one for each in found for one in each.listings}
+    old, new = [listings[each.program.listing or ""] for each in found]
+    return along(old, new, listings, stable=jax.config.jax_threefry_partitionable)
+
+
+def _keeps_rows(function: Function) -> bool:
+    """Whether the first rows of all results are as without the others, whatever these hold."""
+    alone = jax.tree.leaves(jax.jit(function)(_rows(_SMALL)))
+    for rest in (_rows(_LARGE)[_SMALL:], np.full((_LARGE - _SMALL, _WIDE), 7, np.float32)):
+        whole = jax.tree.leaves(jax.jit(function)(np.concatenate([_rows(_SMALL), rest])))
+        for a, b in zip(alone, whole, strict=True):
+            if a.ndim != b.ndim or not np.allclose(a, b[: a.shape[0]] if a.ndim else b, 1e-5):
+                return False
+    return True
+
+
+def _scan(step: Function, x: Any) -> Any:
+    return jax.lax.scan(lambda c, row: (c + step(row), c), jnp.zeros(_WIDE), x)[1]
+
+
+def _convolved(x: Any, w: Any = None) -> Any:
+    kernel = jnp.ones((2, 1, 3)) if w is None else w
+    return jax.lax.conv_general_dilated(
+        x, kernel, (1,), "SAME", dimension_numbers=("NHC", "HIO", "NHC")
+    )
+
+
+SEPARATE: dict[str, Function] = {
+    "each element": lambda x: jnp.tanh(x) * 2 + 1,
+    "a layer": lambda x: jax.nn.relu(x @ _W + 1),
+    "softmax over the other axis": lambda x: jax.nn.softmax(x, -1),
+    "norm": lambda x: x / jnp.sqrt((x**2).mean(-1, keepdims=True)),
+    "vmap": jax.vmap(lambda row: jnp.cumsum(row).max()),
+    "heads": lambda x: x.reshape(x.shape[0], 2, 2).swapaxes(1, 2),
+    "attention within a row": lambda x: jnp.einsum("nh,nk->nhk", x, x),
+    "number of the row": lambda x: x + jnp.arange(x.shape[0])[:, None],
+    "of a table": lambda x: jnp.asarray(_W)[(x[:, 0] > 0).astype(np.int32)],
+    "condition": lambda x: jax.lax.cond(True, jnp.sin, jnp.cos, x),
+    "loop of its own length": lambda x: jax.lax.fori_loop(0, 3, lambda _, y: jnp.sin(y), x),
+    "a rule of its own": jax.nn.silu,
+    "sort within a row": lambda x: jnp.sort(x, -1),
+    "noise": lambda x: x + jax.random.normal(jax.random.key(0), x.shape),
+    "a convolution of each row": lambda x: _convolved(x[:, :, None]),
+}
+MASKED: dict[str, Function] = {
+    "sum": lambda x: x.sum(0),
+    "mean": lambda x: x - x.mean(0),
+    "largest": lambda x: x.max(),
+    "gradient of a loss": jax.grad(lambda x: ((x @ _W) ** 2).mean()),
+    "weights of a gradient": lambda x: jax.grad(lambda w: ((x @ w) ** 2).sum())(jnp.asarray(_W)),
+    "attention": lambda x: jax.nn.softmax(x @ x.T, -1) @ x,
+    "inside a nested jit": lambda x: jax.jit(lambda y: y.sum(0))(jnp.sin(x)),
+    "inside a condition": lambda x: jax.lax.cond(True, lambda y: y.sum(), lambda y: y.max(), x),
+    "the size itself": lambda x: x / x.shape[0],
+    "weights of a convolution": lambda x: jax.grad(
+        lambda w: (_convolved(x[:, :, None], w) ** 2).sum()
+    )(jnp.ones((2, 1, 3))),
+    "segments": lambda x: jax.ops.segment_sum(x, (x[:, 0] > 0).astype(np.int32), 2),
+}
+ORDERED: dict[str, Function] = {
+    "a scan, backwards": lambda x: _scan(jnp.tanh, x[::-1])[::-1],
+    "scan": lambda x: jax.lax.scan(lambda c, row: (c + row, None), jnp.zeros(_WIDE), x)[0],
+    "sums so far": lambda x: jnp.cumsum(x, 0, dtype=np.float32)[-1],
+    "sort": lambda x: jnp.sort(x, 0),
+    "concatenation": lambda x: jnp.concatenate([x, x]),
+    "last row": lambda x: x[-1],
+    "all but the last": lambda x: x[1:] - x[:-1],
+    "reversed": lambda x: x[::-1],
+    "flattened the other way": lambda x: x.T.reshape(-1),
+    "noise along it": lambda x: (
+        x + jax.random.normal(jax.random.key(0), (x.shape[1], x.shape[0])).T
+    ),
+    "a convolution along it": lambda x: _convolved(x[None, :, :1]),
+    "a shuffle": lambda x: jax.random.permutation(jax.random.key(0), x),
+    "a system": lambda x: jnp.linalg.qr(x)[0],
+}
+
+
+@pytest.mark.parametrize("name", SEPARATE)
+def test_rows_that_keep_their_results_are_told(name: str) -> None:
+    assert _along(SEPARATE[name]).separate
+    assert _keeps_rows(SEPARATE[name])
+
+
+@pytest.mark.parametrize("name", MASKED)
+def test_what_must_be_masked_is_told(name: str) -> None:
+    found = _along(MASKED[name])
+    assert found.masked
+    assert not found.ordered
+    assert found.whole
+    assert not _keeps_rows(MASKED[name])
+
+
+@pytest.mark.parametrize("name", ORDERED)
+def test_what_goes_through_the_rows_is_told(name: str) -> None:
+    found = _along(ORDERED[name])
+    assert found.ordered
+    assert not found.separate
+
+
+def test_an_array_that_follows_the_size_may_have_other_rows() -> None:
+    def scaled(x: Any) -> Any:
+        return x * np.linspace(0, 1, x.shape[0], dtype=np.float32)[:, None]
+
+    found = _along(scaled)
+    assert not found.separate
+    assert not _keeps_rows(scaled)
+
+
+def test_a_random_program_that_is_told_to_keep_its_rows_keeps_them() -> None:
+    chosen = random.Random(0)
+    shaped = [
+        *("each element", "a layer", "softmax over the other axis", "norm", "number of the row"),
+        *("condition", "loop of its own length", "a rule of its own", "sort within a row"),
+    ]
+    others = {
+        **{name: SEPARATE[name] for name in shaped},
+        "mean": MASKED["mean"],
+        "attention": MASKED["attention"],
+        "sums so far": lambda x: jnp.cumsum(x, 0),
+        "a scan": lambda x: _scan(jnp.tanh, x),
+        "shifted": lambda x: jnp.concatenate([x[1:], x[:1]]),
+        "sort": ORDERED["sort"],
+        "the size itself": MASKED["the size itself"],
+    }
+    told = {True: 0, False: 0}
+    for _ in range(40):
+        steps = [others[name] for name in chosen.choices(sorted(others), k=chosen.randint(1, 3))]
+
+        def program(x: Any, steps: list[Function] = steps) -> Any:
+            for step in steps:
+                x = step(x)
+            return x
+
+        separate = _along(program).separate
+        told[separate] += 1
+        assert not separate or _keeps_rows(program)
+    assert min(told.values()) > 5
+
+
+def test_a_plan_names_what_must_be_masked_and_asks_where_rows_follow_each_other(
+    judge_all: JudgeAll,
+) -> None:
+    @jax.jit
+    def loss(x: Any) -> Any:
+        return (x**2).sum()
+
+    @jax.jit
+    def states(y: Any) -> Any:
+        return _scan(jnp.tanh, y)
+
+    def program() -> None:
+        for size in (3, 8, 5, 9):
+            loss(np.ones((size, _WIDE), np.float32))
+        for size in (2, 12, 4, 11):
+            states(np.ones((size, _WIDE), np.float32))
+
+    recording, verdicts = judge_all(program)
+    steps = {step.functions: step for step in plan(recording, verdicts).steps}
+    assert {functions: step.proposal.code for functions, step in steps.items()} == {
+        ("loss",): "few-sizes",
+        ("states",): "few-sizes",
+    }
+    by_name = {name: step for (name,), step in steps.items()}
+    assert by_name["loss"].sure == "likely"
+    assert "in `reduce_sum` at test_along.py:" in sentence(by_name["loss"].proposal)
+    assert by_name["states"].sure == "ask"
+    assert "through `scan` at test_along.py:" in sentence(by_name["states"].proposal)
