@@ -55,7 +55,7 @@ def sizes_told(number: int, step: Step, width: int) -> Iterator[str]:
     for choice in shown:
         mark = "->" if choice == sizes.chosen else "  "
         yield f"  {mark} {len(choice.sizes):>2}   {_row(sizes, choice)}"
-    yield f"     2^n  {_row(sizes, sizes.powers)}   ({len(sizes.powers.sizes)} powers of two)"
+    yield f"     2^n  {_row(sizes, sizes.powers)}   ({_powers(len(sizes.powers.sizes))})"
     yield from wrapped(f"    {_weighted(sizes)}", width, 4)
     yield from _code(sizes, width)
 
@@ -102,6 +102,10 @@ def _pairs_told(number: int, pairs: Pairs, width: int) -> Iterator[str]:
         width,
         4,
     )
+
+
+def _powers(number: int) -> str:
+    return "a power of two" if number == 1 else f"{number:,} powers of two"
 
 
 def _row(sizes: Sizes, choice: Choice) -> str:

@@ -101,7 +101,9 @@ def masked(along: Along) -> str:
 
 def _steps(steps: Sequence[AlongStep]) -> str:
     """`reduce_sum` at model.py:40 and 2 more."""
-    return listed([f"{quoted(one.primitive or '')}{_at(one.place)}" for one in steps], 2)
+    known = sorted(steps, key=lambda one: one.place is None)
+    told = [f"{quoted(one.primitive or '')}{_at(one.place)}" for one in known]
+    return listed(list(dict.fromkeys(told)), 2)
 
 
 def _at(place: Frame | None) -> str:
