@@ -60,6 +60,20 @@ def corner_curve(weights: Mapping[Size, float], cost: Cost, most: int) -> list[C
     return list({len(choice.sizes): choice for choice in reversed(told)}.values())[::-1]
 
 
+def powers_of_two(weights: Mapping[Size, float], cost: Cost) -> Corners:
+    """What rounding each axis up to a power of two costs."""
+    rounded = {size: tuple(map(power_of_two, size)) for size in weights}
+    paid = sum(weight * cost(rounded[size]) for size, weight in weights.items())
+    real = sum(weight * cost(size) for size, weight in weights.items())
+    sizes = sorted(set(rounded.values()), key=lambda one: (cost(one), one))
+    return _corners((tuple(sizes), paid), real)
+
+
+def power_of_two(size: int) -> int:
+    """The first that is not smaller; 0 stays what it is."""
+    return 1 << (size - 1).bit_length() if size > 0 else 0
+
+
 def corner_of(size: Size, corners: Sequence[Size]) -> Size:
     """The first of some corners that a size fits into; itself where it fits into none."""
     return next((one for one in corners if _fits(size, one)), size)

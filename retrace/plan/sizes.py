@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
 from typing import NamedTuple, TypeVar
 
-from retrace.plan.corners import Corners
+from retrace.plan.corners import Corners, power_of_two
 
 Cost = Callable[[int], float]
 
@@ -90,7 +90,7 @@ def _choice(
 
 def powers_of_two(weights: Mapping[int, float], cost: Cost) -> Choice:
     """What rounding up to powers of two costs."""
-    rounded = {size: 1 << (size - 1).bit_length() if size > 0 else 0 for size in weights}
+    rounded = {size: power_of_two(size) for size in weights}
     paid = sum(weight * cost(rounded[size]) for size, weight in weights.items())
     real = sum(weight * cost(size) for size, weight in weights.items())
     return Choice(tuple(sorted(set(rounded.values()))), paid, _share(paid, real))

@@ -53,6 +53,7 @@ class Pairs(NamedTuple):
     chosen: Corners
     curve: tuple[Corners, ...]
     """The best of one size, of two, and so on."""
+    powers: Corners
     program: float
     """Median seconds of one program; of several functions that have the axes, added up."""
     along: Along

@@ -17,6 +17,7 @@ from retrace.compare.along import UNKNOWN, Along, along
 from retrace.compare.work import Work
 from retrace.model import Kind, Listing
 from retrace.model.advice import AnotherModel, PadShape
+from retrace.plan import corners
 from retrace.plan.candidate import Candidate, dropped
 from retrace.plan.corners import Size, corner_curve, corner_of
 from retrace.plan.data import Data
@@ -313,6 +314,7 @@ def _paired(axes: list[Axis], listings: Mapping[str, Listing]) -> Candidate:
         seen,
         best,
         tuple(choices),
+        corners.powers_of_two(weights, paid),
         sum({axis.history.function.site: _program(axis.history) for axis in axes}.values()),
         _along((first, *axes), listings),
         None if counted is None else sum(counted.values()),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from retrace.plan.amount import Amount, Span
+from retrace.plan.corners import Corners
 from retrace.plan.sizes import Choice
 from retrace.plan.step import Pairs, Plan, Proposal, Sizes, Step
 from retrace.plan.warm import Warmth
@@ -97,17 +98,18 @@ def _pairs(pairs: Pairs) -> dict[str, Any]:
         "weighted_by": None,
         "beyond": 0,
         "counted": pairs.counted,
-        "curve": [
-            {
-                "k": len(choice.sizes),
-                "sizes": [list(size) for size in choice.sizes],
-                "padding": round(choice.padding, 6),
-                "flops": None,
-                "seconds": pairs.program * len(choice.sizes),
-            }
-            for choice in pairs.curve
-        ],
-        "powers_of_two": None,
+        "curve": [_corners(pairs, choice) for choice in pairs.curve],
+        "powers_of_two": _corners(pairs, pairs.powers),
+    }
+
+
+def _corners(pairs: Pairs, choice: Corners) -> dict[str, Any]:
+    return {
+        "k": len(choice.sizes),
+        "sizes": [list(size) for size in choice.sizes],
+        "padding": round(choice.padding, 6),
+        "flops": None,  # of a combination that was never called
+        "seconds": pairs.program * len(choice.sizes),
     }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from retrace.plan.corners import Corners
 from retrace.plan.sizes import Choice
 from retrace.plan.step import Pairs, Sizes, Step
 from retrace.present.layout import wrapped
@@ -81,11 +82,8 @@ def _pairs_told(number: int, pairs: Pairs, width: int) -> Iterator[str]:
         if len(choice.sizes) not in _ROWS and choice != pairs.chosen:
             continue
         mark = "->" if choice == pairs.chosen else "  "
-        spent = pairs.program * len(choice.sizes)
-        shown = ", ".join(by(size) for size in choice.sizes[:_FEW])
-        more = len(choice.sizes) - _FEW
-        said = f"{seconds(spent):>12}   {choice.padding:>7.0%}   {shown}"
-        yield f"  {mark} {len(choice.sizes):>2}   {said}{f' and {more} more' if more > 0 else ''}"
+        yield f"  {mark} {len(choice.sizes):>2}   {_corners(pairs, choice)}"
+    yield f"     2^n  {_corners(pairs, pairs.powers)}   (powers of two)"
     weighted = (
         "each combination counted once; `retrace run --count` weighs it by its calls"
         if pairs.counted is None
@@ -106,6 +104,15 @@ def _pairs_told(number: int, pairs: Pairs, width: int) -> Iterator[str]:
 
 def _powers(number: int) -> str:
     return "a power of two" if number == 1 else f"{number:,} powers of two"
+
+
+def _corners(pairs: Pairs, choice: Corners) -> str:
+    shown = ", ".join(by(size) for size in choice.sizes[:_FEW])
+    more = len(choice.sizes) - _FEW
+    spent = seconds(pairs.program * len(choice.sizes))
+    return (
+        f"{spent:>12}   {choice.padding:>7.0%}   {shown}{f' and {more} more' if more > 0 else ''}"
+    )
 
 
 def _row(sizes: Sizes, choice: Choice) -> str:

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from retrace.command.plan import plan as command
 from retrace.errors import UsageError
 from retrace.model import Program, Recording
-from retrace.plan import data
+from retrace.plan import corners, data
 from retrace.plan.amount import Amount, Span, exactly
 from retrace.plan.corners import Size, corner_curve, corner_of
 from retrace.plan.order import plan
@@ -108,6 +108,25 @@ def test_many_sizes_all_fit_and_more_corners_pad_less(sizes: set[Size]) -> None:
         padded = [corner_of(one, choice.sizes) for one in sizes]
         assert set(padded) == set(choice.sizes)
         assert choice.cost == sum(map(prod, padded))
+
+
+@given(st.dictionaries(st.tuples(st.integers(0, 70), st.integers(1, 70)), st.integers(1, 5)))
+def test_powers_of_two_are_tight_on_every_axis(drawn: dict[Size, int]) -> None:
+    weights = {size: float(weight) for size, weight in drawn.items()}
+    found = corners.powers_of_two(weights, lambda one: float(prod(one) + sum(one)))
+    # Each size goes to one of them that is less than twice as long on each axis.
+    went = {one: [c for c in found.sizes if _is_tight(one, c)] for one in weights}
+    assert all(len(to) == 1 for to in went.values())
+    assert {to[0] for to in went.values()} == set(found.sizes)
+    assert found.cost == sum(weights[one] * (prod(c) + sum(c)) for one, (c,) in went.items())
+    assert 0 <= found.padding < 1
+
+
+def _is_tight(size: Size, corner: Size) -> bool:
+    return all(
+        own <= there < 2 * own or own == there == 0
+        for own, there in zip(size, corner, strict=True)
+    ) and all(there & (there - 1) == 0 for there in corner)
 
 
 def story_plan(story: Story) -> Plan:

@@ -104,7 +104,7 @@ def test_what_does_not_depend_on_the_mapped_axis_is_told(judge_all: JudgeAll) ->
     again = [v for v in verdicts if v.miss.function.name == "norm"][1:]
     assert [(v.cause, v.avoidable) for v in again] == [(Cause.CONFIG_CHANGED, "yes")] * 2
     assert again[0].program is not None
-    assert again[0].program.is_wasted
+    assert again[0].program.kind == "identical"
     assert isinstance(again[0].fix, FewMapped)
     assert again[0].fix.proof is Proof.PROGRAM
     (step,) = plan(recording, verdicts).steps

@@ -28,10 +28,11 @@ import pytest
 from retrace.capture.session import begin_file, session
 from retrace.causes import Cause
 from retrace.model.advice import BranchInProgram, JitAndPass, OneDtype, PassDecision, ToArgument
-from retrace.plan.corners import corner_of
+from retrace.plan.corners import corner_of, power_of_two
 from retrace.plan.order import plan
 from retrace.plan.step import Plan
 from retrace.plan.warm import warmth
+from retrace.present import plan_json
 from retrace.present.plan_words import title, titles
 from retrace.present.tally import Totals
 from retrace.present.view import View
@@ -734,6 +735,11 @@ def test_axes_of_which_some_pairs_occur_are_padded_together(
         to[a, b] = (size[1], size[0]) if turned else (size[0], size[1])
     _, left = planned(program, frozenset())
     assert left == len(pairs.chosen.sizes) == step.left.calls.low == step.left.calls.high < calls
+    told = plan_json.told(found, None)["steps"][0]["fix"]["choices"]["powers_of_two"]
+    assert {tuple(size) for size in told["sizes"]} == {
+        tuple(power_of_two(own) for own in size) for size in pairs.seen
+    }
+    assert told["k"] == len(told["sizes"])
 
 
 def test_sizes_of_which_all_pairs_occur_are_chosen_axis_by_axis(planned: Planned) -> None:
