@@ -18,10 +18,20 @@ def text(said: str) -> str:
     return html.escape(clean(said, None))
 
 
+_UNIT = re.compile(r"(?<=\d) (?=(?:s|MB)\b)")
+
+
+def unbroken(shown: str) -> str:
+    """Escaped text in which no line breaks between a number and its unit."""
+    return _UNIT.sub("&nbsp;", shown)
+
+
 def prose(said: str) -> str:
     """Text in which what stands between backticks is code."""
     parts = _SPAN.split(said)
-    shown = [f"<code>{text(p)}</code>" if i % 2 else text(p) for i, p in enumerate(parts)]
+    shown = [
+        f"<code>{text(p)}</code>" if i % 2 else unbroken(text(p)) for i, p in enumerate(parts)
+    ]
     # A browser may break a line after any hyphen, also that of an arrow.
     return "".join(shown).replace("-&gt;", '<span class="turn">-&gt;</span>')
 

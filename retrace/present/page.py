@@ -25,7 +25,7 @@ from retrace.present import (
     stale,
 )
 from retrace.present.group import Group
-from retrace.present.markup import text
+from retrace.present.markup import text, unbroken
 from retrace.present.message import origin
 from retrace.present.page_data import Data, packed
 from retrace.present.page_source import Sources
@@ -147,7 +147,7 @@ def _head(view: View, tally: Tally, sections: Sequence[tuple[str, str]]) -> Iter
     yield '<meta name="color-scheme" content="light dark">\n'
     yield f"<title>retrace: {what}</title>\n<style>{style}</style>\n</head>\n<body>\n"
     yield '<a class="skip" href="#told">to what is told</a>\n<header>\n'
-    yield f"<h1>{_title(tally, what)}</h1>\n"
+    yield f"<h1>{unbroken(_title(tally, what))}</h1>\n"
     yield f'<p class="quiet">{text(_made(view))}</p>\n'
     for said in (*lost(view), *unfinished(view)):
         yield f'<p class="lost"><strong>Warning:</strong> {text(said)}</p>'
