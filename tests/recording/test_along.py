@@ -105,6 +105,12 @@ ORDERED: dict[str, Function] = {
         x + jax.random.normal(jax.random.key(0), (x.shape[1], x.shape[0])).T
     ),
     "a convolution along it": lambda x: _convolved(x[None, :, :1]),
+    "a loop that ends with the rows": lambda x: jax.lax.while_loop(
+        lambda c: c[0] < x.shape[0], lambda c: (c[0] + 1, c[1] * 2 + x[c[0]]), (0, x[0])
+    )[1],
+    "a loop over them": lambda x: jax.lax.fori_loop(
+        0, x.shape[0], lambda i, c: c * 2 + x[i], x[0]
+    ),
     "a shuffle": lambda x: jax.random.permutation(jax.random.key(0), x),
     "a system": lambda x: jnp.linalg.qr(x)[0],
 }
