@@ -11,6 +11,12 @@ def of_functions(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case 
     """What to do about a function object, its options, its state or its body."""
     asks = advice.proof is Proof.MEANING
     match advice:
+        case model.Library(name=name, package=where, holder=holder) if holder:
+            return (
+                f"{quoted(name)} is a method of a new {quoted(holder)} each time: make that "
+                f"object once, and use it in all calls; where {where} makes it itself, report it "
+                "there"
+            )
         case model.Library(name=name, package=where):
             return (
                 f"{quoted(name)} is {where}'s, which made it anew: make the object that it comes "

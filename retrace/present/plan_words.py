@@ -101,8 +101,11 @@ def masked(along: Along) -> str:
 
 def _steps(steps: Sequence[AlongStep]) -> str:
     """`reduce_sum` at model.py:40 and 2 more."""
-    known = sorted(steps, key=lambda one: one.place is None)
-    told = [f"{quoted(one.primitive or '')}{_at(one.place)}" for one in known]
+    known = sorted(steps, key=lambda one: (one.primitive is None, one.place is None))
+    told = [
+        f"{'the size itself' if one.primitive is None else quoted(one.primitive)}{_at(one.place)}"
+        for one in known
+    ]
     return listed(list(dict.fromkeys(told)), 2)
 
 
@@ -200,6 +203,8 @@ def _function(change: Change, advice: Advice | None) -> str:
         held = [name for name in change.held if name not in advice.inject]
         passed = f", pass {names(held)}" if held else ""
         return f"make {_who(change)} once{passed}, inject hyperparameters"
+    if isinstance(advice, model.Library) and advice.holder:
+        return f"keep one {quoted(advice.holder)}"
     if change.held:
         what = "an argument" if len(change.held) == 1 else "arguments"
         return f"pass {names(change.held)} as {what} of {_who(change)}"

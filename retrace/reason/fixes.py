@@ -39,7 +39,7 @@ def _fix(cause: Cause, evidence: Evidence) -> Advice | None:
     miss = evidence.miss
     is_new = is_new_as_well(cause, miss, evidence.changes)
     if of_library(cause, miss) or (is_new and miss.function.in_library):
-        return _of_library(miss)
+        return _of_library(cause, miss)
     if (package := wrapped_by(cause, miss, evidence.nearest, evidence.changes)) is not None:
         return Library(name=miss.function.name, package=package, proof=Proof.MEANING)
     advise = card(cause).advice
@@ -49,9 +49,12 @@ def _fix(cause: Cause, evidence: Evidence) -> Advice | None:
     return replace(advised, remade=miss.function.name)
 
 
-def _of_library(miss: Miss) -> Advice:
-    package = package_of(miss.function.file)
-    return Library(name=miss.function.name, package=package, proof=Proof.MEANING)
+def _of_library(cause: Cause, miss: Miss) -> Advice:
+    function = miss.function
+    package = package_of(function.file)
+    receiver = function.receiver if cause is Cause.METHOD_REBOUND else None
+    holder = "" if receiver is None else receiver.type.rpartition(".")[2]
+    return Library(name=function.name, package=package, holder=holder, proof=Proof.MEANING)
 
 
 def _with_others(advised: Advice, others: list[Change]) -> Advice:

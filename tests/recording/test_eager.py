@@ -23,6 +23,7 @@ from retrace.capture.session import begin_file, session
 from retrace.model.advice import InCallback, JitInit, Library, LibraryCall, Proof
 from retrace.plan.order import plan
 from retrace.plan.step import Plan, Step
+from retrace.present.plan_words import title
 from retrace.reason.verdict import judge
 from retrace.store.reader import read
 
@@ -234,3 +235,35 @@ def test_what_a_library_wraps_and_jits_at_each_call_is_the_librarys(
         assert verdict.fix == Library(name="loss", package="package", proof=Proof.MEANING)
         assert verdict.avoidable == "maybe"
     assert all(step.proposal.code == "keep-caches" for step in planned(program).steps)
+
+
+def test_a_librarys_object_that_the_user_makes_at_each_call_is_named(
+    judge_all: Any, planned: Planned
+) -> None:
+    solvers = library(
+        "class Solver:\n"
+        "    def __init__(self):\n"
+        "        self.jitted = jax.jit(self.update)\n"
+        "    def update(self, x):\n"
+        "        return jnp.tanh(x).sum()\n"
+        "    def run(self, x):\n"
+        "        return self.jitted(x)\n"
+    )
+    x = np.ones(3, np.float32)
+    kept = [solvers.Solver()]
+
+    def program(fresh: bool) -> None:
+        for _ in range(3):
+            (solvers.Solver() if fresh else kept[0]).run(x)
+
+    _, verdicts = judge_all(lambda: program(True))
+    again = [v for v in verdicts if v.miss.function.name == "update"][1:]
+    assert len(again) == 2
+    for verdict in again:
+        assert isinstance(verdict.fix, Library)
+        assert (verdict.fix.name, verdict.fix.holder) == ("update", "Solver")
+    (step,) = planned(lambda: program(True)).steps
+    assert title(step.proposal) == "keep one `Solver`"
+    before = len([v for v in verdicts if v.miss.function.name == "update"])
+    _, verdicts = judge_all(lambda: program(False))  # added to the same recording
+    assert len([v for v in verdicts if v.miss.function.name == "update"]) == before + 1

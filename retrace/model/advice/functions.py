@@ -33,6 +33,8 @@ class Library(Advice):
     code = "library"
     name: str
     package: str
+    holder: str = ""
+    """The class of the object that a method is bound to, where that is another one each time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
