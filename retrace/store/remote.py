@@ -55,7 +55,9 @@ def _fetched(address: str) -> Path:
     if name.endswith(_OURS[0]) and _NAME.fullmatch(name):
         # One process: its file, with the text of its programs beside it.
         return _one(folder_of, name.removesuffix(_OURS[0]), folder)
-    target = folder / (name if _NAME.fullmatch(name) else "recording")
+    # Of a `.retrace` the newest recording in it is meant, as of one on disk.
+    keeps = name == ".retrace" or _NAME.fullmatch(name) is not None
+    target = folder / (name if keeps else "recording")
     target.mkdir()
     try:
         system, root = _answer(cast(Any, fsspec).core.url_to_fs, address)

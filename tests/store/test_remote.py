@@ -41,6 +41,16 @@ def test_one_file_is_an_address() -> None:
         files_of(Path("memory://home/.retrace/monday/c.jsonl"))
 
 
+def test_of_an_address_that_ends_in_retrace_the_newest_recording_is_read() -> None:
+    fsspec: Any = __import__("fsspec")
+    store = fsspec.filesystem("memory")
+    for name in ("2026-11-20T12-00-00", "2026-11-22T09-00-00", "2026-11-21T18-00-00"):
+        store.pipe(f"/work/.retrace/{name}/a.jsonl", b'{"retrace": 1}\n')
+    (file,) = files_of(Path("memory://work/.retrace"))
+    assert file.parent.name == "2026-11-22T09-00-00"
+    assert len(files_of(Path("memory://work/.retrace/2026-11-20T12-00-00"))) == 1
+
+
 def test_without_fsspec_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "fsspec", None)
     with pytest.raises(UnreadableError, match=r"retrace-jax\[remote\]"):
