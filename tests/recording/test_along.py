@@ -34,7 +34,8 @@ def _along(function: Function) -> Along:
     found = [transcript(jax.make_jaxpr(function)(_rows(size))) for size in (_SMALL, _LARGE)]
     listings = {one.id: one for each in found for one in each.listings}
     old, new = [listings[each.program.listing or ""] for each in found]
-    return along(old, new, listings, stable=jax.config.jax_threefry_partitionable)
+    config: Any = jax.config
+    return along(old, new, listings, stable=config.jax_threefry_partitionable)
 
 
 def _keeps_rows(function: Function) -> bool:
