@@ -171,6 +171,17 @@ def _besides(
             yield cause_of_function(found.nearest.function, found.miss.function)
 
 
+_PASSED = (
+    "dtype",
+    "meta",
+    "rank",
+    "shape",
+    "sharding",
+    "signature",
+    "static",
+    "tree",
+    "weak_type",
+)
 _QUESTIONS = ("options", "config", "code", "again", "state", "meta")
 
 
@@ -194,6 +205,10 @@ def _sure(choice: Choice, names: Sequence[str], ledger: Ledger, told: Told) -> S
     paths = [path for member in choice.members for path in told.paths(member) if path]
     own = [verdict for verdict in own if _is_about(verdict, paths)] or own
     worths = {verdict.avoidable for verdict in own}
+    if all(m.family in _PASSED for m in choice.members) and all(
+        verdict.miss.function.in_library and verdict.miss.through is not None for verdict in own
+    ):
+        return "ask"  # what a library passes to its own function may not be the user's to change
     if worths == {"yes"} and not any(member.sure == "ask" for member in choice.members):
         return "clear"
     if any(member.sure == "ask" for member in choice.members):

@@ -267,3 +267,19 @@ def test_a_librarys_object_that_the_user_makes_at_each_call_is_named(
     before = len([v for v in verdicts if v.miss.function.name == "update"])
     _, verdicts = judge_all(lambda: program(False))  # added to the same recording
     assert len([v for v in verdicts if v.miss.function.name == "update"]) == before + 1
+
+
+def test_what_a_library_passes_to_its_own_function_is_asked(planned: Planned) -> None:
+    source = (
+        "@jax.jit\ndef step(rate):\n    return rate * 2\n"
+        "def run(rates):\n    return [step(rate) for rate in rates]\n"
+    )
+    rates = (2.0, np.float32(3.0))
+    by_library = library(source)
+    (step,) = planned(lambda: by_library.run(rates)).steps
+    assert step.proposal.changes[0].family == "weak_type"
+    assert step.sure == "ask"
+    by_user = library(source, "other")
+    (step,) = planned(lambda: [by_user.step(rate) for rate in rates]).steps
+    assert step.proposal.changes[0].family == "weak_type"
+    assert step.sure == "clear"
