@@ -8,10 +8,10 @@ rows that were there before keep their results.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from retrace.compare.axes import Equation, doing, equation
+from retrace.compare.axes import Doing, doing, equation, wired
 from retrace.compare.equation import inner
 from retrace.compare.source_lines import place
 from retrace.model import Frame, Listing
@@ -83,34 +83,56 @@ class _Walk:
         self._stable = stable
         self._seen: set[tuple[str, str]] = set()
         self._walked = 0
+        self._known: dict[tuple[object, ...], tuple[Doing, str | None] | None] = {}
+        """What equations do: those of one layer are those of the next."""
 
     def programs(self, old: Listing, new: Listing, deep: int = 0) -> Along:
         if (old.id, new.id) in self._seen:
             return Along()
         self._seen.add((old.id, new.id))
         self._walked += len(old.equations)
-        pairs = _paired(old, new)
-        if pairs is None or deep > _DEEPEST or self._walked > _MOST:
+        if not _are_alike(old, new) or deep > _DEEPEST or self._walked > _MOST:
             return UNKNOWN
-        masked: list[Step] = []
-        ordered: list[Step] = []
-        whole = True
-        for index, one in enumerate(pairs):
-            if one is None:
+        found = Along()
+        for index, what in enumerate(self._each(old, new)):
+            if what is None:
                 return UNKNOWN
-            step = Step(None if one.literal else one.name, place(new, index))
-            what = doing(one, self._stable)
-            if what == "masked":
-                masked.append(step)
-            elif what == "ordered":
-                ordered.append(step)
-            elif what == "unknown":
-                whole = False
-            found = Along(_few(masked), _few(ordered), whole)
-            called = self._called(old, new, index, deep)
-            masked, ordered = [*found.masked, *called.masked], [*found.ordered, *called.ordered]
-            whole = found.whole and called.whole
-        return Along(_few(masked), _few(ordered), whole)
+            done, name = what
+            if done == "unknown":
+                found = found._replace(whole=False)
+            elif done != "nothing":
+                step = (Step(name, place(new, index)),)
+                found = found.also(Along(step) if done == "masked" else Along(ordered=step))
+            if "@" in new.equations[index]:
+                found = found.also(self._called(old, new, index, deep))
+        return found
+
+    def _each(self, old: Listing, new: Listing) -> Iterator[tuple[Doing, str | None] | None]:
+        """What each equation does, and its primitive; None where it is another one."""
+        before, after = list(old.inputs), list(new.inputs)
+        position = 0
+        for a, b in zip(old.equations, new.equations, strict=True):
+            taken, made = wired(a)
+            wires = old.wires[position : position + taken]
+            position += taken
+            if len(wires) < taken or max(wires, default=-1) >= min(len(before), len(after)):
+                yield None
+                return
+            types = [(before[wire], after[wire]) for wire in wires]
+            key = (a, b, *types)
+            if key not in self._known:
+                self._known[key] = self._done(a, b, types)
+            yield self._known[key]
+            before += made
+            after += wired(b)[1]
+
+    def _done(
+        self, a: str, b: str, types: list[tuple[str, str]]
+    ) -> tuple[Doing, str | None] | None:
+        one = equation(a, b, types)
+        if one is None:
+            return None
+        return doing(one, self._stable), None if one.literal else one.name
 
     def _called(self, old: Listing, new: Listing, index: int, deep: int) -> Along:
         found = Along()
@@ -129,15 +151,12 @@ def _few(steps: tuple[Step, ...] | list[Step]) -> tuple[Step, ...]:
     return tuple(dict.fromkeys(steps))[:_MOST_TOLD]
 
 
-def _paired(old: Listing, new: Listing) -> list[Equation | None] | None:
-    """The equations side by side; None in place of those of two forms, or of all."""
-    if len(old.equations) != len(new.equations) or old.wires != new.wires:
-        return None
-    if len(old.inputs) != len(new.inputs) or old.constants != new.constants:
-        return None  # of a captured array that follows a size, the rows may be others
-    types = [list(old.inputs), list(new.inputs)]
-    wires = iter(old.wires)
-    found: list[Equation | None] = []
-    for a, b in zip(old.equations, new.equations, strict=True):
-        found.append(equation(a, b, types, wires))
-    return found
+def _are_alike(old: Listing, new: Listing) -> bool:
+    """Whether two programs are of one form, as far as their wiring goes."""
+    return (
+        len(old.equations) == len(new.equations)
+        and old.wires == new.wires
+        and len(old.inputs) == len(new.inputs)
+        # Of a captured array that follows a size, the rows may be others.
+        and old.constants == new.constants
+    )

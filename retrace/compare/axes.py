@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Sequence
 from math import prod
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -26,7 +26,7 @@ _EACH = frozenset(
         *("rsqrt", "select_n", "select_and_gather_add", "shift_left", "shift_right_arithmetic"),
         *("shift_right_logical", "sign", "sin", "sinh", "sqrt", "square", "stop_gradient", "sub"),
         *("tan", "tanh", "xor", "zeta", "convert_element_type", "reduce_precision"),
-        "bitcast_convert_type",
+        *("bitcast_convert_type", "one_minus_square"),
         *("sharding_constraint", "optimization_barrier", "device_put", "name"),
     )
 )
@@ -89,28 +89,38 @@ class Equation(NamedTuple):
         return frozenset(int(one) for one in re.findall(r"\d+", text))
 
 
-def equation(old: str, new: str, types: list[list[str]], wires: Iterator[int]) -> Equation | None:
+def wired(text: str) -> tuple[int, list[str]]:
+    """How many variables an equation takes, and the types of what it makes."""
+    parts = text.split("\t", 3)
+    taken = parts[1].split(" ").count("$") if len(parts) > 1 else 0
+    return taken, parts[2].split(" ") if len(parts) > 2 and parts[2] else []
+
+
+def equation(old: str, new: str, types: Sequence[tuple[str, str]]) -> Equation | None:
+    """One equation of both programs; None where they are not of one form.
+
+    Args:
+        old: its text in one.
+        new: its text in the other.
+        types: those of the variables that it takes, in both.
+    """
     a, b = old.split("\t"), new.split("\t")
     given: list[Operand | None] = []
     literal = False
     arguments = [side[1].split(" ") if len(side) > 1 and side[1] else [] for side in (a, b)]
     results = [side[2].split(" ") if len(side) > 2 and side[2] else [] for side in (a, b)]
-    same = len(arguments[0]) == len(arguments[1])
-    for x, y in zip(*arguments, strict=False):
-        if x == y == "$":
-            wire = next(wires, len(types[0]))
-            known = wire < min(map(len, types))
-            given.append(_operand(types[0][wire], types[1][wire]) if known else None)
-        elif "$" in (x, y):
-            same = False
+    if a[0] != b[0] or any(len(x) != len(y) for x, y in (arguments, results)):
+        return None
+    variables = iter(types)
+    for x, y in zip(*arguments, strict=True):
+        if (x == "$") != (y == "$"):
+            return None
+        if x == "$":
+            given.append(_operand(*next(variables, ("", "?"))))
         else:
             given.append(_operand(x.rpartition(":")[2], y.rpartition(":")[2]))
             literal = literal or x.rpartition(":")[0] != y.rpartition(":")[0]
-    made = [_operand(x, y) for x, y in zip(*results, strict=False)]
-    types[0] += results[0]
-    types[1] += results[1]
-    if not same or a[0] != b[0] or len(results[0]) != len(results[1]):
-        return None
+    made = [_operand(x, y) for x, y in zip(*results, strict=True)]
     if None in given or None in made:
         return None
     return Equation(

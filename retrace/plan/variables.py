@@ -346,7 +346,7 @@ def _grows(sizes: list[int]) -> bool:
 def _along(axes: Sequence[Axis], listings: Mapping[str, Listing]) -> Along:
     """What the programs of all functions that have the axis do along it."""
     found = Along()
-    for axis in axes:
+    for axis in dict.fromkeys(axes):  # the leading one stands first
         pair = next(_beside(axis, listings), None)
         config = dict(axis.history.rows[0].miss.key.config)
         drawn = config.get("jax_threefry_partitionable")
