@@ -28,6 +28,7 @@ from retrace.present.words import (
     operation,
     ordinal,
     place,
+    places,
     seconds,
     times,
     turned,
@@ -38,8 +39,6 @@ _OF_FUNCTION = (Component.FUNCTION, Component.CODE, Component.CLOSURE, Component
 _VALUES = (Component.STATIC, Component.SIGNATURE, Component.OPTIONS, Component.CONFIG)
 _MOST = 4
 """So many changes are written out; the others are counted."""
-_MOST_LINES = 12
-"""So many lines are named that have one remedy."""
 _SHORTEST = 12
 """Characters that are left of a name, however narrow it is."""
 
@@ -130,7 +129,8 @@ def lines(view: View, group: Group) -> Iterator[Line]:
     elif group.cause is Cause.EAGER_OP:
         yield Line("made of", (_operations(group),))
         if group.places:
-            yield Line("lines", (_places(view, group),))
+            lined = [(site.file, site.line) for site in group.places]
+            yield Line("lines", (places(lined, view.bases),))
     if inner := _inner(group):
         yield Line("nested", (inner,))
     if said_raised := what_raised(group):
@@ -142,18 +142,6 @@ def lines(view: View, group: Group) -> Iterator[Line]:
         yield Line("process", (only,))
     if (said := fix(group)) is not None:
         yield Line("fix", (clean(said, 400),))
-
-
-def _places(view: View, group: Group) -> str:
-    """`train.py:31, 33, 40 and 2 more`."""
-    by_file: dict[str, list[int]] = {}
-    for site in sorted(group.places, key=lambda site: (site.file, site.line)):
-        by_file.setdefault(site.file, []).append(site.line)
-    told: list[str] = []
-    for file, (first, *rest) in by_file.items():
-        said = place(file, first, view.bases)
-        told.append(listed([said, *(str(line) for line in rest)], _MOST_LINES))
-    return "; ".join(told)
 
 
 def fix(group: Group) -> str | None:

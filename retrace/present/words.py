@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from unicodedata import combining, east_asian_width
 
 from retrace.model import CallSite, Function, Miss, Stage
@@ -165,6 +165,21 @@ def place(file: str | None, line: int | None, bases: Sequence[str] = ()) -> str:
         whole = _FOLDER.search(end)
         shown = f"...{end if whole is None else end[whole.start() :]}"
     return shown if line is None else f"{shown}:{line}"
+
+
+_MOST_LINES = 12
+
+
+def places(lines: Iterable[tuple[str, int]], bases: Sequence[str] = ()) -> str:
+    """`train.py:31, 33, 40 and 2 more`, of lines in files."""
+    by_file: dict[str, list[int]] = {}
+    for file, line in sorted(lines):
+        by_file.setdefault(file, []).append(line)
+    told: list[str] = []
+    for file, (first, *rest) in by_file.items():
+        said = place(file, first, bases)
+        told.append(listed([said, *(str(line) for line in rest)], _MOST_LINES))
+    return "; ".join(told)
 
 
 def script(argv: Sequence[str]) -> str:
