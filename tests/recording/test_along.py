@@ -115,6 +115,39 @@ ORDERED: dict[str, Function] = {
     "a shuffle": lambda x: jax.random.permutation(jax.random.key(0), x),
     "a system": lambda x: jnp.linalg.qr(x)[0],
 }
+_TABLE = np.sin(np.arange(80, dtype=np.float32)).reshape(20, _WIDE)
+OF_THE_SIZE: dict[str, Function] = {
+    "a power": lambda x: x * (jnp.abs(jnp.asarray(_TABLE)[1, 1]) + 0.5) ** x.shape[0],
+    "a row of a table": lambda x: x + jnp.sin(jnp.asarray(_TABLE))[x.shape[0]],
+    "a result": lambda x: (x * 2, x.shape[0]),
+    "a result of a nested jit": lambda x: x / jax.jit(lambda y: y.shape[0])(x),
+    "what a scan carries": lambda x: (
+        x / jax.lax.scan(lambda c, _: (x.shape[0] * 1.0, None), 0.0, None, length=2)[0]
+    ),
+    "which result it is": lambda x: (jnp.sin(x), jnp.cos(x))[x.shape[0] > _SMALL],
+    "looked up behind the last": lambda x: jnp.take(
+        x, jnp.arange(x.shape[0]) + 1, axis=0, mode="clip"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OF_THE_SIZE)
+def test_what_follows_the_size_is_not_told_to_keep_its_rows(name: str) -> None:
+    assert not _along(OF_THE_SIZE[name]).separate
+    assert not _keeps_rows(OF_THE_SIZE[name])
+
+
+@pytest.mark.parametrize("drawn", ["split", "gamma"])
+def test_keys_of_rows_follow_the_size_unless_each_is_drawn_by_its_place(drawn: str) -> None:
+    def noise(x: Any) -> Any:
+        key = jax.random.key(0)
+        if drawn == "gamma":
+            return x + jax.random.gamma(key, jnp.abs(x) + 1)
+        return x + jax.vmap(jax.random.normal)(jax.random.split(key, x.shape[0]))[:, None]
+
+    with jax.threefry_partitionable(False):
+        assert not _along(noise).separate
+        assert not _keeps_rows(noise)
 
 
 @pytest.mark.parametrize("name", SEPARATE)
