@@ -45,10 +45,10 @@ def test_of_an_address_that_ends_in_retrace_the_newest_recording_is_read() -> No
     fsspec: Any = __import__("fsspec")
     store = fsspec.filesystem("memory")
     for name in ("2026-11-20T12-00-00", "2026-11-22T09-00-00", "2026-11-21T18-00-00"):
-        store.pipe(f"/work/.retrace/{name}/a.jsonl", b'{"retrace": 1}\n')
-    (file,) = files_of(Path("memory://work/.retrace"))
+        store.pipe(f"/team/.retrace/{name}/a.jsonl", b'{"retrace": 1}\n')
+    (file,) = files_of(Path("memory://team/.retrace"))
     assert file.parent.name == "2026-11-22T09-00-00"
-    assert len(files_of(Path("memory://work/.retrace/2026-11-20T12-00-00"))) == 1
+    assert len(files_of(Path("memory://team/.retrace/2026-11-20T12-00-00"))) == 1
 
 
 def test_without_fsspec_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
