@@ -45,15 +45,8 @@ _PLACED = (
 )
 """What looks up or writes where it is told, or goes on for as long as it is told."""
 _SO_FAR = ("cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp")
-_LINEAR = (
-    "cholesky",
-    "eig",
-    "eigh",
-    "householder_product",
-    "lu",
-    "qr",
-    "svd",
-    "triangular_solve",
+_LINEAR = frozenset(
+    ["cholesky", "eig", "eigh", "householder_product", "lu", "qr", "svd", "triangular_solve"]
 )
 
 
@@ -151,10 +144,10 @@ def doing(one: Equation, stable: bool) -> Doing:
     """What an equation does along the axes that differ: nothing, or it can be masked, or not."""
     name = one.name
     touched = [operand.axes for operand in one.given]
-    if name.startswith("random_") and any(operand.axes for operand in one.made):
-        return _drawn(one, stable)
     if one.literal:  # it computes with the size itself, as a mean does, or as `x[-1]`
         return "ordered" if one.fixed or name.startswith(_PLACED) else "masked"
+    if name.startswith("random_") and any(operand.axes for operand in one.made):
+        return _drawn(one, stable)
     if name in _CALLS or name in _MOVED:
         return "nothing"
     if name == "scan":
@@ -193,11 +186,10 @@ def _of_one(one: Equation, touched: list[frozenset[int]]) -> Doing:
         case "slice":
             return "nothing" if _takes_all(one, touched[0]) else "ordered"
         case "dynamic_slice" | "gather":
-            # The same places are looked up, whatever stands behind them.
-            return "nothing" if _looks_up_alike(one, touched[0]) else "ordered"
+            return _looked_up(one, touched[0])
         case name if name.startswith("scatter"):
             if not any(touched[1:]):
-                return "nothing"
+                return "unknown" if "CLIP" in one.old.get("mode", "") else "nothing"
             return "masked" if name in ("scatter-add", "scatter_add") else "ordered"
         case name if name in _LINEAR:
             rank = len(one.given[0].old)
@@ -268,31 +260,29 @@ def _keeps_rows(one: Equation) -> bool:
 
 def _takes_all(one: Equation, axes: frozenset[int]) -> bool:
     """Whether a slice takes the whole of the axes."""
-    starts, limits = ([*re.findall(r"\d+", one.old.get(name, ""))] for name in _BOUNDS)
-    if one.old.get("start_indices") != one.new.get("start_indices"):
-        return False
     if one.old.get("strides") not in (None, "None"):
         return False
-    sizes = one.given[0].old
-    return all(
-        axis < len(limits) and starts[axis] == "0" and limits[axis] == sizes[axis]
-        for axis in axes
-    )
+    for parameters, sizes in ((one.old, one.given[0].old), (one.new, one.given[0].new)):
+        starts = re.findall(r"\d+", parameters.get("start_indices", ""))
+        limits = re.findall(r"\d+", parameters.get("limit_indices", ""))
+        if not all(
+            axis < len(limits) and starts[axis] == "0" and limits[axis] == sizes[axis]
+            for axis in axes
+        ):
+            return False
+    return True
 
 
-_BOUNDS = ("start_indices", "limit_indices")
-
-
-def _looks_up_alike(one: Equation, axes: frozenset[int]) -> bool:
-    """Whether as much is looked up along the axes in both, or all there is."""
+def _looked_up(one: Equation, axes: frozenset[int]) -> Doing:
+    """What a look-up does: the same places are found, but behind the last row are others."""
     before = re.findall(r"\d+", one.old.get("slice_sizes", ""))
     after = re.findall(r"\d+", one.new.get("slice_sizes", ""))
     operand = one.given[0]
-    if axes and "CLIP" in one.old.get("mode", ""):  # behind the last row it takes the last
-        return False
-    return all(
-        axis < min(len(before), len(after))
-        and (before[axis], after[axis])
-        in ((before[axis], before[axis]), (operand.old[axis], operand.new[axis]))
-        for axis in axes
-    )
+    if any(axis >= min(len(before), len(after)) for axis in axes):
+        return "ordered"
+    taken = {(before[axis], after[axis]): (operand.old[axis], operand.new[axis]) for axis in axes}
+    if all(own == whole for own, whole in taken.items()):
+        return "nothing"
+    if any(a != b and (a, b) != whole for (a, b), whole in taken.items()):
+        return "ordered"
+    return "nothing" if "PROMISE_IN_BOUNDS" in one.old.get("mode", "") else "unknown"

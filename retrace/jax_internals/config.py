@@ -234,7 +234,7 @@ def _told(name: str | None, value: Any, snapshot: Callable[[object], Value] | No
 
 def _axes(env: Any) -> Value:
     """The named axes that are mapped over where the call is made, with their sizes."""
-    is_pairs = isinstance(env, tuple)  # until jax 0.7
+    is_pairs = isinstance(env, tuple)  # as jax 0.6 gives them
     sizes = {str(axis): size for axis, size in (env if is_pairs else AXIS_SIZES.of(env).items())}
     told = [f"{axis}:{size}" for axis, size in sizes.items()]
     if not is_pairs:

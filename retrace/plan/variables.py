@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from itertools import pairwise
+from itertools import islice, pairwise
 from math import prod
 from statistics import median
 from typing import TypeVar
@@ -30,6 +30,8 @@ _MOST = 16
 """So many sizes are looked at."""
 _GROWS = 3
 """From so many steps by one on, a size grows by one."""
+_PAIRS = 3
+"""So many programs are held against the first of a function: one pair may hide a size."""
 _NOT_OF_PROGRAMS = ("function", "clear", "again")
 """What may differ between two programs that are the same."""
 
@@ -347,11 +349,13 @@ def _along(axes: Sequence[Axis], listings: Mapping[str, Listing]) -> Along:
     """What the programs of all functions that have the axis do along it."""
     found = Along()
     for axis in dict.fromkeys(axes):  # the leading one stands first
-        pair = next(_beside(axis, listings), None)
+        pairs = list(islice(_beside(axis, listings), _PAIRS))
         config = dict(axis.history.rows[0].miss.key.config)
         drawn = config.get("jax_threefry_partitionable")
         stable = drawn is not None and drawn.data is True
-        found = found.also(UNKNOWN if pair is None else along(*pair, listings, stable=stable))
+        for old, new in pairs:
+            found = found.also(along(old, new, listings, stable=stable))
+        found = found if pairs else found.also(UNKNOWN)
     return found
 
 

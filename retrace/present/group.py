@@ -46,12 +46,11 @@ class Group:
         self.count = 0
         self.seconds = 0.0
         self.functions = 1
-        """How many are told as one: functions, or lines of eager operations."""
+        """How many definition sites it tells of, or lines of eager operations."""
         self.places: tuple[CallSite, ...] = ()
         """The lines, where eager operations of several are told as one."""
         self.remedy: Proposal | None = None
         """What is asked for of all of them together; None where the advice on one says it."""
-        """How many definition sites it tells of."""
         self.worths: Counter[Literal["yes", "no", "maybe"]] = Counter()
         """How many misses are avoidable, for certain, perhaps or not at all."""
         self._sums = Sums()

@@ -128,6 +128,20 @@ OF_THE_SIZE: dict[str, Function] = {
     "looked up behind the last": lambda x: jnp.take(
         x, jnp.arange(x.shape[0]) + 1, axis=0, mode="clip"
     ),
+    # JAX adds the size to a signed index, which would be seen by itself.
+    "filled behind the last": lambda x: x.at[
+        jnp.arange(x.shape[0], dtype=jnp.uint32) + jnp.uint32(1)
+    ].get(mode="fill", fill_value=0),
+    "a window that ends with the rows": lambda x: jax.lax.dynamic_slice(
+        x, (jnp.uint32(2), jnp.uint32(0)), (2, _WIDE)
+    ),
+    "written behind the last": lambda x: x.at[jnp.uint32(9)].set(0.0, mode="clip"),
+    "keys folded with the size": lambda x: (
+        x
+        + jax.vmap(lambda k: jax.random.normal(jax.random.fold_in(k, x.shape[0])))(
+            jax.random.split(jax.random.key(0), x.shape[0])
+        )[:, None]
+    ),
 }
 
 

@@ -111,6 +111,36 @@ def test_what_does_not_depend_on_the_mapped_axis_is_told(judge_all: JudgeAll) ->
     assert "`batch`" in title(step.proposal)
 
 
+def test_what_is_advised_leaves_one_program_and_the_results(judge_all: JudgeAll) -> None:
+    """Mapped over one size, with a mask; and what the axis does not matter to, outside."""
+    weights = np.ones((2, 4), np.float32)
+
+    @jax.jit
+    def centred(x: Any, mask: Any) -> Any:
+        mean = jax.lax.psum(jnp.where(mask, x, 0), "batch") / jax.lax.psum(mask, "batch")
+        return x - mean
+
+    @jax.jit
+    def norm(weights: Any) -> Any:
+        return jnp.sqrt((weights**2).sum())
+
+    def program() -> None:
+        for size in _SIZES:
+            rows = np.arange(size * 2, dtype=np.float32).reshape(size, 2)
+            padded = np.pad(rows, [(0, max(_SIZES) - size), (0, 0)])
+            mask = np.arange(max(_SIZES)) < size
+            outside = norm(weights)
+            found = jax.vmap(lambda x, m: centred(x, m) * outside, axis_name="batch")(
+                padded, mask
+            )
+            expected = (rows - rows.mean(0)) * np.sqrt(8)
+            np.testing.assert_allclose(found[:size], expected, rtol=1e-5, atol=1e-5)
+
+    _, verdicts = judge_all(program)
+    counts = [v.miss.function.name for v in verdicts if v.miss.parent is None]
+    assert (counts.count("centred"), counts.count("norm")) == (1, 1)
+
+
 def test_axes_of_other_names_are_two_settings(judge_all: JudgeAll) -> None:
     @jax.jit
     def double(x: Any) -> Any:
