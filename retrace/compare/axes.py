@@ -39,6 +39,10 @@ _CALLS = frozenset(
         *("custom_vjp_call", "custom_vjp_call_jaxpr", "jit", "pjit", "remat", "remat2", "while"),
     )
 )
+_SIZED = frozenset(
+    ("shape", "new_sizes", "start_indices", "limit_indices", "slice_sizes", "sharding")
+)
+"""Parameters that may follow a size. Where another does, an axis or a mode is another one."""
 _SUMS = ("reduce_", "argmax", "argmin")
 _PLACED = (
     *("dynamic_", "gather", "scatter", "while", "scan", "lt", "le", "gt", "ge", "eq", "ne"),
@@ -148,10 +152,12 @@ def doing(one: Equation, stable: bool) -> Doing:
         return "ordered" if one.fixed or name.startswith(_PLACED) else "masked"
     if name.startswith("random_") and any(operand.axes for operand in one.made):
         return _drawn(one, stable)
-    if name in _CALLS or name in _MOVED:
+    if name in _CALLS:
         return "nothing"
     if name == "scan":
         return "nothing" if one.old.get("length") == one.new.get("length") else "ordered"
+    if name in _MOVED:
+        return "unknown" if _steered(one) else "nothing"
     if not any(touched):  # else it takes the size as a parameter: a power, where a slice begins
         return "nothing" if one.old == one.new else "unknown"
     if name in _EACH:
@@ -159,11 +165,20 @@ def doing(one: Equation, stable: bool) -> Doing:
     if name.startswith(_SUMS):
         axes = one.numbers("axes")
         return "unknown" if axes is None else "masked" if axes & touched[0] else "nothing"
-    return _of_one(one, touched)
+    return "unknown" if _steered(one) else _of_one(one, touched)
 
 
 def _is_type_alone(one: Equation) -> bool:
     return one.name in ("convert_element_type", "sharding_constraint", "device_put")
+
+
+def _steered(one: Equation) -> bool:
+    """Whether a parameter that is no size follows one."""
+    return any(
+        one.old.get(name) != one.new.get(name)
+        for name in one.old.keys() | one.new.keys()
+        if name not in _SIZED
+    )
 
 
 def _of_one(one: Equation, touched: list[frozenset[int]]) -> Doing:
@@ -259,18 +274,24 @@ def _keeps_rows(one: Equation) -> bool:
 
 
 def _takes_all(one: Equation, axes: frozenset[int]) -> bool:
-    """Whether a slice takes the whole of the axes."""
+    """Whether a slice takes the whole of the axes, and the same of all others."""
     if one.old.get("strides") not in (None, "None"):
         return False
-    for parameters, sizes in ((one.old, one.given[0].old), (one.new, one.given[0].new)):
-        starts = re.findall(r"\d+", parameters.get("start_indices", ""))
-        limits = re.findall(r"\d+", parameters.get("limit_indices", ""))
-        if not all(
-            axis < len(limits) and starts[axis] == "0" and limits[axis] == sizes[axis]
-            for axis in axes
-        ):
-            return False
-    return True
+    taken = [
+        list(
+            zip(
+                re.findall(r"\d+", parameters.get("start_indices", "")),
+                re.findall(r"\d+", parameters.get("limit_indices", "")),
+                strict=True,
+            )
+        )
+        for parameters in (one.old, one.new)
+    ]
+    whole = [[("0", size) for size in sizes] for sizes in (one.given[0].old, one.given[0].new)]
+    return all(
+        (a, b) == both if axis in axes else a == b
+        for axis, (a, b, both) in enumerate(zip(*taken, zip(*whole, strict=True), strict=True))
+    )
 
 
 def _looked_up(one: Equation, axes: frozenset[int]) -> Doing:
@@ -278,7 +299,9 @@ def _looked_up(one: Equation, axes: frozenset[int]) -> Doing:
     before = re.findall(r"\d+", one.old.get("slice_sizes", ""))
     after = re.findall(r"\d+", one.new.get("slice_sizes", ""))
     operand = one.given[0]
-    if any(axis >= min(len(before), len(after)) for axis in axes):
+    if any(axis >= min(len(before), len(after)) for axis in axes) or any(
+        a != b for axis, (a, b) in enumerate(zip(before, after, strict=False)) if axis not in axes
+    ):
         return "ordered"
     taken = {(before[axis], after[axis]): (operand.old[axis], operand.new[axis]) for axis in axes}
     if all(own == whole for own, whole in taken.items()):

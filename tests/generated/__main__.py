@@ -7,12 +7,13 @@ import sys
 import time
 from collections import Counter
 
-from tests.generated import several
+from tests.generated import rows, several
 from tests.generated.proof import prove
 from tests.generated.sample import drawn
 
 _EACH = 10
-"""For so many programs one in which several things vary, mended alone and together."""
+"""For so many programs one in which several things vary, mended alone and together. Of rows there
+are as many as are told."""
 
 
 def main() -> int:
@@ -33,8 +34,12 @@ def main() -> int:
         for problem in several.prove(seed):
             wrong += 1
             print(problem, flush=True)
+    for seed in range(chosen.seed, chosen.seed + chosen.count):
+        for problem in rows.prove(seed):
+            wrong += 1
+            print(problem, flush=True)
     spent = time.process_time() - began
-    number = chosen.count + chosen.count // _EACH
+    number = 2 * chosen.count + chosen.count // _EACH
     print(f"{number} programs, {wrong} wrong, {spent:.0f} s of processor time")
     for name, number in sorted(told.items()):
         print(f"  {number:6,}  {name}")

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-import random
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -19,10 +19,13 @@ from retrace.capture.programs import transcript
 from retrace.compare.along import Along, along
 from retrace.plan.order import plan
 from retrace.present.plan_words import sentence
+from tests.generated import rows as generated
 from tests.recording.conftest import JudgeAll
 
 _SMALL, _LARGE, _WIDE = 3, 5, 4
 _W = np.linspace(-1, 1, _WIDE * _WIDE, dtype=np.float32).reshape(_WIDE, _WIDE)
+_GENERATED = 120
+"""`python -m tests.generated --count 5000` makes thousands."""
 Function = Callable[[Any], Any]
 
 
@@ -136,6 +139,11 @@ OF_THE_SIZE: dict[str, Function] = {
         x, (jnp.uint32(2), jnp.uint32(0)), (2, _WIDE)
     ),
     "written behind the last": lambda x: x.at[jnp.uint32(9)].set(0.0, mode="clip"),
+    "which columns": lambda x: x[:, x.shape[0] - _SMALL :][:, :2],
+    "which axis comes first": lambda x: x[:, :, None].transpose(
+        (0, 2, 1) if x.shape[0] > _SMALL else (0, 1, 2)
+    ),
+    "the way of sums": lambda x: jax.lax.cumsum(x, 1, reverse=x.shape[0] > _SMALL),
     "keys folded with the size": lambda x: (
         x
         + jax.vmap(lambda k: jax.random.normal(jax.random.fold_in(k, x.shape[0])))(
@@ -195,35 +203,19 @@ def test_an_array_that_follows_the_size_may_have_other_rows() -> None:
     assert not _keeps_rows(scaled)
 
 
-def test_a_random_program_that_is_told_to_keep_its_rows_keeps_them() -> None:
-    chosen = random.Random(0)
-    shaped = [
-        *("each element", "a layer", "softmax over the other axis", "norm", "number of the row"),
-        *("condition", "loop of its own length", "a rule of its own", "sort within a row"),
-    ]
-    others = {
-        **{name: SEPARATE[name] for name in shaped},
-        "mean": MASKED["mean"],
-        "attention": MASKED["attention"],
-        "sums so far": lambda x: jnp.cumsum(x, 0),
-        "a scan": lambda x: _scan(jnp.tanh, x),
-        "shifted": lambda x: jnp.concatenate([x[1:], x[:1]]),
-        "sort": ORDERED["sort"],
-        "the size itself": MASKED["the size itself"],
-    }
-    told = {True: 0, False: 0}
-    for _ in range(40):
-        steps = [others[name] for name in chosen.choices(sorted(others), k=chosen.randint(1, 3))]
-
-        def program(x: Any, steps: list[Function] = steps) -> Any:
-            for step in steps:
-                x = step(x)
-            return x
-
-        separate = _along(program).separate
-        told[separate] += 1
-        assert not separate or _keeps_rows(program)
-    assert min(told.values()) > 5
+def test_generated_programs_that_are_told_to_keep_their_rows_keep_them() -> None:
+    kinds = Counter(
+        None
+        if (found := generated.told(generated.drawn(seed).function)) is None
+        else "separate"
+        if found.separate
+        else "masked"
+        if not found.ordered
+        else "ordered"
+        for seed in range(_GENERATED)
+    )
+    assert min(kinds["separate"], kinds["masked"], kinds["ordered"]) > _GENERATED / 12
+    assert [said for seed in range(_GENERATED) for said in generated.prove(seed)] == []
 
 
 def test_a_plan_names_what_must_be_masked_and_asks_where_rows_follow_each_other(
