@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Any, cast
 
-from retrace.model import JSON, Class, Leaf, Value
+from retrace.model import Class, Leaf, Value
 
 
 def identity(value: Value) -> Hashable:
@@ -34,34 +33,6 @@ def same_content(old: Value, new: Value) -> bool:
     return old.type == new.type and old.text == new.text and old.data == new.data
 
 
-def class_content(known: Class) -> JSON:
-    """A class as JSON; its place where it is known."""
-    content: dict[str, JSON] = {"name": known.name, "number": known.number}
-    if known.file is not None or known.line is not None:
-        content |= {"file": known.file, "line": known.line}
-    return content
-
-
-def class_of(content: Any) -> Class:
-    """The class that `class_content` wrote."""
-    return Class(content["name"], content["number"], content.get("file"), content.get("line"))
-
-
-def value_of(content: JSON) -> Value | None:
-    """The value that `described` wrote; None where the content is no value's."""
-    if not isinstance(content, dict) or "text" not in content:
-        return None
-    fields = cast(dict[str, Any], content)
-    return Value(
-        fields["type"],
-        fields["text"],
-        fields.get("token"),
-        bool(fields.get("exact")),
-        fields.get("data"),
-        tuple(map(class_of, fields.get("classes", ()))),
-    )
-
-
 def remade(old: Value, new: Value) -> Class | None:
     """The class that was defined again between two values; None where there is none."""
     if old.classes == new.classes or identity(old) == identity(new):
@@ -81,18 +52,6 @@ def remade(old: Value, new: Value) -> Class | None:
     return None
 
 
-def described(value: Value | None) -> JSON:
-    """The value as JSON, whole enough to be compared again; None where it is absent."""
-    if value is None:
-        return None
-    content: dict[str, JSON] = {
-        "type": value.type,
-        "text": value.text,
-        "token": value.token,
-        "exact": value.exact,
-    }
-    if value.data is not None:
-        content["data"] = value.data
-    if value.classes:
-        content["classes"] = list(map(class_content, value.classes))
-    return content
+def type_name(full: str) -> str:
+    """A type's name as its user writes it: without the module that is being run."""
+    return full.removeprefix("__main__.")

@@ -212,7 +212,7 @@ class _Group:
             different[Component.TREE, field.path] = value
         covered: set[str] = set()
         # Only what differs within this group can lie below a differing node.
-        for path, _, _ in found.parts if self._columns else ():
+        for path in found.parts if self._columns else ():
             covered |= self._arguments.below(path)
         return self._search(miss, different, len(found.parts), covered, lowered)
 

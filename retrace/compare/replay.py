@@ -3,11 +3,36 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, cast
+from typing import assert_never
 
-from retrace.compare.equality import class_of, value_of
+from retrace.compare.equality import placement
 from retrace.compare.tree import Arguments, field_path
-from retrace.model import Change, Component, Key, Leaf, Miss, Node, Passing, Program, Value
+from retrace.model import (
+    Change,
+    CodeChange,
+    Component,
+    ConfigChange,
+    DtypeChange,
+    FieldChange,
+    HeldChange,
+    Key,
+    Leaf,
+    Miss,
+    Node,
+    ObjectChange,
+    OptionChange,
+    Passing,
+    PassingChange,
+    ProgramChange,
+    SettingChange,
+    ShapeChange,
+    ShardingChange,
+    StaticChange,
+    Subtree,
+    TreeChange,
+    Value,
+    WeakTypeChange,
+)
 from retrace.model.parts import named
 
 
@@ -20,33 +45,30 @@ def apply(changes: tuple[Change, ...], old: Miss) -> Miss:
     function, program = old.function, old.program
     arguments = _Arguments(old.key)
     for change in changes:
-        path, new = change.path or "", cast(Any, change.new)
-        match change.component:
-            case Component.STATIC | Component.OPTIONS | Component.CONFIG:
-                _put(values[change.component], path, new)
-            case Component.CLOSURE:
-                bound = "bound" in (new or cast(Any, change.old))
-                _put(cells["bound" if bound else "closure"], path, new)
-            case Component.DEFAULTS:
-                _put(cells["defaults"], path, new)
-            case Component.SIGNATURE:
-                signature[path] = new
-            case Component.FUNCTION:
-                function = function._replace(object=new["object"])
-            case Component.CODE:
-                function = function._replace(code=new)
-            case Component.PROGRAM:
-                program = Program(new["hash"], new["equations"])
-            case Component.TREE if _is_value(new) or _is_value(change.old):
-                arguments.put_field(path, new)
-            case Component.TREE:
-                arguments.put(path, new)
-            case Component.SHAPE:
-                arguments.edit(path, shape=tuple(new))
-            case Component.DTYPE | Component.WEAK_TYPE:
-                arguments.edit(path, **{change.component.value: new})
-            case Component.SHARDING:
-                arguments.edit(path, **new)
+        match change:
+            case StaticChange() | OptionChange() | ConfigChange():
+                _put(values[change.component], change.path, change.new)
+            case HeldChange():
+                held = "defaults" if change.component is Component.DEFAULTS else "closure"
+                _put(cells["bound" if change.is_bound else held], change.path, change.new)
+            case PassingChange():
+                signature[change.path] = change.new
+            case ObjectChange():
+                function = function._replace(object=change.new.object)
+            case CodeChange():
+                function = function._replace(code=change.new)
+            case ProgramChange():
+                program = change.new
+            case FieldChange():
+                arguments.put_field(change.path, change.new)
+            case TreeChange():
+                arguments.put(change.path, change.new)
+            case ShapeChange() | DtypeChange() | WeakTypeChange() | ShardingChange():
+                arguments.edit(change)
+            case SettingChange():
+                pass  # of a process, and not of a key
+            case _:
+                assert_never(change)
     passed = {name: how for name, how in signature.items() if how != Passing.OMITTED}
     key = Key(
         leaves=tuple(arguments.leaves.values()),
@@ -60,35 +82,38 @@ def apply(changes: tuple[Change, ...], old: Miss) -> Miss:
     return replace(old, key=key, function=function._replace(**frozen), program=program)
 
 
-def _is_value(side: Any) -> bool:
-    # A static field is written as a value, which has a text; a subtree has none.
-    return isinstance(side, dict) and "text" in side
-
-
-def _value(content: Any) -> Value:
-    found = value_of(content)
-    assert found is not None
-    return found
-
-
-def _put(values: dict[str, Value], name: str, new: Any) -> None:
+def _put(values: dict[str, Value], name: str, new: Value | None) -> None:
     if new is None:
         values.pop(name, None)
     else:
-        values[name] = _value(new)
+        values[name] = new
 
 
 class _Arguments(Arguments):
-    def edit(self, path: str, **changed: Any) -> None:
-        self.leaves[path] = self.leaves[path]._replace(**changed)
+    def edit(self, change: ShapeChange | DtypeChange | WeakTypeChange | ShardingChange) -> None:
+        leaf = self.leaves[change.path]
+        match change:
+            case ShapeChange():
+                leaf = leaf._replace(shape=change.new)
+            case DtypeChange():
+                leaf = leaf._replace(dtype=change.new)
+            case WeakTypeChange():
+                leaf = leaf._replace(weak_type=change.new)
+            case ShardingChange():
+                leaf = Leaf(*leaf[:4], *placement(change.new))
+        self.leaves[change.path] = leaf
 
-    def put(self, path: str, new: Any) -> None:
+    def put(self, path: str, new: Subtree) -> None:
         for gone in self.below(path):
             self.nodes.pop(gone, None)
             self.leaves.pop(gone, None)
-        self._insert(path, new)
+        for part in new:
+            if isinstance(part, Node):
+                self.nodes[part.path] = part
+            else:
+                self.leaves[part.path] = part
 
-    def put_field(self, path: str, new: Any) -> None:
+    def put_field(self, path: str, new: Value | None) -> None:
         node, name = self._holder(path)
         meta = dict(node.meta)
         _put(meta, name, new)
@@ -106,16 +131,3 @@ class _Arguments(Arguments):
             key=lambda node: len(node.path),
         )
         return node, path[len(node.path) + 1 :]
-
-    def _insert(self, path: str, content: Any) -> None:
-        if content is None:
-            return
-        if "dtype" in content:
-            self.leaves[path] = Leaf(path=path, **content | {"shape": tuple(content["shape"])})
-            return
-        meta = tuple((name, _value(value)) for name, value in content.get("meta", {}).items())
-        made = class_of(content["class"]) if "class" in content else None
-        node = Node(path, content["type"], tuple(content["children"]), meta, made)
-        self.nodes[path] = node
-        for label, child in content["children"].items():
-            self._insert(path + label, child)

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
-from retrace.compare.equality import class_content, described, identity, placement
-from retrace.model import JSON, Key, Leaf, Node, Value
+from retrace.compare.equality import identity
+from retrace.model import Key, Leaf, Node, Subtree, Value
 
 Part: TypeAlias = Node | Leaf | None
 """What stands at a path: a container, an array, or nothing."""
@@ -42,36 +42,20 @@ class Arguments:
                 waiting += [path + label for label in node.children]
         return found
 
-    def content(self, path: str) -> JSON:
-        """The whole subtree as JSON: enough to put it into another tree."""
-        return self._content(path, frozenset())
-
-    def _content(self, path: str, above: frozenset[str]) -> JSON:
-        node = self.nodes.get(path)
-        if node is None or path in above:
-            leaf = self.leaves.get(path)
-            return None if leaf is None else leaf_content(leaf)
-        above |= {path}
-        children = {label: self._content(path + label, above) for label in node.children}
-        meta = {name: described(value) for name, value in node.meta}
-        content: dict[str, JSON] = {"type": node.type, "children": children}
-        if node.made is not None:
-            content["class"] = class_content(node.made)
-        return content | {"meta": meta} if meta else content
-
-
-def leaf_content(leaf: Leaf) -> JSON:
-    """An array's type and placement as JSON."""
-    sharding, committed, memory_kind, layout = placement(leaf)
-    return {
-        "shape": list(leaf.shape),
-        "dtype": leaf.dtype,
-        "weak_type": leaf.weak_type,
-        "sharding": sharding,
-        "committed": committed,
-        "memory_kind": memory_kind,
-        "layout": layout,
-    }
+    def subtree(self, path: str) -> Subtree:
+        """What stands at a path with all that is below it; empty where nothing does."""
+        found: dict[tuple[str, type], Node | Leaf] = {}
+        waiting = [path]
+        while waiting:
+            path = waiting.pop()
+            # A custom node may give its only child no name, and so its own path; a recording
+            # that was tampered with can hold a node that is its own child.
+            if (node := self.nodes.get(path)) is not None and (path, Node) not in found:
+                found[path, Node] = node
+                waiting += [path + label for label in reversed(node.children)]
+            elif (leaf := self.leaves.get(path)) is not None:
+                found[path, Leaf] = leaf
+        return tuple(found.values())
 
 
 class FieldDifference(NamedTuple):
@@ -87,8 +71,8 @@ class FieldDifference(NamedTuple):
 class Differences:
     """What a walk over two trees found."""
 
-    parts: list[tuple[str, Part, Part]] = field(default_factory=list[tuple[str, Part, Part]])
-    """The topmost nodes that differ, by path."""
+    parts: list[str] = field(default_factory=list[str])
+    """The paths of the topmost nodes that differ."""
     meta: list[FieldDifference] = field(default_factory=list["FieldDifference"])
     """Static fields that differ on nodes that are otherwise alike."""
     pairs: list[tuple[Leaf, Leaf]] = field(default_factory=list[tuple[Leaf, Leaf]])
@@ -138,5 +122,5 @@ def walk(old: Arguments, new: Arguments) -> Differences:
                 found.pairs.append((old.leaves[path], new.leaves[path]))
             waiting += [path + label for label in reversed(after.children)]
         elif before is not None or after is not None:
-            found.parts.append((path, before, after))
+            found.parts.append(path)
     return found

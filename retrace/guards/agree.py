@@ -123,8 +123,8 @@ class _Here:
 
 
 def _described(program: str, function: Function, key: Key, site: CallSite | None) -> Program:
-    from retrace.compare.detail import array
     from retrace.hosts.neutral import config_of
+    from retrace.present.detail import array
 
     where = f"{function.file}:{function.line}" if function.file else function.jax_name
     called = "" if site is None else f", called from {site.file}:{site.line}"

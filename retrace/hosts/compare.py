@@ -14,7 +14,7 @@ from retrace.hosts.environment import differing
 from retrace.hosts.neutral import neutral, same_but_devices
 from retrace.hosts.stored import Unserved, unserved
 from retrace.hosts.trail import Step, Trail, Trails
-from retrace.model import Change, Component, Listing, Miss, Run
+from retrace.model import Change, Component, HeldChange, Listing, Miss, Run, SettingChange
 from retrace.reason.program import Comparison
 from retrace.reason.state import suspects, telling
 
@@ -227,7 +227,7 @@ class _Asked(NamedTuple):
 
     def _compared(
         self, old: Miss | None, new: Miss | None
-    ) -> tuple[tuple[Change, ...], tuple[Change, ...]]:
+    ) -> tuple[tuple[Change, ...], tuple[HeldChange, ...]]:
         if old is None or new is None:
             return (), ()
         before, after = neutral(old), neutral(new)
@@ -257,6 +257,4 @@ def _in_key(changes: Iterable[Change]) -> list[Change]:
 
 
 def _change(setting: Setting, majority: int, minority: int) -> Change:
-    old, new = setting.values[majority], setting.values[minority]
-    said = " -> ".join("not set" if side is None else str(side) for side in (old, new))
-    return Change(Component.CONFIG, setting.name, said, old, new, True)
+    return SettingChange(setting.name, setting.values[majority], setting.values[minority])

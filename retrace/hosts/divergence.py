@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeAlias
 
 from retrace.hosts.stored import Unserved
-from retrace.model import JSON, Change, Function, Miss, Run
+from retrace.model import JSON, Change, Function, HeldChange, Miss, Run
 
 How: TypeAlias = Literal["other", "extra", "missing", "environment"]
 """They ran another program there, one more, one fewer, or the same under other settings."""
@@ -39,7 +39,7 @@ class Parting:
     new: Miss | None
     """What the minority did."""
     changes: tuple[Change, ...] = ()
-    reads: tuple[Change, ...] = ()
+    reads: tuple[HeldChange, ...] = ()
     groups: int = 2
     """So many different things were done."""
 

@@ -7,12 +7,33 @@ the reading wing explains it; nothing here imports jax or does I/O.
 from __future__ import annotations
 
 from retrace.model.audit import Audit, Checked, Outcome, Reading, Reason, Source
+from retrace.model.change import (
+    Change,
+    CodeChange,
+    Component,
+    ConfigChange,
+    DtypeChange,
+    FieldChange,
+    HeldChange,
+    ObjectChange,
+    OptionChange,
+    PassingChange,
+    ProgramChange,
+    SettingChange,
+    ShapeChange,
+    ShardingChange,
+    StaticChange,
+    Subtree,
+    TreeChange,
+    ValueChange,
+    WeakTypeChange,
+)
 from retrace.model.function import CallSite, Function, Kind, Receiver
 from retrace.model.key import JSON, Class, Dim, Key, Leaf, Node, Passing, Value, is_cut
 from retrace.model.miss import Miss, PersistentCache, Recording, Run, Stage
 from retrace.model.program import Callback, Frame, Listing, Program, Stack
 from retrace.model.slow import Slow, Tracing
-from retrace.model.verdict import Change, Comparison, Component, Finding, Verdict
+from retrace.model.verdict import Comparison, Finding, Verdict
 
 __all__ = [
     "JSON",
@@ -22,33 +43,50 @@ __all__ = [
     "Change",
     "Checked",
     "Class",
+    "CodeChange",
     "Comparison",
     "Component",
+    "ConfigChange",
     "Dim",
+    "DtypeChange",
+    "FieldChange",
     "Finding",
     "Frame",
     "Function",
+    "HeldChange",
     "Key",
     "Kind",
     "Leaf",
     "Listing",
     "Miss",
     "Node",
+    "ObjectChange",
+    "OptionChange",
     "Outcome",
     "Passing",
+    "PassingChange",
     "PersistentCache",
     "Program",
+    "ProgramChange",
     "Reading",
     "Reason",
     "Receiver",
     "Recording",
     "Run",
+    "SettingChange",
+    "ShapeChange",
+    "ShardingChange",
     "Slow",
     "Source",
     "Stack",
     "Stage",
+    "StaticChange",
+    "Subtree",
     "Tracing",
+    "TreeChange",
     "Value",
+    "ValueChange",
     "Verdict",
+    "WeakTypeChange",
     "is_cut",
 ]

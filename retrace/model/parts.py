@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
+from retrace.model.change import Component
 from retrace.model.key import Key, Value
-from retrace.model.verdict import Component
 
 Named: TypeAlias = tuple[tuple[str, Value], ...]
 

@@ -3,45 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Literal, NamedTuple, Protocol
 
 from retrace.causes import Cause
 from retrace.model.advice import Advice
-from retrace.model.key import JSON
+from retrace.model.change import Change, HeldChange
 from retrace.model.miss import Miss
-
-
-class Component(StrEnum):
-    """The part of a key, of a function or of its program in which a change lies."""
-
-    SHAPE = "shape"
-    DTYPE = "dtype"
-    WEAK_TYPE = "weak_type"
-    TREE = "tree"
-    STATIC = "static"
-    SIGNATURE = "signature"
-    SHARDING = "sharding"
-    CONFIG = "config"
-    OPTIONS = "options"
-    FUNCTION = "function"
-    CLOSURE = "closure"
-    DEFAULTS = "defaults"
-    CODE = "code"
-    PROGRAM = "program"
-
-
-class Change(NamedTuple):
-    """One difference between a miss and the nearest earlier key."""
-
-    component: Component
-    path: str | None
-    detail: str
-    """In words, for people: "axis 0: 32 -> 17", "equal field by field, unequal by `==`"."""
-    old: JSON
-    new: JSON
-    exact: bool
-    """False where `old` and `new` were compared by a token, not by their content."""
 
 
 class Finding(NamedTuple):
@@ -78,7 +45,7 @@ class Verdict:
     """What the cause alone does not say: "an equal Filter that has died"."""
     pattern: str | None = None
     """The name of a pattern over the misses of one function: "compiles-twice"."""
-    reads: tuple[Change, ...] = ()
+    reads: tuple[HeldChange, ...] = ()
     """What its function reads from outside and found changed, where its program is another
     one with nothing in its key to say why: evidence, and part of no key."""
     repeat: bool = False

@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
 
 from retrace.causes import Cause
-from retrace.model import CallSite, Component, Dim, Verdict
+from retrace.model import CallSite, Dim, ShapeChange, Verdict
 from retrace.model.advice import Advice, AtImport, InCallback, JitInit, LibraryCall, Sure
 from retrace.reason.eager import of_caller
-from retrace.reason.evidence import resized
 from retrace.reason.sized import sized
 
 Family: TypeAlias = Literal[
@@ -201,8 +200,8 @@ def _sizes(again: tuple[Verdict, ...]) -> frozenset[Dim]:
         size
         for verdict in again
         for change in verdict.changes
-        if change.component is Component.SHAPE
-        for pair in resized(change) or ()
+        if isinstance(change, ShapeChange)
+        for _, *pair in change.resized or ()
         for size in pair
     )
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 
-from retrace.compare.equality import described, same_content
+from retrace.compare.equality import same_content
 from retrace.compare.programs import compare
 from retrace.compare.tree import field_path
-from retrace.model import Change, Component, Function, Listing, Miss, Value
+from retrace.model import Component, Function, HeldChange, Listing, Miss, Value
 from retrace.plan.history import Column, History, Part
 from retrace.reason.evidence import is_arrays
 from retrace.reason.program import Comparison
@@ -210,5 +210,5 @@ def _passable(old: Function, new: Function) -> bool:
 def _is_passable(old: Value, new: Value) -> bool:
     if same_content(old, new):
         return True
-    change = Change(Component.CLOSURE, None, "", described(old), described(new), False)
+    change = HeldChange(Component.CLOSURE, "", old, new, False)
     return is_arrays(change) or is_amount(change)

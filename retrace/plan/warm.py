@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from retrace.causes import Cause
-from retrace.model import Component, Kind, Leaf, Miss, Node, Verdict
+from retrace.model import Kind, Leaf, Miss, Node, ShapeChange, Verdict
 
 
 class Call(NamedTuple):
@@ -77,14 +77,14 @@ def _escape(verdict: Verdict, lines: Counter[object]) -> Escape | None:
         return None
     if not any(n >= _WARM for line, n in lines.items() if line != _line(verdict.miss)):
         return None
-    changes = [c for c in verdict.changes if c.component is Component.SHAPE]
+    changes = [c for c in verdict.changes if isinstance(c, ShapeChange)]
     if not changes:
         return None
     return Escape(
         verdict.miss.id,
         verdict.miss.function.name,
-        ", ".join(f"{change.path} {change.new}" for change in changes[:3]),
-        ", ".join(str(change.old) for change in changes[:3]),
+        ", ".join(f"{change.path} {list(change.new)}" for change in changes[:3]),
+        ", ".join(str(list(change.old)) for change in changes[:3]),
     )
 
 

@@ -2,39 +2,186 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from collections.abc import Mapping
+from typing import Any, assert_never
 
-from retrace.model import Change, Component, Leaf, Miss, Verdict
+from retrace.compare.equality import PLACEMENT
+from retrace.model import (
+    JSON,
+    CallSite,
+    Change,
+    Class,
+    CodeChange,
+    Component,
+    ConfigChange,
+    DtypeChange,
+    FieldChange,
+    Function,
+    HeldChange,
+    Leaf,
+    Miss,
+    Node,
+    ObjectChange,
+    OptionChange,
+    PassingChange,
+    Program,
+    ProgramChange,
+    SettingChange,
+    ShapeChange,
+    ShardingChange,
+    StaticChange,
+    Subtree,
+    TreeChange,
+    Value,
+    Verdict,
+    WeakTypeChange,
+)
+from retrace.present.detail import detail
 from retrace.present.view import View
 from retrace.present.words import clean, count, listed, place, turned
 
 
 def in_words(change: Change) -> str:
     """One change in words: `lr`: 0.1 -> 0.2."""
-    detail = turned(change.detail, 120)
+    said = turned(detail(change), 120)
     if change.path is None:
-        return detail
-    return f"`{clean(change.path)}` ({detail})" if detail else f"`{clean(change.path)}`"
+        return said
+    return f"`{clean(change.path)}` ({said})" if said else f"`{clean(change.path)}`"
 
 
 def change_fields(change: Change) -> dict[str, Any]:
     """One change as JSON."""
+    old, new = json_sides(change)
     return {
         "component": change.component.value,
         "path": change.path,
-        "detail": change.detail,
-        "old": change.old,
-        "new": change.new,
+        "detail": detail(change),
+        "old": old,
+        "new": new,
         "exact": change.exact,
     }
 
 
+def json_sides(change: Change) -> tuple[JSON, JSON]:
+    """Both sides of a change as JSON, whole enough to be compared again; None where absent."""
+    match change:
+        case ShapeChange():
+            return list(change.old), list(change.new)
+        case ShardingChange():
+            return _placements(change.old, change.new)
+        case TreeChange():
+            return _subtree(change.old), _subtree(change.new)
+        case ConfigChange():
+            sides = zip((change.old, change.new), change.set_at, strict=True)
+            old, new = [_setting(value, site) for value, site in sides]
+            return old, new
+        case HeldChange():
+            old, new = _value(change.old), _value(change.new)
+            if change.is_bound:
+                # A bound value and a closure cell may have one name; the mark tells them apart.
+                old, new = [
+                    None if side is None else side | {"bound": True} for side in (old, new)
+                ]
+            return old, new
+        case FieldChange() | StaticChange() | OptionChange():
+            return _value(change.old), _value(change.new)
+        case ObjectChange():
+            return _object(change.old), _object(change.new)
+        case ProgramChange():
+            return _program(change.old), _program(change.new)
+        case DtypeChange() | WeakTypeChange() | PassingChange() | CodeChange() | SettingChange():
+            return change.old, change.new
+        case _:
+            assert_never(change)
+
+
+def _value(value: Value | None) -> dict[str, JSON] | None:
+    if value is None:
+        return None
+    content: dict[str, JSON] = {
+        "type": value.type,
+        "text": value.text,
+        "token": value.token,
+        "exact": value.exact,
+    }
+    if value.data is not None:
+        content["data"] = value.data
+    if value.classes:
+        content["classes"] = list(map(_class, value.classes))
+    return content
+
+
+def _setting(value: Value | None, site: CallSite | None) -> dict[str, JSON] | None:
+    content = _value(value)
+    if content is not None and site is not None:
+        content["set_at"] = {"file": site.file, "line": site.line}
+    return content
+
+
+def _class(known: Class) -> dict[str, JSON]:
+    content: dict[str, JSON] = {"name": known.name, "number": known.number}
+    if known.file is not None or known.line is not None:
+        content |= {"file": known.file, "line": known.line}
+    return content
+
+
+def _object(function: Function) -> dict[str, JSON]:
+    return {"name": function.qualname, "kind": function.kind.value, "object": function.object}
+
+
+def _program(program: Program) -> dict[str, JSON]:
+    return {"hash": program.hash, "equations": program.equations}
+
+
+def _placements(old: Leaf, new: Leaf) -> tuple[dict[str, JSON], dict[str, JSON]]:
+    """What of two placements is not the same."""
+    differing = [name for name in PLACEMENT if getattr(old, name) != getattr(new, name)]
+    before, after = ({name: getattr(leaf, name) for name in differing} for leaf in (old, new))
+    return before, after
+
+
+def _subtree(parts: Subtree) -> dict[str, JSON] | None:
+    """A container with all that is below it, or an array."""
+    if not parts:
+        return None
+    nodes = {part.path: part for part in parts if isinstance(part, Node)}
+    leaves = {part.path: part for part in parts if isinstance(part, Leaf)}
+    return _part(parts[0].path, nodes, leaves, frozenset())
+
+
+def _part(
+    path: str, nodes: Mapping[str, Node], leaves: Mapping[str, Leaf], above: frozenset[str]
+) -> dict[str, JSON] | None:
+    node = nodes.get(path)
+    if node is None or path in above:
+        leaf = leaves.get(path)
+        return None if leaf is None else _leaf(leaf)
+    above |= {path}
+    children = {label: _part(path + label, nodes, leaves, above) for label in node.children}
+    content: dict[str, JSON] = {"type": node.type, "children": children}
+    if node.made is not None:
+        content["class"] = _class(node.made)
+    if node.meta:
+        content["meta"] = {name: _value(value) for name, value in node.meta}
+    return content
+
+
+def _leaf(leaf: Leaf) -> dict[str, JSON]:
+    content: dict[str, JSON] = {
+        "shape": list(leaf.shape),
+        "dtype": leaf.dtype,
+        "weak_type": leaf.weak_type,
+    }
+    return content | {name: getattr(leaf, name) for name in PLACEMENT}
+
+
 def set_at(view: View, change: Change) -> tuple[str, ...]:
     """Where an option of the configuration was set, if that was seen of either side."""
-    for side, said in ((change.new, "set at"), (change.old, "it was set at")):
-        at = cast(dict[str, Any], side).get("set_at") if isinstance(side, dict) else None
-        if at is not None:
-            return (f"{said} {place(at['file'], at['line'], view.bases)}",)
+    if isinstance(change, ConfigChange):
+        old, new = change.set_at
+        for site, said in ((new, "set at"), (old, "it was set at")):
+            if site is not None:
+                return (f"{said} {place(site.file, site.line, view.bases)}",)
     return ()
 
 
@@ -66,7 +213,8 @@ def sides(verdict: Verdict, change: Change) -> tuple[str, str]:
     old = None if verdict.nearest is None else leaf(verdict.nearest, change.path)
     new = leaf(verdict.miss, change.path)
     if old is None or new is None:
-        return clean(change.old), clean(change.new)
+        before, after = json_sides(change)
+        return clean(before), clean(after)
     return array(old), array(new)
 
 

@@ -14,6 +14,7 @@ from retrace.errors import UsageError
 from retrace.plan.step import Plan
 from retrace.present import glossary, plan_json
 from retrace.present.advice import advised
+from retrace.present.detail import detail
 from retrace.present.group import Group
 from retrace.present.message import heading, origin, where
 from retrace.present.report_json import Object, encode
@@ -141,7 +142,7 @@ def _cause(view: View, group: Group) -> Object:
 
 def _changes(changes: Any) -> Iterator[str]:
     for change in changes[:_CHANGES]:
-        said = (change.component.value, change.path, change.detail)
+        said = (change.component.value, change.path, detail(change))
         yield clean(" ".join(one for one in said if one), 160)
     if len(changes) > _CHANGES:
         yield f"and {len(changes) - _CHANGES:,} more"

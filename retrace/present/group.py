@@ -11,6 +11,7 @@ from retrace.causes import Cause
 from retrace.model import CallSite, Change, Component, Stage, Verdict
 from retrace.plan.step import Proposal
 from retrace.present.changes import sides
+from retrace.present.detail import detail
 from retrace.present.words import clean, count, listed, operation, times, turned
 from retrace.reason.cards import card
 
@@ -289,5 +290,5 @@ def _telling(verdict: Verdict) -> str:
             path = "" if change.path is None else f" {clean(change.path, 40)}"
             said = change.component.value.replace("_", " ") + path
             # Elsewhere what it became is another each time, and says little.
-            return f"{said} {turned(change.detail)}" if change.component in _VALUES else said
+            return f"{said} {turned(detail(change))}" if change.component in _VALUES else said
     return ""

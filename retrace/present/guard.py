@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from retrace.causes import Cause
 from retrace.model import Verdict
+from retrace.present.detail import detail
 from retrace.present.layout import group_message
 from retrace.present.tally import Tally
 from retrace.present.view import View
@@ -47,7 +48,7 @@ def explanation(
 
 def repeated(head: str, verdict: Verdict, times: int) -> str:
     """One line for a miss whose cause was explained in full before."""
-    changes = [turned(change.detail, 80) for change in verdict.changes[:2] if change.detail]
-    paths = [clean(change.path or "", 40) for change in verdict.changes[:2] if change.detail]
+    changes = [turned(detail(change), 80) for change in verdict.changes[:2] if detail(change)]
+    paths = [clean(change.path or "", 40) for change in verdict.changes[:2] if detail(change)]
     said = ", ".join(f"{p} {c}".strip() for p, c in zip(paths, changes, strict=True))
     return f"{head} for the {ordinal(times)} time{': ' if said else ''}{said}"

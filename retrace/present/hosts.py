@@ -12,6 +12,7 @@ from retrace.hosts.divergence import Divergence, Parting, Setting, Stopped
 from retrace.model import Change, Component, Listing, Miss, Recording, Verdict
 from retrace.present import unserved
 from retrace.present.changes import change_fields, sides
+from retrace.present.detail import detail
 from retrace.present.layout import Paint, plain, rows, wrapped
 from retrace.present.message import Line
 from retrace.present.program import evidence
@@ -118,7 +119,7 @@ class Told:
             yield Line(label, ("equal arguments, and another program",))
         label = "reads"
         for change in first.reads[:_MOST]:
-            yield Line(label, (clean(change.path, 40), turned(change.detail, 160)))
+            yield Line(label, (clean(change.path, 40), turned(detail(change), 160)))
             label = ""
         if said := evidence(self._view, self._verdict(first)):
             yield Line("program", tuple(said))
@@ -135,7 +136,7 @@ class Told:
         if change.component in _LEAF:
             old, new = sides(self._verdict(first), change)
             return (what, *path, f"{new}, the others {old}")
-        return (what, *path, turned(change.detail, 160))
+        return (what, *path, turned(detail(change), 160))
 
     def _verdict(self, first: Parting) -> Verdict:
         miss = _shown(first)
@@ -257,7 +258,7 @@ class Told:
             cells = (self._cells(parting, change) for change in told[:_MOST])
             said += f": {'; '.join(' '.join(one[1:] or one) for one in cells)}"
         elif parting.reads:
-            reads = [f"{clean(one.path, 40)} {turned(one.detail)}" for one in parting.reads]
+            reads = [f"{clean(one.path, 40)} {turned(detail(one))}" for one in parting.reads]
             said += f": it reads {listed(reads, 2)}"
         elif facts := evidence(self._view, self._verdict(parting)):
             said += f": {facts[0]}"

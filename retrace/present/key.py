@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from retrace.compare import detail
 from retrace.compare.values import differences
 from retrace.model import Key, Leaf, Miss, Value, Verdict
 from retrace.present.changes import array
+from retrace.present.detail import fields
 from retrace.present.words import clean, count, turned
 
 _MOST = 40
@@ -131,12 +131,12 @@ def _values(
         if not compared or (a is not None and b is not None and a == b):
             yield f"      {clean(name, 60)} = {now}"
             continue
-        fields = () if a is None or b is None else differences(a, b, aligned=True)
-        if fields and fields[0].path:
+        found = () if a is None or b is None else differences(a, b, aligned=True)
+        if found and found[0].path:
             yield f"      {clean(name, 60)} = {now}"
-            yield from (f"        -> {turned(detail.fields((one,)))}" for one in fields[:_MOST])
-            if len(fields) > _MOST:
-                yield f"        and {count(len(fields) - _MOST, 'more field')}"
+            yield from (f"        -> {turned(fields((one,)))}" for one in found[:_MOST])
+            if len(found) > _MOST:
+                yield f"        and {count(len(found) - _MOST, 'more field')}"
             continue
         was = "absent" if a is None else value_text(a)
         now = now if was != now else "another that looks the same"

@@ -14,6 +14,7 @@ from retrace.present import logged, plan_words, sentences
 from retrace.present.advice import advised
 from retrace.present.cards import words
 from retrace.present.changes import set_at, sides
+from retrace.present.detail import detail
 from retrace.present.group import Group
 from retrace.present.program import evidence
 from retrace.present.view import View
@@ -192,7 +193,7 @@ def _reads(verdict: Verdict) -> Iterator[Line]:
     """What changed outside of the function, an item a line."""
     label = "reads"
     for change in verdict.reads[:_MOST]:
-        yield Line(label, (clean(change.path, 40), turned(change.detail, 160)))
+        yield Line(label, (clean(change.path, 40), turned(detail(change), 160)))
         label = ""
     if len(verdict.reads) > _MOST:
         yield Line("", (f"and {count(len(verdict.reads) - _MOST, 'more')}",))
@@ -208,13 +209,13 @@ def _tells(change: Change, cause: Cause) -> bool:
 def _cells(view: View, verdict: Verdict, change: Change, again: bool) -> tuple[str, ...]:
     what = change.component.value.replace("_", " ")
     path = () if change.path is None else (clean(change.path, 40),)
-    detail = turned(change.detail, 160)
+    told = turned(detail(change), 160)
     if change.component in _LEAF and not again:
         old, new = sides(verdict, change)
         said = f"{old} -> {new}"
-        extra = () if change.component is Component.DTYPE or detail in said else (detail,)
+        extra = () if change.component is Component.DTYPE or told in said else (told,)
         return (what, *path, said, *extra)
-    return (what, *path, detail, *set_at(view, change))
+    return (what, *path, told, *set_at(view, change))
 
 
 def _nearest(view: View, nearest: Miss, miss: Miss) -> str:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import cast
 
 from retrace.compare.programs import Constant, Difference, Repeated, Size
 from retrace.compare.source_lines import LineChange
-from retrace.model import Change, Component, Dim, Frame, Verdict
+from retrace.model import Change, Dim, Frame, ShapeChange, Verdict
 from retrace.present.view import View
 from retrace.present.words import clean, count, cut_apart, listed, place, times
 from retrace.reason.program import Comparison
@@ -86,10 +85,8 @@ def _size(changes: Sequence[Change], size: Size) -> str:
     axes = [
         f"axis {axis} of {clean(change.path or 'an argument', 32)}"
         for change in changes
-        if change.component is Component.SHAPE
-        for axis, pair in enumerate(
-            zip(cast(list[Dim], change.old), cast(list[Dim], change.new), strict=False)
-        )
+        if isinstance(change, ShapeChange)
+        for axis, pair in enumerate(zip(change.old, change.new, strict=False))
         if pair == (size.old, size.new)
     ]
     what = listed(axes, 2) if axes else "an axis"

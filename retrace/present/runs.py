@@ -10,6 +10,7 @@ from retrace.compare.keys import NOT_IN_KEY
 from retrace.compare.programs import Constant
 from retrace.model import JSON, Change, Component, Verdict
 from retrace.present import stored
+from retrace.present.detail import detail
 from retrace.present.layout import Paint, plain, wrapped
 from retrace.present.markdown import escaped
 from retrace.present.program import told_difference
@@ -260,7 +261,7 @@ def _changes(pair: Pair, everywhere: Sequence[str]) -> Iterator[str]:
 
 def _change(change: Change) -> str:
     path = "" if change.path is None else f" `{clean(change.path, 40)}`"
-    return f"{change.component.value.replace('_', ' ')}{path}: {turned(change.detail)}"
+    return f"{change.component.value.replace('_', ' ')}{path}: {turned(detail(change))}"
 
 
 def _outermost(programs: Sequence[Changed]) -> Iterator[Changed]:

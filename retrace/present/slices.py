@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from retrace.model import Miss, Stage, Verdict
 from retrace.present.advice import advised
+from retrace.present.detail import detail
 from retrace.present.sentences import explanation
 from retrace.present.view import View
 from retrace.present.words import clean, name, place
@@ -123,7 +124,7 @@ def facts(view: View, verdict: Verdict) -> dict[str, object]:
         "avoidable": verdict.avoidable,
         "explanation": explanation(view, verdict),
         "changes": [
-            " ".join(filter(None, (change.component.value, change.path, change.detail)))
+            " ".join(filter(None, (change.component.value, change.path, detail(change))))
             for change in verdict.changes[:20]
         ],
         "function": view.place(miss),

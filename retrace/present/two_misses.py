@@ -8,6 +8,7 @@ from retrace.compare.keys import changes
 from retrace.compare.programs import Difference, compare
 from retrace.model import Change, Component, Listing, Verdict
 from retrace.present.changes import change_fields
+from retrace.present.detail import detail
 from retrace.present.difference import lines
 from retrace.present.layout import Paint, plain, wrapped
 from retrace.present.markdown import escaped
@@ -100,7 +101,7 @@ def _heading(found: Compared) -> str:
 
 def _change(change: Change) -> str:
     path = "" if change.path is None else f" {clean(change.path, 40)}"
-    return f"{change.component.value.replace('_', ' ')}{path}: {turned(change.detail)}"
+    return f"{change.component.value.replace('_', ' ')}{path}: {turned(detail(change))}"
 
 
 def _change_of_program(found: Compared) -> str | None:

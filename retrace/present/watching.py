@@ -10,6 +10,7 @@ from datetime import datetime
 from retrace.causes import Cause
 from retrace.model import Run, Verdict
 from retrace.plan.step import Plan
+from retrace.present.detail import detail
 from retrace.present.layout import Paint, plain, wrapped
 from retrace.present.message import origin
 from retrace.present.plan_text import block, step_cells
@@ -177,7 +178,7 @@ def _row(view: View, verdict: Verdict) -> str:
     named = [change for change in verdict.changes if change.path is not None]
     if verdict.cause is not Cause.FIRST_TRACE and named:
         change = named[0]
-        said += f", {clean(change.path or '', 40)} {turned(change.detail, 60)}".rstrip()
+        said += f", {clean(change.path or '', 40)} {turned(detail(change), 60)}".rstrip()
         if len(named) > 1:
             said += f", and {count(len(named) - 1, 'more change')}"
     if miss.raised is not None:

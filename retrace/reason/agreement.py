@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TypeAlias, TypeVar
 
-from retrace.model import Change, Component, Verdict
+from retrace.model import Change, Component, HeldChange, StaticChange, Verdict
 from retrace.model.advice import (
     Advice,
     BranchInProgram,
@@ -40,7 +40,7 @@ from retrace.model.advice import (
     ToArray,
     TripsInProgram,
 )
-from retrace.reason.evidence import is_function, part
+from retrace.reason.evidence import is_function, types_of
 from retrace.reason.fields import field_changes
 from retrace.reason.rules import in_key
 from retrace.reason.traits import looks_equal
@@ -287,10 +287,9 @@ def _is_of_type(
     verdict: Verdict, advised: BranchInProgram, by_path: Mapping[str, Advice]
 ) -> bool:
     """Whether one value, which others only pass, came in another type as well."""
-    changes = [change for change in verdict.changes if change.component is Component.STATIC]
+    changes = [change for change in verdict.changes if isinstance(change, StaticChange)]
     return len(changes) == 1 == len(advised.paths) and all(
-        isinstance(by_path.get(str(change.path)), ToArgument)
-        and part(change.old, "type") != part(change.new, "type")
+        isinstance(by_path.get(change.path), ToArgument) and len({*types_of(change)}) > 1
         for change in changes
     )
 
@@ -308,10 +307,10 @@ def _values(history: list[Verdict]) -> _Values:
     found: _Values = {}
     for verdict in history:
         for change in verdict.changes:
-            if change.path is not None and change.component in (Component.STATIC, *_HELD):
-                own = found.setdefault(change.path, set())
+            if isinstance(change, StaticChange | HeldChange):
                 sides = [side for side in (change.old, change.new) if side is not None]
-                own |= {(str(part(one, "type")), str(part(one, "text"))) for one in sides}
+                own = found.setdefault(change.path, set())
+                own |= {(side.type, side.text) for side in sides}
     return found
 
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from collections.abc import Sequence
 
-from retrace.compare.detail import same_but_scope
-from retrace.model import Change, Component
+from retrace.model import Change, Component, DtypeChange, ShapeChange, ShardingChange
 from retrace.model.advice import (
     Advice,
     AnotherModel,
@@ -26,7 +25,7 @@ from retrace.model.advice import (
     Proof,
     SkipEmpty,
 )
-from retrace.reason.evidence import Evidence, grown, part, paths, resized
+from retrace.reason.evidence import Evidence, grown, paths, same_but_scope
 from retrace.reason.traits import (
     another_model,
     are_unused,
@@ -57,12 +56,14 @@ def _is_key(dtype: object) -> bool:
 def shape(evidence: Evidence) -> Advice | None:
     """What to do about arrays of other sizes."""
     changes, miss = evidence.changes, evidence.miss
-    own: list[Any] = [change for change in changes if change.component is Component.SHAPE]
+    own = [change for change in changes if isinstance(change, ShapeChange)]
     names = _paths(own)
-    dtypes = [change for change in changes if change.component is Component.DTYPE]
+    dtypes = [change for change in changes if isinstance(change, DtypeChange)]
     if any(_is_key(side) for change in dtypes for side in (change.old, change.new)):
         return OneKeyType(paths=names)
-    if sizes := [pair for change in own for pair in resized(change) or ()]:
+    shapes = {(change.old, change.new) for change in own}  # the arrays of a batch change together
+    resized = [ShapeChange("", *sides).resized or () for sides in shapes]
+    if sizes := {(old, new) for axes in resized for _, old, new in axes}:
         if any(same_but_scope(*pair) for pair in sizes):
             return OneScope(paths=names, proof=Proof.PROGRAM)
         if any(grown(*pair) is None for pair in sizes):
@@ -76,7 +77,7 @@ def shape(evidence: Evidence) -> Advice | None:
         return SkipEmpty(paths=names, proof=Proof.MEANING)
     if partial_batch(miss, evidence.nearest, changes):
         return PadBatch(paths=names)
-    if {len(change.old) - len(change.new) for change in own} - {0}:
+    if any(len(old) != len(new) for old, new in shapes):
         return OneRank(paths=names, proof=Proof.MEANING)
     if sure or are_kernels(miss, changes, evidence.program):
         if not sure and are_handed_back(miss, changes, evidence.program):
@@ -87,15 +88,15 @@ def shape(evidence: Evidence) -> Advice | None:
 
 def pad_shape(changes: tuple[Change, ...]) -> Advice:
     """What to do about arrays of many sizes."""
-    return PadShape(paths=_paths([c for c in changes if c.component is Component.SHAPE]))
+    return PadShape(paths=_paths([c for c in changes if isinstance(c, ShapeChange)]))
 
 
 def dtype(evidence: Evidence) -> Advice | None:
     """What to do about arrays of other dtypes."""
-    own = [change for change in evidence.changes if change.component is Component.DTYPE]
+    own = [change for change in evidence.changes if isinstance(change, DtypeChange)]
     if not own:
         return None
-    pairs = {(str(change.old), str(change.new)) for change in own}
+    pairs = {(change.old, change.new) for change in own}
     both = next(iter(pairs)) if len(pairs) == 1 else ()
     # Where promotion makes them equal, either will do.
     listings = None if evidence.program is None else evidence.program.listings()
@@ -106,18 +107,19 @@ def dtype(evidence: Evidence) -> Advice | None:
 
 def sharding(evidence: Evidence) -> Advice:
     """What to do about arrays that are placed otherwise."""
-    own = [change for change in evidence.changes if change.component is Component.SHARDING]
+    own = [change for change in evidence.changes if isinstance(change, ShardingChange)]
     names = _paths(own)
     if evidence.nearest is not None and evidence.nearest.ahead and not evidence.miss.ahead:
         return LowerWithSharding(paths=names)
-    sides = [part(side, "sharding") for change in own for side in (change.old, change.new)]
-    meshes = [_MESH.search(str(side)) for side in sides]
+    moved = [change for change in own if change.old.sharding != change.new.sharding]
+    sides = [side.sharding or "" for change in moved for side in (change.old, change.new)]
+    meshes = [_MESH.search(side) for side in sides] if len(moved) == len(own) else [None]
     if all(meshes) and len({found[0] for found in meshes if found}) > 1:
         return OneMesh(paths=names)
-    if own and all(str(side).startswith("SingleDevice(") for side in sides):
+    if own and moved == own and all(side.startswith("SingleDevice(") for side in sides):
         return OneSharding(paths=names, proof=Proof.MEANING)
     return PlaceFirst(paths=names)
 
 
-def _paths(changes: list[Change]) -> tuple[str, ...]:
-    return tuple(change.path for change in changes if change.path is not None)
+def _paths(changes: Sequence[ShapeChange | DtypeChange | ShardingChange]) -> tuple[str, ...]:
+    return tuple([change.path for change in changes])

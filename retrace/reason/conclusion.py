@@ -8,7 +8,7 @@ from typing import NamedTuple
 from retrace.causes import OF_FUNCTION, Cause
 from retrace.compare.keys import read_changes
 from retrace.compare.nearest import TRACED
-from retrace.model import Change, Kind, Listing, Miss, Stage, Verdict
+from retrace.model import Change, HeldChange, Kind, Listing, Miss, Stage, Verdict
 from retrace.model.advice import Advice, Proof
 from retrace.reason import unseen
 from retrace.reason.avoidable import avoidable
@@ -66,7 +66,7 @@ def _comparison(
     return Comparison(nearest, miss, found, listings)
 
 
-def _reads(cause: Cause, miss: Miss, nearest: Miss | None) -> tuple[Change, ...]:
+def _reads(cause: Cause, miss: Miss, nearest: Miss | None) -> tuple[HeldChange, ...]:
     """What changed outside of a function that became another program by itself."""
     if nearest is None or nearest.program is None or miss.program is None:
         return ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from retrace.compare.keys import NOT_IN_KEY
-from retrace.model import Change, Component, Miss
+from retrace.model import Change, Component, Miss, ShapeChange
 from retrace.model.advice import (
     Advice,
     AtImport,
@@ -17,7 +17,7 @@ from retrace.model.advice import (
     LibraryCall,
     Proof,
 )
-from retrace.reason.evidence import Evidence, grown, resized
+from retrace.reason.evidence import Evidence, grown
 
 _SHAPES = frozenset(
     ("shape", "new_sizes", "padding_config", "slice_sizes", "start_indices", "limit_indices")
@@ -101,10 +101,8 @@ def _imports(source: str | None) -> bool:
 
 def grows(change: Change) -> bool:
     """Whether one axis of an array became longer, and nothing else of its shape changed."""
-    if change.component is not Component.SHAPE:
-        return False
-    differing = resized(change)
-    return differing is not None and len(differing) == 1 and (grown(*differing[0]) or 0) > 0
+    axes = change.resized if isinstance(change, ShapeChange) else None
+    return axes is not None and len(axes) == 1 and (grown(*axes[0][1:]) or 0) > 0
 
 
 def _is_shape(change: Change) -> bool:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 from pathlib import PurePath
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
-from retrace.model import Change, Component, Dim, Miss, Value
+from retrace.model import Change, Component, Dim, Miss, Value, ValueChange
 from retrace.reason.program import Comparison
 
 
@@ -41,17 +41,22 @@ def root(path: str) -> str:
     return re.split(r"[.\[]", path, maxsplit=1)[0]
 
 
-def part(side: object, name: str) -> object:
-    """The type, text or data of a side of a change; None where it has none."""
-    return cast(dict[str, Any], side).get(name) if isinstance(side, dict) else None
+def values_of(change: Change) -> tuple[Value | None, Value | None]:
+    """Both sides of a change of a Python value; of another change there are none."""
+    return (change.old, change.new) if isinstance(change, ValueChange) else (None, None)
 
 
-def resized(change: Change) -> list[tuple[Dim, Dim]] | None:
-    """The axes of an array that changed, from what to what; None where it has more or fewer."""
-    old, new = cast(list[Dim], change.old), cast(list[Dim], change.new)
-    if len(old) != len(new):
-        return None
-    return [(a, b) for a, b in zip(old, new, strict=True) if a != b]
+def types_of(change: Change) -> tuple[str, str]:
+    """The types of both sides of a change of a Python value; empty where there is none."""
+    old, new = values_of(change)
+    return "" if old is None else old.type, "" if new is None else new.type
+
+
+def same_but_scope(old: Dim, new: Dim) -> bool:
+    """Whether two symbolic sizes read alike, and JAX tells them apart by their scopes."""
+    if isinstance(old, int) or isinstance(new, int) or old == new:
+        return False
+    return old.partition("@")[0] == new.partition("@")[0]
 
 
 def grown(old: Dim, new: Dim) -> int | None:
@@ -64,12 +69,13 @@ _FUNCTIONS = ("function", "method", "partial", "PjitFunction", "custom_vjp", "cu
 
 def is_function(change: Change) -> bool:
     """Whether a value of a key or a closure is now a function, which only a new one replaces."""
-    return str(part(change.new, "type")).rpartition(".")[2] in _FUNCTIONS
+    return types_of(change)[1].rpartition(".")[2] in _FUNCTIONS
 
 
 def is_another_function(change: Change) -> bool:
     """Whether a function holds or reads another function than before, of other code."""
-    return is_function(change) and part(change.old, "text") != part(change.new, "text")
+    old, new = values_of(change)
+    return is_function(change) and new is not None and (old is None or old.text != new.text)
 
 
 _ARRAY = re.compile(r"\w+\[[\d,]*\]|\w+<\w+>\[[\d,]*\]")
@@ -77,7 +83,7 @@ _ARRAY = re.compile(r"\w+\[[\d,]*\]|\w+<\w+>\[[\d,]*\]")
 
 def is_arrays(change: Change) -> bool:
     """Whether both sides are arrays, or trees of arrays and numbers."""
-    return all(_is_arrays(part(s, "data") or part(s, "text")) for s in (change.old, change.new))
+    return all(value is not None and holds_arrays(value) for value in values_of(change))
 
 
 def holds_arrays(value: Value) -> bool:
@@ -110,7 +116,7 @@ def innermost(found: list[str]) -> list[str]:
 
 def is_numeric(change: Change) -> bool:
     """Whether both sides of a change are numbers."""
-    return all(is_number(str(part(side, "type"))) for side in (change.old, change.new))
+    return all(map(is_number, types_of(change)))
 
 
 def is_number(type_: str) -> bool:

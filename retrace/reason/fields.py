@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import cast
 
-from retrace.compare.equality import value_of
 from retrace.compare.values import differences, places
-from retrace.model import JSON, Change, Value
+from retrace.model import JSON, Change, Value, ValueChange
+from retrace.reason.evidence import values_of
 
 _UNTOLD = re.compile(
     r"<lambda>| \.\.\.>$|<(?!function |class |built-in |PjitFunction )|^\w+\[[\d,]*\]$",
@@ -18,7 +18,7 @@ that holds more than was taken, an object of which no more than the type is know
 _FUNCTION = ("<function ", "<bound method ", "<PjitFunction ")
 
 
-def field_changes(change: Change) -> tuple[Change, ...]:
+def field_changes(change: Change) -> tuple[ValueChange, ...]:
     """The fields of a value that changed, each as a change with a path of its own.
 
     Args:
@@ -28,20 +28,17 @@ def field_changes(change: Change) -> tuple[Change, ...]:
         `cfg.optim.lr`, `cfg['steps']`; none where the value has no fields, where fields
         came or went, or where more may differ than was recorded.
     """
-    old, new = value_of(change.old), value_of(change.new)
-    if old is None or new is None or not (_is_told(old) and _is_told(new)):
+    old, new = values_of(change)
+    if not isinstance(change, ValueChange) or old is None or new is None:
+        return ()
+    if not (_is_told(old) and _is_told(new)):
         return ()
     found = differences(old, new)
     if any(one.kind != "changed" or not one.path for one in found):
         return ()
     return tuple(
-        Change(
-            change.component,
-            f"{change.path or ''}{one.path}",
-            change.detail,
-            _side(one.old),
-            _side(one.new),
-            True,
+        change._replace(
+            path=f"{change.path}{one.path}", old=_side(one.old), new=_side(one.new), exact=True
         )
         for one in found
     )
@@ -49,7 +46,7 @@ def field_changes(change: Change) -> tuple[Change, ...]:
 
 def held_functions(change: Change) -> list[str | None]:
     """The paths of the functions that a value holds, each equal to itself alone."""
-    new = value_of(change.new)
+    _, new = values_of(change)
     found = () if new is None else places(new, is_function)
     return [f"{change.path or ''}{path}" for path in found if path]
 
@@ -72,8 +69,8 @@ def _is_untold(data: JSON) -> bool:
     return isinstance(data, str) and _UNTOLD.search(data) is not None
 
 
-def _side(content: JSON) -> JSON:
-    return {"type": _type(content), "text": str(content), "data": content}
+def _side(content: JSON) -> Value:
+    return Value(_type(content), str(content), None, True, content)
 
 
 def _type(content: JSON) -> str:

@@ -4,8 +4,19 @@ from __future__ import annotations
 
 from typing import cast
 
-from retrace.compare.detail import type_name
-from retrace.model import Change, Component, Dim, Function, Kind, Miss, Stage, Value
+from retrace.compare.equality import type_name
+from retrace.model import (
+    Change,
+    Component,
+    ConfigChange,
+    Dim,
+    Function,
+    Kind,
+    Miss,
+    ShapeChange,
+    Stage,
+    Value,
+)
 from retrace.model.advice import (
     Advice,
     DefineBodyOnce,
@@ -35,9 +46,8 @@ from retrace.reason.evidence import (
     is_arrays,
     is_function,
     package_of,
-    part,
     paths,
-    resized,
+    types_of,
 )
 from retrace.reason.fields import field_changes
 from retrace.reason.program import Comparison
@@ -184,7 +194,7 @@ class Held:
             str(change.path)
             for change in changes
             if change.component in (Component.CLOSURE, Component.DEFAULTS)
-            and all(str(part(s, "type")).startswith("optax.") for s in (change.old, change.new))
+            and all(type_.startswith("optax.") for type_ in types_of(change))
             and any(_is_below(name, (str(change.path),)) for name in self.numbers)
         ]
         """Those of optax that were made with other numbers: nobody can pass what is in them."""
@@ -261,9 +271,8 @@ def config(evidence: Evidence) -> Advice:
         followed = [
             change.path
             for change in evidence.changes
-            if change.component is Component.SHAPE
-            and change.path is not None
-            and {*(resized(change) or [(0, 0)])} <= {*axes.values()}
+            if isinstance(change, ShapeChange)
+            and {(a, b) for _, a, b in change.resized or ((0, 0, 0),)} <= {*axes.values()}
         ]
         return FewMapped(
             paths=(*paths(evidence.changes, Component.CONFIG), *followed),
@@ -283,10 +292,10 @@ def _remapped(changes: tuple[Change, ...]) -> dict[str, tuple[Dim, Dim]]:
 
     Each size is an entry of its own, as that of an array is.
     """
-    own = [change for change in changes if change.component is Component.CONFIG]
-    sides = [part(side, "data") for change in own for side in (change.old, change.new)]
+    own = [change for change in changes if isinstance(change, ConfigChange)]
     if len(own) != 1 or own[0].path != "axis_env":
         return {}
+    sides = [value and value.data for value in (own[0].old, own[0].new)]
     old, new = [cast(dict[str, Dim], side) if isinstance(side, dict) else {} for side in sides]
     if old.keys() != new.keys():
         return {}

@@ -11,15 +11,15 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import cast
+from typing import NamedTuple
 
 from retrace.causes import Cause
-from retrace.model import Change, Component, Dim, Miss, Verdict
+from retrace.model import Change, Component, Dim, Miss, ShapeChange, Verdict
 from retrace.model.advice import FewSizes, JitBlock, PadBatch, PadShape, PassDecision, Proof
 from retrace.reason import rules
 from retrace.reason.agreement import agree
 from retrace.reason.arrays import pad_shape
-from retrace.reason.evidence import part
+from retrace.reason.evidence import types_of, values_of
 from retrace.reason.fields import field_changes
 from retrace.reason.program import Comparison
 from retrace.reason.sharing import shared
@@ -78,7 +78,7 @@ def _sizes(history: list[Verdict]) -> Iterator[tuple[Verdict, Verdict]]:
 
 def _turn(verdict: Verdict) -> frozenset[str]:
     """From which shapes to which: the end of each epoch, or each restart, is the same again."""
-    own = [change for change in verdict.changes if change.component is Component.SHAPE]
+    own = [change for change in verdict.changes if isinstance(change, ShapeChange)]
     return frozenset(f"{change.path}: {change.old} {change.new}" for change in own)
 
 
@@ -87,21 +87,25 @@ def _line(miss: Miss) -> object:
     return None if site is None else (site.file, site.line)
 
 
+class _Padded(NamedTuple):
+    verdict: Verdict
+    advised: PadShape
+    sizes: tuple[Dim, Dim]
+
+
 def _buckets(history: list[Verdict]) -> Iterator[tuple[Verdict, Verdict]]:
     """Asks where sizes look chosen: programs for 32, 64 and 128 may be what is wanted."""
-    by_path: dict[tuple[str, ...], list[tuple[Verdict, tuple[Dim, Dim]]]] = defaultdict(list)
+    by_path: dict[tuple[str, ...], list[_Padded]] = defaultdict(list)
     for verdict in history:
         if isinstance(verdict.fix, PadShape) and (pair := _one_axis(verdict)) is not None:
-            by_path[verdict.fix.paths].append((verdict, pair))
+            by_path[verdict.fix.paths].append(_Padded(verdict, verdict.fix, pair))
     for found in by_path.values():
-        sizes = {size for _, pair in found for size in pair if isinstance(size, int) and size}
+        sizes = {size for one in found for size in one.sizes if isinstance(size, int) and size}
         ordered = sorted(sizes)
         if len(ordered) < _BUCKETS or any(b != 2 * a for a, b in pairwise(ordered)):
             continue
-        for verdict, _ in found:
-            chosen = replace(
-                cast(PadShape, verdict.fix), sizes=tuple(ordered), proof=Proof.MEANING
-            )
+        for verdict, advised, _ in found:
+            chosen = replace(advised, sizes=tuple(ordered), proof=Proof.MEANING)
             yield verdict, replace(verdict, fix=chosen)
 
 
@@ -120,11 +124,8 @@ def _layers(history: list[Verdict]) -> Iterator[tuple[Verdict, Verdict]]:
 
 def _one_axis(verdict: Verdict) -> tuple[Dim, Dim] | None:
     """From what to what the one size that changed did."""
-    found: set[tuple[Dim, Dim]] = set()
-    for change in verdict.changes:
-        if change.component is Component.SHAPE:
-            old, new = cast(list[Dim], change.old), cast(list[Dim], change.new)
-            found |= {pair for pair in zip(old, new, strict=False) if len({*pair}) > 1}
+    shapes = {(c.old, c.new) for c in verdict.changes if isinstance(c, ShapeChange)}
+    found = {(a, b) for sides in shapes for a, b in zip(*sides, strict=False) if a != b}
     return next(iter(found)) if len(found) == 1 else None
 
 
@@ -168,10 +169,10 @@ class _Sharing:
         by_hash: dict[str, str] = {}
         for verdict in verdicts:
             change, near = changes[verdict.miss.id], verdict.nearest
-            for miss, side in ((near, change.old), (verdict.miss, change.new)):
+            for miss, side in zip((near, verdict.miss), values_of(change), strict=True):
                 if miss is None or miss.program is None or miss.id in self._texts:
                     continue
-                self._texts[miss.id] = str(part(side, "text"))
+                self._texts[miss.id] = "" if side is None else side.text
                 self._order.append(miss.id)
                 self._join(by_hash.setdefault(miss.program.hash, miss.id), miss.id)
             if near is not None:
@@ -220,5 +221,4 @@ def _only_change(verdict: Verdict) -> Change | None:
 
 
 def _is_plain(change: Change) -> bool:
-    types = [str(part(side, "type")) for side in (change.old, change.new)]
-    return all(type_ in _KINDS for type_ in types)
+    return all(type_ in _KINDS for type_ in types_of(change))

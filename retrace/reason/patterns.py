@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TypeAlias, cast
+from typing import TypeAlias
 
 from retrace.causes import Cause
-from retrace.model import Component, Dim, Verdict
+from retrace.model import ShapeChange, ShardingChange, Verdict, WeakTypeChange
 from retrace.reason import rules
 from retrace.reason.evidence import grown
 from retrace.reason.history import is_partial_batch
@@ -53,7 +53,7 @@ def _compiles_twice(group: Verdicts) -> Verdicts:
         verdict
         for verdict in group
         if verdict.cause is Cause.WEAK_TYPE_CHANGED
-        and all(c.old for c in verdict.changes if c.component is Component.WEAK_TYPE)
+        and all(c.old for c in verdict.changes if isinstance(c, WeakTypeChange))
     ]
 
 
@@ -62,7 +62,7 @@ def _placed_later(group: Verdicts) -> Verdicts:
         verdict
         for verdict in group
         if verdict.cause is Cause.SHARDING_CHANGED
-        and all(is_placed_later(c) for c in verdict.changes if c.component is Component.SHARDING)
+        and all(is_placed_later(c) for c in verdict.changes if isinstance(c, ShardingChange))
     ]
 
 
@@ -117,12 +117,10 @@ def _of_shape(group: Verdicts) -> Verdicts:
 
 def _grew_by_one(verdict: Verdict) -> bool:
     """Whether an axis of this miss is one longer than that of the nearest key."""
-    for change in verdict.changes if _counts(verdict) else ():
-        if change.component is Component.SHAPE:
-            old, new = cast(list[Dim], change.old), cast(list[Dim], change.new)
-            if any(grown(a, b) == 1 for a, b in zip(old, new, strict=False)):
-                return True
-    return False
+    if not _counts(verdict):
+        return False
+    shapes = {(c.old, c.new) for c in verdict.changes if isinstance(c, ShapeChange)}
+    return any(grown(a, b) == 1 for sides in shapes for a, b in zip(*sides, strict=False))
 
 
 def _counts(verdict: Verdict) -> bool:

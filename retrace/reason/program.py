@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any, cast
 
 from retrace.compare.equation import primitive
 from retrace.compare.outputs import unused_inputs
 from retrace.compare.programs import Difference, Kind, compare
-from retrace.model import Change, Component, Listing, Miss
+from retrace.model import Change, Component, Listing, Miss, Value, ValueChange
 
 HELD = frozenset({Component.STATIC, Component.CLOSURE, Component.DEFAULTS})
 """What a Python value goes into a program by."""
@@ -160,17 +159,17 @@ class Comparison:
 
 def numbers(change: Change) -> tuple[float | None, float | None]:
     """Both sides of a change as numbers; None where they are none."""
-    sides = [
-        cast(dict[str, Any], s) if isinstance(s, dict) else {} for s in (change.old, change.new)
-    ]
-    old, new = map(_told, sides)
-    return old, new
+    if not isinstance(change, ValueChange):
+        return None, None
+    return _told(change.old), _told(change.new)
 
 
-def _told(side: dict[str, Any]) -> float | None:
-    found = number(str(side.get("text", "")))
+def _told(side: Value | None) -> float | None:
+    if side is None:
+        return None
+    found = number(side.text)
     # Of `np.int64(3)` the content is the number.
-    return number(str(side.get("data"))) if found is None else found
+    return number(str(side.data)) if found is None else found
 
 
 def number(text: str) -> float | None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TypeAlias
 
-from retrace.compare.detail import type_name
-from retrace.compare.equality import same_content
+from retrace.compare.equality import same_content, type_name
 from retrace.compare.keys import NOT_IN_KEY
 from retrace.model import Change, Function, Kind, Miss, Passing
 

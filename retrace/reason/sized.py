@@ -14,9 +14,8 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import TypeAlias, cast
 
 from retrace.compare.keys import changes
-from retrace.model import Change, Component, Miss, Verdict
+from retrace.model import Change, Miss, ShapeChange, StaticChange, Verdict
 from retrace.reason.eager import by_size, same_work
-from retrace.reason.evidence import part
 
 _LOOKED = 4
 """So many earlier operations of one place are compared with a new one."""
@@ -80,18 +79,20 @@ def _one_size(found: Iterable[Change]) -> tuple[_Axes, object, object] | None:
 
 def _turns(change: Change) -> Iterator[tuple[bool, str, int, object, object]]:
     """Each axis that became another: whether of an array, whose, which, from what to what."""
-    path, is_array = change.path or "", change.component is Component.SHAPE
+    before: Sequence[object]
+    after: Sequence[object]
+    is_array = isinstance(change, ShapeChange)
     if is_array:
-        old, new = cast(list[object], change.old), cast(list[object], change.new)
-    elif change.component is Component.STATIC:
-        old, new = part(change.old, "data"), part(change.new, "data")
+        before, after = change.old, change.new
+    elif isinstance(change, StaticChange):
+        old, new = [value and value.data for value in (change.old, change.new)]
+        if not isinstance(old, list) or not isinstance(new, list):
+            return
+        before, after = cast(list[object], old), cast(list[object], new)
     else:
         return
-    if not isinstance(old, list) or not isinstance(new, list):
-        return
-    before, after = cast(list[object], old), cast(list[object], new)
     if len(before) != len(after):
         return
     for axis, (a, b) in enumerate(zip(before, after, strict=True)):
         if a != b:
-            yield is_array, path, axis, repr(a), repr(b)
+            yield is_array, change.path, axis, repr(a), repr(b)

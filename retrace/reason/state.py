@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from retrace.model import Change, Component
+from retrace.model import Component, HeldChange
 from retrace.model.advice import PassState
 from retrace.reason.evidence import Evidence, innermost, paths
 from retrace.reason.program import Comparison, numbers
@@ -21,8 +21,8 @@ def pass_state(evidence: Evidence) -> PassState | None:
 
 
 def telling(
-    reads: tuple[Change, ...], program: Comparison | None
-) -> tuple[tuple[Change, ...], tuple[Change, ...]]:
+    reads: tuple[HeldChange, ...], program: Comparison | None
+) -> tuple[tuple[HeldChange, ...], tuple[HeldChange, ...]]:
     """Changes outside a function: those that are a changed constant of its program, and the rest.
 
     A counter of its own traces changes as well, and is no constant of the program.
@@ -33,7 +33,9 @@ def telling(
     return sure, tuple([c for c in reads if c not in sure])
 
 
-def suspects(others: tuple[Change, ...], program: Comparison | None) -> tuple[Change, ...]:
+def suspects(
+    others: tuple[HeldChange, ...], program: Comparison | None
+) -> tuple[HeldChange, ...]:
     """Those that may be why, of what changed outside a function and is in no constant of it.
 
     Where a constant alone is another one, no other number is why.

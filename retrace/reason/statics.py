@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from retrace.compare.detail import type_name
-from retrace.compare.equality import value_of
+from retrace.compare.equality import type_name
 from retrace.compare.values import differences
-from retrace.model import Change, Component
+from retrace.model import Change, FieldChange, Node, StaticChange, TreeChange
 from retrace.model.advice import (
     Advice,
     CompareByValue,
@@ -32,7 +31,8 @@ from retrace.reason.evidence import (
     is_number,
     is_numeric,
     package_of,
-    part,
+    types_of,
+    values_of,
 )
 from retrace.reason.fields import field_changes, held_functions
 from retrace.reason.program import numbers
@@ -46,7 +46,7 @@ _FIELD = re.compile(r"\.(\w+)")
 
 def static_argument(evidence: Evidence) -> Advice:
     """What to do where a static argument has another value."""
-    own = [change for change in evidence.changes if change.component is Component.STATIC]
+    own = [change for change in evidence.changes if isinstance(change, StaticChange)]
     if (once := _define_once(own)) is not None:
         return once
     if (unused := _unused(evidence, own, in_tree=False)) is not None:
@@ -55,17 +55,16 @@ def static_argument(evidence: Evidence) -> Advice:
     rest = [
         (change.path, "static")
         for change in own
-        if change.path is not None
-        and not any(path.startswith(change.path) for path in advised.paths)
+        if not any(path.startswith(change.path) for path in advised.paths)
     ]
     return replace(advised, others=tuple(rest)) if rest else advised
 
 
-def _static_argument(evidence: Evidence, own: list[Change]) -> Advice:
+def _static_argument(evidence: Evidence, own: list[StaticChange]) -> Advice:
     first = own[0]
     paths = _paths([first])
-    types = [str(part(side, "type")) for side in (first.old, first.new)]
-    if "nan" in (part(first.new, "text"), part(first.old, "text")):
+    types = types_of(first)
+    if any(side is not None and side.text == "nan" for side in (first.old, first.new)):
         return OneNaN(paths=paths)
     if is_another_function(first):
         return FewValues(paths=paths, why="functions")
@@ -80,7 +79,7 @@ def _static_argument(evidence: Evidence, own: list[Change]) -> Advice:
     if looks_equal(first):
         return CompareByValue(
             paths=paths,
-            type=type_name(part(first.new, "type")),
+            type=type_name(types_of(first)[1]),
             held=tuple(path for path in held_functions(first) if path is not None),
             proof=_same_program(evidence),
         )
@@ -114,7 +113,7 @@ def _holds_other(paths: tuple[str, ...], parts: Iterable[Change]) -> Advice:
 
 def _fields(change: Change) -> tuple[str, ...]:
     """The names of what a function holds otherwise, as far as that was seen."""
-    old, new = value_of(change.old), value_of(change.new)
+    old, new = values_of(change)
     if old is None or new is None:
         return ()
     found = [_FIELD.match(one.path) for one in differences(old, new)]
@@ -130,7 +129,9 @@ def _differs(evidence: Evidence) -> bool:
     return evidence.program is not None and evidence.program.kind not in (None, "identical")
 
 
-def _unused(evidence: Evidence, own: list[Change], *, in_tree: bool) -> Advice | None:
+def _unused(
+    evidence: Evidence, own: Sequence[FieldChange | StaticChange], *, in_tree: bool
+) -> Advice | None:
     """What to do about values of which two make the same program."""
     if evidence.program is None or evidence.program.kind != "identical":
         return None
@@ -139,8 +140,7 @@ def _unused(evidence: Evidence, own: list[Change], *, in_tree: bool) -> Advice |
     found = [change for each in own for change in (field_changes(each) or (each,))]
     # What was left out, or None, is no other type of the same.
     types = [
-        {str(part(side, "type")) for side in (c.old, c.new) if side is not None} - {"NoneType"}
-        for c in own
+        {side.type for side in (c.old, c.new) if side is not None} - {"NoneType"} for c in own
     ]
     if any(len(both) > 1 for both in types):
         if all(map(is_number, set[str]().union(*types))):
@@ -148,13 +148,13 @@ def _unused(evidence: Evidence, own: list[Change], *, in_tree: bool) -> Advice |
                 return None  # one number in two types
         else:
             return OneType(paths=_paths(own), proof=Proof.PROGRAM)
-    equal = [str(part(side, "token")) for change in own for side in (change.old, change.new)]
+    equal = [str(side and side.token) for change in own for side in (change.old, change.new)]
     by_identity = all(map(_BY_IDENTITY.fullmatch, equal))
     return LeaveOutValue(
         paths=_paths(found),
         name=evidence.miss.function.name,
         in_tree=in_tree,
-        type=type_name(part(own[0].new, "type")) if by_identity else None,
+        type=type_name(types_of(own[0])[1]) if by_identity else None,
         proof=Proof.PROGRAM,
     )
 
@@ -162,12 +162,12 @@ def _unused(evidence: Evidence, own: list[Change], *, in_tree: bool) -> Advice |
 def _is_one_number(change: Change) -> bool:
     """Whether both sides are one number in two types: True and 1, 2 and 2.0."""
     truth = {"True": 1.0, "False": 0.0}
-    told = [truth.get(str(part(side, "text"))) for side in (change.old, change.new)]
+    told = [value and truth.get(value.text) for value in values_of(change)]
     old, new = (b if a is None else a for a, b in zip(told, numbers(change), strict=True))
     return old == new
 
 
-def _define_once(own: list[Change]) -> Advice | None:
+def _define_once(own: Sequence[Change]) -> Advice | None:
     """What to do where nothing changed but the class of a value or a node."""
     names = [type_name(name).rpartition(".")[2] for name in map(is_remade, own) if name]
     if not own or len(names) < len(own):
@@ -175,20 +175,27 @@ def _define_once(own: list[Change]) -> Advice | None:
     return DefineOnce(paths=_paths(own), classes=tuple(dict.fromkeys(names)))
 
 
+def _structure(change: TreeChange | FieldChange, paths: tuple[str, ...]) -> Advice:
+    """What to do where a container is another one, or one of its fields is gone."""
+    sides = (change.old, change.new) if isinstance(change, TreeChange) else ((), ())
+    nodes = [side[0] if side and isinstance(side[0], Node) else None for side in sides]
+    kinds = [None if node is None else node.type for node in nodes]
+    if "None" in kinds and None in kinds:  # and an array in place of it, or nothing
+        return OneStructure(paths=paths, way="none", proof=Proof.MEANING)
+    old, new = (None if kind is None else type_name(kind) for kind in kinds)
+    two = (old, new) if old is not None and new is not None and old != new else None
+    return OneStructure(paths=paths, way="nodes", containers=two, proof=Proof.MEANING)
+
+
 def tree_structure(evidence: Evidence) -> Advice:
     """What to do where the arguments are built otherwise, or hold other static data."""
-    own = [change for change in evidence.changes if change.component is Component.TREE]
+    own = [c for c in evidence.changes if isinstance(c, TreeChange | FieldChange)]
     if (once := _define_once(own)) is not None:
         return once
     first = own[0]
     paths = _paths([first])
-    if part(first.new, "text") is None:
-        kinds = [part(side, "type") for side in (first.old, first.new)]
-        if "None" in kinds and None in kinds:  # and an array, which has a dtype in place of it
-            return OneStructure(paths=paths, way="none", proof=Proof.MEANING)
-        old, new = (None if kind is None else type_name(kind) for kind in kinds)
-        two = (old, new) if old is not None and new is not None and old != new else None
-        return OneStructure(paths=paths, way="nodes", containers=two, proof=Proof.MEANING)
+    if not isinstance(first, FieldChange) or first.new is None:
+        return _structure(first, paths)
     equal = _paths([change for change in own if looks_equal(change)])
     if equal and _differs(evidence):
         return PassHeld(paths=equal, alike=True, proof=Proof.MEANING)
@@ -199,14 +206,16 @@ def tree_structure(evidence: Evidence) -> Advice:
         return ReuseObject(paths=equal, in_tree=True, proof=_same_program(evidence))
     if is_function(first) and (parts := field_changes(first)):
         return _holds_other(paths, parts)
-    if (unused := _unused(evidence, own, in_tree=True)) is not None:
+    fields = [change for change in own if isinstance(change, FieldChange)]
+    if (unused := _unused(evidence, fields, in_tree=True)) is not None:
         return unused
     parts = field_changes(first) or (first,)
     kind = None if evidence.program is None else evidence.program.kind
     if kind in ("different", "repeated", "shapes-only"):
         return OneStructure(paths=_paths(parts), way="program", proof=Proof.MEANING)
-    types = {str(part(side, "type")) for side in (first.old, first.new)}
-    if all(map(is_numeric, parts)) and all(type_.startswith("optax.") for type_ in types):
+    if all(map(is_numeric, parts)) and all(
+        type_.startswith("optax.") for type_ in types_of(first)
+    ):
         return InjectHyperparams(paths=_paths(parts), holder=first.path or "")
     if all(map(is_numeric, parts)):
         return ToArray(paths=_paths(parts), in_tree=True)

@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import TypeAlias
 
 from retrace.causes import OF_FUNCTION, Cause
-from retrace.compare.equality import remade, same_content, value_of
+from retrace.compare.equality import remade, same_content
 from retrace.compare.keys import NOT_IN_KEY
 from retrace.compare.outputs import same_but_inputs
-from retrace.model import Change, Component, Dim, Kind, Leaf, Miss, is_cut
+from retrace.model import (
+    Change,
+    Component,
+    Dim,
+    FieldChange,
+    Kind,
+    Leaf,
+    Miss,
+    Node,
+    ShapeChange,
+    ShardingChange,
+    TreeChange,
+    Value,
+    is_cut,
+)
 from retrace.reason import rules
-from retrace.reason.evidence import grown, root
+from retrace.reason.evidence import grown, root, values_of
 from retrace.reason.program import Comparison
+
+_Resized: TypeAlias = tuple[tuple[int, Dim, Dim], ...]
 
 
 def is_new_as_well(cause: Cause, miss: Miss, changes: tuple[Change, ...]) -> bool:
@@ -34,20 +50,20 @@ def another_model(miss: Miss, changes: tuple[Change, ...]) -> bool | None:
         True where that is so within one argument, False where only several arguments together
         look like it, and None where they do not.
     """
-    own = [change for change in changes if change.component is Component.SHAPE]
+    own = [change for change in changes if isinstance(change, ShapeChange)]
     first: dict[tuple[Dim, Dim], set[str]] = {}
     later: dict[tuple[Dim, Dim], set[str]] = {}
-    for change in own:
-        old, new = cast(list[Dim], change.old), cast(list[Dim], change.new)
-        if len(old) != len(new):
+    for resized, paths in _by_sizes(own).items():
+        if resized is None:
             return None
         leading = None
-        for axis, pair in enumerate(zip(old, new, strict=True)):
-            if pair[0] == pair[1] or pair == leading:
+        for axis, *pair in resized:
+            sizes = (pair[0], pair[1])
+            if sizes == leading:
                 continue
             if axis == 0:
-                leading = pair
-            (later if axis else first).setdefault(pair, set()).add(change.path or "")
+                leading = sizes
+            (later if axis else first).setdefault(sizes, set()).update(paths)
     crossing = [(first[pair], later[pair]) for pair in first.keys() & later.keys()]
     if not crossing:
         return None
@@ -57,7 +73,18 @@ def another_model(miss: Miss, changes: tuple[Change, ...]) -> bool | None:
     return any({*map(root, a)} & {*map(root, b)} for a, b in crossing)
 
 
-def _changed(miss: Miss, own: list[Change]) -> list[Leaf]:
+def _by_sizes(own: list[ShapeChange]) -> dict[_Resized | None, list[str]]:
+    """The paths of the arrays that changed in the same way: those of a batch do."""
+    shapes: dict[tuple[tuple[Dim, ...], tuple[Dim, ...]], list[str]] = {}
+    for path, old, new in own:
+        shapes.setdefault((old, new), []).append(path)
+    found: dict[_Resized | None, list[str]] = {}
+    for (old, new), paths in shapes.items():
+        found.setdefault(ShapeChange("", old, new).resized, []).extend(paths)
+    return found
+
+
+def _changed(miss: Miss, own: list[ShapeChange]) -> list[Leaf]:
     paths = {change.path for change in own}
     return [leaf for leaf in miss.key.leaves if leaf.path in paths]
 
@@ -91,7 +118,7 @@ def stands_for_none(miss: Miss, changes: tuple[Change, ...]) -> list[str]:
     return [
         change.path
         for change in changes
-        if change.component is Component.TREE and change.path is not None and change.path in none
+        if isinstance(change, TreeChange | FieldChange) and change.path in none
     ]
 
 
@@ -143,11 +170,11 @@ def partial_batch(miss: Miss, nearest: Miss | None, changes: tuple[Change, ...])
         return False
     size: tuple[Dim, Dim] | None = None
     for change in changes:
-        if change.component is not Component.SHAPE:
+        if not isinstance(change, ShapeChange):
             if change.component in NOT_IN_KEY:
                 continue
             return False
-        old, new = cast(list[Dim], change.old), cast(list[Dim], change.new)
+        old, new = change.old, change.new
         if not old or len(old) != len(new) or new[0] == 0 or old[1:] != new[1:]:
             return False
         if (grown(old[0], new[0]) or 0) >= 0 or size not in (None, (old[0], new[0])):
@@ -158,44 +185,41 @@ def partial_batch(miss: Miss, nearest: Miss | None, changes: tuple[Change, ...])
 
 def looks_equal(change: Change) -> bool:
     """Whether the two sides have one content, and only their own `==` tells them apart."""
-    if is_remade(change):
+    if change.exact or is_remade(change):
         return False
-    return not change.exact and _content(change.old) == _content(change.new) is not None
+    old, new = map(_content, values_of(change))
+    return old == new is not None
 
 
-def is_placed_later(change: Change) -> bool:
+def is_placed_later(change: ShardingChange) -> bool:
     """Whether an array was uncommitted, or its placement open, and is settled now."""
-    old, new = cast(dict[str, Any], change.old), cast(dict[str, Any], change.new)
-    if new.get("committed"):
+    old, new = change.old, change.new
+    if new.committed and not old.committed:
         return True
     # An open sharding leaves the memory and the layout open as well: they tell nothing then.
-    opened = "sharding" in new and not new["sharding"]
-    told = ("sharding",) if opened else ("sharding", "memory_kind", "layout")
-    return any(name in old and not old[name] for name in told)
+    sides = [(old.sharding, new.sharding)]
+    if new.sharding or old.sharding == new.sharding:
+        sides += [(old.memory_kind, new.memory_kind), (old.layout, new.layout)]
+    return any(a != b and not a for a, b in sides)
 
 
 def is_remade(change: Change) -> str | None:
     """The class that was defined again, where nothing else tells the two sides apart."""
-    sides = [cast(dict[str, Any], s) for s in (change.old, change.new) if isinstance(s, dict)]
-    if len(sides) < 2:
-        return None
-    old, new = sides
-    if "text" not in new:
-        a, b = old.get("class"), new.get("class")
-        if a is None or b is None or a["name"] != b["name"] or a == b:
+    if isinstance(change, TreeChange):
+        a, b = [side[0] if side else None for side in (change.old, change.new)]
+        if not isinstance(a, Node) or not isinstance(b, Node) or a.children != b.children:
             return None
-        return str(b["name"]) if list(old["children"]) == list(new["children"]) else None
-    a, b = value_of(old), value_of(new)
-    if a is None or b is None or not same_content(a, b):
+        if a.made is None or b.made is None or a.made == b.made or a.made.name != b.made.name:
+            return None
+        return b.made.name
+    old, new = values_of(change)
+    if old is None or new is None or not same_content(old, new):
         return None
-    known = remade(a, b)
+    known = remade(old, new)
     return known and known.name
 
 
-def _content(side: object) -> object:
-    if not isinstance(side, dict) or "text" not in side:
+def _content(value: Value | None) -> tuple[str, str, str] | None:
+    if value is None or is_cut(value.data, value.text, exact=value.exact):
         return None
-    value = cast(dict[str, Any], side)
-    if is_cut(value.get("data"), value["text"], exact=value["exact"]):
-        return None
-    return (value["type"], value["text"], repr(value.get("data")))
+    return value.type, value.text, repr(value.data)

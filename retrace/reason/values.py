@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any, Literal, cast
+from collections.abc import Sequence
+from typing import Literal, cast
 
-from retrace.model import Change, Component
+from retrace.model import JSON, Change, Component
 from retrace.model.advice import (
     Advice,
     BranchInProgram,
@@ -18,7 +18,7 @@ from retrace.model.advice import (
     ToArgument,
     TripsInProgram,
 )
-from retrace.reason.evidence import Evidence, innermost, is_function
+from retrace.reason.evidence import Evidence, innermost, is_function, types_of, values_of
 from retrace.reason.fields import field_changes
 from retrace.reason.program import HELD, Comparison, numbers
 
@@ -82,7 +82,7 @@ def _as_arguments(
         function=functions[0] if functions else None,
         computed=not constants,
         fixed=tuple(sorted(program.fixed)),
-        one_type=any(len({*_types(value)}) > 1 for value in amounts),
+        one_type=any(len({*types_of(value)}) > 1 for value in amounts),
         unread=_paths([v for v in values if v not in amounts]) if constants else (),
         proof=Proof.MEANING if program.fixed else Proof.CONSTANTS,
     )
@@ -94,7 +94,7 @@ def _optimizer(changes: tuple[Change, ...], amounts: Sequence[Change]) -> str | 
         path = change.path
         if path is None or change.component is not Component.STATIC:
             continue
-        if all(type_.startswith("optax.") for type_ in _types(change)) and all(
+        if all(type_.startswith("optax.") for type_ in types_of(change)) and all(
             str(value.path).startswith((f"{path}.", f"{path}[")) for value in amounts
         ):
             return path
@@ -168,16 +168,6 @@ def _values(changes: tuple[Change, ...]) -> list[Change]:
     return [part for path, part in found.items() if path is None or path in kept]
 
 
-def _types(change: Change) -> Iterable[str]:
-    for side in (change.old, change.new):
-        fields = cast(dict[str, Any], side) if isinstance(side, dict) else {}
-        yield str(fields.get("type", ""))
-
-
-def _data(side: object) -> object:
-    return cast(dict[str, Any], side).get("data") if isinstance(side, dict) else None
-
-
 def is_plain_type(type_: str) -> bool:
     """Whether values of a type are numbers, texts, None or tuples: what a static argument is."""
     return type_ in _PLAIN or type_.startswith(("numpy.int", "numpy.uint", "numpy.float"))
@@ -185,23 +175,24 @@ def is_plain_type(type_: str) -> bool:
 
 def is_plain(change: Change) -> bool:
     """Whether both sides are numbers, texts or None, or tuples: hashable, and told whole."""
-    return all(type_ in _PLAIN or type_.startswith("numpy.") for type_ in _types(change))
+    return all(type_ in _PLAIN or type_.startswith("numpy.") for type_ in types_of(change))
 
 
 def is_amount(change: Change) -> bool:
     """Whether it is a number that can be traced: a bool is there for an `if`."""
-    return is_number(change) and "bool" not in _types(change)
+    return is_number(change) and "bool" not in types_of(change)
 
 
 def is_number(change: Change) -> bool:
     """Whether both sides are numbers, or tuples of them."""
-    if set(_types(change)) == {"tuple"}:
-        return all(
-            isinstance(data, list) and {*map(type, data)} <= {int, float}  # pyright: ignore[reportUnknownArgumentType]
-            for data in (_data(change.old), _data(change.new))
-        )
+    if set(types_of(change)) == {"tuple"}:
+        return all(value is not None and _are_numbers(value.data) for value in values_of(change))
     # `numpy.float32`, but not `numpy.ndarray`.
     return all(
         type_ in _NUMBERS or type_.startswith(("numpy.int", "numpy.uint", "numpy.float"))
-        for type_ in _types(change)
+        for type_ in types_of(change)
     )
+
+
+def _are_numbers(data: JSON) -> bool:
+    return isinstance(data, list) and {*map(type, cast(list[JSON], data))} <= {int, float}

@@ -12,11 +12,11 @@ from retrace.compare.keys import doubts, function_changes
 from retrace.compare.nearest import Index, Nearest, was_lowered
 from retrace.model import (
     Change,
-    Component,
     Function,
     Kind,
     Listing,
     Miss,
+    ObjectChange,
     Recording,
     Verdict,
 )
@@ -281,10 +281,8 @@ def _recreated_bodies(miss: Miss, history: _History) -> Iterator[Change]:
         if not new or before is None:
             continue
         for change in function_changes(before, body):
-            if change.component is Component.FUNCTION:
-                yield change._replace(detail=f"the body `{body.name}`: {change.detail}")
-            else:
-                yield change
+            is_object = isinstance(change, ObjectChange)
+            yield change._replace(body=body.name) if is_object else change
 
 
 def _line(miss: Miss) -> tuple[str, int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from retrace.compare.outputs import Output, arithmetic, outputs
-from retrace.model import Component, Leaf
+from retrace.model import Leaf, WeakTypeChange
 from retrace.model.advice import Advice, CastCarry, CastNumber, CastResult, Proof
 from retrace.reason.evidence import Evidence
 from retrace.reason.program import Comparison
@@ -15,7 +15,7 @@ def weak_type(evidence: Evidence) -> Advice | None:
     The advice names the dtype of the strong side, which is one of the two that the program
     has seen: any other would be a further key, and might change results.
     """
-    own = [change for change in evidence.changes if change.component is Component.WEAK_TYPE]
+    own = [change for change in evidence.changes if isinstance(change, WeakTypeChange)]
     leaves = {leaf.path: leaf for leaf in evidence.miss.key.leaves}
     found = [leaves[change.path] for change in own if change.path in leaves]
     if not found:

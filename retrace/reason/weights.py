@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import cast
+from functools import lru_cache
 
 from retrace.compare.kernels import kernels
 from retrace.compare.outputs import outputs
-from retrace.model import Change, Component, Dim, Miss
+from retrace.model import Change, Dim, Miss, ShapeChange
 from retrace.reason.program import Comparison
 
 
@@ -18,7 +18,9 @@ def are_kernels(miss: Miss, changes: tuple[Change, ...], program: Comparison | N
     leaves = {leaf.path: leaf for leaf in miss.key.leaves}
     multiplied, _ = _multiplied(miss, program)
     found = {
-        change.path: _resized_axes(change) for change in _shapes(changes) if change.path in leaves
+        change.path: _axes(change.old, change.new)
+        for change in _shapes(changes)
+        if change.path in leaves
     }
     widths = {
         leaves[path].shape[axis]
@@ -40,8 +42,7 @@ def are_multiplied(miss: Miss, changes: tuple[Change, ...], program: Comparison 
     """Whether the program multiplies by anything that has another size, as far as it is known."""
     multiplied, whole = _multiplied(miss, program)
     return not whole or any(
-        change.path is not None
-        and _resized_axes(change) & multiplied.get(change.path, frozenset())
+        _axes(change.old, change.new) & multiplied.get(change.path, frozenset())
         for change in _shapes(changes)
     )
 
@@ -80,10 +81,11 @@ _MATRIX = 2
 """Axes of the weights of a dense layer; a convolution's have more."""
 
 
-def _resized_axes(change: Change) -> frozenset[int]:
-    old, new = cast(list[Dim], change.old), cast(list[Dim], change.new)
+@lru_cache(maxsize=4096)  # the arrays of a batch change together
+def _axes(old: tuple[Dim, ...], new: tuple[Dim, ...]) -> frozenset[int]:
+    """The axes of which the size changed."""
     return frozenset(i for i, (a, b) in enumerate(zip(old, new, strict=True)) if a != b)
 
 
-def _shapes(changes: tuple[Change, ...]) -> list[Change]:
-    return [change for change in changes if change.component is Component.SHAPE]
+def _shapes(changes: tuple[Change, ...]) -> list[ShapeChange]:
+    return [change for change in changes if isinstance(change, ShapeChange)]

@@ -51,16 +51,9 @@ def stand_for(numbers: Sequence[str], values: Sequence[float], *, derived: bool 
     )
 
 
-def texts(content: object) -> dict[str, str]:
-    """What a value says, and what its fields do, by what to write behind its name.
-
-    Args:
-        content: `text` and `data` of a value, as a change has them.
-    """
-    if not isinstance(content, dict):
-        return {}
-    fields = cast(dict[str, Any], content)
-    return {"": str(fields.get("text", "")), **_fields(fields.get("data"))}
+def texts(value: Value | None) -> dict[str, str]:
+    """What a value says, and what its fields do, by what to write behind its name."""
+    return {} if value is None else {"": value.text, **_fields(value.data)}
 
 
 def _fields(data: JSON) -> dict[str, str]:

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from retrace.compare.programs import Constant, Difference, compare
-from retrace.model import Component, Listing, Miss
+from retrace.model import Component, FieldChange, Listing, Miss
+from retrace.reason.evidence import values_of
 from retrace.runs.misses import Pair
 from retrace.runs.named import number, stand_for, texts
 from retrace.runs.sides import Side
@@ -104,8 +105,8 @@ def _listing(miss: Miss, texts: Mapping[str, Listing]) -> Listing | None:
 def _values(pair: Pair) -> Iterator[tuple[str, tuple[float, float]]]:
     """The numbers that the function was given or held, by the names that its user gave them."""
     for change in pair.changes:
-        if change.component in _HELD or change.component is Component.TREE:
-            sides = [texts(change.old), texts(change.new)]
+        if change.component in _HELD or isinstance(change, FieldChange):
+            sides = list(map(texts, values_of(change)))
             for within in dict.fromkeys((*sides[0], *sides[1])):
                 old, new = number(sides[0].get(within, "")), number(sides[1].get(within, ""))
                 if old is not None and new is not None and old != new:

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 from retrace.model import JSON, Run, Stage, Verdict
 from retrace.present.advice import advised
+from retrace.present.changes import json_sides
+from retrace.present.detail import detail
 from retrace.present.report_json import encode
 from retrace.present.sentences import explanation
 from retrace.present.view import View
@@ -104,9 +106,8 @@ def change_rows(verdicts: Iterable[Verdict]) -> Iterator[Row]:
                 position,
                 change.component.value,
                 change.path,
-                change.detail,
-                _json(change.old),
-                _json(change.new),
+                detail(change),
+                *map(_json, json_sides(change)),
                 change.exact,
             )
 

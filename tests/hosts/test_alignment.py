@@ -125,7 +125,7 @@ def test_a_program_that_nobody_wrote_down_is_told_by_its_arguments() -> None:
     job.does(STEP, 7, by=(2,))
     job.stories[2].misses[1].program = None
     (one,) = job.found().partings
-    assert [(change.path, change.new) for change in one.changes] == [("x", [7])]
+    assert [(change.path, change.new) for change in one.changes] == [("x", (7,))]
 
 
 def test_of_a_process_that_was_started_again_the_later_one_counts() -> None:

@@ -9,18 +9,36 @@ from typing import Any
 from retrace.model import (
     Callback,
     CallSite,
+    Change,
+    CodeChange,
+    Component,
+    ConfigChange,
+    DtypeChange,
+    FieldChange,
     Function,
+    HeldChange,
     Key,
     Kind,
     Leaf,
     Miss,
     Node,
+    ObjectChange,
+    OptionChange,
+    Passing,
+    PassingChange,
     PersistentCache,
     Program,
+    ProgramChange,
     Recording,
     Run,
+    SettingChange,
+    ShapeChange,
+    ShardingChange,
     Stage,
+    StaticChange,
+    TreeChange,
     Value,
+    WeakTypeChange,
 )
 from retrace.present.view import View
 from retrace.reason.verdict import judge
@@ -285,3 +303,29 @@ def hostile() -> Story:
         told.thread = NASTY
         told.raised = NASTY if n == 2 else None
     return story
+
+
+def changes_of_each_kind() -> tuple[Change, ...]:
+    """One change of each kind, of something that is called `rate` where it has a name."""
+    old, new = Value("float", "0.1", "0.1", True, 0.1), Value("float", "0.2", "0.2", True, 0.2)
+    step = function("train_step", 41, Kind.DEF)
+    leaf = array("rate", "float32", 3)
+    there = leaf._replace(sharding="SingleDevice(1)", committed=True)
+    return (
+        ShapeChange("rate", (3,), (4,)),
+        DtypeChange("rate", "float32", "int32"),
+        WeakTypeChange("rate", True, False),
+        ShardingChange("rate", leaf, there),
+        TreeChange("rate", (leaf,), (Node("rate", "NoneType", ()),)),
+        FieldChange("rate", old, new, True, "start"),
+        StaticChange("rate", old, new, True, "0.3"),
+        PassingChange("rate", Passing.POSITIONAL, Passing.KEYWORD),
+        OptionChange("rate", None, new, True),
+        ConfigChange("rate", old, new, True, (None, at(12, "jax.config.update(...)"))),
+        HeldChange(Component.CLOSURE, "rate", old, new, True, is_bound=True),
+        HeldChange(Component.DEFAULTS, "rate", old, new, True),
+        ObjectChange(step, step._replace(object=2, wrappers=("partial",))),
+        CodeChange("a", "b"),
+        ProgramChange(Program("a", 3), Program("b", 4)),
+        SettingChange("rate", None, "0.2"),
+    )

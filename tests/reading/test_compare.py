@@ -9,11 +9,12 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 
-from retrace.compare import detail
 from retrace.compare.keys import changes, doubts
 from retrace.compare.replay import apply
 from retrace.compare.values import differences
-from retrace.model import Component, Key, Leaf, Miss, Node, Value
+from retrace.model import Component, HeldChange, Key, Leaf, Miss, Node, Value
+from retrace.present.detail import detail
+from retrace.present.detail import value as told
 from tests.reading.strategies import (
     Planted,
     function,
@@ -49,7 +50,9 @@ def test_no_listed_change_is_idle(old: Miss, new: Miss) -> None:
     found = changes(old, new)
     for index, left_out in enumerate(found):
         made = apply((*found[:index], *found[index + 1 :]), old)
-        assert [change[:2] for change in changes(made, new)] == [left_out[:2]]
+        assert [(change.component, change.path) for change in changes(made, new)] == [
+            (left_out.component, left_out.path)
+        ]
 
 
 @given(planted())
@@ -60,13 +63,15 @@ def test_one_planted_change_is_found_and_is_the_only_one(edit: Planted) -> None:
 
 @given(misses(), misses())
 def test_changes_name_each_place_once(old: Miss, new: Miss) -> None:
-    marked = [(c.component, c.path, "bound" in str(c.old or c.new)) for c in changes(old, new)]
+    marked = [
+        (c.component, c.path, isinstance(c, HeldChange) and c.is_bound) for c in changes(old, new)
+    ]
     assert len(marked) == len(set(marked))
 
 
 def only(old: Key, new: Key) -> tuple[str | None, str]:
     (change,) = changes(miss(0, old), miss(1, new))
-    return change.path, change.detail
+    return change.path, detail(change)
 
 
 def tree(*nodes: Node, leaves: tuple[Leaf, ...] = ()) -> Key:
@@ -78,7 +83,7 @@ STATS = Node("s", "dict", ("['best']",))
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "path", "detail"),
+    ("old", "new", "path", "said"),
     [
         (Key((leaf("x", 32, 8),)), Key((leaf("x", 17, 8),)), "x", "axis 0: 32 -> 17"),
         (
@@ -143,8 +148,8 @@ STATS = Node("s", "dict", ("['best']",))
         ),
     ],
 )
-def test_details_say_what_changed(old: Key, new: Key, path: str, detail: str) -> None:
-    assert only(old, new) == (path, detail)
+def test_details_say_what_changed(old: Key, new: Key, path: str, said: str) -> None:
+    assert only(old, new) == (path, said)
 
 
 def test_leaves_below_a_changed_node_are_its_own_business() -> None:
@@ -157,7 +162,10 @@ def test_leaves_below_a_changed_node_are_its_own_business() -> None:
         (Node("b", "dict", ("['x']", "['z']")),),
     )
     found = changes(miss(0, old), miss(1, new))
-    assert [change[:2] for change in found] == [(Component.TREE, "b"), (Component.SHAPE, "y")]
+    assert [(change.component, change.path) for change in found] == [
+        (Component.TREE, "b"),
+        (Component.SHAPE, "y"),
+    ]
 
 
 def test_leaves_beside_a_changed_static_field_are_told() -> None:
@@ -167,7 +175,7 @@ def test_leaves_beside_a_changed_static_field_are_told() -> None:
         )
 
     found = changes(miss(0, state(1, "a")), miss(1, state(2, "b")))
-    assert [change[:2] for change in found] == [
+    assert [(change.component, change.path) for change in found] == [
         (Component.TREE, "s.tx"),
         (Component.SHAPE, "s.step"),
     ]
@@ -197,7 +205,7 @@ def test_what_cannot_be_told_is_a_doubt_and_no_change() -> None:
     assert changes(old, new) == ()
     (doubt,) = doubts(old, new)
     assert (doubt.component, doubt.path, doubt.exact) == (Component.STATIC, "cfg", False)
-    assert "cannot be told" in doubt.detail
+    assert "cannot be told" in detail(doubt)
 
 
 def test_a_cut_value_is_marked_inexact() -> None:
@@ -293,15 +301,15 @@ def test_values_with_the_same_fields_are_compared_without_loading_deepdiff() -> 
 
 def test_long_texts_are_cut_where_they_differ() -> None:
     old, new = (Value("tuple", "x" * 100 + end, end, True) for end in ("ab", "cd"))
-    said = detail.value(old, new)
+    said = told(old, new)
     assert "ab -> ..." in said and said.endswith("cd") and len(said) < 80
 
 
 def test_a_cut_string_is_another_string() -> None:
     old, new = (Value("str", "'" + "x" * 99 + "...", token, False) for token in ("1", "2"))
-    assert detail.value(old, new).startswith("another str")
+    assert told(old, new).startswith("another str")
 
 
 def test_a_nan_is_equal_to_itself_alone() -> None:
     old, new = (Value("float", "nan", token, True, "nan") for token in ("nan@1", "nan@2"))
-    assert "NaN" in detail.value(old, new)
+    assert "NaN" in told(old, new)

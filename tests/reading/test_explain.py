@@ -27,6 +27,7 @@ from retrace.model import (
     Verdict,
 )
 from retrace.present.advice import advised as words
+from retrace.present.detail import detail
 from retrace.reason.history import revise
 from retrace.reason.rules import in_key
 from retrace.reason.verdict import Judge, judge
@@ -121,7 +122,7 @@ def test_a_redefinition_tells_what_its_closure_was() -> None:
 
     _, other, same = verdicts(over(1, "0.5"), over(2, "0.1"), over(3, "0.1"))
     assert other.cause is same.cause is Cause.FUNCTION_REDEFINED
-    assert ("alpha", "0.5 -> 0.1") in [(c.path, c.detail) for c in other.changes]
+    assert ("alpha", "0.5 -> 0.1") in [(c.path, detail(c)) for c in other.changes]
     assert [c.component for c in same.changes] == [Component.FUNCTION]
     assert (other.avoidable, same.avoidable) == ("maybe", "yes")
     assert "`alpha`" in (words(other.fix) if other.fix else "")
@@ -271,7 +272,7 @@ def test_a_value_that_may_have_been_unequal_explains_an_equal_key() -> None:
     key = Key(static=(("cfg", Value("Config", "Config(...)", None, False)),))
     _, verdict = verdicts(call(key), call(key))
     assert verdict.cause is Cause.STATIC_ARGUMENT_CHANGED
-    assert "cannot be told" in verdict.changes[0].detail
+    assert "cannot be told" in detail(verdict.changes[0])
 
 
 def test_a_trace_that_raises_is_no_further_first_trace() -> None:

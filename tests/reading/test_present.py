@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from retrace.causes import Cause
-from retrace.model import Change, Component, Key, Kind, Miss, Recording, Stage, Value, Verdict
+from retrace.model import CodeChange, Key, Kind, Miss, Recording, Stage, Value, Verdict
 from retrace.present import layout, markdown, miss, report_json, sentences, terminal
 from retrace.present.tally import Tally
 from retrace.present.view import View
@@ -29,6 +29,7 @@ from tests.reading.story import (
     Story,
     array,
     at,
+    changes_of_each_kind,
     function,
     hostile,
     killed,
@@ -78,8 +79,9 @@ def test_one_miss_in_full() -> None:
 def test_a_sentence_for_each_cause() -> None:
     view = training().view()
     verdict = shown(view, "train_step #3")
-    change = Change(Component.SHAPE, "rate", "0.1 -> 0.2", 0.1, 0.2, True)
-    changes = tuple(change._replace(component=c) for c in Component if c is not Component.CODE)
+    changes = tuple(
+        change for change in changes_of_each_kind() if not isinstance(change, CodeChange)
+    )
     every = [replace(verdict, cause=cause, changes=changes) for cause in Cause]
     told = [sentences.explanation(view, one) for one in every]
     says("sentences.txt", "\n".join(told) + "\n")
@@ -509,7 +511,7 @@ def test_whatever_was_recorded_can_be_said(found: list[Miss], data: st.DataObjec
         assert miss.show(view, verdict)
         assert verdict in view.find(verdict.miss.id)
         cause = data.draw(st.sampled_from(Cause))
-        change = Change(data.draw(st.sampled_from(Component)), "x", "?", 1, 2, True)
+        change = data.draw(st.sampled_from(changes_of_each_kind()))
         other = replace(verdict, cause=cause, changes=(change,))
         assert sentences.explanation(view, other)
         assert miss.show(view, other)

@@ -18,6 +18,7 @@ import pytest
 
 from retrace.model import Verdict
 from retrace.present.advice import advised
+from retrace.present.detail import detail
 from tests.recording.conftest import JudgeAll
 
 ones = np.ones(4, np.float32)
@@ -123,7 +124,7 @@ def test_a_config_that_was_cut_is_not_said_to_look_the_same(judge_all: JudgeAll)
     sizes = tuple(range(1000))
     configs = Config(0.1, sizes=sizes), Config(0.1, sizes=(*sizes[:-1], 7))
     found = judge_all(configured(lambda x, c: x + c.sizes[-1], *configs))[1][-1]
-    assert found.changes[0].detail.endswith("alike as far as it was recorded")
+    assert detail(found.changes[0]).endswith("alike as far as it was recorded")
     assert (found.pattern, found.avoidable) == (None, "maybe")
 
 
@@ -244,7 +245,7 @@ def test_what_was_none_before_is_no_other_type(last: Last) -> None:
 def test_of_arrays_nobody_looked_at_the_content(judge_all: JudgeAll) -> None:
     mine = Optimizer(jnp.sin)
     _, verdicts = judge_all(lambda: [made(mine, jnp.ones(4) * n)(ones) for n in (1, 2)])
-    said = [change.detail for change in verdicts[-1].changes]
+    said = [detail(change) for change in verdicts[-1].changes]
     assert "another float32[4] array; its content was not looked at" in said
 
 

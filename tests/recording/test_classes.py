@@ -28,6 +28,7 @@ from flax import nnx
 from retrace.capture.classes import Classes
 from retrace.causes import Cause
 from retrace.model import Change, Component, Recording, Verdict
+from retrace.present.detail import detail
 from retrace.reason.verdict import judge
 from retrace.store.redaction import Redaction
 from tests.recording.conftest import JudgeAll, Record
@@ -239,18 +240,18 @@ def test_a_node_of_a_class_that_was_defined_again(judge_all: JudgeAll) -> None:
             told = _told(one)
             assert one.cause is Cause.TREE_STRUCTURE_CHANGED, name
             assert told.path == ("state['k']" if name == "nested" else "state"), name
-            assert told.detail.startswith("another class `State`, defined again"), name
+            assert detail(told).startswith("another class `State`, defined again"), name
             assert one.avoidable == "yes", name
             assert one.fix is not None
             assert one.fix.code == "define-once", name
             assert one.miss.key.tree[-1].made is not None, name
-    _redacted(found[0], [told.detail for told in map(_told, verdicts[1:3])])
+    _redacted(found[0], [detail(told) for told in map(_told, verdicts[1:3])])
 
 
 def _redacted(recording: Recording, details: list[str]) -> None:
     hidden = judge(Redaction([]).recording(recording))
     own = [one for one in hidden if one.miss.function.kind != "op"]
-    assert [_told(one).detail for one in own[1:3]] == details
+    assert [detail(_told(one)) for one in own[1:3]] == details
     assert [one.fix and one.fix.code for one in own[1:3]] == ["define-once"] * 2
 
 
@@ -291,7 +292,7 @@ def test_a_static_value_of_a_class_that_was_defined_again(judge_all: JudgeAll) -
     for name, number in zip(STATICS, range(0, len(verdicts), 3), strict=True):
         for one in verdicts[number + 1 : number + 3]:
             assert one.cause is Cause.STATIC_ARGUMENT_CHANGED, name
-            assert _told(one).detail.startswith("another class `State`, defined again"), name
+            assert detail(_told(one)).startswith("another class `State`, defined again"), name
             assert one.avoidable == "yes", name
             assert one.fix is not None
             assert one.fix.code == "define-once", name
@@ -307,7 +308,7 @@ def test_another_member_of_a_class_that_was_defined_again(judge_all: JudgeAll) -
             jitted(1.0, mode=mode(name))
 
     second = _of(judge_all(program))[1]
-    assert _told(second).detail.startswith("Mode.A -> Mode.B, of another class `Mode`")
+    assert detail(_told(second)).startswith("Mode.A -> Mode.B, of another class `Mode`")
     assert second.fix is not None
     assert second.fix.code != "define-once"
 
@@ -329,7 +330,7 @@ def test_metadata_of_a_class_that_was_defined_again(judge_all: JudgeAll) -> None
     second = _of(judge_all(program))[1]
     told = _told(second)
     assert (second.cause, told.path) == (Cause.TREE_STRUCTURE_CHANGED, "state.mode")
-    assert "another class `State`, defined again" in told.detail
+    assert "another class `State`, defined again" in detail(told)
     assert second.fix is not None
     assert second.fix.code == "define-once"
 
@@ -352,7 +353,7 @@ def test_wrappers_that_pack_their_arguments(judge_all: JudgeAll) -> None:
     for one, name in ((second, "Model"), (fourth, "State")):
         assert one.cause is Cause.TREE_STRUCTURE_CHANGED
         assert _told(one).path == "state"
-        assert _told(one).detail.startswith(f"another class `{name}`, defined again")
+        assert detail(_told(one)).startswith(f"another class `{name}`, defined again")
 
 
 def test_a_module_that_is_loaded_again(
@@ -376,7 +377,7 @@ def test_a_module_that_is_loaded_again(
         second = _of(judge_all(program))[1]
     finally:
         del sys.modules["reloaded_state"]
-    assert _told(second).detail.endswith("defined again at reloaded_state.py:4")
+    assert detail(_told(second)).endswith("defined again at reloaded_state.py:4")
 
 
 def test_classes_of_one_name_in_two_places(judge_all: JudgeAll) -> None:
@@ -386,7 +387,7 @@ def test_classes_of_one_name_in_two_places(judge_all: JudgeAll) -> None:
         jitted(_equinox())
 
     second = _of(judge_all(program))[1]
-    assert _told(second).detail.endswith("_flax.<locals>.State -> "
+    assert detail(_told(second)).endswith("_flax.<locals>.State -> "
                                          f"{__name__}._equinox.<locals>.State")  # fmt: skip
     assert second.fix is not None
     assert second.fix.code != "define-once"

@@ -25,6 +25,7 @@ from retrace.compare.size import samples, unrolled
 from retrace.model import Kind, Listing, Recording, Verdict
 from retrace.present import pprof
 from retrace.present.advice import advised
+from retrace.present.detail import detail
 from retrace.present.program import evidence
 from retrace.present.view import View
 from retrace.reason.verdict import judge
@@ -90,7 +91,7 @@ class Config:
 
 
 @pytest.mark.parametrize(
-    ("fields", "detail", "avoidable", "advice"),
+    ("fields", "said", "avoidable", "advice"),
     [
         ({"rate": Rate(0.2)}, ".rate.start: 0.1 -> 0.2", "yes", "pass `config.rate.start` as"),
         ({"steps": 5}, ".steps: 2 -> 5", "maybe", "a Python loop over `config.steps` is"),
@@ -99,7 +100,7 @@ class Config:
     ],
 )
 def test_of_a_static_config_the_fields_that_changed_are_told(
-    run: JudgeAll, fields: dict[str, Any], detail: str, avoidable: str, advice: str
+    run: JudgeAll, fields: dict[str, Any], said: str, avoidable: str, advice: str
 ) -> None:
     @functools.partial(jax.jit, static_argnames="config")
     def step(x: Any, config: Config) -> Any:
@@ -109,7 +110,7 @@ def test_of_a_static_config_the_fields_that_changed_are_told(
 
     _, verdicts = run(lambda: [step(ones, config=c) for c in (Config(), Config(**fields))])
     found = verdicts[-1]
-    assert found.changes[0].detail.startswith(detail)
+    assert detail(found.changes[0]).startswith(said)
     assert found.fix is not None and advised(found.fix).startswith(advice)
     assert found.avoidable == avoidable
 
@@ -148,7 +149,7 @@ def test_of_the_static_data_of_a_tree_the_items_that_changed_are_told(
     _, verdicts = run(lambda: [step(Batch(ones, info)) for info in (before, after)])
     found = verdicts[-1]
     said = f"static field info['{item}']: {before[item]} -> {value}"
-    assert (found.changes[0].path, found.changes[0].detail) == ("batch.info", said)
+    assert (found.changes[0].path, detail(found.changes[0])) == ("batch.info", said)
     assert found.fix is not None and advised(found.fix).startswith(advice)
 
 

@@ -20,6 +20,7 @@ from retrace.capture.function_reads import Reads
 from retrace.capture.tokens import Tokens
 from retrace.causes import Cause
 from retrace.present.advice import advised
+from retrace.present.detail import detail
 from retrace.present.report_json import miss_report
 from retrace.present.view import View
 from tests.recording.conftest import JudgeAll
@@ -184,7 +185,7 @@ CASES: dict[str, tuple[Callable[[Any], Any], Callable[[], object], str, str]] = 
 
 @pytest.mark.parametrize("name", CASES)
 def test_what_was_read_and_changed_is_named(name: str, judge_all: JudgeAll) -> None:
-    function, change, path, detail = CASES[name]
+    function, change, path, said = CASES[name]
     jitted = jax.jit(function)
 
     def program() -> None:
@@ -198,7 +199,7 @@ def test_what_was_read_and_changed_is_named(name: str, judge_all: JudgeAll) -> N
     assert last.cause is Cause.JAXPR_CHANGED
     first = last.reads[0]
     assert first.path == path
-    assert first.detail == detail or not detail
+    assert detail(first) == said or not said
     assert last.fix is not None and f"`{path}`" in advised(last.fix)
     assert ("static" in advised(last.fix)) == (last.program_change != "constants-only")
     fields = miss_report(View(recording, verdicts, ""), last)
@@ -232,7 +233,7 @@ def test_attributes_of_the_receiver(judge_all: JudgeAll) -> None:
 
     _, verdicts = judge_all(program)
     changed = [v for v in verdicts if v.cause is Cause.JAXPR_CHANGED]
-    assert [[(c.path, c.detail) for c in v.reads] for v in changed] == [
+    assert [[(c.path, detail(c)) for c in v.reads] for v in changed] == [
         [("self.rate", "0.1 -> 0.2")]
     ] * 2
 

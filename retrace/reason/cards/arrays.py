@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from retrace.model import Component
+from retrace.model import Component, ShardingChange
 from retrace.reason import arrays, weak
 from retrace.reason.cards.card import Avoidable, Card, perhaps
 from retrace.reason.evidence import Evidence
@@ -27,7 +27,7 @@ def _of_placement(evidence: Evidence) -> Avoidable | None:
 
     Not so where the array was uncommitted on the first call: it could have been placed there too.
     """
-    own = [change for change in evidence.changes if change.component is Component.SHARDING]
+    own = [change for change in evidence.changes if isinstance(change, ShardingChange)]
     return None if all(map(is_placed_later, own)) else "maybe"
 
 

@@ -1,15 +1,41 @@
-"""The difference between two sides of a change, in a few words for people."""
+"""What a change is, in a few words for people: "axis 0: 32 -> 17", "weak -> strong"."""
 
 from __future__ import annotations
 
 import re
-from typing import cast
+from functools import lru_cache
+from typing import assert_never, cast
 
-from retrace.compare.equality import remade, same_content
+from retrace.compare.equality import remade, same_content, type_name
 from retrace.compare.values import Difference, differences
-from retrace.model import JSON, Class, Dim, Leaf, Node, Value, is_cut
+from retrace.model import (
+    JSON,
+    Change,
+    Class,
+    CodeChange,
+    ConfigChange,
+    Dim,
+    DtypeChange,
+    FieldChange,
+    HeldChange,
+    Leaf,
+    Node,
+    ObjectChange,
+    OptionChange,
+    PassingChange,
+    ProgramChange,
+    SettingChange,
+    ShapeChange,
+    ShardingChange,
+    StaticChange,
+    TreeChange,
+    Value,
+    WeakTypeChange,
+    is_cut,
+)
+from retrace.reason.evidence import same_but_scope
 
-UNEQUAL = "unequal by `==`"
+_UNEQUAL = "unequal by `==`"
 """What is said of two values that only an equality of their own tells apart."""
 
 _LONGEST = 60
@@ -21,25 +47,89 @@ _ARRAY = re.compile(r"\w+(?:<\w+>)?\[[\d,]*\]")
 _PLAIN_WORD = re.compile(r"(?!(?:True|False|None|nan|inf)$)[A-Za-z_][^\s,:]*|<.*>")
 
 
+def detail(change: Change) -> str:
+    """What changed, whatever it is; its path is told beside it."""
+    match change:
+        case ShapeChange():
+            return shape(change.old, change.new)
+        case DtypeChange():
+            return f"{change.old} -> {change.new}"
+        case WeakTypeChange():
+            return "weak -> strong" if change.old else "strong -> weak"
+        case ShardingChange():
+            return placed(change.old, change.new)
+        case TreeChange():
+            return structure(*[side[0] if side else None for side in (change.old, change.new)])
+        case PassingChange():
+            return f"{change.old} -> {change.new}"
+        case ObjectChange():
+            return _object(change)
+        case CodeChange():
+            if change.exact:
+                return "the source was edited"
+            return "the code object is not known on one side"
+        case ProgramChange():
+            return _program(change)
+        case SettingChange():
+            sides = ("not set" if one is None else str(one) for one in (change.old, change.new))
+            return " -> ".join(sides)
+        case _:
+            return _of_value(change)
+
+
+def _of_value(
+    change: FieldChange | StaticChange | OptionChange | ConfigChange | HeldChange,
+) -> str:
+    old, new = change.old, change.new
+    match change:
+        case StaticChange():
+            known = change.default
+            return value(old, new, "omitted" if known is None else f"omitted ({short(known)})")
+        case OptionChange():
+            return value(old, new, "not given")
+        case ConfigChange():
+            return value(old, new, "not set")
+        case FieldChange():
+            said = value(old, new)
+            if change.name:
+                # `info['step']: 1 -> 2`, and `rate: 0.1 -> 0.2`
+                colon = "" if said.startswith((".", "[")) else ": "
+                said = f"static field {change.name}{colon}{said}"
+            return said
+        case HeldChange():
+            # Nobody asked `==` of what a function holds: JAX does not.
+            return value(old, new, unequal=_UNEQUAL if change.is_read else "another object")
+        case _:
+            assert_never(change)
+
+
+def _object(change: ObjectChange) -> str:
+    said = f"a new {change.new.kind.value} object"
+    if change.old.wrappers != change.new.wrappers:
+        said += f", made by {' of '.join(change.new.wrappers) or 'nothing'}"
+    return said if change.body is None else f"the body `{change.body}`: {said}"
+
+
+def _program(change: ProgramChange) -> str:
+    old, new = change.old.equations, change.new.equations
+    if old == new:
+        return f"another program of {new:,} equations"
+    return f"{old:,} -> {new:,} equations"
+
+
 def array(leaf: Leaf) -> str:
     """An array as JAX writes its type: `float32[3,4]`, `weak int32[]`."""
     axes = ",".join(map(str, leaf.shape))
     return f"{'weak ' if leaf.weak_type else ''}{leaf.dtype}[{axes}]"
 
 
+@lru_cache(maxsize=4096)  # the leaves of a batch change together
 def shape(old: tuple[Dim, ...], new: tuple[Dim, ...]) -> str:
     """Which axes changed, or the rank where that changed."""
     if len(old) != len(new):
         return f"rank {len(old)} -> {len(new)}"
     pairs = enumerate(zip(old, new, strict=True))
     return ", ".join([f"axis {axis}: {_resized(a, b)}" for axis, (a, b) in pairs if a != b])
-
-
-def same_but_scope(old: Dim, new: Dim) -> bool:
-    """Whether two symbolic sizes read alike, and JAX tells them apart by their scopes."""
-    if isinstance(old, int) or isinstance(new, int) or old == new:
-        return False
-    return old.partition("@")[0] == new.partition("@")[0]
 
 
 def _resized(old: Dim, new: Dim) -> str:
@@ -67,13 +157,8 @@ def short(text: str, most: int = _LONGEST) -> str:
     return text if len(text) <= most else text[: most - 3] + "..."
 
 
-def type_name(full: object) -> str:
-    """A type's name as its user writes it: without the module that is being run."""
-    return str(full).removeprefix("__main__.")
-
-
 def value(
-    old: Value | None, new: Value | None, absent: str = "absent", unequal: str = UNEQUAL
+    old: Value | None, new: Value | None, absent: str = "absent", unequal: str = _UNEQUAL
 ) -> str:
     """From what to what a value changed, or why two that look the same count as two."""
     if old is None or new is None:

@@ -1,0 +1,250 @@
+"""What differs between two keys: one class for each kind of part, with both sides as they are.
+
+All kinds have the component in which they lie, a path, both sides, and whether these were
+compared by their content. How they are told is left to `present`.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple, TypeAlias
+
+from retrace.model.function import CallSite, Function
+from retrace.model.key import JSON, Dim, Leaf, Node, Value
+from retrace.model.program import Program
+
+
+class Component(StrEnum):
+    """The part of a key, of a function or of its program in which a change lies."""
+
+    SHAPE = "shape"
+    DTYPE = "dtype"
+    WEAK_TYPE = "weak_type"
+    TREE = "tree"
+    STATIC = "static"
+    SIGNATURE = "signature"
+    SHARDING = "sharding"
+    CONFIG = "config"
+    OPTIONS = "options"
+    FUNCTION = "function"
+    CLOSURE = "closure"
+    DEFAULTS = "defaults"
+    CODE = "code"
+    PROGRAM = "program"
+
+
+class ShapeChange(NamedTuple):
+    """An array has other sizes, or more axes or fewer."""
+
+    path: str
+    old: tuple[Dim, ...]
+    new: tuple[Dim, ...]
+
+    component = Component.SHAPE
+    exact = True
+
+    @property
+    def resized(self) -> tuple[tuple[int, Dim, Dim], ...] | None:
+        """The axes that changed, from what to what; None where it has more axes or fewer."""
+        if len(self.old) != len(self.new):
+            return None
+        pairs = enumerate(zip(self.old, self.new, strict=True))
+        return tuple([(axis, a, b) for axis, (a, b) in pairs if a != b])
+
+
+class DtypeChange(NamedTuple):
+    """An array has another dtype."""
+
+    path: str
+    old: str
+    new: str
+
+    component = Component.DTYPE
+    exact = True
+
+
+class WeakTypeChange(NamedTuple):
+    """An array is weakly typed now, or no longer."""
+
+    path: str
+    old: bool
+    new: bool
+
+    component = Component.WEAK_TYPE
+    exact = True
+
+
+class ShardingChange(NamedTuple):
+    """An array lives elsewhere, or is bound to where it lives."""
+
+    path: str
+    old: Leaf
+    new: Leaf
+
+    component = Component.SHARDING
+    exact = True
+
+
+Subtree: TypeAlias = tuple[Node | Leaf, ...]
+"""A container or an array, with all that is below it; empty where there is none."""
+
+
+class TreeChange(NamedTuple):
+    """Another container, or none, or an array in place of one: the topmost that differs."""
+
+    path: str
+    old: Subtree
+    new: Subtree
+
+    component = Component.TREE
+
+    @property
+    def exact(self) -> bool:
+        """Whether the static fields of both were recorded whole."""
+        parts = [side[0] for side in (self.old, self.new) if side]
+        return all(v.exact for part in parts if isinstance(part, Node) for _, v in part.meta)
+
+
+class FieldChange(NamedTuple):
+    """A static field of a container that is otherwise the same holds another value."""
+
+    path: str
+    old: Value | None
+    new: Value | None
+    exact: bool
+    name: str = ""
+    """Of the field; empty where the container has but one datum, which has no name."""
+
+    component = Component.TREE
+
+
+class StaticChange(NamedTuple):
+    """A static argument has another value."""
+
+    path: str
+    old: Value | None
+    new: Value | None
+    exact: bool
+    default: str | None = None
+    """In words what counts where it was left out."""
+
+    component = Component.STATIC
+
+
+class OptionChange(NamedTuple):
+    """An option of `jit` was given otherwise."""
+
+    path: str
+    old: Value | None
+    new: Value | None
+    exact: bool
+
+    component = Component.OPTIONS
+
+
+class ConfigChange(NamedTuple):
+    """A setting of JAX's configuration, or of the context of the call, has another value."""
+
+    path: str
+    old: Value | None
+    new: Value | None
+    exact: bool
+    set_at: tuple[CallSite | None, CallSite | None] = (None, None)
+    """The lines that set it, where that was seen."""
+
+    component = Component.CONFIG
+
+
+class HeldChange(NamedTuple):
+    """Something that the function itself holds or reads is another value."""
+
+    component: Component
+    """`CLOSURE` or `DEFAULTS`."""
+    path: str
+    old: Value | None
+    new: Value | None
+    exact: bool
+    is_bound: bool = False
+    """Bound in a partial or to a method; a cell of the closure may have the same name."""
+    is_read: bool = False
+    """Read from outside, and part of no key."""
+
+
+class PassingChange(NamedTuple):
+    """A parameter is passed otherwise: by name, by position, or not at all (see `Passing`)."""
+
+    path: str
+    old: str
+    new: str
+
+    component = Component.SIGNATURE
+    exact = True
+
+
+class ObjectChange(NamedTuple):
+    """The function object is another one."""
+
+    old: Function
+    new: Function
+    body: str | None = None
+    """The name of the body of a loop or condition, where it is one."""
+
+    component = Component.FUNCTION
+    path = None
+    exact = False
+
+
+class CodeChange(NamedTuple):
+    """The code of the function is another one."""
+
+    old: str | None
+    new: str | None
+    """A hash of it; None where it is not known."""
+
+    component = Component.CODE
+    path = None
+
+    @property
+    def exact(self) -> bool:
+        """Whether both are known."""
+        return self.old is not None and self.new is not None
+
+
+class ProgramChange(NamedTuple):
+    """The program is another one."""
+
+    old: Program
+    new: Program
+
+    component = Component.PROGRAM
+    path = None
+    exact = True
+
+
+class SettingChange(NamedTuple):
+    """A setting of a whole process differs from that of another: a flag, a version."""
+
+    path: str
+    old: JSON
+    new: JSON
+
+    component = Component.CONFIG
+    exact = True
+
+
+ValueChange: TypeAlias = FieldChange | StaticChange | OptionChange | ConfigChange | HeldChange
+"""A change of a Python value."""
+Change: TypeAlias = (
+    ShapeChange
+    | DtypeChange
+    | WeakTypeChange
+    | ShardingChange
+    | TreeChange
+    | ValueChange
+    | PassingChange
+    | ObjectChange
+    | CodeChange
+    | ProgramChange
+    | SettingChange
+)
+"""One difference between a miss and the nearest earlier key."""
