@@ -116,6 +116,8 @@ class Writer:
         self._parts: dict[bytes, int] = {}
         self._shared: dict[int, tuple[object, int]] = {}
         self._numbers = count()
+        self._first: int | None = None
+        """Of the misses that it was told of, the one that began first."""
         try:
             self._begin()
         except OSError as error:
@@ -159,6 +161,10 @@ class Writer:
         lines: list[str] = []
         new: list[tuple[bytes, int]] = []
         line: dict[str, JSON] = {"miss": number, **fields}
+        self._first = number if self._first is None else min(self._first, number)
+        parent = line.get("parent")
+        if isinstance(parent, int) and parent < self._first:
+            del line["parent"]  # it was before this recording began
         for kind, value in parts.items():
             origin = shared.get(kind)
             known = self._shared.get(id(origin)) if origin is not None else None

@@ -122,6 +122,21 @@ def test_the_trace_of_a_rule_under_an_eager_gradient_is_not_the_functions(record
     assert backward.parent == forward.id
 
 
+def test_a_backward_program_of_what_ran_before_the_recording_has_no_parent(
+    record: Record,
+) -> None:
+    pulled: list[Any] = []
+
+    @jax.jit
+    def energy(x: Any) -> Any:
+        return jnp.sum(x**2)
+
+    (forward,) = record(lambda: pulled.append(jax.vjp(energy, np.ones(3, np.float32))[1]))
+    (backward,) = record(lambda: pulled[0](np.float32(1)))
+    assert (forward.derived, backward.derived) == ("forward", "backward")
+    assert backward.parent is None
+
+
 @pytest.mark.skipif(
     jax.__version_info__ < (0, 11), reason="this JAX transposes outside of its trace function"
 )
