@@ -76,12 +76,20 @@ def start(options: list[str], program: Program, told: dict[str, str]) -> NoRetur
     os.execve(sys.executable, line, environment)  # noqa: S606 - the user's program
 
 
-def told(directory: Path, *, new: bool, children: bool, quiet: bool) -> dict[str, str]:
+def told(
+    directory: Path, *, new: bool, children: bool, quiet: bool, sent_to: str | None
+) -> dict[str, str]:
     """What `start` tells the interpreter of the program."""
     path = os.environ.get("PYTHONPATH")
     attempt = attempt_of(directory)
     text = within.settings(
-        str(directory), attempt, new=new, children=children, quiet=quiet, path=path
+        str(directory),
+        attempt,
+        new=new,
+        children=children,
+        quiet=quiet,
+        path=path,
+        sent_to=sent_to,
     )
     return {within.VARIABLE: text}
 

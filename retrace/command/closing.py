@@ -19,7 +19,13 @@ if TYPE_CHECKING:
 
 
 def close(
-    directory: str, children: Children, *, new: bool, quiet: bool, failed: bool = False
+    directory: str,
+    children: Children,
+    *,
+    new: bool,
+    quiet: bool,
+    failed: bool = False,
+    sent_to: str | None = None,
 ) -> None:
     """End the recording of this process, and tell what was recorded.
 
@@ -30,6 +36,7 @@ def close(
             nothing lies in it.
         quiet: whether nothing is said.
         failed: whether the import of jax was tried, and raised.
+        sent_to: the address of an object store to which the recording is sent.
     """
     if "jax" in sys.modules:
         from retrace.capture.on_import import stop
@@ -46,8 +53,25 @@ def close(
 
         # So that `check` does not take an older recording for this program's.
         write_without_jax(path, failed=failed)
-    if quiet:
-        return
+    if sent_to is not None:
+        from retrace.store import sending
+
+        sending.end(path)  # and what is told meanwhile takes no time of its own
+    if not quiet:
+        _tell(path, children, recorded, own, new=new, failed=failed)
+    if sent_to is not None:
+        _finish(path, sent_to, quiet=quiet)
+
+
+def _tell(
+    path: Path,
+    children: Children,
+    recorded: list[tuple[Path, Run]],
+    own: list[Path],
+    *,
+    new: bool,
+    failed: bool,
+) -> None:
     if own:
         _summarise(path, children, recorded, own, newest=new)
         return
@@ -55,6 +79,18 @@ def close(
         console.say("the program could not import jax: there was nothing to record")
     if unrecorded := children.unrecorded(run for _, run in recorded):
         console.say(unrecorded)
+
+
+def _finish(directory: Path, sent_to: str, *, quiet: bool) -> None:
+    """Wait for what is still to be sent, and tell what was not."""
+    from retrace.store.sending import finish
+
+    if (wrong := finish(directory)) is not None:
+        console.say(
+            f"could not send all of the recording to {sent_to} ({wrong}): {directory} has it"
+        )
+    elif not quiet:
+        console.say(f"sent to {sent_to}")
 
 
 def _summarise(

@@ -74,7 +74,7 @@ def run(
             "--out",
             "-o",
             metavar="DIR",
-            help="Where to record; a new one under .retrace/ otherwise.",
+            help="Where to record (also s3://...); a new one under .retrace/ otherwise.",
         ),
     ] = None,
     force: Annotated[bool, typer.Option("--force", "-f", help="Replace what DIR holds.")] = False,
@@ -183,10 +183,15 @@ def _launch(arguments: list[str], module: str | None, kept: _Kept, *, quiet: boo
     if options is None:
         return _launch_here(program, kept, quiet=quiet)
     told: dict[str, str] = {}
-    if (directory := _directory(kept)) is not None:
-        new = kept.out is None
-        told = anew.told(directory, new=new, children=kept.children, quiet=quiet)
-        _live(directory, kept)
+    if (place := _place(kept)) is not None:
+        told = anew.told(
+            place.directory,
+            new=place.new,
+            children=kept.children,
+            quiet=quiet,
+            sent_to=place.sent_to,
+        )
+        _live(place.directory, kept)
     return anew.start(options, program, told)
 
 
@@ -200,17 +205,17 @@ def _launch_here(program: Program, kept: _Kept, *, quiet: bool) -> int:
     apart = Apart(sys.path[1:])
 
     def before() -> None:
-        if (directory := _directory(kept)) is not None:
-            new = kept.out is None
+        if (place := _place(kept)) is not None:
             within.record(
-                str(directory),
-                attempt_of(directory),
+                str(place.directory),
+                attempt_of(place.directory),
                 apart,
-                new=new,
+                new=place.new,
                 all_of_them=kept.children,
                 quiet=quiet,
+                sent_to=place.sent_to,
             )
-            _live(directory, kept)
+            _live(place.directory, kept)
         apart.give_way(sys.path[0])
 
     if module is not None:
@@ -228,13 +233,40 @@ def _live(directory: Path, kept: _Kept) -> None:
         live.begin(directory, attempt_of(directory).number)
 
 
-def _directory(kept: _Kept) -> Path | None:
+class _Place(NamedTuple):
+    """Where a program is recorded."""
+
+    directory: Path
+    new: bool
+    """Whether it was made for this program alone, and is found without its name."""
+    sent_to: str | None = None
+    """The address of an object store to which all of it is sent."""
+
+
+def _place(kept: _Kept) -> _Place | None:
     """Where to record, made; None where nothing is to be recorded."""
     if os.environ.get("RETRACE") == "0":
         return None
     from retrace.store.place import create
+    from retrace.store.remote import address_of
 
     out = kept.out
     if out is None and (named := os.environ.get("RETRACE_DIR")):
         out = Path(named)
-    return create(out, force=kept.force, append=kept.append, job=kept.job)
+    address = None if out is None else address_of(out)
+    if address is None:
+        new = kept.out is None
+        return _Place(create(out, force=kept.force, append=kept.append, job=kept.job), new)
+    if kept.force:
+        raise UsageError(f"--force empties a folder here, and not {address}: name another")
+    from retrace.store import sending
+    from retrace.store.attempts import known_job
+    from retrace.store.place import create_own, discard
+
+    directory = create_own()
+    try:
+        sending.begin(address, directory, known_job(kept.job), append=kept.append)
+    except UsageError:
+        discard(directory)
+        raise
+    return _Place(directory, True, address)

@@ -39,6 +39,7 @@ def settings(
     children: bool,
     quiet: bool,
     path: str | None,
+    sent_to: str | None,
 ) -> str:
     """What `begin` is told, as the text of a variable of the environment.
 
@@ -49,11 +50,13 @@ def settings(
         children: whether processes that the program starts record too.
         quiet: whether nothing is said at the end.
         path: PYTHONPATH, as it was.
+        sent_to: the address of an object store to which the recording is sent.
     """
     flags = "".join("01"[flag] for flag in (new, children, quiet, path is not None))
     number, job, count = attempt
     job = (job or "").replace("\n", " ")
-    return "\n".join((flags, path or "", str(number), job, str(count or ""), directory))
+    parts = (flags, path or "", str(number), job, str(count or ""), sent_to or "", directory)
+    return "\n".join(parts)
 
 
 def begin(told: str, apart: Apart) -> None:
@@ -63,14 +66,22 @@ def begin(told: str, apart: Apart) -> None:
         told: what `settings` made.
         apart: in which retrace imports what it needs.
     """
-    flags, path, number, job, count, directory = told.split("\n", 5)
+    flags, path, number, job, count, sent_to, directory = told.split("\n", 6)
     attempt = (int(number), job or None, int(count) if count else None)
     new, all_of_them, quiet, had_path = (flag == "1" for flag in flags)
     if had_path:
         os.environ["PYTHONPATH"] = path
     else:
         os.environ.pop("PYTHONPATH", None)
-    record(directory, attempt, apart, new=new, all_of_them=all_of_them, quiet=quiet)
+    record(
+        directory,
+        attempt,
+        apart,
+        new=new,
+        all_of_them=all_of_them,
+        quiet=quiet,
+        sent_to=sent_to or None,
+    )
 
 
 def record(
@@ -81,6 +92,7 @@ def record(
     new: bool,
     all_of_them: bool,
     quiet: bool,
+    sent_to: str | None,
 ) -> None:
     """As `begin`, in an interpreter that was not started for it."""
     children = Children(directory, attempt[0], all_of_them=all_of_them)
@@ -100,7 +112,9 @@ def record(
                 from retrace.command.closing import close as close_recording
 
                 failed = "jax" in _failed
-                close_recording(directory, children, new=new, quiet=quiet, failed=failed)
+                close_recording(
+                    directory, children, new=new, quiet=quiet, failed=failed, sent_to=sent_to
+                )
         except KeyboardInterrupt:
             pass  # nobody waits for what is told here
         if getattr(sys, "last_type", None) is KeyboardInterrupt:

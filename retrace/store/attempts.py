@@ -125,6 +125,21 @@ def join(
         return attempt
 
 
+def newest_of(
+    member: Mapping[str, Any], there: Mapping[int, list[dict[str, Any]]], *, append: bool
+) -> int:
+    """The number of the attempt that a process belongs to, as `join` finds it.
+
+    Args:
+        member: the process, as a line of an attempt names it.
+        there: the members of each attempt, by its number.
+        append: whether it belongs to the newest in any case.
+    """
+    newest = max(there, default=0)
+    is_in = newest and (append or _belongs(member, there[newest]))
+    return newest if is_in else newest + 1
+
+
 def clear(directory: Path, numbers: Iterable[int]) -> None:
     """Remove what says that there were these attempts."""
     for number in numbers:

@@ -13,7 +13,7 @@ from pathlib import Path
 from retrace.errors import UnreadableError, UsageError
 from retrace.store import files
 from retrace.store.attempts import clear, join, known_job, numbers_of
-from retrace.store.remote import is_address
+from retrace.store.remote import address_of
 
 ROOT = Path(".retrace")
 """Where recordings go that were given no directory."""
@@ -68,11 +68,10 @@ def create(
         UsageError: `out` cannot be written to.
     """
     directory = ROOT if out is None else out
-    if is_address(directory):
+    if (address := address_of(directory)) is not None:
         raise UsageError(
-            f"{str(directory).replace(':/', '://', 1)} is an address of an object store, and "
-            "a recording is written to files: name a directory here with --out DIR, "
-            "and copy it there when the program has ended"
+            f"{address} is in an object store: `retrace run --out {address}` sends a recording "
+            "there; here, name a directory"
         )
     told = known_job(job)
     try:
@@ -99,6 +98,23 @@ def create(
         raise UsageError(
             f"cannot write a recording to {directory} ({files.reason(error)}): "
             "name a directory that can be written to with --out DIR"
+        ) from error
+
+
+def create_own() -> Path:
+    """Make a directory under `.retrace/` for one program alone, whatever its job is.
+
+    Raises:
+        UsageError: none can be made here.
+    """
+    try:
+        root = ROOT.absolute()
+        _root(root)
+        return _new_directory(root)
+    except OSError as error:
+        raise UsageError(
+            f"cannot write to {ROOT} ({files.reason(error)}): start the program where "
+            "files can be made"
         ) from error
 
 

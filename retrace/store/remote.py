@@ -1,12 +1,14 @@
-"""Fetches recordings from object stores, so that they are read as those in folders are."""
+"""Recordings in object stores: put there, and fetched to be read as those in folders are."""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from retrace.errors import UnreadableError
 from retrace.store.files import reason
@@ -14,7 +16,10 @@ from retrace.store.files import reason
 _ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):[/\\]+(.+)", re.DOTALL)
 """An address; a path has made its two slashes one. A drive has one letter."""
 _NAME = re.compile(r"[\w][\w.@+-]{0,200}")
-_OURS = (".jsonl", ".programs")
+_PART = re.compile(r"(.*\.(?:jsonl|programs))(?:\.(\d{1,15})-(\d{1,15}))?", re.DOTALL)
+_MEMBER = re.compile(r"\.attempt-(\d{1,9})\..*", re.DOTALL)
+OURS = (".jsonl", ".programs")
+"""How the files of a recording end."""
 _MOST_FILES = 10_000
 _MOST_BYTES = 1 << 36
 _STEP = 1 << 20
@@ -26,14 +31,20 @@ def is_address(path: Path | str) -> bool:
     return _ADDRESS.fullmatch(str(path)) is not None and not Path(path).exists()
 
 
+def address_of(path: Path) -> str | None:
+    """The address of an object store that a path stands for; None of a path on disk."""
+    found = _ADDRESS.fullmatch(str(path)) if is_address(path) else None
+    return None if found is None else f"{found[1]}://{found[2]}"
+
+
 def local(path: Path) -> Path:
     """Where the recording at a path can be read: there, or in a copy that goes at exit.
 
     Raises:
         UnreadableError: the path is an address from which nothing could be fetched.
     """
-    found = _ADDRESS.fullmatch(str(path)) if is_address(path) else None
-    return path if found is None else _fetched(f"{found[1]}://{found[2]}")
+    address = address_of(path)
+    return path if address is None else _fetched(address)
 
 
 @cache
@@ -52,9 +63,9 @@ def _fetched(address: str) -> Path:
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     # Under the name that it has there, which messages show.
     folder_of, _, name = address.rstrip("/").rpartition("/")
-    if name.endswith(_OURS[0]) and _NAME.fullmatch(name):
+    if name.endswith(OURS[0]) and _NAME.fullmatch(name):
         # One process: its file, with the text of its programs beside it.
-        return _one(folder_of, name.removesuffix(_OURS[0]), folder)
+        return _one(folder_of, name.removesuffix(OURS[0]), folder)
     # Of a `.retrace` the newest recording in it is meant, as of one on disk.
     keeps = name == ".retrace" or _NAME.fullmatch(name) is not None
     target = folder / (name if keeps else "recording")
@@ -73,7 +84,7 @@ def _one(address: str, name: str, folder: Path) -> Path:
     """A single file of a recording, in a copy of what belongs to it."""
     import fsspec  # pyright: ignore[reportMissingTypeStubs]
 
-    file = folder / f"{name}{_OURS[0]}"
+    file = folder / f"{name}{OURS[0]}"
     try:
         system, root = _answer(cast(Any, fsspec).core.url_to_fs, address)
         _copy(system, root.rstrip("/"), folder, name)
@@ -84,6 +95,53 @@ def _one(address: str, name: str, folder: Path) -> Path:
             f"cannot copy {address}/{file.name} to {folder}: {reason(error)}"
         ) from None
     return file
+
+
+class Store:
+    """A folder of an object store, to write to."""
+
+    def __init__(self, address: str) -> None:
+        """Raises UnreadableError where there is no such store."""
+        import fsspec  # pyright: ignore[reportMissingTypeStubs]
+
+        self._system, root = _answer(cast(Any, fsspec).core.url_to_fs, address)
+        self._root = root.rstrip("/")
+
+    def put(self, name: str, data: bytes) -> None:
+        """Write an object; raises UnreadableError where that fails."""
+        _answer(self._system.pipe_file, f"{self._root}/{name}", data)
+
+    def remove(self, names: list[str]) -> None:
+        """Remove objects; raises UnreadableError where that fails."""
+        if names:
+            _answer(self._system.rm, [f"{self._root}/{name}" for name in names])
+
+    def members(self) -> dict[int, list[dict[str, Any]]]:
+        """The processes of each attempt that was recorded here, by its number."""
+        found: dict[int, list[dict[str, Any]]] = {}
+        self._system.invalidate_cache()
+        if not _answer(self._system.exists, self._root):
+            return found
+        for path in _answer(self._system.find, self._root, maxdepth=1)[:_MOST_FILES]:
+            name = path.rpartition("/")[2]
+            if (told := _MEMBER.fullmatch(name)) is None:
+                continue
+            with suppress(ValueError, RecursionError):
+                member = json.loads(_answer(self._system.cat_file, path))
+                if isinstance(member, dict):
+                    found.setdefault(int(told[1]), []).append(cast(dict[str, Any], member))
+        return found
+
+
+def part_name(name: str, start: int, end: int) -> str:
+    """What a part of a file is called: `NAME.0-4096`, by the bytes that it holds."""
+    return f"{name}.{start}-{end}"
+
+
+class _Object(NamedTuple):
+    path: str
+    start: int
+    end: int
 
 
 def _answer(ask: Callable[..., Any], *given: Any, **options: Any) -> Any:
@@ -104,26 +162,48 @@ def _copy(system: Any, root: str, target: Path, only: str | None = None) -> None
         target: the folder here.
         only: the name of the one process whose files are wanted, which lie in `root` itself.
     """
-    left, files = _MOST_BYTES, 0
-    depth = 2 if only is None else 1
-    wanted = None if only is None else {f"{only}{ending}" for ending in _OURS}
-    for found, about in _answer(system.find, root, maxdepth=depth, detail=True).items():
-        inner = found[len(root) :].strip("/").split("/")
-        if not found.startswith(f"{root}/") or not inner[-1].endswith(_OURS):
+    wanted = None if only is None else {f"{only}{ending}" for ending in OURS}
+    left, number = _MOST_BYTES, 0
+    found = _found(system, root, 2 if only is None else 1)
+    for inner, objects in found.items():
+        if wanted is not None and inner not in wanted:
             continue
-        if not all(_NAME.fullmatch(part) for part in inner):
-            continue
-        if wanted is not None and "/".join(inner) not in wanted:
-            continue
-        files += 1
-        if files > _MOST_FILES or (about.get("size") or 0) > left:
+        number += len(objects)
+        if number > _MOST_FILES:
             raise UnreadableError(_TOO_MUCH)
-        file = target.joinpath(*inner)
+        file = target / inner
         file.parent.mkdir(exist_ok=True)
-        with _answer(system.open, found, "rb") as source, file.open("xb") as copy:
-            while piece := _answer(source.read, _STEP):
-                left -= copy.write(piece)
-                if left < 0:
+        with file.open("xb") as copy:
+            for path, start, end in _in_order(objects):
+                if end > left:
                     raise UnreadableError(_TOO_MUCH)
-    if not files or (only is not None and not (target / f"{only}{_OURS[0]}").exists()):
+                with _answer(system.open, path, "rb") as source:
+                    _answer(source.seek, copy.tell() - start)
+                    while piece := _answer(source.read, _STEP):
+                        if copy.tell() + copy.write(piece) > left:
+                            raise UnreadableError(_TOO_MUCH)
+            left -= copy.tell()
+    if not number or (only is not None and not (target / f"{only}{OURS[0]}").exists()):
         raise UnreadableError("no recording is there")
+
+
+def _found(system: Any, root: str, depth: int) -> dict[str, list[_Object]]:
+    """What may be files of recordings, by the path below `root`, each whole or in parts."""
+    found: dict[str, list[_Object]] = {}
+    for path, about in _answer(system.find, root, maxdepth=depth, detail=True).items():
+        inner = path[len(root) :].strip("/")
+        if not path.startswith(f"{root}/") or (told := _PART.fullmatch(inner)) is None:
+            continue
+        if all(_NAME.fullmatch(part) for part in inner.split("/")):
+            start, end = (told[2], told[3]) if told[2] else (0, about.get("size") or 0)
+            found.setdefault(told[1], []).append(_Object(path, int(start), int(end)))
+    return found
+
+
+def _in_order(objects: list[_Object]) -> Iterator[_Object]:
+    """The objects that a file is put together from: each goes on where the one before it ends."""
+    at = 0
+    while nearest := [one for one in objects if one.start <= at < one.end]:
+        longest = max(nearest, key=lambda one: one.end)
+        yield longest
+        at = longest.end

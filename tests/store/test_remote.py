@@ -58,11 +58,11 @@ def test_without_fsspec_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.parametrize("address", ["gs://bucket/run", "s3:/bucket", "memory://a"])
-def test_nothing_is_recorded_to_an_address(
+def test_a_window_is_not_recorded_to_an_address(
     address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(UsageError, match="--out DIR"):
+    with pytest.raises(UsageError, match="retrace run --out"):
         place.create(Path(address))
     assert not list(tmp_path.iterdir())
 
