@@ -40,8 +40,10 @@ def show(
 
     Example:  retrace show 'train_step #3'
     """
+    from retrace.compare.deep import stand_alone
     from retrace.store.place import newest
 
+    stand_alone()
     one_of("--format", format, ("text", "json"))
     view, verdict = at_last(found_in([newest() if directory is None else directory], miss))
     if format == "json":

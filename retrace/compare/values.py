@@ -7,8 +7,9 @@ as a whole report, and with it whatever is installed that it knows, such as pand
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple, TypeAlias, cast
+from typing import Literal, NamedTuple, TypeAlias, cast
 
+from retrace.compare.deep import is_absent, levels
 from retrace.model import JSON, Value
 
 Kind: TypeAlias = Literal["changed", "added", "removed"]
@@ -149,21 +150,15 @@ def _parts(value: JSON) -> dict[str | int, JSON]:
 
 
 def _deep(a: JSON, b: JSON) -> list[_Found]:
-    from deepdiff import DeepDiff
-    from deepdiff.helper import notpresent
-
-    # Without a threshold of 0, two dicts that share few keys come out as one change.
-    tree: Any = DeepDiff(a, b, threshold_to_diff_deeper=0, view="tree")
     found: list[_Found] = []
-    for levels in tree.values():
-        for level in levels:
-            place = tuple(level.path(output_format="list"))
-            if level.t1 is notpresent:
-                found.append(_Found(place, "added", None, level.t2))
-            elif level.t2 is notpresent:
-                found.append(_Found(place, "removed", level.t1, None))
-            else:
-                found.append(_Found(place, "changed", level.t1, level.t2))
+    for level in levels(a, b):
+        place = tuple(level.path(output_format="list"))
+        if is_absent(level.t1):
+            found.append(_Found(place, "added", None, level.t2))
+        elif is_absent(level.t2):
+            found.append(_Found(place, "removed", level.t1, None))
+        else:
+            found.append(_Found(place, "changed", level.t1, level.t2))
     return sorted(found, key=lambda one: tuple(map(_ordered, one.place)))
 
 

@@ -37,7 +37,7 @@ def sizes_told(number: int, step: Step, width: int) -> Iterator[str]:
         name, axis = _target(sizes)
         yield from wrapped(
             f"    it grows by one: make {name} {sizes.seen[-1]:,} long on axis {axis} before the "
-            "loop, write into it with `.at[i].set(...)`, and mask what is not written yet",
+            f"loop, and write into it with `.at[i].set(...)`; {masked(sizes.along)}",
             width,
             4,
         )

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
+from retrace.compare.deep import levels
 from retrace.model import JSON, Run
 from retrace.runs.sides import Side
 
@@ -113,17 +114,12 @@ def _alike(values: list[JSON]) -> JSON:
 def _different(old: Facts, new: Facts) -> list[Fact]:
     if old == new:  # as a rule, and the import takes longer than to see it
         return []
-    from deepdiff import DeepDiff
-
-    # Without a threshold of 0, two dicts that share few keys come out as one change.
-    tree: Any = DeepDiff(old, new, threshold_to_diff_deeper=0, view="tree")
     found: dict[str, Fact] = {}
-    for levels in tree.values():
-        for level in levels:
-            # A list of what the processes had is told whole.
-            path = [str(part) for part in level.path(output_format="list") if type(part) is str]
-            sides = [_at(side, path) for side in (old, new)]
-            found[path[-1]] = Fact(path[-1], *sides)
+    for level in levels(old, new):
+        # A list of what the processes had is told whole.
+        path = [str(part) for part in level.path(output_format="list") if type(part) is str]
+        sides = [_at(side, path) for side in (old, new)]
+        found[path[-1]] = Fact(path[-1], *sides)
     order = [*_PLAIN, "processes"]
     groups = {
         **dict.fromkeys(order, 0),

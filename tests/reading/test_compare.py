@@ -299,6 +299,20 @@ def test_values_with_the_same_fields_are_compared_without_loading_deepdiff() -> 
     subprocess.run([sys.executable, "-W", "ignore", "-c", program], check=True)
 
 
+def test_a_command_loads_no_numpy_and_no_pandas_to_compare_plain_data() -> None:
+    program = """if True:
+        import sys
+        from retrace.compare.deep import levels, stand_alone
+        stand_alone()
+        (level,) = levels({"a": [1, 2]}, {"a": [1, 2, 3]})
+        assert level.path() == "root['a'][2]", level.path()
+        assert not {"numpy", "pandas", "polars"} & set(sys.modules)
+        import numpy
+        assert numpy.__version__
+    """
+    subprocess.run([sys.executable, "-W", "ignore", "-c", program], check=True)
+
+
 def test_long_texts_are_cut_where_they_differ() -> None:
     old, new = (Value("tuple", "x" * 100 + end, end, True) for end in ("ab", "cd"))
     said = told(old, new)
