@@ -176,14 +176,12 @@ def read(line: str) -> tuple[Event, int] | None:
 
 def _finished(line: str, at: int) -> Event | None:
     # Names come again and again, so that little is left to be read: the seconds.
-    body, found, tail = line[at:].rpartition(" in ")
-    if not found or len(body) > _LONGEST:
-        return None
-    if (stage := _stage(body)) is None:
+    end = line.rfind(" in ", at)
+    if not 0 <= end - at <= _LONGEST or (stage := _stage(line[at:end])) is None:
         return None
     kind, name, older = stage
     try:
-        seconds = float(tail[: tail.index(" sec")])
+        seconds = float(line[end + 4 : line.index(" sec", end)])
     except ValueError:
         return None
     if kind is None:
