@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 from retrace.causes import Cause
 from retrace.hosts.divergence import Divergence, Parting, Setting, Stopped
@@ -24,6 +24,15 @@ _MOST = 4
 """So many changes, settings, processes and further places are written out."""
 _LEAF = (Component.SHAPE, Component.DTYPE, Component.WEAK_TYPE)
 _NOT_TOLD = (Component.FUNCTION, Component.PROGRAM)
+
+
+class Sentence(NamedTuple):
+    """Something that is told by itself."""
+
+    text: str
+    style: Literal["", "loud", "warm"] = ""
+    further: bool = False
+    """Whether it adds to the first place."""
 
 
 class Told:
@@ -67,34 +76,46 @@ class Told:
 
     def stored(self, width: int = 80) -> Iterator[str]:
         """Which processes find nothing in the disk cache, and why."""
-        for one in self.found.unserved:
-            yield from wrapped(unserved.sentence(one), width, 2)
+        for said in self.unserved():
+            yield from wrapped(said, width, 2)
+
+    def unserved(self) -> Iterator[str]:
+        """The same, a sentence for each reason."""
+        yield from map(unserved.sentence, self.found.unserved)
 
     def block(self, width: int = 80, paint: Paint = plain) -> Iterator[str]:
         """Where processes part; nothing where they do not, and none stopped."""
+        for part in self.parts():
+            if isinstance(part, list):
+                yield from rows(part, width, paint)
+                continue
+            before = "  " if part.further else ""
+            first, *rest = wrapped(before + part.text, width, len(before) + 2)
+            yield paint(first, part.style) if part.style else first
+            yield from rest
+
+    def parts(self) -> Iterator[Sentence | list[Line]]:
+        """The same, as sentences, and rows of the first place."""
         found, first = self.found, self.found.first
         if first is not None:
             heading = f"processes differ, first at {self._label(first)}: {self._who(first)}"
-            for number, text in enumerate(wrapped(heading, width, 2)):
-                yield paint(text, "loud") if number == 0 else text
-            yield from rows(self._lines(first), width, paint)
+            yield Sentence(heading, "loud")
+            yield list(self._lines(first))
             if len(found.partings) > 1:
-                yield from self._further(width)
+                yield Sentence(self._further(), further=True)
         matters = [one for one in found.environment if one.matters]
         for one in matters[:_MOST] if first is None or first.how != "environment" else ():
-            yield from wrapped(f"  also differs: {self._setting(one)}", width, 4)
+            yield Sentence(f"also differs: {self._setting(one)}", further=True)
         if first is not None or len(found.stopped) < len(found.processes):
-            yield from self._stopped(width, paint)
+            yield from self._stopped()
         if found.absent:
             who = self._named(found.absent)
             were = "was" if len(found.absent) == 1 else "were"
-            yield from wrapped(f"of {who} no recording {were} found", width, 2)
+            yield Sentence(f"of {who} no recording {were} found")
         if found.incomparable:
-            yield from wrapped(
+            yield Sentence(
                 "programs and values were not compared: each process was redacted under a key "
-                "of its own (record with --redact-key FILE to compare them)",
-                width,
-                2,
+                "of its own (record with --redact-key FILE to compare them)"
             )
 
     def _equal(self, width: int, paint: Paint) -> Iterator[str]:
@@ -196,21 +217,18 @@ class Told:
                 told.append(f"retrace show {side.miss} (process {one})")
         return ", ".join(told)
 
-    def _further(self, width: int) -> Iterator[str]:
+    def _further(self) -> str:
         rest = self.found.partings[1:]
         said = [f"{self._label(one)}, {self._named(one.minority)}" for one in rest[:_MOST]]
         more = f"; and {len(rest) - _MOST} more" if len(rest) > _MOST else ""
-        yield from wrapped(f"  then at {'; '.join(said)}{more}", width, 4)
+        return f"then at {'; '.join(said)}{more}"
 
-    def _stopped(self, width: int, paint: Paint) -> Iterator[str]:
+    def _stopped(self) -> Iterator[Sentence]:
         stopped = self.found.stopped
-        for one in stopped[:_MOST]:
-            first, *rest = wrapped(self._stop(one), width, 2)
-            yield paint(first, "warm")
-            yield from rest
+        yield from (Sentence(self._stop(one), "warm") for one in stopped[:_MOST])
         if len(stopped) > _MOST:
             more = count(len(stopped) - _MOST, "more process", "more processes")
-            yield f"{more} did not end their recording either"
+            yield Sentence(f"{more} did not end their recording either")
 
     def _stop(self, one: Stopped) -> str:
         said = f"{self._named((one.process,))} did not end its recording"
