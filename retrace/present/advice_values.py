@@ -35,6 +35,10 @@ def of_values(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case eac
             return (
                 f"pass one NaN object as {who} (`math.nan`), or None where it stands for nothing"
             )
+        case model.CompareByValue(type=type_, package=str(package)):
+            one = quoted(type_.rpartition(".")[2])
+            kept = f"for each setting keep one {one}" if advice.varies else f"keep one {one}"
+            return f"{kept} and pass it again as {who}: {package} takes a new one for another"
         case model.CompareByValue(type=type_, held=held):
             if advice.varies:
                 return f"give {quoted(type_)} an `__eq__` and a `__hash__` by value, for {who}"

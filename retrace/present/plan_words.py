@@ -220,6 +220,16 @@ def _static(change: Change) -> str:
     return f"one object for {_what(change)}"
 
 
+def _compared(change: Change, advice: Advice) -> str:
+    if not isinstance(advice, model.CompareByValue):
+        return _static(change)
+    values, programs = change.seen, change.programs
+    if advice.package is None:
+        seen = f" ({values} values, {programs} programs)" if programs else ""
+        return f"compare {_what(change)} by value{seen}"
+    return f"keep one {quoted(advice.type.rpartition('.')[2])} for equal settings ({values} made)"
+
+
 def _held(change: Change, advice: Advice) -> str:
     held = advice.held if isinstance(advice, model.PassHeld) else ()
     if held:
@@ -255,6 +265,7 @@ _TOLD_BY_ADVICE = (
 )
 _BY_ADVICE: tuple[tuple[type[Advice], Callable[[Change, Advice], str]], ...] = (
     (model.PassDecision, lambda change, advice: _static(change._replace(paths=advice.paths))),
+    (model.CompareByValue, _compared),
     (model.ToArgument, lambda _, advice: f"pass {names(advice.paths)} as an argument"),
     (model.PassHeld, _held),
     (model.PrintOutside, lambda _, advice: f"print {names(advice.paths)} outside"),

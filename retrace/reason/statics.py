@@ -77,9 +77,12 @@ def _static_argument(evidence: Evidence, own: list[StaticChange]) -> Advice:
         package = package_of(file) if evidence.miss.function.in_library else None
         return ReuseObject(paths=paths, package=package, proof=_same_program(evidence))
     if looks_equal(first):
+        file, type_ = evidence.miss.function.file, types_of(first)[1]
+        package = package_of(file) if evidence.miss.function.in_library else None
         return CompareByValue(
             paths=paths,
-            type=type_name(types_of(first)[1]),
+            type=type_name(type_),
+            package=package if type_.partition(".")[0] == package else None,
             held=tuple(path for path in held_functions(first) if path is not None),
             proof=_same_program(evidence),
         )

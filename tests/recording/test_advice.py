@@ -114,6 +114,27 @@ def test_a_class_that_compares_by_identity_needs_an_equality_too(last: Last) -> 
     assert text.endswith("an `__eq__` and a `__hash__` by value.")
 
 
+def test_of_an_object_of_a_library_one_is_to_be_kept(last: Last) -> None:
+    source = """
+import dataclasses, functools, jax
+@dataclasses.dataclass(eq=False)
+class Strategy:
+    size: int
+    @functools.partial(jax.jit, static_argnames="self")
+    def tell(self, x):
+        return x[: self.size] + 1
+"""
+    names: dict[str, Any] = {"__name__": "package.module"}
+    exec(compile(source, "/opt/site-packages/package/module.py", "exec", 0, True), names)
+    make = names["Strategy"]
+    text, avoidable = last(lambda: [make(2).tell(ones) for _ in range(2)])
+    told = "keep one `Strategy` and pass it again as `self`: package takes a new one for another."
+    assert (text, avoidable) == (told, "yes")
+    # Of three sizes each has one to keep.
+    text, _ = last(lambda: [make(size).tell(ones) for size in (1, 2, 2)])
+    assert text == f"for each setting {told}"
+
+
 def test_a_lambda_in_a_config_is_named(last: Last) -> None:
     configs = (Config(act=lambda x: x) for _ in range(2))
     text, _ = last(configured(lambda x, c: c.act(x) + 1, *configs))

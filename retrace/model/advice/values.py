@@ -46,6 +46,8 @@ class CompareByValue(Advice):
     """Functions that it holds, each equal to itself alone."""
     varies: bool = False
     """Whether another call passes one that holds something else."""
+    package: str | None = None
+    """The library that its class is part of, which nobody edits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
