@@ -15,7 +15,7 @@ from retrace.causes import Cause
 from retrace.model import CallSite, Dim, ShapeChange, Verdict
 from retrace.model.advice import Advice, AtImport, InCallback, JitInit, LibraryCall, Sure
 from retrace.reason.eager import of_caller
-from retrace.reason.sized import sized
+from retrace.reason.sized import sized, sizes_of
 
 Family: TypeAlias = Literal[
     "eager", "eager-sizes", "eager-callback", "eager-init", "eager-import"
@@ -23,6 +23,8 @@ Family: TypeAlias = Literal[
 
 _REPEATED = 3
 """From so many programs of one operation on, a line compiles again and again."""
+_SIZES = 3
+"""Fewer sizes are few."""
 _MANY = 10
 """From so many programs on, a cause is worth a word whatever they are."""
 _SPARED = 0.05
@@ -134,7 +136,7 @@ def _own(
         site = members[0].miss.call_site
         if site is None:
             continue
-        if len(again) >= _REPEATED:
+        if len(again) >= _REPEATED and len(sizes_of(again)) >= _SIZES:
             of_sizes.append(_Sized(site, members, again, _sizes(again)))
             continue
         named = _is_named(site.function) and (site.file, site.function) not in drivers

@@ -65,6 +65,12 @@ def sized(members: Sequence[Verdict]) -> tuple[Verdict, ...]:
     return tuple(again) if one >= _MOSTLY * len(again) else ()
 
 
+def sizes_of(again: Iterable[Verdict]) -> set[object]:
+    """The sizes for which operations were compiled again, those of their first time as well."""
+    turns = [turn for one in again for change in one.changes for turn in _turns(change)]
+    return {size for *_, old, new in turns for size in (old, new)}
+
+
 def _one_size(found: Iterable[Change]) -> tuple[_Axes, object, object] | None:
     """The axes along which one size became another; None where several did, or no size."""
     turns = [turn for change in found for turn in _turns(change)]

@@ -643,7 +643,14 @@ def run(xs):
         names["run"](ones(7))
 
 
+def eager_line_of_two_sizes(_: Fixed) -> None:
+    for size in (11, 13):
+        x = jnp.asarray(ones(size))
+        jnp.sum(x**2 - 10 * jnp.cos(2 * np.float32(3) * x)) / np.float32(7)
+
+
 NOTHING_TO_CHANGE = (
+    eager_line_of_two_sizes,
     recurrent_layers_of_several_widths,
     nested_twice,
     plain_and_gradient,
