@@ -6,7 +6,7 @@ from retrace.causes import Cause
 from retrace.reason.cards import card
 from retrace.reason.cards.card import Avoidable
 from retrace.reason.evidence import Evidence
-from retrace.reason.traits import is_new_as_well, of_library
+from retrace.reason.traits import is_new_as_well, is_of_another_model, of_library
 
 
 def avoidable(cause: Cause, evidence: Evidence) -> Avoidable:
@@ -15,6 +15,8 @@ def avoidable(cause: Cause, evidence: Evidence) -> Avoidable:
     own = card(cause)
     if (settled := own.settled(evidence)) is not None:
         return settled
+    if is_of_another_model(cause, evidence):
+        return "no"
     wasted = program is not None and program.is_wasted
     of_library_bodies = miss.bodies and all(one.in_library for one in miss.bodies)
     if cause is Cause.CONTROL_FLOW_RECREATED and of_library_bodies:

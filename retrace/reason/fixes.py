@@ -15,7 +15,12 @@ from retrace.model.advice import Advice, FewMapped, Library, Proof
 from retrace.reason.cards import card
 from retrace.reason.evidence import Evidence, package_of
 from retrace.reason.precedence import others
-from retrace.reason.traits import is_new_as_well, of_library, wrapped_by
+from retrace.reason.traits import (
+    is_new_as_well,
+    is_of_another_model,
+    of_library,
+    wrapped_by,
+)
 
 
 def advice(cause: Cause, evidence: Evidence, found: tuple[Change, ...]) -> Advice | None:
@@ -38,6 +43,8 @@ def advice(cause: Cause, evidence: Evidence, found: tuple[Change, ...]) -> Advic
 def _fix(cause: Cause, evidence: Evidence) -> Advice | None:
     miss = evidence.miss
     is_new = is_new_as_well(cause, miss, evidence.changes)
+    if is_of_another_model(cause, evidence):
+        return None
     if of_library(cause, miss) or (is_new and miss.function.in_library):
         return _of_library(cause, miss)
     if (package := wrapped_by(cause, miss, evidence.nearest, evidence.changes)) is not None:

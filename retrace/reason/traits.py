@@ -24,7 +24,7 @@ from retrace.model import (
     is_cut,
 )
 from retrace.reason import rules
-from retrace.reason.evidence import grown, root, values_of
+from retrace.reason.evidence import Evidence, grown, root, values_of
 from retrace.reason.program import Comparison
 
 _Resized: TypeAlias = tuple[tuple[int, Dim, Dim], ...]
@@ -153,6 +153,18 @@ def wrapped_by(
     by_library = new.kind in (Kind.DEF, Kind.LAMBDA) and bool(new.base and new.wrappers)
     kept = new.kind is Kind.TRANSFORM and new.base and new.base == (old.base or old.object)
     return miss.via.partition(":")[0] if by_library or kept else None
+
+
+def is_of_another_model(cause: Cause, evidence: Evidence) -> bool:
+    """Whether a library made a function anew that does something else on another tree.
+
+    That is another model, which has a program of its own.
+    """
+    miss, changes, program = evidence.miss, evidence.changes, evidence.program
+    if cause is not Cause.TREE_STRUCTURE_CHANGED or not is_new_as_well(cause, miss, changes):
+        return False
+    by_library = miss.function.in_library or wrapped_by(cause, miss, evidence.nearest, changes)
+    return bool(by_library) and program is not None and program.kind == "different"
 
 
 def partial_batch(miss: Miss, nearest: Miss | None, changes: tuple[Change, ...]) -> bool:
