@@ -92,22 +92,21 @@ def begin(address: str, directory: Path, job: Job, *, append: bool) -> Attempt:
 
 def _started(order: Order) -> int:
     """A process that sends; what it says first can be read from the descriptor."""
-    package = Path(__file__).parents[2]
-    path = os.environ.get("PYTHONPATH")
-    environment = {
-        **os.environ,
-        "PYTHONPATH": f"{package}{os.pathsep}{path}" if path else str(package),
-        "RETRACE": "0",
-    }
+    # Behind all else, where the interpreter would not find it by itself.
+    begin = (
+        "import sys; sys.path.append(sys.argv[1]); "
+        "from retrace.store.sending import main; main(sys.argv[2])"
+    )
+    package = str(Path(__file__).parents[2])
     source, sink = os.pipe()
     try:
         # It forks at once, so that nothing of it is a child of the program that is to begin.
         subprocess.run(  # noqa: S603
-            [sys.executable, "-P", "-m", "retrace.store.sending", json.dumps(order)],
+            [sys.executable, "-P", "-c", begin, package, json.dumps(order)],
             stdin=subprocess.DEVNULL,
             stdout=sink,
             stderr=subprocess.DEVNULL,
-            env=environment,
+            env={**os.environ, "RETRACE": "0"},
             start_new_session=True,
             check=True,
             timeout=_ANSWER,
@@ -205,6 +204,11 @@ class Sender:
             self.send_new(due=self._is_due())
             time.sleep(_OFTEN)
         self.end()
+        with suppress(OSError):  # a directory that was removed
+            if (self._directory / _END_MARK).exists():
+                self._answer()
+            else:  # nobody waits: the program was killed
+                (self._directory / _OWN_MARK).unlink()
         while any(self._living()):
             self.send_new(due=self._is_due())
             time.sleep(_EVERY)
@@ -235,16 +239,17 @@ class Sender:
                 self._guarded(file, self._send_part)
 
     def end(self) -> None:
-        """Send the rest, and say what is wrong where somebody waits for it."""
+        """Send the rest."""
         self._wrong = None
         for file in self._files():
             self._guarded(file, self._send_whole)
+
+    def _answer(self) -> None:
+        """Say that all was sent, or what is wrong: whole, or not yet."""
         done = self._directory / _DONE_MARK
         made = done.with_name(f"{_DONE_MARK}.{os.getpid()}")
-        with suppress(OSError):  # a directory that was removed
-            if (self._directory / _END_MARK).exists():
-                made.write_text(self._wrong or "", "utf-8")
-                made.replace(done)
+        made.write_text(self._wrong or "", "utf-8")
+        made.replace(done)
 
     def _guarded(self, file: Path, send: Any) -> None:
         try:
@@ -277,7 +282,8 @@ class Sender:
             self._store.remove(self._parts.pop(file.name, []))
 
 
-def _main(text: str) -> None:
+def main(text: str) -> None:
+    """Be the process that sends; `text` is an `Order` as JSON."""
     address, directory, process, began, job, append = json.loads(text)
     order = Order(address, directory, process, began, Job(*job), append)
     if os.fork():
@@ -296,7 +302,3 @@ def _main(text: str) -> None:
     os.close(1)
     if sender is not None:
         sender.follow()
-
-
-if __name__ == "__main__":
-    _main(sys.argv[1])

@@ -110,6 +110,10 @@ def test_what_a_killed_program_had_recorded_is_sent(bucket: str, tmp_path: Path)
         time.sleep(0.2)
     told = retrace("report", f"{bucket}/run", "--format", "json", cwd=tmp_path)
     assert len(json.loads(told.stdout)["misses"]) >= 4
+    (own,) = (tmp_path / ".retrace").glob("2*")
+    while [file for file in own.iterdir() if file.name.startswith(".sending")]:
+        assert time.monotonic() < until
+        time.sleep(0.2)
 
 
 def test_a_store_that_cannot_be_written_is_told_before_the_program_starts(
