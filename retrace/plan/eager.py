@@ -209,5 +209,8 @@ def _sizes(again: tuple[Verdict, ...]) -> frozenset[Dim]:
 
 
 def _is_named(function: str) -> bool:
-    """Whether it is a function that has a name, which could be jitted as it stands."""
-    return not function.startswith("<") and not function.endswith(">")
+    """Whether it is a function that has a name, which could be jitted as it stands.
+
+    What a script calls `main` reads arguments, prints, and drives all the rest.
+    """
+    return not function.startswith("<") and not function.endswith(">") and function != "main"

@@ -648,7 +648,16 @@ def eager_line_of_two_sizes(_: Fixed) -> None:
         jnp.sum(np.float32(3) * jnp.cos(ones(size)))
 
 
+def operations_of_what_drives_a_script(_: Fixed) -> None:
+    operations = ("sin", "cos", "tanh", "exp", "floor", "ceil", "sign", "square", "abs", "sqrt")
+    lines = [f"    jnp.{name}(x)" for name in (*operations, "cbrt", "log1p")]
+    names: dict[str, Any] = {"jnp": jnp}
+    exec("\n".join(["def main(x):", *lines]), names)
+    names["main"](ones(17))
+
+
 NOTHING_TO_CHANGE = (
+    operations_of_what_drives_a_script,
     eager_line_of_two_sizes,
     recurrent_layers_of_several_widths,
     nested_twice,
