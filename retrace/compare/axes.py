@@ -275,23 +275,36 @@ def _keeps_rows(one: Equation) -> bool:
 
 def _takes_all(one: Equation, axes: frozenset[int]) -> bool:
     """Whether a slice takes the whole of the axes, and the same of all others."""
-    if one.old.get("strides") not in (None, "None"):
-        return False
-    taken = [
-        list(
-            zip(
-                re.findall(r"\d+", parameters.get("start_indices", "")),
-                re.findall(r"\d+", parameters.get("limit_indices", "")),
-                strict=True,
-            )
+    old, new = _taken(one.old, one.given[0].old), _taken(one.new, one.given[0].new)
+    return (
+        old is not None
+        and new is not None
+        and all(
+            a.is_whole and b.is_whole if axis in axes else (a.start, a.end) == (b.start, b.end)
+            for axis, (a, b) in enumerate(zip(old, new, strict=True))
         )
-        for parameters in (one.old, one.new)
-    ]
-    whole = [[("0", size) for size in sizes] for sizes in (one.given[0].old, one.given[0].new)]
-    return all(
-        (a, b) == both if axis in axes else a == b
-        for axis, (a, b, both) in enumerate(zip(*taken, zip(*whole, strict=True), strict=True))
     )
+
+
+class _Taken(NamedTuple):
+    start: str
+    end: str
+    size: str
+
+    @property
+    def is_whole(self) -> bool:
+        return self.start == "0" and self.end == self.size
+
+
+def _taken(parameters: dict[str, str], sizes: tuple[str, ...]) -> list[_Taken] | None:
+    """What a slice takes of each axis; None where that is not known in numbers, or in steps."""
+    starts = re.findall(r"\d+", parameters.get("start_indices", ""))
+    ends = re.findall(r"\d+", parameters.get("limit_indices", ""))
+    if parameters.get("strides") not in (None, "None") or not len(starts) == len(ends) == len(
+        sizes
+    ):
+        return None
+    return list(map(_Taken, starts, ends, sizes))
 
 
 def _looked_up(one: Equation, axes: frozenset[int]) -> Doing:
