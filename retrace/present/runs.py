@@ -217,10 +217,8 @@ def _one_sided(what: str, verdict: Verdict, view: View) -> Callable[[int], Row]:
     ]
 
     def row(number: int) -> Row:
-        again = f", {times(number)}" if number > 1 else ""
-        if number > 1:
-            return Row(f"{what} {_about(verdict, view)}", (f"{said[0]}{again}",))
-        return Row(f"{what} {_about(verdict, view)}", (", ".join(said),))
+        told = ", ".join(said) if number == 1 else f"{said[0]}, {times(number)}"
+        return Row(f"{what} {_about(verdict, view)}", (told,))
 
     return row
 

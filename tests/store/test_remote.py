@@ -67,32 +67,20 @@ def test_a_window_is_not_recorded_to_an_address(
     assert not list(tmp_path.iterdir())
 
 
-def test_s3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    moto: Any = __import__("moto.server").server
+def test_s3(bucket: str, tmp_path: Path) -> None:
     fsspec: Any = __import__("fsspec")
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
-    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-    server = moto.ThreadedMotoServer("127.0.0.1", 0, verbose=False)
-    server.start()
-    try:
-        host, port = server.get_host_and_port()
-        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://{host}:{port}")
-        (tmp_path / "here").mkdir()
-        recording = write(training(), tmp_path / "run")
-        store = fsspec.filesystem("s3", skip_instance_cache=True)
-        store.mkdir("bucket")
-        store.put(str(recording), "bucket/run", recursive=True)
-        names = {"TMPDIR": str(tmp_path / "here")}
-        there = retrace("report", "s3://bucket/run", cwd=tmp_path, **names)
-        here = retrace("report", recording, cwd=tmp_path)
-        assert (there.returncode, there.stdout) == (0, here.stdout)
-        same = retrace("diff", "s3://bucket/run", recording, cwd=tmp_path, **names)
-        assert (same.returncode, same.stderr) == (0, "")
-        none = retrace("report", "s3://bucket/none", cwd=tmp_path, **names)
-        assert none.returncode == 2 and "s3://bucket/none" in none.stderr
-        none = retrace("report", "s3://no-such-bucket/run", cwd=tmp_path, **names)
-        assert none.returncode == 2 and "s3://no-such-bucket/run" in none.stderr
-        assert not list((tmp_path / "here").iterdir())
-    finally:
-        server.stop()
+    (tmp_path / "here").mkdir()
+    recording = write(training(), tmp_path / "run")
+    fsspec.filesystem("s3", skip_instance_cache=True).put(
+        str(recording), f"{bucket}/run", recursive=True
+    )
+    names = {"TMPDIR": str(tmp_path / "here")}
+    there = retrace("report", f"{bucket}/run", cwd=tmp_path, **names)
+    here = retrace("report", recording, cwd=tmp_path)
+    assert (there.returncode, there.stdout) == (0, here.stdout)
+    same = retrace("diff", f"{bucket}/run", recording, cwd=tmp_path, **names)
+    assert (same.returncode, same.stderr) == (0, "")
+    for absent in (f"{bucket}/none", "s3://no-such-bucket/run"):
+        none = retrace("report", absent, cwd=tmp_path, **names)
+        assert none.returncode == 2 and absent in none.stderr
+    assert not list((tmp_path / "here").iterdir())
