@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,8 @@ from retrace.reason.verdict import judge
 from retrace.runs.difference import difference
 from retrace.runs.sides import Side
 from retrace.store.reader import read
-from tests.reading.story import TRAIN_STEP, Story, array, at
+from tests.process import retrace
+from tests.reading.story import TRAIN_STEP, Story, array, at, training, write
 from tests.reading.test_present import says
 
 STORED = Path(__file__).parent / "recordings"
@@ -60,3 +62,15 @@ def test_a_machine_is_called_slower_only_beyond_noise(ratios: list[float], slowe
             story.miss(TRAIN_STEP, key, at(88, "step(x)"), (spent, spent, spent))
     sides = [Side(story.recording(), judge(story.recording())) for story in (old, new)]
     assert (difference(*sides).seconds.slower is not None) is slower
+
+
+def test_settings_are_compared_without_numpy_and_pandas(tmp_path: Path) -> None:
+    first, second = training(), training()
+    second.run = replace(second.run, jax="0.0.1")
+    sides = write(first, tmp_path / "old"), write(second, tmp_path / "new")
+    done = retrace("diff", *sides, PYTHONPROFILEIMPORTTIME="1")
+    assert "0.0.1" in done.stdout
+    loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert "deepdiff" in loaded
+    # Of a package that was refused the attempt is listed, and nothing in it.
+    assert not [name for name in loaded if name.startswith(("numpy.", "pandas.", "polars."))]
