@@ -188,6 +188,7 @@ def _begin(
     writers: tuple[Writer, ...],
     bodies: tuple[Function, ...],
 ) -> None:
+    callers = cast(tuple[CallSite, ...], line.pop("callers", ()))
     for redaction, told in _by_redaction(writers):
         fields, config, place = line, key.config, site
         if redaction is None:
@@ -201,6 +202,9 @@ def _begin(
             encoded = _encode(redaction.function(function), hidden, where)
             described = [encode_function(redaction.function(body)) for body in bodies]
             fields = _told(line, redaction)
+        if callers:
+            above = callers if redaction is None else map(redaction.call_site, callers)
+            encoded["callers"] = tuple(above)
         # The same objects again and again: their parts need not be encoded each time.
         shared = {"config": config, "call_site": place}
         for writer in told:
@@ -307,9 +311,7 @@ def _hidden(fields: dict[str, Any], redaction: Redaction) -> dict[str, JSON]:
         if results := fields.get("results"):
             found["results"] = redaction.program(told._replace(results=results)).results
     if (cache := fields.get("persistent_cache")) is not None:
-        found["persistent_cache"] = PersistentCache(
-            cache.outcome, redaction.cache_key(cache.key), cache.reason, saved=cache.saved
-        )
+        found["persistent_cache"] = redaction.cache(cache)
     return found
 
 

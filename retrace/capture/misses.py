@@ -263,6 +263,8 @@ class Misses:
             fields["through"] = seen.through
         if seen.via is not None and function.kind is not Kind.OP:
             fields["via"] = seen.via
+        if seen.callers and "parent" not in fields and "nested" not in fields:
+            fields["callers"] = seen.callers
         if function.kind is Kind.OP:
             if seen.entry is not None and seen.entry != site:
                 fields["entry"] = seen.entry

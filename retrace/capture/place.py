@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import linecache
 import os
 import site
@@ -125,9 +126,13 @@ class Around(NamedTuple):
     within: Literal["callback", "import", "tree"] | None
     via: str | None
     """As `through`, of the innermost of the user's lines; None where that called JAX itself."""
+    callers: tuple[CallSite, ...]
+    """The user's lines that led to the innermost one, from its caller to the outermost."""
 
 
 _MOST_FRAMES = 500
+_MOST_CALLERS = 24
+"""Of more lines, as of a recursion, the outermost count."""
 
 
 def around(frame: FrameType | None) -> Around:
@@ -136,7 +141,7 @@ def around(frame: FrameType | None) -> Around:
     entry: FrameType | None = None
     through: str | None = None
     via: str | None = None
-    is_below = False  # whether a line of the user's was passed
+    own: list[FrameType] = []
     below: FrameType | None = None
     within: Literal["callback", "import", "tree"] | None = None
     for _ in range(_MOST_FRAMES):
@@ -155,10 +160,10 @@ def around(frame: FrameType | None) -> Around:
         elif whose is Owner.USER:
             lines.append(f"{file}:{frame.f_lasti}\n")
             if below is not None and (called := _of_library(below.f_code)):
-                if via is None and not is_below:
+                if via is None and not own:
                     via = called
                 entry, through = frame, called
-            is_below = True
+            own.append(frame)
             below = frame
         elif whose is Owner.OURS:
             break
@@ -175,7 +180,14 @@ def around(frame: FrameType | None) -> Around:
         through,
         within,
         via,
+        _callers(own),
     )
+
+
+def _callers(own: list[FrameType]) -> tuple[CallSite, ...]:
+    """The lines above the innermost one of these frames, which is the call's own."""
+    own = [frame for frame in own if not _is_of_magic(frame)]
+    return tuple([_call_site(frame, in_library=False) for frame in own[1:][-_MOST_CALLERS:]])
 
 
 _RUNNERS = frozenset(
@@ -240,13 +252,27 @@ def _call_site(frame: FrameType, *, in_library: bool) -> CallSite:
     return site_of_line(frame.f_code, frame.f_lineno or frame.f_code.co_firstlineno, in_library)
 
 
+_UNTRACEABLE = frozenset(
+    ("block_until_ready", "bool", "breakpoint", "device_get", "float", "info", "input", "int")
+) | {"item", "open", "perf_counter", "plt", "print", "savefig", "show", "tolist", "tqdm"}
+"""What a function that uses it by name cannot do with tracers, or would do once, as traced."""
+_GENERATOR = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+
+
 def site_of_line(code: CodeType, line: int, in_library: bool = False) -> CallSite:
     """A line of a function."""
     known = _call_sites.get((code.co_filename, line))
     if known is not None and known.function == code.co_qualname:
         return known
     file = code.co_filename
-    found = CallSite(shown(file), line, code.co_qualname, source_line(file, line), in_library)
+    found = CallSite(
+        shown(file),
+        line,
+        code.co_qualname,
+        source_line(file, line),
+        in_library,
+        not _UNTRACEABLE.isdisjoint(code.co_names) or bool(code.co_flags & _GENERATOR),
+    )
     if is_cell(file):  # the next run of it has another number, and may have the same file
         return found
     if len(_call_sites) > 10_000:

@@ -77,3 +77,6 @@ class CallSite(NamedTuple):
     source: str | None
     in_library: bool
     """True where no frame of the user's own code was found."""
+    untraceable: bool = False
+    """Whether its function does what none that is traced can: prints, reads files, turns arrays
+    into Python's numbers."""

@@ -57,6 +57,9 @@ class Miss:
     inner: int = 0
     nested: bool = False
     """Inside the trace of another function, where JAX's key has no placement."""
+    callers: tuple[CallSite, ...] = ()
+    """The user's lines that led to `call_site`, from its caller to the outermost; empty for what
+    ran inside another miss, and where that was not recorded."""
     entry: CallSite | None = None
     """Of an eager operation: the user's line that called into the library which ran it, where
     that is another line than `call_site`; all that ran under it has one remedy."""

@@ -50,6 +50,11 @@ class Candidate:
 def candidates(histories: list[History], listings: Mapping[str, Listing]) -> list[Candidate]:
     """All that could be changed, but for sizes and eager operations, which have their own."""
     found: dict[Hashable, Candidate] = {}
+    edits = _Edits()
+    for history in histories:
+        families = Counter(column.family for column in history.columns)
+        for column in history.columns:
+            edits.join(_person(history, column, families), history, column)
     for index, history in enumerate(histories):
         families = Counter(column.family for column in history.columns)
         for number, column in enumerate(history.columns):
@@ -61,7 +66,7 @@ def candidates(histories: list[History], listings: Mapping[str, Listing]) -> lis
                 continue
             if column.family == "bodies" and _are_of_library(history):
                 continue
-            key = _person(history, column, alone=families[column.family] == 1)
+            key = edits.of(_person(history, column, families))
             candidate = found.setdefault(key, Candidate(column.family))
             _take(candidate, (index, number), history, column, listings)
     return [candidate for candidate in found.values() if candidate.at]
@@ -201,7 +206,7 @@ def _kept(history: History, column: Column, mapped: Mapped) -> Mapped:
     return mapped
 
 
-def _person(history: History, column: Column, *, alone: bool) -> Hashable:
+def _person(history: History, column: Column, families: Counter[str]) -> Hashable:
     """What stands for one change of a person: the same for all that one edit reaches."""
     function, family = history.function, column.family
     if family == "clear" and column.paths == ("jax.clear_caches",):
@@ -212,11 +217,60 @@ def _person(history: History, column: Column, *, alone: bool) -> Hashable:
         return (family, column.paths)
     if family in ("function", "code"):
         return (family, *_made_by(function, history))
-    if (line := _line(history, column)) is not None and family in _OF_LINE and alone:
+    if (
+        (line := _line(history, column)) is not None
+        and family in _OF_LINE
+        and families[family] == 1
+    ):
         return (family, line)
     return (family, function.site, history.rows[0].miss.derived, column.paths)
 
 
+class _Edits:
+    """Which changes of a person are one, since one edit is all of them.
+
+    An optimizer that is the static argument of `init`, `ask` and `tell` is kept once for all, and
+    a state that comes with Python's numbers to two functions is made once.
+    """
+
+    def __init__(self) -> None:
+        self._joined: dict[Hashable, Hashable] = {}
+        self._owners: dict[Hashable, Hashable] = {}
+
+    def join(self, person: Hashable, history: History, column: Column) -> None:
+        """A column, and whose change it is so far."""
+        for thing in _things(history, column):
+            owner = self._owners.setdefault(thing, person)
+            if (one := self.of(owner)) != (other := self.of(person)):
+                self._joined[other] = one
+
+    def of(self, person: Hashable) -> Hashable:
+        """The change that it is one with."""
+        while (other := self._joined.get(person)) is not None:
+            person = other
+        return person
+
+
+def _things(history: History, column: Column) -> Iterator[Hashable]:
+    """What of the program a column is about, whatever function it is passed to."""
+    if column.family in VALUES:
+        for part in column.parts:
+            for row in range(len(history.rows)):
+                token = history.value(row, part)
+                if isinstance(token, str) and _OBJECT.fullmatch(token):
+                    yield history.run, token
+    elif column.family in _OF_LEAVES and all(map(_MEMBER.search, column.paths)):
+        sites = [row.miss.call_site for row in history.rows if row.miss.call_site is not None]
+        own = {(site.file, site.function) for site in sites if not site.in_library}
+        if len(own) == 1 and not any(row.miss.nested for row in history.rows):
+            yield column.family, *own, column.paths
+
+
+_OBJECT = re.compile(r"#\d+ #\d+")
+"""The token of one object, by its class and itself."""
+_OF_LEAVES = ("dtype", "weak_type")
+_MEMBER = re.compile(r"[.\[]")
+"""In the path of an array that is part of something larger."""
 _OF_LINE = ("dtype", "weak_type", "sharding", "tree", "signature")
 
 

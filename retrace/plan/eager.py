@@ -1,22 +1,28 @@
 """Eager operations by what caused them, and what of them a person could spare.
 
 One call into a library is one cause, however many of its lines run; so is one host callback, one
-import and one function of the user's. Sizes are a cause only where one place ran one operation
-again and nothing but sizes had changed: two layers of a network are no two sizes of one thing.
+import and one call of a function of the user's, whatever that calls in turn. Sizes are a cause
+only where one place ran one operation again and nothing but sizes had changed: two layers of a
+network are no two sizes of one thing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import Literal, NamedTuple, TypeAlias
 
 from retrace.causes import Cause
-from retrace.model import CallSite, Dim, ShapeChange, Verdict
+from retrace.model import CallSite, Dim, Miss, ShapeChange, Verdict
 from retrace.model.advice import Advice, AtImport, InCallback, JitInit, LibraryCall, Sure
 from retrace.reason.eager import of_caller
 from retrace.reason.sized import sized, sizes_of
 
+Place: TypeAlias = tuple[str, str]
+"""A file and a function of it."""
+Line: TypeAlias = tuple[str, int]
+"""A file and a line of it."""
 Family: TypeAlias = Literal[
     "eager", "eager-sizes", "eager-callback", "eager-init", "eager-import"
 ]
@@ -27,6 +33,7 @@ _SIZES = 3
 """Fewer sizes are few."""
 _MANY = 10
 """From so many programs on, a cause is worth a word whatever they are."""
+_DRIVING = frozenset(("main", "__init__", "__post_init__", "__new__", "setUp", "setup"))
 _SPARED = 0.05
 """Seconds that must be spared for certain to be worth doing."""
 
@@ -68,12 +75,10 @@ def roots(verdicts: Iterable[Verdict]) -> Iterator[Root]:
     called: dict[Hashable, list[Verdict]] = {}
     lines: dict[tuple[str, int], list[Verdict]] = {}
     inside: dict[tuple[str, int], list[Verdict]] = {}
-    drivers: set[tuple[str, str]] = set()
+    verdicts = tuple(verdicts)
     for verdict in verdicts:
         miss = verdict.miss
         site = miss.call_site
-        if verdict.cause is not Cause.EAGER_OP and site is not None and not miss.nested:
-            drivers.add((site.file, site.function))
         if verdict.cause is not Cause.EAGER_OP or miss.parent is not None or site is None:
             continue
         advice = of_caller(miss)
@@ -89,7 +94,26 @@ def roots(verdicts: Iterable[Verdict]) -> Iterator[Root]:
         elif isinstance(advice, LibraryCall):
             inside.setdefault((site.file, site.line), []).append(verdict)
     yield from _called(called)
-    yield from _own(lines, inside, drivers)
+    yield from _own(lines, inside, _drivers(verdicts))
+
+
+def _drivers(verdicts: Iterable[Verdict]) -> frozenset[Place]:
+    """The functions of the user's that cannot be jitted whole, and so none that calls them.
+
+    They call jitted functions, as a training loop does, or do what no traced function can. What
+    a script calls `main` drives all the rest, as a test does; what makes an object returns no
+    arrays.
+    """
+    found: set[Place] = set()
+    for verdict in verdicts:
+        if verdict.miss.nested:
+            continue
+        driven = verdict.cause is not Cause.EAGER_OP
+        for line in _lines(verdict.miss):
+            driven = driven or line.untraceable or _drives(line.function)
+            if driven:
+                found.add((line.file, line.function))
+    return frozenset(found)
 
 
 def _called(called: dict[Hashable, list[Verdict]]) -> Iterator[Root]:
@@ -122,14 +146,13 @@ def _again(members: list[Verdict]) -> tuple[Verdict, ...]:
 def _own(
     lines: dict[tuple[str, int], list[Verdict]],
     inside: dict[tuple[str, int], list[Verdict]],
-    drivers: set[tuple[str, str]],
+    drivers: frozenset[Place],
 ) -> Iterator[Root]:
     """Operations of the user's own lines: those of many sizes by line, the rest by function.
 
-    A function that calls jitted ones itself drives them, as a training loop does: it is none
-    that could be jitted whole.
+    What libraries run below such a function is gone with the rest of it.
     """
-    rest: dict[Hashable, list[Verdict]] = {}
+    rest: dict[Call | Line, list[Verdict]] = {}
     of_sizes: list[_Sized] = []
     for place, members in lines.items():
         again = sized(members)
@@ -139,17 +162,74 @@ def _own(
         if len(again) >= _REPEATED and len(sizes_of(again)) >= _SIZES:
             of_sizes.append(_Sized(site, members, again, _sizes(again)))
             continue
-        named = _is_named(site.function) and (site.file, site.function) not in drivers
-        key = (site.file, site.function) if named else place
-        rest.setdefault(key, []).extend(members)
-    yield from _gathered(of_sizes, list(filter(None, map(sized, inside.values()))))
-    for members in rest.values():
+        for verdict in members:
+            rest.setdefault(_call(verdict, drivers) or place, []).append(verdict)
+    told = list(_gathered(of_sizes, list(filter(None, map(sized, inside.values())))))
+    yield from told
+    taken = {verdict.miss.id for root in told for verdict in root.verdicts}
+    below: dict[Call | None, list[Verdict]] = {}
+    for verdict in chain.from_iterable(inside.values()):
+        if verdict.miss.id not in taken:
+            below.setdefault(_call(verdict, drivers), []).append(verdict)
+    for call, members in rest.items():
         site = members[0].miss.call_site
-        if site is not None and len(members) >= _MANY:
-            one_line = len({v.miss.call_site.line for v in members if v.miss.call_site}) == 1
-            yield Root(
-                "eager", site, tuple(members), (), function=None if one_line else site.function
-            )
+        if site is None or len(members) < _MANY:
+            continue
+        if not isinstance(call, Call):
+            yield Root("eager", site, tuple(members), ())
+            continue
+        every = (*members, *below.get(call, ()))
+        yield Root("eager", call.asked(members[0]), every, (), function=call.function)
+
+
+class Call(NamedTuple):
+    """A function of the user's that is called as a whole, and could be jitted as one."""
+
+    file: str
+    function: str
+
+    def asked(self, verdict: Verdict) -> CallSite:
+        """The line that called it, on the way to an operation; its own where none is known."""
+        lines = list(_with_callers(verdict.miss))
+        own = [i for i, (line, _) in enumerate(lines) if (line.file, line.function) == self][-1]
+        # What only hands the call on, as the wrapper of a decorator, asked for nothing.
+        asking = (line for line, above in lines[own + 1 :] if _is_called_whole(line, above))
+        return next(asking, lines[own][0])
+
+
+def _call(verdict: Verdict, drivers: frozenset[Place]) -> Call | None:
+    """The outermost function of the user's around an operation that could be jitted whole.
+
+    What is local to a function that does not call it was made by a decorator, as a rule: it is
+    named only where nothing else is.
+    """
+    found = [
+        (line, above)
+        for line, above in _with_callers(verdict.miss)
+        if _is_named(line.function) and (line.file, line.function) not in drivers
+    ]
+    if not found:
+        return None
+    plain = [line for line, above in found if _is_called_whole(line, above)]
+    line = plain[-1] if plain else found[0][0]
+    return Call(line.file, line.function)
+
+
+def _lines(miss: Miss) -> tuple[CallSite, ...]:
+    """The user's lines around a miss, the innermost first."""
+    return () if miss.call_site is None else (miss.call_site, *miss.callers)
+
+
+def _with_callers(miss: Miss) -> Iterator[tuple[CallSite, CallSite | None]]:
+    """The user's lines around a miss, each with the one that called its function."""
+    lines = _lines(miss)
+    return zip(lines, (*lines[1:], None), strict=False)
+
+
+def _is_called_whole(line: CallSite, above: CallSite | None) -> bool:
+    """Whether it is a function of a module or a class, or one of the function that calls it."""
+    outer, local, _ = line.function.rpartition(".<locals>.")
+    return not local or (above is not None and above.function == outer)
 
 
 class _Sized(NamedTuple):
@@ -209,8 +289,10 @@ def _sizes(again: tuple[Verdict, ...]) -> frozenset[Dim]:
 
 
 def _is_named(function: str) -> bool:
-    """Whether it is a function that has a name, which could be jitted as it stands.
+    """Whether it is a function that has a name, which could be jitted as it stands."""
+    return not function.endswith(">")
 
-    What a script calls `main` reads arguments, prints, and drives all the rest.
-    """
-    return not function.startswith("<") and not function.endswith(">") and function != "main"
+
+def _drives(function: str) -> bool:
+    name = function.rpartition(".")[2]
+    return name in _DRIVING or name.startswith("test")

@@ -260,8 +260,13 @@ class Redaction:
         """Where a program calls back into Python."""
         return callback._replace(file=callback.file and self.path(callback.file))
 
+    def cache(self, cache: PersistentCache) -> PersistentCache:
+        """What the on-disk cache did; JAX's key of it is a hash of the whole program."""
+        key = self.cache_key(cache.key)
+        return PersistentCache(cache.outcome, key, cache.reason, saved=cache.saved)
+
     def cache_key(self, key: str | None) -> str | None:
-        """JAX's key of the on-disk cache, which is a hash of the whole program."""
+        """JAX's key of the on-disk cache."""
         return key and self._hash(16, "cache", key)
 
     def listing(self, listing: Listing) -> Listing:
@@ -286,23 +291,21 @@ class Redaction:
 
     def miss(self, miss: Miss) -> Miss:
         """A miss that was recorded with all that it had."""
-        site, cache, program = miss.call_site, miss.persistent_cache, miss.program
+        cache, program = miss.persistent_cache, miss.program
         return replace(
             miss,
             thread=self.thread(miss.thread),
             function=self.function(miss.function),
             key=self.key(miss.key, miss.function.site),
-            call_site=site and self.call_site(site),
+            call_site=miss.call_site and self.call_site(miss.call_site),
+            callers=tuple(map(self.call_site, miss.callers)),
             bodies=tuple(map(self.function, miss.bodies)),
             entry=miss.entry and self.call_site(miss.entry),
             lines=miss.lines and self.lines(miss.lines),
             lowered_with=miss.lowered_with and self.lowered_with(miss.lowered_with),
             settings=tuple((name, self.call_site(at)) for name, at in miss.settings),
             said=tuple((who, self.said(text)) for who, text in miss.said),
-            persistent_cache=cache
-            and PersistentCache(
-                cache.outcome, self.cache_key(cache.key), cache.reason, saved=cache.saved
-            ),
+            persistent_cache=cache and self.cache(cache),
             program=program and self.program(program),
             slow=miss.slow and decode_slow(encode_slow(miss.slow, self.frame), None),
         )

@@ -72,7 +72,7 @@ LONGEST_LINE = 1 << 26
 MOST_ITEMS = 1 << 23
 """Values that a reader takes in one line: a million equations, or leaves, are fewer."""
 
-PARTS = ("function", *Key._fields, "call_site")
+PARTS = ("function", *Key._fields, "call_site", "callers")
 """The kinds of parts; a miss names one of each by its number, or null."""
 
 
@@ -118,7 +118,7 @@ def encode_function(function: Function) -> dict[str, JSON]:
 
 def encode_call_site(site: CallSite) -> list[JSON]:
     """A call site part."""
-    return [site.file, site.line, site.function, site.source, site.in_library]
+    return [*site[:5], True] if site.untraceable else [*site[:5]]
 
 
 def _values(rows: Any) -> tuple[tuple[str, Value], ...]:
@@ -182,9 +182,14 @@ def decode_function(fields: Any) -> Function:
 
 def decode_call_site(row: Any) -> CallSite:
     """The call site of a part."""
-    file, line, function, source, library = row
+    file, line, function, source, library, *later = row
     return CallSite(
-        _text(file), _number(line), _text(function), _text_or_none(source), bool(library)
+        _text(file),
+        _number(line),
+        _text(function),
+        _text_or_none(source),
+        bool(library),
+        bool(later and later[0]),
     )
 
 
@@ -203,6 +208,8 @@ def decode_part(kind: str, value: Any) -> Any:
             return _values(value)
         case "call_site":
             return decode_call_site(value)
+        case "callers":
+            return tuple(map(decode_call_site, value))
         case _:
             raise ValueError(f"no such part: {kind!r}")
 
@@ -214,6 +221,14 @@ Parts: TypeAlias = Mapping[tuple[str, int], Any]
 def _part(line: Mapping[str, Any], kind: str, parts: Parts) -> Any:
     number = line.get(kind)
     return () if number is None else parts[kind, number]
+
+
+def _callers(line: Mapping[str, Any], parts: Parts) -> tuple[CallSite, ...]:
+    # No part of the key: a miss is worth telling without it.
+    number = line.get("callers")
+    return (
+        () if number is None else cast("tuple[CallSite, ...]", parts.get(("callers", number), ()))
+    )
 
 
 def decode_miss(
@@ -239,6 +254,7 @@ def decode_miss(
         function=function,
         key=_compiled_with(key, line),
         call_site=_part(line, "call_site", parts) or None,
+        callers=_callers(line, parts),
         parent=None if parent is None else f"{run}-{_number(parent)}",
         derived=_text_or_none(line.get("derived")),
         nested=bool(line.get("nested", False)),

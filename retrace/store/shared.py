@@ -86,6 +86,7 @@ class Shared:
         if miss.lines is not None:
             miss.lines = self.same(miss.lines)
         miss.key = self._key(miss.key)
+        miss.callers = self.same(miss.callers)
         if miss.entry is not None:
             miss.entry = self.same(miss.entry)
         if miss.program is not None:

@@ -61,8 +61,12 @@ def eager(plan: Plan) -> dict[str, Step]:
 
 def library(source: str, package: str = "package") -> SimpleNamespace:
     """A module of an installed package."""
+    return module(source, f"/opt/site-packages/{package}/module.py")
+
+
+def module(source: str, place: str = "/home/somebody/train.py") -> SimpleNamespace:
+    """A module of the user's own."""
     names: dict[str, Any] = {"jax": jax, "jnp": jnp, "np": np}
-    place = f"/opt/site-packages/{package}/module.py"
     exec(compile(source, place, "exec"), names)
     return SimpleNamespace(**names)
 
@@ -191,6 +195,66 @@ def test_a_training_loop_is_no_function_to_jit(planned: Planned) -> None:
     assert step.proposal.changes[0].functions == ("helper",) and step.sure == "ask"
     steps = eager(planned(lambda: driver(x)))
     assert all(step.proposal.changes[0].functions == () for step in steps.values())
+
+
+PARAMETERS = """
+def wrapped(function):
+    def wrapper(*args):
+        return function(*args)
+    return wrapper
+
+def layer(key, n, m):
+    one, two = jax.random.split(key)
+    return jax.random.normal(one, (n, m)) / jnp.sqrt(n), jnp.cos(jax.random.uniform(two, (m,)))
+
+def norm(n):
+    return jnp.cumsum(jnp.ones(n)) * 2
+
+@wrapped
+def parameters(key):
+    keys = jax.random.split(key, 2)
+    return [layer(keys[0], 3, 5), norm(5), layer(keys[1], 5, 7), norm(7)]
+
+step = jax.jit(lambda tree: jax.tree.map(lambda leaf: leaf * 2, tree))
+
+def shown(tree):
+    {shown}
+    x = tree[1]
+    for name in ("sin", "cos", "tan", "exp", "sinh", "cosh", "tanh", "floor", "ceil", "sign"):
+        x = getattr(jnp, name)(x)
+    return x.sum()
+
+def train(make):
+    tree = make(jax.random.key(0))
+    return shown(tree), step(tree)
+
+class Trainer:
+    def __init__(self):
+        self.result = train(parameters)
+"""
+
+
+def test_one_call_is_one_step_whatever_functions_it_runs_through(planned: Planned) -> None:
+    made = module(PARAMETERS.replace("{shown}", "print(tree[1].shape)"))
+    found = planned(lambda: made.train(made.parameters))
+    (one,) = [step for step in found.steps if step.proposal.changes[0].family == "eager"]
+    # Not the layers each by itself, nor what prints, nor what calls a jitted function.
+    assert one.proposal.changes[0].functions == ("parameters",) and one.sure == "ask"
+    asked = PARAMETERS.splitlines().index("    tree = make(jax.random.key(0))") + 1
+    assert (one.proposal.file, one.proposal.line) == ("/home/somebody/train.py", asked)
+
+    # Followed, of what it counts no more is left than the one program of the whole.
+    after = planned(lambda: made.train(jax.jit(made.parameters)))
+    spared = found.now.eager.low - after.now.eager.low
+    assert 0 < spared <= one.gone.eager.high
+    assert after.now.calls.low == found.now.calls.low + 1
+    assert all(step.proposal.changes[0].functions == () for step in after.steps)
+
+    # The same where an object drives it, and a function that could be jitted is another step.
+    made = module(PARAMETERS.replace("{shown}", "pass"))
+    steps = planned(made.Trainer).steps
+    named = [step.proposal.changes[0].functions for step in steps if step.sure == "ask"]
+    assert sorted(named) == [("parameters",), ("shown",)]
 
 
 def test_a_wrapper_that_hands_a_call_on_is_not_what_was_called(judge_all: Any) -> None:

@@ -256,6 +256,37 @@ def labelled(fixed: Fixed) -> None:
             f(ones(3), mode=mode, **({} if fixed else {"label": f"epoch {epoch}"}))
 
 
+def searched(fixed: Fixed) -> None:
+    # One object and one state go through three functions: each is one change.
+    class Search:
+        def __init__(self, width: int) -> None:
+            self.width = width
+
+        @functools.partial(jax.jit, static_argnums=0)
+        def begin(self, key: Any) -> Any:
+            return jax.random.normal(key, (self.width,))
+
+        @functools.partial(jax.jit, static_argnums=0)
+        def ask(self, state: Any) -> Any:
+            return jnp.full((self.width,), state["best"]) * state["scale"]
+
+        @functools.partial(jax.jit, static_argnums=0)
+        def tell(self, x: Any, state: Any) -> Any:
+            return {
+                "best": jnp.maximum(x.max(), state["best"]).astype(np.float32),
+                "scale": (state["scale"] * 0.9).astype(np.float32),
+            }
+
+    number = np.float32 if "weak-type-changed" in fixed else float
+    kept = Search(3)
+    for seed in range(3):
+        search = kept if STATIC in fixed else Search(3)
+        search.begin(jax.random.key(seed))
+        state: Any = {"best": number(0.0), "scale": number(1.0)}
+        for _round in range(3):
+            state = search.tell(search.ask(state), state)
+
+
 SHAPE, STATIC, TREE = "shape-changed", "static-argument-changed", "tree-structure-changed"
 PAIRS: list[tuple[Program, list[set[str]]]] = [
     (static_and_shape, [{STATIC}, {SHAPE}]),
@@ -275,6 +306,7 @@ PAIRS: list[tuple[Program, list[set[str]]]] = [
     (scanned, [{"control-flow-recreated"}]),
     (sweep, [{"partial-recreated"}]),
     (number_of_two_types, [{"lambda-recreated"}]),
+    (searched, [{STATIC}, {"weak-type-changed"}]),
 ]
 
 
