@@ -251,7 +251,7 @@ def test_one_call_is_one_step_whatever_functions_it_runs_through(planned: Planne
     assert all(step.proposal.changes[0].functions == () for step in after.steps)
 
     # The same where an object drives it, and a function that could be jitted is another step.
-    made = module(PARAMETERS.replace("{shown}", "pass"))
+    made = module(PARAMETERS.replace("{shown}", "pass"), "/home/somebody/other.py")
     steps = planned(made.Trainer).steps
     named = [step.proposal.changes[0].functions for step in steps if step.sure == "ask"]
     assert sorted(named) == [("parameters",), ("shown",)]
