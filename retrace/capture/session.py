@@ -27,7 +27,7 @@ from retrace.jax_internals.names_frames import JITTED_INFO
 from retrace.model import CallSite, Function, Key, Run
 from retrace.store.attempts import Attempt, attempt_of
 from retrace.store.programs import SUFFIX
-from retrace.store.sinks import File, Memory, Nothing
+from retrace.store.sinks import File, Memory, Nothing, Pages
 from retrace.store.writer import Writer
 
 if TYPE_CHECKING:
@@ -267,8 +267,9 @@ def describe_run(directory: Path | None = None) -> Run:
 
 def _file_writer(directory: Path) -> Writer:
     run = describe_run(directory)
-    programs = File(directory / f"{run.id}{SUFFIX}")
-    return Writer(File(directory / f"{run.id}.jsonl"), run, programs, process.redaction(run))
+    file = File(directory / f"{run.id}.jsonl")
+    programs = Pages(directory / f"{run.id}{SUFFIX}")
+    return Writer(file, run, programs, process.redaction(run), file.turn)
 
 
 def start(directory: Path) -> None:

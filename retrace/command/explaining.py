@@ -106,8 +106,10 @@ def _files(paths: Sequence[Path], attempt: int | None) -> Iterator[tuple[Path, P
 
 
 def _size(file: Path) -> int:
+    from retrace.store.segments import size
+
     try:
-        return file.stat().st_size
+        return size(file)
     except OSError:  # gone meanwhile, which the reading tells
         return 0
 

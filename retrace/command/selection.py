@@ -254,10 +254,11 @@ def _has_several(paths: Iterable[Path], attempt: int | None) -> bool:
 def total_size(paths: Iterable[Path], attempt: int | None = None) -> int:
     """Bytes of the files of recordings, without their programs."""
     from retrace.store.processes import files_of
+    from retrace.store.segments import size
 
-    size = 0
+    total = 0
     for path in paths:
         for file in files_of(path, attempt):
             with suppress(OSError):  # gone meanwhile, which the reading tells
-                size += file.stat().st_size
-    return size
+                total += size(file)
+    return total

@@ -17,15 +17,18 @@ from retrace.model import Miss, Run
 from retrace.store.bounded_lines import lines
 from retrace.store.processes import files_of
 from retrace.store.reader import Reader
+from retrace.store.segments import after
 from retrace.store.sinks import Memory
 
 
 class _Tail:
     """One recording, and how much of it has been read."""
 
-    def __init__(self) -> None:
+    def __init__(self, path: Path | None = None) -> None:
         self._reader = Reader()
         self._misses = 0
+        self.path = path
+        """The segment of a file that is read."""
         self.read = 0
         """Lines of a recording in memory, bytes of one in a file."""
 
@@ -68,9 +71,9 @@ class Others:
                 self._look_into(directory)
             except (OSError, UnreadableError):
                 continue  # it was removed, or cannot be read: then it tells nothing
-        for path, tail in self._files.items():
+        for tail in self._files.values():
             if tail is not None:
-                tail.read += _read_on(path, tail)
+                _read_on(tail)
                 yield from _of_run(tail.more(), run)
 
     def _look_into(self, directory: Path) -> None:
@@ -80,31 +83,39 @@ class Others:
             return
         for path in files_of(directory):
             if path not in self._files:
-                tail = _Tail()
-                tail.read = _read_on(path, tail, most=1)
+                tail = _Tail(path)
+                _read_lines(path, tail, most=1)
                 ours = (tail.run.pid, tail.run.host) == (os.getpid(), socket.gethostname())
                 if ours or tail.read:
                     self._files[path] = tail if ours else None
         self._changed[directory] = changed
 
 
-def _read_on(path: Path, tail: _Tail, most: int | None = None) -> int:
-    """Read what a file holds beyond what was read; how many bytes that was."""
-    read = 0
+def _read_on(tail: _Tail) -> None:
+    """Read what a file holds beyond what was read, and the segments that it goes on in."""
+    while tail.path is not None:
+        following = after(tail.path)
+        is_full = following.is_file()  # asked first: it was written to its end before
+        _read_lines(tail.path, tail)
+        if not is_full:
+            return
+        tail.path, tail.read = following, 0
+
+
+def _read_lines(path: Path, tail: _Tail, most: int | None = None) -> None:
     try:
         with path.open("rb") as file:
             file.seek(tail.read)
             for number, (data, size) in enumerate(lines(file), 1):
                 if data is not None and not data.endswith(b"\n"):
                     break  # it is still being written
-                read += size
+                tail.read += size
                 if data is not None:
                     tail.add([data.decode(errors="replace")])
                 if number == most:
                     break
     except OSError:
         pass
-    return read
 
 
 def _of_run(misses: Iterable[Miss], run: str) -> Iterator[Miss]:

@@ -19,6 +19,7 @@ from retrace.store.bounded_lines import lines
 from retrace.store.processes import attempts_of, files_of
 from retrace.store.programs import SUFFIX, Library
 from retrace.store.reader import Reader
+from retrace.store.segments import after
 
 
 class Life(StrEnum):
@@ -42,13 +43,25 @@ class Tail:
         self.misses: list[Miss] = []
         """In the order in which they began."""
         self._reader = Reader(path.stem, str(path))
+        self._segment = path
         self._read = 0
 
     def more(self) -> bool:
         """Read on; whether there was anything new."""
+        new = self._more()
+        while (following := after(self._segment)).is_file():
+            # What is full was written to its end before the next one was made.
+            new = self._more() or new
+            self._segment, self._read = following, 0
+            new = self._more() or new
+        if new:
+            self.run, self.misses = self._reader.result()
+        return new
+
+    def _more(self) -> bool:
         read = self._read
         try:
-            with files.opened(self.path) as file:
+            with files.opened(self._segment) as file:
                 file.seek(read)
                 for data, size in lines(file):
                     if data is not None and not data.endswith(b"\n"):
@@ -58,11 +71,8 @@ class Tail:
                         self._reader.add(data.decode(errors="replace"))
         except OSError:
             pass  # it was removed, or cannot be read just now: what was read stays true
-        if read == self._read:
-            return False
-        self._read = read
-        self.run, self.misses = self._reader.result()
-        return True
+        new, self._read = read > self._read, read
+        return new
 
     @property
     def life(self) -> Life:

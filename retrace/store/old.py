@@ -15,6 +15,7 @@ from retrace.store import files
 from retrace.store.attempts import clear, numbers_of
 from retrace.store.place import recording_files, recordings
 from retrace.store.programs import BEGINNING, SUFFIX
+from retrace.store.segments import all_of, firsts
 
 DAY = 24 * 3600.0
 _SILENT = 30 * DAY
@@ -62,10 +63,10 @@ def _look(directory: Path) -> Old:
     return Old(
         directory,
         (*lines, *programs),
-        len(lines),
+        len(firsts(lines)),
         sum(one.st_size for one in status),
         max((one.st_mtime for one in status), default=0.0),
-        next(filter(None, map(_writer, lines)), None),
+        next(filter(None, (_writer(all_of(first)[-1]) for first in firsts(lines))), None),
     )
 
 

@@ -14,13 +14,14 @@ from retrace.store.header import decode_run
 from retrace.store.place import inside, recording_files
 from retrace.store.remote import local
 from retrace.store.schema import LONGEST_LINE, check_items
+from retrace.store.segments import first_of, firsts
 
 _LONGEST_HEADER = 1 << 20
 
 
 def headers(directory: Path) -> Iterator[tuple[Path, Run]]:
     """The files in a directory, each with what its first line tells of its process."""
-    for path in recording_files(directory):
+    for path in firsts(recording_files(directory)):
         try:
             with files.opened(path) as file:
                 yield path, decode_run(json.loads(file.readline(LONGEST_LINE))["run"])
@@ -29,7 +30,10 @@ def headers(directory: Path) -> Iterator[tuple[Path, Run]]:
 
 
 def files_of(path: Path, attempt: int | None = 0) -> list[Path]:
-    """The files of a recording that a path names; raises UnreadableError where it is none.
+    """The files of a recording that a path names, one for each process.
+
+    Of a file that is cut into segments it is the first one. Raises UnreadableError where the
+    path is no recording.
 
     Args:
         path: a directory, or a file, which is what it is.
@@ -38,7 +42,7 @@ def files_of(path: Path, attempt: int | None = 0) -> list[Path]:
     path = local(path)
     try:
         if path.is_dir():
-            found = sorted(file for file in path.glob("*.jsonl") if file.is_file())
+            found = firsts(file for file in path.glob("*.jsonl") if file.is_file())
             if not found:
                 return [file for inner in inside(path) for file in files_of(inner, attempt)]
             if attempt == 0:
@@ -54,7 +58,7 @@ def files_of(path: Path, attempt: int | None = 0) -> list[Path]:
         ) from error
     if what is not None:
         raise UnreadableError(f"{path} is {what}: name the directory of a recording")
-    return [path]
+    return [first_of(path)]
 
 
 def attempts_in(path: Path) -> int:

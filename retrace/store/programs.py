@@ -24,6 +24,7 @@ from retrace.model import Frame, Listing, Run, Stack
 from retrace.store.bounded_lines import lines
 from retrace.store.files import opened
 from retrace.store.schema import LONGEST_LINE, MOST_ITEMS, check_items
+from retrace.store.segments import all_of
 
 if TYPE_CHECKING:
     from retrace.store.writer import Sink
@@ -275,7 +276,7 @@ class Library(Mapping[str, Listing]):
         """Lines by their identity, and ids that their lines do not hold."""
 
     def add_file(self, path: Path, run: Run) -> None:
-        """Look for programs in a file too, if it exists."""
+        """Look for programs in a file too, if it exists, and in its later segments."""
         self._paths.append((path, run))
 
     def add_line(self, line: str) -> None:
@@ -329,12 +330,13 @@ class Library(Mapping[str, Listing]):
         lines, self._lines = self._lines, []
         for block in lines:
             self._take(block.line(), block)
-        for path, run in paths:
-            try:
-                if path.is_file():  # recorded without programs otherwise
-                    self._take_file(path, run)
-            except OSError:
-                _lose(run)
+        for first, run in paths:
+            for path in all_of(first):
+                try:
+                    if path.is_file():  # recorded without programs otherwise
+                        self._take_file(path, run)
+                except OSError:
+                    _lose(run)
 
     def _take_file(self, path: Path, run: Run) -> None:
         offset = 0

@@ -7,13 +7,13 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import Any, cast
 
 from retrace.errors import UnreadableError
 from retrace.model import JSON, Audit, Key, Miss, Recording, Run
 from retrace.store import files
 from retrace.store.audits import decode_audit
-from retrace.store.bounded_lines import lines
+from retrace.store.bounded_lines import texts
 from retrace.store.decoded import NONSENSE
 from retrace.store.header import amend_run, decode_run
 from retrace.store.leaves import Columns, columns_of, decode_leaves_like
@@ -28,14 +28,13 @@ from retrace.store.schema import (
     decode_miss,
     decode_part,
 )
+from retrace.store.segments import name_of
 from retrace.store.shared import Beginning, Shared, beginning, digest
 
 _RUN_ID = re.compile("[0-9a-z]{1,40}")
 _UNREADABLE = "unreadable line"
 _decode = json.JSONDecoder().decode
 _MOST_AUDITS = 10_000
-_STEP = 1 << 18
-"""So many bytes are told of at once."""
 _MOST_FOREIGN = 1 << 28
 """After so many bytes without a line of ours a file is no recording."""
 
@@ -339,49 +338,26 @@ def _read_file(
     path: Path, progress: Callable[[int], object] | None, shared: Shared
 ) -> Reader | None:
     """The reader that took in a file; None where the file is no recording."""
-    named = _RUN_ID.fullmatch(path.stem) is not None
+    named = _RUN_ID.fullmatch(name_of(path)) is not None
     shared.next()
-    reader = Reader(path.stem if named else "unknown", str(path), shared)
+    reader = Reader(name_of(path) if named else "unknown", str(path), shared)
     # A process that was killed within its first line has recorded nothing, and did record.
     begun = named
     foreign = 0
     try:
-        with files.opened(path) as file:
-            for index, (text, size, last) in enumerate(_lines(file, progress)):
-                if not index and text is not None:
-                    begun = text.startswith(HEADER) or HEADER.startswith(text)
-                if text is None:
-                    reader.lose(_UNREADABLE)
-                else:
-                    reader.add(text, last)
-                foreign += size
-                if foreign > _MOST_FOREIGN and not reader.recognised:
-                    return None
+        for index, (text, size, last) in enumerate(texts(path, progress)):
+            if not index and text is not None:
+                begun = text.startswith(HEADER) or HEADER.startswith(text)
+            if text is None:
+                reader.lose(_UNREADABLE)
+            else:
+                reader.add(text, last)
+            foreign += size
+            if foreign > _MOST_FOREIGN and not reader.recognised:
+                return None
     except OSError as error:
         raise UnreadableError(f"cannot read {path}: {files.reason(error)}") from error
     return reader if reader.recognised or begun else None
-
-
-def _lines(
-    file: IO[bytes], progress: Callable[[int], object] | None
-) -> Iterator[tuple[str | None, int, bool]]:
-    """Each line, None for one that is no text or too long; its size; whether its end is torn."""
-    read = 0
-    for data, size in lines(file):
-        read += size
-        if progress is not None and read >= _STEP:
-            progress(read)
-            read = 0
-        if data is None:
-            yield None, size, False
-            continue
-        torn = not data.endswith(b"\n")
-        try:
-            yield data.decode(), size, torn
-        except UnicodeDecodeError:
-            yield None, size, torn
-    if progress is not None:
-        progress(read)
 
 
 def _none_in(path: Path) -> str:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
@@ -41,6 +41,7 @@ from retrace.model import (
 )
 from retrace.store import files
 from retrace.store.equations import Equations
+from retrace.store.hidden_listings import Listings
 from retrace.store.hidden_paths import Paths
 from retrace.store.hidden_settings import Settings, is_of_jax
 from retrace.store.slow import decode_slow, encode_slow
@@ -321,7 +322,8 @@ class Redaction:
             )
             for one in recording.audits
         ]
-        return Recording(runs, misses, _Listings(self, recording.listings), audits)
+        listings = Listings(recording.listings, self.listing, self.listing_id)
+        return Recording(runs, misses, listings, audits)
 
     def listing_id(self, id_: str) -> str:
         """What the id of a program's text becomes."""
@@ -378,26 +380,3 @@ class Redaction:
     def frame(self, frame: Frame) -> Frame:
         """A line of a stack."""
         return frame._replace(file=self.path(frame.file))
-
-
-class _Listings(Mapping[str, Listing]):
-    """The programs of a recording, each redacted when it is asked for."""
-
-    def __init__(self, redaction: Redaction, listings: Mapping[str, Listing]) -> None:
-        self._redaction = redaction
-        self._listings = listings
-        self._ids: dict[str, str] | None = None
-
-    def _known(self) -> dict[str, str]:
-        if self._ids is None:
-            self._ids = {self._redaction.listing_id(id_): id_ for id_ in self._listings}
-        return self._ids
-
-    def __getitem__(self, id: str) -> Listing:
-        return self._redaction.listing(self._listings[self._known()[id]])
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._known())
-
-    def __len__(self) -> int:
-        return len(self._known())

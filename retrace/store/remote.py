@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, cast
 
 from retrace.errors import UnreadableError
 from retrace.store.files import reason
+from retrace.store.segments import name_of
 
 _ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):[/\\]+(.+)", re.DOTALL)
 """An address; a path has made its two slashes one. A drive has one letter."""
@@ -162,11 +163,10 @@ def _copy(system: Any, root: str, target: Path, only: str | None = None) -> None
         target: the folder here.
         only: the name of the one process whose files are wanted, which lie in `root` itself.
     """
-    wanted = None if only is None else {f"{only}{ending}" for ending in OURS}
     left, number = _MOST_BYTES, 0
     found = _found(system, root, 2 if only is None else 1)
     for inner, objects in found.items():
-        if wanted is not None and inner not in wanted:
+        if only is not None and name_of(Path(inner)) != only:
             continue
         number += len(objects)
         if number > _MOST_FILES:

@@ -6,11 +6,14 @@ import errno
 import os
 from pathlib import Path
 
+from retrace.store import segments
 from retrace.store.files import NO_LINK, is_shared
 
 _BINARY = getattr(os, "O_BINARY", 0)  # Windows would write other ends of lines
 _FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | NO_LINK | getattr(os, "O_CLOEXEC", 0) | _BINARY
 _CLOSED = -1
+_FULL = segments.LONGEST - (1 << 20)
+"""Bytes after which a file goes on in another one: few lines are longer than what is left."""
 
 
 class Memory:
@@ -53,6 +56,7 @@ class File:
         self._descriptor = _CLOSED
         self._identity = (0, 0)
         self._torn = False
+        self._size = 0
 
     def open(self) -> bool:
         """True where the file is new or empty. Raises OSError."""
@@ -64,6 +68,7 @@ class File:
         self._identity = (status.st_dev, status.st_ino)
         # What is there may end in half a line of an earlier attempt.
         self._torn = status.st_size > 0
+        self._size = status.st_size
         self._descriptor = descriptor
         return status.st_size == 0
 
@@ -80,6 +85,15 @@ class File:
         while written < len(data):  # a full disk: the next attempt tells why
             written += os.write(descriptor, data[written:])
         self._torn = False
+        self._size += written
+
+    def turn(self) -> bool:
+        """Close a segment that is full, so that `open` begins the next one; whether it did."""
+        if self._size < _FULL:
+            return False
+        self.close()
+        self.path, self._size = segments.after(self.path), 0
+        return True
 
     def close(self) -> None:
         """Close the descriptor if it is still this file's."""
@@ -95,3 +109,13 @@ class File:
         return (status.st_dev, status.st_ino) == self._identity and (
             removed or status.st_nlink > 0
         )
+
+
+class Pages(File):
+    """A file of lines that can be read alone, which goes on in the next segment by itself."""
+
+    def write(self, line: str) -> None:
+        """Append one line, to the next segment where this one is full. Raises OSError."""
+        if self.turn():
+            self.open()
+        super().write(line)

@@ -92,11 +92,13 @@ class Writer:
         run: Run,
         programs: Sink | None = None,
         redaction: Redaction | None = None,
+        turn: Callable[[], bool] | None = None,
     ) -> None:
         """Begin the recording of `run` with its header; never raises OSError.
 
         The text of programs goes to `programs`, and nowhere without it. With a
-        `redaction`, whoever writes passes everything through it.
+        `redaction`, whoever writes passes everything through it. Asked before each
+        miss, `turn` lets a sink that is full go on elsewhere, and tells whether it does.
         """
         self.run = run if redaction is None else redaction.run(run)
         self.redaction = redaction
@@ -107,6 +109,7 @@ class Writer:
         self.told_backend = False
         """Whether whoever writes has said where compiled programs run."""
         self._sink = sink
+        self._turn = turn
         self._shelf = Shelf(programs) if programs is not None else None
         self._told = False
         self._open = False
@@ -125,6 +128,7 @@ class Writer:
 
     def part(self, kind: str, value: JSON) -> int:
         """Write a part unless an equal one is written; its number."""
+        self._turn_page()
         lines: list[str] = []
         new: list[tuple[bytes, int]] = []
         number = self._held(kind, value, lines, new)
@@ -158,6 +162,7 @@ class Writer:
             shared: by kind, the object that a part was made from, where the same
                 object makes the same part again; it is kept, and must be ours.
         """
+        self._turn_page()
         lines: list[str] = []
         new: list[tuple[bytes, int]] = []
         line: dict[str, JSON] = {"miss": number, **fields}
@@ -305,6 +310,18 @@ class Writer:
             self.lost = 0
         self.failure = None
         self._open = True
+
+    def _turn_page(self) -> None:
+        """Go on elsewhere, with the header and without the parts that are written here."""
+        if self._turn is None or not self._open or os.getpid() != self._pid:
+            return
+        try:
+            if self._turn():
+                self._headed = False
+                self._begin()
+        except OSError as error:
+            self._fail(error)
+            self._tell()
 
     def _fail(self, error: OSError) -> None:
         self._open = False
