@@ -156,8 +156,15 @@ class Told:
         path = () if change.path is None else (clean(change.path, 40),)
         if change.component in _LEAF:
             old, new = sides(self._verdict(first), change)
-            return (what, *path, f"{new}, the others {old}")
+            if first.groups > 2:  # of several things that others did, one
+                return (what, *path, f"{new}{self._in(first.new)}, {old}{self._in(first.old)}")
+            others = len(first.sides) - len(first.minority)
+            return (what, *path, f"{new}, {_others(others)} {old}")
         return (what, *path, turned(detail(change), 160))
+
+    def _in(self, miss: Miss | None) -> str:
+        found = [i for i, run in self._runs.items() if miss is not None and run.id == miss.run]
+        return "".join(f" in {self._named((process,))}" for process in found)
 
     def _verdict(self, first: Parting) -> Verdict:
         miss = _shown(first)
@@ -253,7 +260,9 @@ class Told:
         most, *others = sorted(groups.items(), key=lambda item: -len(item[1]))
         told = [f"{said} ({self._named(who)})" for said, who in others[:_MOST]]
         more = f", and {len(others) - _MOST} more values" if len(others) > _MOST else ""
-        return f"{clean(one.name)}: {', '.join(told)}{more}; the others {most[0]}"
+        said, who = most
+        rest = f"{said} ({self._named(who)})" if others[1:] else f"{_others(len(who))} {said}"
+        return f"{clean(one.name)}: {', '.join(told)}{more}; {rest}"
 
     def _costs(self, width: int) -> Iterator[str]:
         spent = self.found.seconds
@@ -348,3 +357,7 @@ def _shown(parting: Parting) -> Miss:
 
 def _tells(change: Change) -> bool:
     return change.component is not Component.FUNCTION
+
+
+def _others(number: int) -> str:
+    return "the other one" if number == 1 else "the others"

@@ -16,6 +16,8 @@ from jsonschema import Draft202012Validator
 
 from retrace.command.hosts import hosts
 from retrace.command.report import report
+from retrace.model import Key
+from tests.reading.story import TRAIN_STEP, Story, array, at, write
 from tests.reading.test_present_schema import DIVERGENCE
 
 VALIDATOR: Any = Draft202012Validator(DIVERGENCE)
@@ -167,6 +169,27 @@ def test_where_no_two_agree_all_but_the_first_are_named(told: Told) -> None:
     first = told.hosts("random_constant", 1)["first"]
     assert first["minority"] == list(range(1, COUNT))
     assert [change["path"] for change in first["changes"]][:1] == ["identity"]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "said"),
+    [
+        ((8, 9, 10, 11), "float32[9] in process 1, float32[8] in process 0"),
+        ((8, 8, 8, 9), "float32[9], the others float32[8]"),
+        ((8, 9), "float32[9], the other one float32[8]"),
+    ],
+)
+def test_each_side_is_said_of_those_that_have_it(
+    sizes: tuple[int, ...], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for process, size in enumerate(sizes):
+        story = Story(f"p{process}", process_index=process, process_count=len(sizes))
+        key = Key((array("x", "float32", size),))
+        story.miss(TRAIN_STEP, key, at(88, "step(x)"), (0.1, 0.1, 1.0))
+        write(story, tmp_path)
+    assert hosts([tmp_path], "text") == 1
+    told = " ".join(capsys.readouterr().out.split())
+    assert f"because shape x {said} called" in told
 
 
 def test_a_report_tells_it_too(told: Told) -> None:
