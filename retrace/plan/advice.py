@@ -22,6 +22,7 @@ from retrace.model.advice import (
 from retrace.plan.candidate import Candidate
 from retrace.plan.eager import Root
 from retrace.plan.history import ABSENT, Column, History
+from retrace.plan.ledger import outermost
 from retrace.plan.step import Change, Proposal
 
 _CODES = {
@@ -102,7 +103,7 @@ def _outermost(paths: list[str]) -> list[str]:
 def proposal(members: Sequence[Candidate], names: Sequence[str], told: Told) -> Proposal:
     """What to do for one step."""
     verdicts = [told.verdicts[name] for name in names]
-    own = [v for v in verdicts if v.miss.parent not in names] or verdicts
+    own = outermost(verdicts)
     changes = tuple(_change(member, own, told) for member in members)
     about = frozenset[Cause]().union(*(CAUSES.get(m.family, frozenset()) for m in members))
     advised = _advised(members, [v for v in own if not about or v.cause in about], told)

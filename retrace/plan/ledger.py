@@ -18,6 +18,12 @@ _VARIES = 1.25
 """So many times what a program of its size took elsewhere, the machine may have been busy."""
 
 
+def outermost(verdicts: Sequence[Verdict]) -> Sequence[Verdict]:
+    """Those that are not inside another of them: what is nested goes with what is around it."""
+    every = {verdict.miss.id for verdict in verdicts}
+    return [verdict for verdict in verdicts if verdict.miss.parent not in every] or verdicts
+
+
 class Ledger:
     """The misses of all processes, added up.
 

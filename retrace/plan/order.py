@@ -17,7 +17,7 @@ from retrace.plan.eager import Root, roots
 from retrace.plan.greedy import Choice, Greedy
 from retrace.plan.history import arranged
 from retrace.plan.joint import joined
-from retrace.plan.ledger import Ledger
+from retrace.plan.ledger import Ledger, outermost
 from retrace.plan.replay import Replay
 from retrace.plan.step import Plan, Step
 from retrace.plan.variables import size_candidates
@@ -145,8 +145,7 @@ def _whose(
     names: Sequence[str], ledger: Ledger, choice: Choice | None = None
 ) -> tuple[tuple[str, ...], tuple[Cause, ...]]:
     verdicts = [ledger.verdicts[name] for name in names]
-    # What is nested goes with what is around it.
-    own = [v for v in verdicts if v.miss.parent not in names] or verdicts
+    own = outermost(verdicts)
     functions = dict.fromkeys(verdict.miss.function.name for verdict in own)
     causes = tuple(dict.fromkeys(verdict.cause for verdict in own))
     families = [] if choice is None else [member.family for member in choice.members]
@@ -201,7 +200,7 @@ def _sure(choice: Choice, names: Sequence[str], ledger: Ledger, told: Told) -> S
     they differed in from their nearest key, an earlier one has as well.
     """
     verdicts = [ledger.verdicts[name] for name in names]
-    own = [v for v in verdicts if v.miss.parent not in names] or verdicts
+    own = outermost(verdicts)
     paths = [path for member in choice.members for path in told.paths(member) if path]
     own = [verdict for verdict in own if _is_about(verdict, paths)] or own
     worths = {verdict.avoidable for verdict in own}

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from hashlib import blake2b
+from operator import itemgetter
 from typing import NamedTuple
 
-from retrace.model import Kind, Leaf, Listing, Miss, Run, Stage
+from retrace.model import Kind, Leaf, Listing, Miss, Run, Stage, Value
 from retrace.model import Program as _Hashed
 from retrace.runs.alone import Family, families, from_listings
 from retrace.runs.form import Form, form
@@ -29,6 +31,11 @@ _TRACED_WITH = frozenset({"jax_numpy_dtype_promotion", "jax_numpy_rank_promotion
 STORED_FROM = 1.0
 """Seconds from which on JAX stores a compilation, unless
 `jax_persistent_cache_min_compile_time_secs` says otherwise."""
+
+_TYPED = itemgetter(*map(Leaf._fields.index, ("shape", "dtype", "weak_type")))
+_PLACED = itemgetter(*map(Leaf._fields.index, ("sharding", "memory_kind", "layout")))
+_text = lru_cache(1 << 12)(repr)
+"""Of the arrays of a call: processes of a job have the same."""
 
 _modules = Modules()
 """For all reports of a process: what makes a module goes by the content of the program."""
@@ -138,6 +145,7 @@ def compiled(
         listings: the texts of its programs.
         apart: take them apart here; otherwise that is left to who has the texts.
     """
+    around = _Around(run)
     for miss in misses:
         seconds, program, cache = (
             miss.stages.get(Stage.COMPILE),
@@ -155,19 +163,37 @@ def compiled(
         if apart and (listing := listings.get(program.listing or "")) is not None:
             text = form(listing, listings)
         yield Compiled(
-            _identity(miss, _modules.of(program.hash, program.listing, listings), run),
+            _identity(miss, _modules.of(program.hash, program.listing, listings), around),
             miss.function.name,
             miss.function.file if at is None else at.file,
             miss.function.line if at is None else at.line,
             seconds,
-            _alike(miss, program, run),
+            _alike(miss, program, around),
             program.listing,
             None if text is None else (text.text, text.numbers),
             tuple(named(miss).items()),
         )
 
 
-def _identity(miss: Miss, program: str, run: Run) -> str:
+class _Around:
+    """What is the same for many compilations of a process, as text that is made once."""
+
+    def __init__(self, run: Run) -> None:
+        backend = (run.jax, run.jaxlib, run.backend, run.local_devices, run.process_count)
+        self.process = repr((backend, sorted(run.variables.items())))
+        self._settings: dict[int, tuple[object, str]] = {}
+        """By the identity of a configuration, which is held, so that it stays its own."""
+
+    def settings(self, config: tuple[tuple[str, Value], ...]) -> str:
+        """What of the configuration a program may depend on besides its equations."""
+        known = self._settings.get(id(config))
+        if known is None:
+            told = repr([(name, one.text) for name, one in config if name not in _TRACED_WITH])
+            known = self._settings[id(config)] = config, told
+        return known[1]
+
+
+def _identity(miss: Miss, program: str, around: _Around) -> str:
     """What makes JAX's key on disk, as far as it was recorded."""
     key, lowered = miss.key, miss.lowered_with
     if lowered is not None:
@@ -176,28 +202,18 @@ def _identity(miss: Miss, program: str, run: Run) -> str:
     else:
         # The name of the module is part of what JAX hashes, and so are the results' paths.
         results = miss.program and miss.program.results
-        with_ = miss.function.jax_name, results, [_placed(leaf) for leaf in key.leaves]
+        with_ = miss.function.jax_name, results, _text(tuple(map(_PLACED, key.leaves)))
         options = [(name, value.text) for name, value in key.options if name not in _NOT_ON_DISK]
-    parts = (
-        with_,
-        program,
-        (run.jax, run.jaxlib, run.backend, run.local_devices, run.process_count),
-        sorted(run.variables.items()),
-        options,
-        [(name, value.text) for name, value in key.config if name not in _TRACED_WITH],
-    )
-    return blake2b(repr(parts).encode("utf-8", "replace"), digest_size=12).hexdigest()
+    own = repr((with_, program, options))
+    told = f"{len(own)} {own}{around.process}{around.settings(key.config)}"
+    return blake2b(told.encode("utf-8", "replace"), digest_size=12).hexdigest()
 
 
-def _alike(miss: Miss, program: _Hashed, run: Run) -> str:
+def _alike(miss: Miss, program: _Hashed, around: _Around) -> str:
     """What programs that differ in constants alone have in common, without their texts."""
     function, leaves = miss.function, miss.key.leaves
     if function.kind is Kind.OP:  # has no arguments that its user could add
         return ""
-    types = [(leaf.shape, leaf.dtype, leaf.weak_type) for leaf in leaves]
+    types = _text(tuple(map(_TYPED, leaves)))
     place = function.file, function.line, function.qualname
-    return _identity(miss, repr((place, types, program.equations, miss.derived)), run)
-
-
-def _placed(leaf: Leaf) -> tuple[str | None, str | None, str | None]:
-    return leaf.sharding, leaf.memory_kind, leaf.layout
+    return _identity(miss, repr((place, types, program.equations, miss.derived)), around)

@@ -23,28 +23,24 @@ def after(path: Path) -> Path:
 
 
 def all_of(first: Path) -> list[Path]:
-    """A file and the segments that it goes on in, those that are there."""
+    """A file and the segments that it goes on in, as far as none is missing."""
     found = [first]
-    name, number = _taken_apart(first)
-    for path in first.parent.glob(f"{_escaped(name)}.*{first.suffix}"):
-        other = _taken_apart(path)
-        if other[0] == name and other[1] > number:
-            found.append(path)
-    return sorted(found, key=lambda path: _taken_apart(path)[1])
+    while (following := after(found[-1])).is_file():
+        found.append(following)
+    return found
 
 
 def firsts(paths: Iterable[Path]) -> list[Path]:
-    """The first segment of each file; a later one where that is no longer there."""
-    found: dict[tuple[Path, str], Path] = {}
-    for path in sorted(paths, key=lambda path: _taken_apart(path)[1]):
-        found.setdefault((path.parent, _taken_apart(path)[0]), path)
-    return sorted(found.values())
+    """The first segment of each file, and each one before which one is missing."""
+    every = set(paths)
+    return sorted(path for path in every if _before(path) not in every)
 
 
 def first_of(path: Path) -> Path:
-    """The first segment of what a file is a segment of, where that is there."""
-    first = path.with_name(f"{name_of(path)}{path.suffix}")
-    return first if first.is_file() else path
+    """The first segment of what a file is a segment of, as far as none is missing."""
+    while (before := _before(path)) is not None and before.is_file():
+        path = before
+    return path
 
 
 def name_of(path: Path) -> str:
@@ -62,5 +58,8 @@ def _taken_apart(path: Path) -> tuple[str, int]:
     return (path.stem, 1) if found is None else (found[1], int(found[2]))
 
 
-def _escaped(name: str) -> str:
-    return re.sub(r"([\[*?])", r"[\1]", name)
+def _before(path: Path) -> Path | None:
+    name, number = _taken_apart(path)
+    if number == 1:
+        return None
+    return path.with_name(f"{name}{f'.{number - 1}' if number > 2 else ''}{path.suffix}")

@@ -103,6 +103,15 @@ def test_each_segment_stands_alone_for_what_began_in_it(tmp_path: Path, short: i
     assert all(miss.function.name for miss in recording.misses)
 
 
+def test_a_segment_that_is_missing_is_a_loss(tmp_path: Path, short: int) -> None:
+    cut = recorded(tmp_path / "cut", lambda: grow(range(1, 31)))
+    (first,) = segments.firsts(cut.glob("*.jsonl"))
+    found = segments.all_of(first)
+    found[1].unlink()
+    (run,) = read([cut]).runs
+    assert run.losses["a second file of the same process was left out"] == 1
+
+
 def test_a_program_is_followed_from_one_segment_to_the_next(tmp_path: Path, short: int) -> None:
     folder = tmp_path / "followed"
     folder.mkdir()
