@@ -44,6 +44,7 @@ def _measurements(quick: bool) -> Iterator[Callable[[], Ratio | None]]:
     yield lambda: commands.importing(5 if quick else 25)
     yield lambda: commands.reporting(5, 20, 5 if quick else 25, 1.3)
     yield lambda: commands.reporting(1000, 20, 5 if quick else 25, 2.0)
+    yield lambda: commands.planning(2_000, 8_000, 1 if quick else 5)
     yield from _guards(quick)
     for index in range(5):
         yield lambda index=index: programs.comparing()[index]

@@ -65,3 +65,18 @@ def reporting(misses: int, leaves: int, pairs: int, bound: float) -> Ratio:
         pairs,
         bound,
     )
+
+
+def planning(few: int, many: int, pairs: int) -> Ratio:
+    """`retrace plan` of many misses beside few: in proportion to them, and no more."""
+    here = environment()
+    directories = [Path(tempfile.mkdtemp()) for _ in (few, many)]
+    for directory, misses in zip(directories, (few, many), strict=True):
+        process_seconds(["-c", _RECORD, str(directory), str(misses), "2"], here)
+    return compare(
+        f"retrace plan, {many:,} misses beside {few:,}",
+        lambda: process_seconds(["-m", "retrace", "plan", str(directories[0])], here),
+        lambda: process_seconds(["-m", "retrace", "plan", str(directories[1])], here),
+        pairs,
+        many / few,
+    )
