@@ -14,6 +14,7 @@ from typing import Any, Protocol, cast
 import numpy as np
 
 from retrace.capture.objects import (
+    ARRAYS,
     array_type,
     content_hash,
     defined,
@@ -78,6 +79,8 @@ class Content:
 
     def _derived(self, value: Any, kind: type) -> str:
         """A value of a class that is not plain data itself, but may compare as such."""
+        if kind in ARRAYS and not self._hashable:
+            return self._array(value, kind)
         equality, hashing = defined(kind, "__eq__"), defined(kind, "__hash__")
         if self._hashable and hashing is None:
             raise CannotTellError

@@ -20,6 +20,11 @@ from retrace.jax_internals.dims import dims
 
 _DICTIONARY = (GetSetDescriptorType, MemberDescriptorType)
 _NO_ARRAYS = frozenset((tuple, list, dict, set, frozenset, FunctionType))
+ARRAYS: set[type] = {np.ndarray}
+"""Classes of NumPy and JAX known to have a shape and a dtype; they are never made again."""
+_MOST_ARRAYS = 50
+_MOST_DTYPES = 1000
+_dtypes: dict[Any, str] = {}
 CONTENT = 64 * 1024
 """Bytes of a numpy array up to which its content is hashed."""
 
@@ -121,6 +126,8 @@ def _slots(kind: type) -> list[tuple[str, MemberDescriptorType]]:
 def array_type(value: object) -> str | None:
     """`float32[3,4]` of whatever has a shape and a dtype; its data are never touched."""
     kind = kind_of(value)
+    if kind in ARRAYS:
+        return asked(_array_type, value)
     if kind in _NO_ARRAYS or derives(kind, np.generic):
         return None
     defined = mro_attributes(kind)
@@ -128,12 +135,25 @@ def array_type(value: object) -> str | None:
         any("dtype" in names for names in defined) and any("shape" in names for names in defined)
     ):
         return None
+    if package(kind) in ("jax", "jaxlib") and len(ARRAYS) < _MOST_ARRAYS:
+        ARRAYS.add(kind)
     # The properties may be the user's own, and then raise anything.
     return asked(_array_type, value)
 
 
 def _array_type(array: Any) -> str:
-    return f"{array.dtype}[{','.join(map(str, dims(array.shape)))}]"
+    return f"{_dtype(array.dtype)}[{','.join(map(str, dims(array.shape)))}]"
+
+
+def _dtype(dtype: Any) -> str:
+    # NumPy puts the name together anew each time, which takes longer than all the rest.
+    if not isinstance(dtype, np.dtype):
+        return str(dtype)
+    if (known := _dtypes.get(dtype)) is None:
+        if len(_dtypes) > _MOST_DTYPES:
+            _dtypes.clear()
+        known = _dtypes[dtype] = str(dtype)
+    return known
 
 
 def content_hash(array: np.ndarray[Any, Any]) -> str | None:

@@ -15,6 +15,7 @@ import numpy as np
 
 from retrace.capture.classes import CLASSES
 from retrace.capture.objects import (
+    ARRAYS,
     array_type,
     attributes_of,
     content_hash,
@@ -48,22 +49,10 @@ _PRINTS_ITSELF = frozenset(
 )
 """Modules of the standard library whose reprs are short and run nothing of the user's."""
 _JAX_PRINTS_ITSELF = frozenset(
-    (
-        "AbstractMesh",
-        "Device",
-        "GSPMDSharding",
-        "Mesh",
-        "NamedSharding",
-        "P",
-        "PRNGImpl",
-        "PartitionSpec",
-        "ShapeDtypeStruct",
-        "ShapedArray",
-        "SingleDeviceSharding",
-        SYMBOL.name,
-    )
-)
+    ("AbstractMesh", "Device", "GSPMDSharding", "Mesh", "NamedSharding", "P", "PRNGImpl")
+) | {"PartitionSpec", "ShapeDtypeStruct", "ShapedArray", "SingleDeviceSharding", SYMBOL.name}
 _SCALARS = (int, float, complex, str, bytes)
+_PLAIN = frozenset((int, str, bytes))
 _AS_REPR = frozenset((bool, float, complex, type(None), type(...), type(NotImplemented), range))
 
 
@@ -121,9 +110,26 @@ class _Text:
 
     def write(self, value: Any, depth: int) -> None:
         kind = kind_of(value)
-        if kind in _AS_REPR:
+        if kind in ARRAYS and (array := array_type(value)) is not None:
+            self.whole = False
+            self._put(array)
+        elif kind in _AS_REPR:
             self._put(repr(value))
-        elif derives(kind, enum.Enum):
+        elif kind in _PLAIN:
+            self._put(self._scalar(value, kind))
+        elif kind not in _CONTAINERS and self._is_told(value, kind):
+            pass
+        elif depth >= _DEEPEST or id(value) in self._open:
+            self.whole = False
+            self._put("...")
+        else:
+            self._open.append(id(value))
+            self._container(value, kind, depth)
+            self._open.pop()
+
+    def _is_told(self, value: Any, kind: type) -> bool:
+        """Whether it is no container, and has its text now."""
+        if derives(kind, enum.Enum):
             self._put(f"{own(kind, '__name__')}.{(fields(value) or {}).get('_name_')}")
         elif derives(kind, np.generic):
             self._put(f"np.{own(kind, '__name__')}({self._numpy_scalar(value, kind)})")
@@ -133,13 +139,9 @@ class _Text:
         elif (named := named_text(value)) is not None:
             self.whole = False
             self._put(named)
-        elif depth >= _DEEPEST or id(value) in self._open:
-            self.whole = False
-            self._put("...")
         else:
-            self._open.append(id(value))
-            self._container(value, kind, depth)
-            self._open.pop()
+            return False
+        return True
 
     def _numpy_scalar(self, value: Any, kind: type) -> str:
         if derives(kind, np.void, np.object_):
@@ -219,6 +221,8 @@ class _Content:
         if depth > _DEEPEST_CONTENT:
             raise _Cut
         self._take(4)
+        if kind in ARRAYS and kind is not np.ndarray:
+            return self._text(value)
         if derives(kind, np.number, np.bool):
             value = value.item()
             kind = kind_of(value)
@@ -232,8 +236,15 @@ class _Content:
         if kind is str:
             self._take(len(value))
             return value
-        if kind not in _CONTAINERS:
-            self._meet(value if derives(kind, type) else kind)
+        if kind is dict:
+            return self._mapping(_entries(value), depth)
+        if kind in _CONTAINERS:
+            return self._container(value, kind, depth)
+        self._meet(value if derives(kind, type) else kind)
+        return self._other(value, kind, depth)
+
+    def _other(self, value: Any, kind: type, depth: int) -> JSON:
+        """What is neither a number, a text nor one of Python's own containers."""
         if derives(kind, np.ndarray):
             self.whole = False
             return {"array": array_type(value), "content": content_hash(value)}
