@@ -204,13 +204,14 @@ class Told:
 
             yield from explained(self._paths, self._attempt, self._jobs, progress)
             return
-        from retrace.reason.verdict import judge
+        from retrace.reason.alike import Judged
         from retrace.store.reader import read_each
 
+        judged = Judged()
         for part in read_each(self._paths, progress, self._attempt):
             if self._redaction is not None:
                 part = self._redaction.recording(part)
-            yield part, judge(part)
+            yield part, judged.of(part)
 
 
 def found_miss(view: View, text: str) -> Verdict:

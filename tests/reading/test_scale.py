@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tracemalloc
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,11 +26,12 @@ from retrace.errors import UnreadableError, UsageError
 from retrace.model import Key, Kind, PersistentCache, Program, Recording, Verdict
 from retrace.present import github, markdown, report_json, terminal
 from retrace.present.miss import show as shown
+from retrace.reason import alike
 from retrace.reason.verdict import judge as verdicts_on
 from retrace.runs import bare
 from retrace.runs.difference import difference
 from retrace.runs.sides import Side
-from retrace.store.reader import read
+from retrace.store.reader import read, read_each
 from retrace.store.shared import Shared
 from tests.reading.story import (
     LOSS,
@@ -291,6 +293,59 @@ def test_processes_that_are_alike_are_judged_once(
             assert (one.miss.id, one.cause) == (every.miss.id, every.cause)
             assert one.avoidable == every.avoidable
             assert one.changes in ((), every.changes[:1])
+
+
+def _twin(recording: Recording) -> Recording:
+    """What another process that did the same would have recorded, slower and later."""
+    (run,) = recording.runs
+    ids = {miss.id: f"twin-{miss.number}" for miss in recording.misses}
+    misses = [
+        replace(
+            miss,
+            id=ids[miss.id],
+            run="twin",
+            time=miss.time + 100,
+            parent=miss.parent and ids[miss.parent],
+            stages={stage: 1.5 * seconds for stage, seconds in miss.stages.items()},
+        )
+        for miss in recording.misses
+    ]
+    return Recording([replace(run, id="twin")], misses, recording.listings)
+
+
+RECORDED = sorted(Path(__file__).with_name("recordings").iterdir())
+
+
+@pytest.mark.parametrize("folder", [None, *RECORDED], ids=lambda path: path and path.name)
+def test_a_process_that_did_the_same_gets_the_verdicts_of_its_own(
+    folder: Path | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    number: list[int] = []
+
+    def judge(part: Recording) -> list[Verdict]:
+        number.append(len(part.misses))
+        return verdicts_on(part)
+
+    monkeypatch.setattr(alike, "judge", judge)
+    folder = write(training(), tmp_path / "training") if folder is None else folder
+    parts = list(read_each([folder]))
+    assert parts
+    for part in parts:
+        judged, twin = alike.Judged(), _twin(part)
+        number.clear()
+        assert judged.of(part) == verdicts_on(part)
+        found, own = judged.of(twin), verdicts_on(twin)
+        assert number == [len(part.misses)]
+        assert found == own
+        assert [v.program_change for v in found] == [v.program_change for v in own]
+        # One that did otherwise at its last miss is judged by itself.
+        last = part.misses[-1]
+        other = replace(
+            last, key=last.key._replace(leaves=(*last.key.leaves, array("more", "f4")))
+        )
+        part = replace(part, misses=[*part.misses[:-1], other])
+        assert judged.of(part) == verdicts_on(part)
+        assert len(number) == 2
 
 
 def test_one_miss_is_shown_as_it_is_among_all(tmp_path: Path) -> None:
