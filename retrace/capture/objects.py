@@ -142,18 +142,14 @@ def array_type(value: object) -> str | None:
 
 
 def _array_type(array: Any) -> str:
-    return f"{_dtype(array.dtype)}[{','.join(map(str, dims(array.shape)))}]"
-
-
-def _dtype(dtype: Any) -> str:
-    # NumPy puts the name together anew each time, which takes longer than all the rest.
-    if not isinstance(dtype, np.dtype):
-        return str(dtype)
-    if (known := _dtypes.get(dtype)) is None:
-        if len(_dtypes) > _MOST_DTYPES:
+    dtype = array.dtype
+    name = _dtypes.get(dtype) if isinstance(dtype, np.dtype) else str(dtype)
+    if name is None:
+        # NumPy puts it together anew each time, which takes longer than all the rest.
+        if len(_dtypes) >= _MOST_DTYPES:
             _dtypes.clear()
-        known = _dtypes[dtype] = str(dtype)
-    return known
+        name = _dtypes[dtype] = str(dtype)
+    return f"{name}[{','.join(map(str, dims(array.shape)))}]"
 
 
 def content_hash(array: np.ndarray[Any, Any]) -> str | None:
