@@ -26,7 +26,14 @@ _NOT_ON_DISK = frozenset({"inline"})
 what these alone told apart."""
 _COMPILED_WITH = frozenset({"compiler_options"})
 """Options of `jit` that are told nowhere else, where it was recorded what was lowered."""
-_TRACED_WITH = frozenset({"jax_numpy_dtype_promotion", "jax_numpy_rank_promotion"})
+_TRACED_WITH = frozenset(
+    {
+        "axis_env",
+        "eager_constant_folding",
+        "jax_numpy_dtype_promotion",
+        "jax_numpy_rank_promotion",
+    }
+)
 """Settings that JAX looks at while it traces alone: what they change, the program shows."""
 STORED_FROM = 1.0
 """Seconds from which on JAX stores a compilation, unless

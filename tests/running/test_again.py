@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 PROGRAM = """
+import contextlib
 import functools
 import sys
 
@@ -81,6 +82,16 @@ def batched(x):
 
 
 @jax.jit
+def named(x):
+    return jnp.arctan(x)
+
+
+@jax.jit
+def folded(x):
+    return jnp.arcsinh(x)
+
+
+@jax.jit
 def differentiated(x):
     return jnp.sum(x * x)
 
@@ -94,8 +105,11 @@ for function in (same, other_name, constant, averaged, power, hidden, several, c
     jax.jit(function)(x)
 jax.jit(calling_back)(x)
 donating(jnp.asarray(x))
-# XLA knows no weak types, and the rules of promotion are over when a program is traced.
+# XLA knows no weak types, and what a trace alone asks for is over when a program is traced.
 weak(2.0 if own == 2 else np.float32(2))
+jax.vmap(named, axis_name="batch" if own == 2 else "rows")(x)
+with jax.ensure_compile_time_eval() if own == 2 else contextlib.nullcontext():
+    folded(x)
 with jax.numpy_dtype_promotion("strict" if own == 2 else "standard"):
     promoted(x)
 # One trace, and programs that are not it: of another size, and without the paths of results.
@@ -139,7 +153,7 @@ def test_what_is_told_is_what_a_cache_serves(tmp_path: Path) -> None:
         if one["persistent_cache"] and one["persistent_cache"]["outcome"] == "hit"
     ]
     told = {one["function"]: one for one in without["compiled_again"]}
-    for name in ("same", "other_name", "donating", "weak", "promoted"):
+    for name in ("same", "other_name", "donating", "weak", "promoted", "named", "folded"):
         assert name in told and name in served
     assert "constant" not in told and "constant" not in served
     for name in ("packed", "batched", "differentiated"):
