@@ -65,6 +65,8 @@ class Reading:
     def __init__(self, year: int) -> None:
         self._year = year
         self._second, self._moment = "", 0.0
+        self._logger = ": "
+        """What stood between the time and the message: few lines log all of it."""
 
     def of_jax(self, text: str) -> tuple[float, int] | None:
         """The time in the prefix of JAX's own handler, and where that ends; None for others."""
@@ -78,11 +80,13 @@ class Reading:
                 return None
             self._second, self._moment = text[: at + 1], moment
         at = len(self._second) + 3
-        end = text.find(": ", at)
-        if end < 0 or text[at : at + 4] != ":jax":
-            return None
+        if not text.startswith(self._logger, at):
+            end = text.find(": ", at) + 2
+            if end < 2 or text[at : at + 4] != ":jax":
+                return None
+            self._logger = text[at:end]
         try:
-            return self._moment + int(text[at - 3 : at]) / 1000, end + 2
+            return self._moment + int(text[at - 3 : at]) / 1000, at + len(self._logger)
         except ValueError:
             return None
 

@@ -50,7 +50,7 @@ class Process:
         """Call `begun` with each miss and its parent as it is known, `ended` when it is over."""
         self._begin = begun
         self._ended = ended
-        self._lost = lose
+        self._lose = lose
         self._clock = started
         self._timed = False
         self._threads: dict[str, Thread] = {}
@@ -71,7 +71,7 @@ class Process:
 
     def torn(self, *, explanation: bool) -> None:
         """A line of JAX's was torn, of an explanation or of anything else."""
-        self._lose("a line of JAX's that is torn")
+        self._lose("a line of JAX's that is torn", 1)
         self.explanation_torn = self.explanation_torn or explanation
 
     def _doubt(self, name: str) -> None:
@@ -130,9 +130,6 @@ class Process:
             for miss in waiting:
                 self._close(miss)
         self._open.clear()
-
-    def _lose(self, reason: str, number: int = 1) -> None:
-        self._lost(reason, number)
 
     def _of(self, thread: str) -> Thread:
         found = self._threads.get(thread)
@@ -240,7 +237,7 @@ class Process:
         miss.pmap = event.pmap
         miss.lowering = True
         if miss.leaves is None:
-            self._lose("the arguments of a program, in a form that this retrace cannot read")
+            self._lose("the arguments of a program, in a form that this retrace cannot read", 1)
         if len(miss.children) > _MOST_CHILDREN:
             self._lose("a trace inside another", len(miss.children) - _MOST_CHILDREN)
             del miss.children[_MOST_CHILDREN:]
@@ -258,11 +255,10 @@ class Process:
     def _own_trace(self, event: Compiling, thread: Thread) -> Observed | None:
         """The trace that a program comes of, with those inside it as its children."""
         closed = thread.closed
-        at = next(
-            (i for i in reversed(range(len(closed))) if same_name(closed[i].name, event.name)),
-            None,
-        )
-        if at is not None:
+        at = len(closed) - 1
+        while at >= 0 and not same_name(closed[at].name, event.name):
+            at -= 1
+        if at >= 0:
             miss = closed.pop(at)
             before, after = closed[:at], closed[at:]
             closed.clear()
@@ -321,10 +317,21 @@ class Process:
                 return miss
         return None
 
+    def _forget(self, miss: Observed, name: str) -> None:
+        """A program is open no longer."""
+        for opened in (name, name.partition("_")[2]):
+            known = self._open.get(opened, ())
+            if len(known) == 1 and known[0] is miss:
+                del self._open[opened]
+                return
+            if any(miss is one for one in known):
+                self._open[opened] = [one for one in known if one is not miss]
+                return
+
     def _lowered(self, event: Lowered) -> None:
         miss = self._find(event.name, lowered=False)
         if miss is None:
-            self._lose("a lowering whose beginning the log does not show")
+            self._lose("a lowering whose beginning the log does not show", 1)
             self._doubt(event.name)
             return
         miss.lowering = False
@@ -340,13 +347,7 @@ class Process:
             self._waiting += 1
             self._doubt(event.name)
         else:
-            for name in (event.name, event.name.partition("_")[2]):
-                known = self._open.get(name)
-                if known is not None and any(miss is one for one in known):
-                    known[:] = [one for one in known if one is not miss]
-                    if not known:
-                        del self._open[name]
-                    break
+            self._forget(miss, event.name)
         miss.lowering = False
         miss.stages[Stage.COMPILE] = event.seconds
         if self._ingredients and not miss.ingredients:
@@ -369,7 +370,7 @@ class Process:
         ingredients, self._ingredients = self._ingredients, []
         if miss is None:
             self._lose(
-                "a line of the persistent cache about a program that the log does not show"
+                "a line of the persistent cache about a program that the log does not show", 1
             )
             return
         if ingredients:
@@ -383,9 +384,9 @@ class Process:
         miss = self._latest if event.module is None else self._of_module(event.module)
         if miss is None:
             if event.text == "Executable fingerprint":
-                self._lose("a compilation that XLA's lines alone tell of, without its time")
+                self._lose("a compilation that XLA's lines alone tell of, without its time", 1)
             else:
-                self._lose("a remark of XLA's or JAX's about no program that the log shows")
+                self._lose("a remark of XLA's or JAX's about no program that the log shows", 1)
             return
         if event.text != "Executable fingerprint" and len(miss.remarks) < _MOST_REMARKS:
             miss.remarks.append((event.by, event.text[:_LONGEST]))

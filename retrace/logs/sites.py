@@ -99,13 +99,15 @@ class Sites:
         ):
             placed.unseen = (LOG_TORN,)
         site = self._sites.get(placed.function.site)
+        is_known = site is not None and miss.leaves in site.programs
         if miss.words is None and not placed.new and placed.function.kind is not Kind.OP:
             # JAX's line comes for a trace that it finds in its cache, too; where it explains
             # misses, that there is no explanation tells so.
-            known = site is not None and miss.leaves in site.programs
-            placed.traced = not (known or explains)
-        if site is not None and miss.leaves is not None and len(site.programs) < _MOST_KEYS:
-            site.programs.setdefault(miss.leaves)
+            placed.traced = not (is_known or explains)
+        if site is None or miss.leaves is None or is_known:
+            return placed
+        if len(site.programs) < _MOST_KEYS:
+            site.programs[miss.leaves] = None
         return placed
 
     def _explained(self, miss: Observed, words: Words, static_shown: bool) -> Placed:
