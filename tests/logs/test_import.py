@@ -341,6 +341,24 @@ def test_an_explanation_that_is_torn_before_anything_else_leaves_a_doubt(
     assert [v.cause for v in judge(found)] == ["unknown"]
 
 
+def test_lines_about_programs_that_a_log_does_not_show_are_told(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_text(
+        "Persistent compilation cache hit for 'jit_f' with key 'jit_f-0123'\n"
+        "Finished jaxpr to MLIR module conversion jit(g) in 0.25 sec\n"
+        "Finished XLA compilation of jit(h) in 0.5 sec\n"
+    )
+    found = recording(path, tmp_path / "rec")
+    assert [(miss.function.name, miss.stages) for miss in found.misses] == [
+        ("h", {"compile": 0.5})
+    ]
+    told = {reason: times for reason, times in found.runs[0].losses.items() if "show" in reason}
+    assert told == {
+        "a line of the persistent cache about a program that the log does not show": 1,
+        "a lowering whose beginning the log does not show": 1,
+    }
+
+
 def test_a_compressed_log_without_its_end(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
