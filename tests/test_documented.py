@@ -36,7 +36,8 @@ NOT_RUN = {
     ".venv/bin/python -m tests.suites": "needs the same; tests/running/test_suites.py",
     "claude mcp add": "needs that program; tests/reading/test_agents.py is a client",
     "retrace audit 14658": "needs a program that runs; tests/auditing/test_asked.py has one",
-    "retrace hosts s3:": "needs a bucket; tests/store/test_remote.py has one",
+    "retrace run --out s3:": "needs a bucket; tests/store/test_remote.py has one",
+    "retrace hosts s3:": "the same",
     "retrace diff s3:": "the same",
 }
 """What is parsed alone, by how it begins."""

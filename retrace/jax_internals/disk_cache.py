@@ -91,7 +91,9 @@ class Lookup:
             alone: makes the hash of it alone, and tells what was hashed.
         """
         if self._off is None:
-            self._off = CACHE.value() is None and not IS_ENABLED.get()()
+            # Nothing is told of a cache that is shown in part: `outcome`.
+            shown = names.shows(losses.DISK)
+            self._off = not shown or (CACHE.value() is None and not IS_ENABLED.get()())
         if self._off:
             return False
         # The first is the program, which takes longest; nothing is before it.
