@@ -10,9 +10,11 @@ import json
 import os
 import re
 import socket
+import sys
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -20,6 +22,10 @@ _NAME = re.compile(r"\.attempt-(\d{1,9})")
 _TOGETHER = 60.0
 """Seconds within which processes of several hosts are taken to start together, where no
 scheduler tells: whether a process of another host lives cannot be seen."""
+_WHICH = re.compile(
+    r"(?:RANK|PROC_?ID|PROCESS_ID|TASK_ID|WORKER_ID|HOST_ID|INDEX)$", re.IGNORECASE
+)
+"""Variables that tell the processes of a job apart, as launchers name them."""
 _MOST = 1 << 20
 """Bytes of such a file that are read."""
 
@@ -80,6 +86,13 @@ def _of_scheduler(variables: Mapping[str, str]) -> Job:
     return Job()
 
 
+def command(variables: Mapping[str, str] = os.environ) -> str:
+    """Equal where a process of a job is started again; too short to be turned back."""
+    which = sorted((name, value) for name, value in variables.items() if _WHICH.search(name))
+    said = repr((sys.orig_argv, which))
+    return blake2b(said.encode("utf-8", "replace"), digest_size=2).hexdigest()
+
+
 def join(
     directory: Path,
     job: Job,
@@ -104,6 +117,7 @@ def join(
         "host": socket.gethostname(),
         "pid": os.getpid(),
         "at": time.time(),
+        "command": command(variables),
     }
     line = json.dumps(member).encode() + b"\n"
     while True:
@@ -212,7 +226,8 @@ def _belongs(member: Mapping[str, Any], members: list[dict[str, Any]]) -> bool:
     if any(_is_again(member, other) for other in members):
         return False
     if member["job"] is not None:
-        return any(other.get("job") == member["job"] for other in members)
+        of_job = [other for other in members if other.get("job") == member["job"]]
+        return bool(of_job) and not _is_restart(member, of_job)
     return any(other.get("job") is None and _lives(member, other) for other in members)
 
 
@@ -221,6 +236,18 @@ def _is_again(member: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     if member["rank"] is not None and member["job"] is not None:
         return other.get("rank") == member["rank"] and other.get("job") == member["job"]
     return (other.get("host"), other.get("pid")) == (member["host"], member["pid"])
+
+
+def _is_restart(member: Mapping[str, Any], of_job: list[dict[str, Any]]) -> bool:
+    """Whether the same command ran here before, and nothing of its job does now.
+
+    Where nobody numbers the processes of a job, nothing else tells.
+    """
+    if member["rank"] is not None:
+        return False
+    here = [other for other in of_job if other.get("host") == member["host"]]
+    ran = any(other.get("command") == member["command"] for other in here)
+    return ran and not any(_lives(member, other) for other in here)
 
 
 def _lives(member: Mapping[str, Any], other: Mapping[str, Any]) -> bool:

@@ -23,7 +23,7 @@ from select import select
 from typing import Any, NamedTuple, cast
 
 from retrace.errors import RetraceError, UsageError
-from retrace.store.attempts import Attempt, Job, assign, is_running, newest_of
+from retrace.store.attempts import Attempt, Job, assign, command, is_running, newest_of
 from retrace.store.processes import headers
 from retrace.store.remote import OURS, Store, part_name
 
@@ -53,6 +53,8 @@ class Order(NamedTuple):
     """When it had begun, in seconds since the epoch."""
     job: Job
     append: bool
+    command: str = ""
+    """As `attempts.command` tells it of the program."""
 
 
 def begin(address: str, directory: Path, job: Job, *, append: bool) -> Attempt:
@@ -79,7 +81,7 @@ def begin(address: str, directory: Path, job: Job, *, append: bool) -> Attempt:
             f"{address} is in an object store, to which retrace can record on Linux and macOS "
             "alone: name a directory with --out DIR, and copy it there at the end"
         )
-    order = Order(address, str(directory), os.getpid(), time.time(), job, append)
+    order = Order(address, str(directory), os.getpid(), time.time(), job, append, command())
     answer = _answer(_started(order))
     if "error" in answer:
         raise UsageError(
@@ -189,6 +191,7 @@ class Sender:
             "host": socket.gethostname(),
             "pid": self._order.process,
             "at": self._order.began,
+            "command": self._order.command,
         }
         there = self._store.members()
         number = newest_of(member, there, append=self._order.append)
@@ -284,8 +287,9 @@ class Sender:
 
 def main(text: str) -> None:
     """Be the process that sends; `text` is an `Order` as JSON."""
-    address, directory, process, began, job, append = json.loads(text)
-    order = Order(address, directory, process, began, Job(*job), append)
+    told = Order(*json.loads(text))
+    order = told._replace(job=Job(*told.job))
+    directory = order.directory
     if os.fork():
         os._exit(0)
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):

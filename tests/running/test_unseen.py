@@ -266,17 +266,20 @@ def test_what_a_directory_holds_stops_no_program(tmp_path: Path) -> None:
     python(*run, "program.py", "0", cwd=tmp_path)
     assert attempts(out) == [(1, None, 1), (2, None, 1)]
     python(*run, "--append", "program.py", "0", cwd=tmp_path)
+    # Two of one job, and one of them again.
     python(*run, "--job", "a", "program.py", "0", cwd=tmp_path)
-    python(*run, "--job", "a", "program.py", "0", cwd=tmp_path)
+    python(*run, "--job", "a", "program.py", "0.01", cwd=tmp_path)
     assert attempts(out)[2:] == [(2, None, 1), (3, "a", 1), (3, "a", 1)]
     told, earlier = python("-m", "retrace", "report", "out", "--format", "json", cwd=tmp_path)
     assert told.count('"attempt": 3') == 2
     assert "2 earlier attempts" in earlier
     every, _ = python("-m", "retrace", "report", "out", "--format=json", "--all", cwd=tmp_path)
     assert every.count('"attempt":') == 5
+    python(*run, "--job", "a", "program.py", "0", cwd=tmp_path)
+    assert attempts(out)[5:] == [(4, "a", 1)]
     python(*run, "--force", "program.py", "0", cwd=tmp_path)
     # Begun before the others are removed, so that several processes may do so at once.
-    assert attempts(out) == [(4, None, 1)]
+    assert attempts(out) == [(5, None, 1)]
 
 
 INTERRUPTED = """

@@ -20,6 +20,15 @@ sys.stdin.read()
 """
 
 
+UNNUMBERED = """
+import sys
+from pathlib import Path
+from retrace.store.attempts import Job, join
+print(join(Path(sys.argv[1]), Job(sys.argv[2])).number, flush=True)
+sys.stdin.read()
+"""
+
+
 def joined_at_once(folder: Path, job: str, ranks: range) -> list[str]:
     """The attempts of processes that all lived at the same time."""
     started = [
@@ -56,6 +65,32 @@ def test_a_late_process_of_a_job_joins_and_one_that_is_started_again_does_not(
     assert join(tmp_path, Job("a", 0, 3)).number == 2
     assert join(tmp_path, Job("b", 1, 3)).number == 3
     assert join(tmp_path, Job("c"), append=True).number == 3
+
+
+def test_a_job_whose_processes_nobody_numbers_is_started_again(tmp_path: Path) -> None:
+    def started(*ranks: str, name: str = "job") -> list[str]:
+        processes = [
+            subprocess.Popen(
+                [sys.executable, "-c", UNNUMBERED, str(tmp_path), name],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+                env={**os.environ, "LOCAL_RANK": rank},
+            )
+            for rank in ranks
+        ]
+        found = [(process.stdout or sys.stdin).readline().strip() for process in processes]
+        for process in processes:
+            process.communicate("")
+        return found
+
+    # One after the other, as hosts that come late do.
+    assert [*started("0"), *started("1"), *started("2")] == ["1", "1", "1"]
+    # Started again: the first has ended, and so have all others.
+    assert started("0", "1", "2") == ["2", "2", "2"]
+    # Nothing tells these apart, but that they live at the same time.
+    assert started("", "", name="equal") == ["3", "3"]
+    assert started("", "", name="equal") == ["4", "4"]
 
 
 def test_what_was_recorded_before_there_were_attempts_is_the_first(tmp_path: Path) -> None:
