@@ -18,12 +18,11 @@ from retrace.model import (
     Key,
     Listing,
     PersistentCache,
-    Program,
-    Slow,
     Stage,
 )
-from retrace.store.schema import PARTS, encode_call_site, encode_function
-from retrace.store.slow import encode_slow
+from retrace.store.fields import shown
+from retrace.store.parts import PARTS, encode_call_site, encode_function
+from retrace.store.schema import OF_LINE
 from retrace.store.writer import Writer
 
 if TYPE_CHECKING:
@@ -190,7 +189,7 @@ def _begin(
 ) -> None:
     callers = cast(tuple[CallSite, ...], line.pop("callers", ()))
     for redaction, told in _by_redaction(writers):
-        fields, config, place = line, key.config, site
+        config, place = key.config, site
         if redaction is None:
             encoded = _encode(function, key, site)
             described = [encode_function(body) for body in bodies]
@@ -201,7 +200,7 @@ def _begin(
             where = site and redaction.call_site(site)
             encoded = _encode(redaction.function(function), hidden, where)
             described = [encode_function(redaction.function(body)) for body in bodies]
-            fields = _told(line, redaction)
+        fields = shown(line, OF_LINE, redaction)
         if callers:
             above = callers if redaction is None else map(redaction.call_site, callers)
             encoded["callers"] = tuple(above)
@@ -215,24 +214,11 @@ def _again(
     number: int, site: CallSite | None, line: dict[str, JSON], writers: tuple[Writer, ...]
 ) -> None:
     for redaction, told in _by_redaction(writers):
-        fields, where = line, site
-        if redaction is not None:
-            fields, where = _told(line, redaction), site and redaction.call_site(site)
+        where = site if site is None or redaction is None else redaction.call_site(site)
         parts = {} if where is None else {"call_site": encode_call_site(where)}
+        fields = shown(line, OF_LINE, redaction)
         for writer in told:
             writer.miss(number, fields, parts)
-
-
-def _told(line: dict[str, Any], redaction: Redaction) -> dict[str, JSON]:
-    """What the line of a miss says instead where it is redacted, besides its parts."""
-    found: dict[str, JSON] = {**line, "thread": redaction.thread(str(line["thread"]))}
-    if settings := line.get("settings"):
-        found["settings"] = {name: redaction.call_site(at) for name, at in settings.items()}
-    if entry := line.get("entry"):
-        found["entry"] = redaction.call_site(entry)
-    if lines := line.get("lines"):
-        found["lines"] = redaction.lines(lines)
-    return found | _hidden(line, redaction)
 
 
 def _by_redaction(
@@ -277,13 +263,10 @@ def _amend(number: int, fields: dict[str, JSON], writers: tuple[Writer, ...]) ->
         fields = {**fields, "lowered_with": cast(Callable[[], str], digest)()}
     for writer in writers:
         parts = {kind: writer.part(kind, fields[kind]) for kind in kinds}
-        hide = writer.redaction
-        hidden = {} if hide is None else _hidden(fields, hide)
-        if (slow := fields.get("slow")) is not None:
-            hidden["slow"] = encode_slow(cast(Slow, slow), hide and hide.frame)
-        if hide is None and (cache := fields.get("persistent_cache")) is not None:
-            hidden["persistent_cache"] = _once(writer, cast(PersistentCache, cache))
-        writer.amend(number, {**fields, **parts, **hidden})
+        told = fields
+        if writer.redaction is None and (cache := fields.get("persistent_cache")) is not None:
+            told = {**fields, "persistent_cache": _once(writer, cast(PersistentCache, cache))}
+        writer.amend(number, {**shown(told, OF_LINE, writer.redaction), **parts})
 
 
 def _once(writer: Writer, cache: PersistentCache) -> PersistentCache:
@@ -291,28 +274,6 @@ def _once(writer: Writer, cache: PersistentCache) -> PersistentCache:
     if not cache.options or writer.is_new("compile_options", cache.options):
         return cache
     return cache._replace(options=())
-
-
-def _hidden(fields: dict[str, Any], redaction: Redaction) -> dict[str, JSON]:
-    """What a line says of a program and its compilation where it is redacted."""
-    found: dict[str, JSON] = {}
-    if options := fields.get("compiled_with"):
-        found["compiled_with"] = redaction.key(Key(options=options), "").options
-    if (digest := fields.get("lowered_with")) is not None:
-        found["lowered_with"] = redaction.lowered_with(digest)
-    if (program := fields.get("program")) is not None:
-        hash_, equations = program
-        told = redaction.program(Program(hash_, equations, fields.get("listing")))
-        found["program"] = [told.hash, told.equations]
-        if told.listing is not None:
-            found["listing"] = told.listing
-        if callbacks := fields.get("callbacks"):
-            found["callbacks"] = tuple(map(redaction.callback, callbacks))
-        if results := fields.get("results"):
-            found["results"] = redaction.program(told._replace(results=results)).results
-    if (cache := fields.get("persistent_cache")) is not None:
-        found["persistent_cache"] = redaction.cache(cache)
-    return found
 
 
 def _encode(function: Function, key: Key, site: CallSite | None) -> dict[str, JSON]:

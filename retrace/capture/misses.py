@@ -273,7 +273,7 @@ class Misses:
         if unseen := self._unseen(function, frame, fields):
             fields["unseen"] = unseen
         if settings := self._settings.of(frame, key.config):
-            fields["settings"] = settings
+            fields["settings"] = tuple(settings.items())
         if "new" not in fields:
             fields["new"] = self._is_new(function.object)
         fields["epoch"] = self._epoch()

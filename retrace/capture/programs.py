@@ -20,6 +20,7 @@ from retrace.capture.snapshot import snapshot
 from retrace.jax_internals import losses, names
 from retrace.jax_internals.jaxprs import Transcript, has_at_most, is_jaxpr, transcribe
 from retrace.model import JSON
+from retrace.store.schema import encode_program
 
 NESTED = 48
 """So few equations are walked at once where no compilation of their own follows."""
@@ -52,20 +53,9 @@ def described(found: Transcript, number_of: Callable[[object], int | None]) -> d
         found: the program.
         number_of: gives the number of an object in this process.
     """
-    program = found.program
-    fields: dict[str, JSON] = {
-        "program": [program.hash, program.equations],
-        "listing": program.listing,
-    }
-    if found.arrays:
-        fields["arrays"] = [number_of(array) for array in found.arrays]
-    if found.held:
-        fields["held"] = [number_of(value) for value in found.held]
-    if program.callbacks:
-        fields["callbacks"] = program.callbacks
-    if program.results is not None:
-        fields["results"] = program.results
-    return fields
+    arrays = tuple(map(number_of, found.arrays))
+    held = tuple(map(number_of, found.held))
+    return encode_program(found.program._replace(arrays=arrays, held=held))
 
 
 def _plain(value: object) -> str | None:

@@ -8,7 +8,7 @@ from retrace.logs.observed import Observed
 from retrace.logs.process import Process
 from retrace.logs.sites import Sites
 from retrace.model import JSON, CallSite, Function, Leaf, Node, Run, Stage
-from retrace.store.schema import encode_call_site, encode_function
+from retrace.store.parts import encode_call_site, encode_function
 from retrace.store.writer import Sink, Writer
 
 if TYPE_CHECKING:

@@ -39,6 +39,16 @@ def text_or_none(given: Any) -> str | None:
     return None if given is None else text(given)
 
 
+def texts(given: Any) -> tuple[str, ...]:
+    """Texts."""
+    return tuple(map(text, given))
+
+
+def named_values(rows: Any) -> tuple[tuple[str, Value], ...]:
+    """Values, each with its name."""
+    return tuple((text(name), value(row)) for name, row in rows)
+
+
 def number(given: Any) -> int:
     """A whole number."""
     if isinstance(given, bool) or not isinstance(given, int):

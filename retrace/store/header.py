@@ -2,95 +2,84 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from retrace.model import JSON, Run
-from retrace.store.decoded import number as _number
-from retrace.store.decoded import seconds as _seconds
-from retrace.store.decoded import text as _text
-from retrace.store.decoded import text_or_none as _text_or_none
+from retrace.store.decoded import number, number_or_none, seconds, text, text_or_none, texts
+from retrace.store.fields import Field, take
+
+
+def _plain(told: Any) -> JSON:
+    if told is not None and not isinstance(told, bool | int | float | str):
+        raise TypeError(f"plain data expected, not {type(told).__name__}")
+    return told
+
+
+RUN: Mapping[str, Field[Run]] = {
+    "id": Field("id", text),
+    "host": Field("host", text, lambda _hide, _site, _held: "<redacted>"),
+    "pid": Field("pid", number),
+    "process_index": Field("process_index", number_or_none),
+    "started": Field("started", seconds),
+    "argv": Field(
+        "argv", lambda rows: list(map(text, rows)), lambda hide, _, held: hide.argv(held)
+    ),
+    "python": Field("python", text),
+    "jax": Field("jax", text),
+    "jaxlib": Field("jaxlib", text),
+    "backend": Field("backend", text_or_none),
+    "started_by": Field("started_by", number),
+    "job": Field("job", text),
+    "attempt": Field("attempt", number),
+    "process_count": Field("process_count", number),
+    "forked_by": Field("forked_by", number),
+    "off_fast_path": Field("off_fast_path", texts),
+    "redaction": Field("redaction", text),
+    "variables": Field(
+        "variables",
+        lambda rows: {text(name): text(told) for name, told in rows.items()},
+        lambda hide, _, held: hide.variables(held),
+    ),
+    "commit": Field("commit", text),
+    "source": Field("source", lambda told: "log" if told == "log" else "program"),
+    "dirty": Field("dirty", bool),
+    "local_devices": Field("local_devices", number),
+    "device_kind": Field("device_kind", text),
+    "platform_version": Field("platform_version", text),
+    "settings": Field(
+        "settings",
+        lambda rows: {text(name): _plain(told) for name, told in rows.items()},
+        lambda hide, _, held: hide.settings(held),
+    ),
+}
+
+_REQUIRED = (
+    *("id", "host", "pid", "process_index", "started", "argv"),
+    *("python", "jax", "jaxlib", "backend"),
+)
+_LATER = ("dirty", "local_devices", "device_kind", "platform_version", "settings")
+"""What stands in no header."""
+_BECOMES_KNOWN = ("backend", "process_index", "process_count", *_LATER)
 
 
 def encode_run(run: Run) -> dict[str, JSON]:
     """The run in the first line of a file; the rest of it follows from later lines."""
-    fields: dict[str, JSON] = {
-        "id": run.id,
-        "host": run.host,
-        "pid": run.pid,
-        "process_index": run.process_index,
-        "started": run.started,
-        "argv": run.argv,
-        "python": run.python,
-        "jax": run.jax,
-        "jaxlib": run.jaxlib,
-        "backend": run.backend,
-        "started_by": run.started_by,
-        "job": run.job,
-        "attempt": run.attempt,
-        "process_count": run.process_count,
-        "forked_by": run.forked_by,
-        "off_fast_path": run.off_fast_path,
-        "redaction": run.redaction,
-        "variables": run.variables,
-        "commit": run.commit,
-    }
-    if run.source != "program":
-        fields["source"] = run.source
+    fields: dict[str, JSON] = {name: getattr(run, name) for name in RUN if name not in _LATER}
+    if run.source == "program":
+        del fields["source"]
     return fields
 
 
 def decode_run(fields: Any) -> Run:
-    """The run of a header."""
-    index, starter = fields["process_index"], fields.get("started_by")
-    processes = fields.get("process_count")
-    parent = fields.get("forked_by")
+    """The run of a header; raises one of `decoded.NONSENSE`."""
+    told = {name: fields[name] for name in _REQUIRED}
+    told |= {name: held for name in RUN if (held := fields.get(name)) is not None}
     return Run(
-        id=_text(fields["id"]),
-        host=_text(fields["host"]),
-        pid=_number(fields["pid"]),
-        process_index=None if index is None else _number(index),
-        started=_seconds(fields["started"]),
-        argv=list(map(_text, fields["argv"])),
-        python=_text(fields["python"]),
-        jax=_text(fields["jax"]),
-        jaxlib=_text(fields["jaxlib"]),
-        backend=_text_or_none(fields["backend"]),
-        started_by=None if starter is None else _number(starter),
-        job=_text_or_none(fields.get("job")),
-        attempt=_number(fields.get("attempt", 1)),
-        process_count=None if processes is None else _number(processes),
-        forked_by=None if parent is None else _number(parent),
-        off_fast_path=tuple(map(_text, fields.get("off_fast_path", ()))),
-        redaction=_text_or_none(fields.get("redaction")),
-        variables={
-            _text(name): _text(value) for name, value in fields.get("variables", {}).items()
-        },
-        commit=_text_or_none(fields.get("commit")),
-        source="log" if fields.get("source") == "log" else "program",
+        **{name: RUN[name].read(held) for name, held in told.items() if name not in _LATER}
     )
 
 
 def amend_run(run: Run, fields: Any) -> None:
     """Put into a run what became known of it later; raises as `decode_run` does."""
-    if (backend := fields.get("backend")) is not None:
-        run.backend = _text(backend)
-    if (index := fields.get("process_index")) is not None:
-        run.process_index = _number(index)
-    if (processes := fields.get("process_count")) is not None:
-        run.process_count = _number(processes)
-    if (devices := fields.get("local_devices")) is not None:
-        run.local_devices = _number(devices)
-    if (kind := fields.get("device_kind")) is not None:
-        run.device_kind = _text(kind)
-    if (version := fields.get("platform_version")) is not None:
-        run.platform_version = _text(version)
-    if (settings := fields.get("settings")) is not None:
-        run.settings = {_text(name): _plain(value) for name, value in settings.items()}
-    if (dirty := fields.get("dirty")) is not None:
-        run.dirty = bool(dirty)
-
-
-def _plain(value: Any) -> JSON:
-    if value is not None and not isinstance(value, bool | int | float | str):
-        raise TypeError(f"plain data expected, not {type(value).__name__}")
-    return value
+    take(run, fields, {name: RUN[name] for name in _BECOMES_KNOWN})

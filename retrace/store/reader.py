@@ -17,17 +17,11 @@ from retrace.store.bounded_lines import texts
 from retrace.store.decoded import NONSENSE
 from retrace.store.header import amend_run, decode_run
 from retrace.store.leaves import Columns, columns_of, decode_leaves_like
+from retrace.store.parts import PARTS, decode_part
 from retrace.store.place import HEADER, ROOT, recordings
 from retrace.store.processes import files_of
 from retrace.store.programs import BEGINNING, SUFFIX, Library
-from retrace.store.schema import (
-    FORMAT,
-    PARTS,
-    amend,
-    check_items,
-    decode_miss,
-    decode_part,
-)
+from retrace.store.schema import FORMAT, amend, check_items, decode_miss
 from retrace.store.segments import name_of
 from retrace.store.shared import Beginning, Shared, beginning, digest
 

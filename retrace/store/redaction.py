@@ -34,16 +34,22 @@ from retrace.model import (
     Miss,
     PersistentCache,
     Program,
+    Receiver,
     Recording,
     Run,
+    Slow,
     Value,
     is_cut,
 )
 from retrace.store import files
 from retrace.store.equations import Equations
+from retrace.store.fields import hidden
+from retrace.store.header import RUN
 from retrace.store.hidden_listings import Listings
 from retrace.store.hidden_paths import Paths
 from retrace.store.hidden_settings import Settings, is_of_jax
+from retrace.store.parts import FUNCTION
+from retrace.store.schema import OF_LINE
 from retrace.store.slow import decode_slow, encode_slow
 
 _THREAD = re.compile(
@@ -107,20 +113,18 @@ class Redaction:
 
     def run(self, run: Run) -> Run:
         """The process, without its arguments and its host."""
-        program = run.argv[0] if run.argv else ""
+        return replace(run, redaction=self._hash(8, "key"), **dict(hidden(run, RUN, self)))
+
+    def argv(self, argv: list[str]) -> list[str]:
+        """A command line without its arguments."""
+        program = argv[0] if argv else ""
         if program and not program.startswith("-"):
             program = self.path(os.path.abspath(program))
-        argv = [program, *["<redacted>"] * (len(run.argv) - 1)][: len(run.argv)]
-        return replace(
-            run,
-            argv=argv,
-            host="<redacted>",
-            variables={
-                name: self._settings.flags(name, text) for name, text in run.variables.items()
-            },
-            settings=self.settings(run.settings),
-            redaction=self._hash(8, "key"),
-        )
+        return [program, *["<redacted>"] * (len(argv) - 1)][: len(argv)]
+
+    def variables(self, variables: Mapping[str, str]) -> dict[str, str]:
+        """Environment variables, without what they may say of the program."""
+        return {name: self._settings.flags(name, text) for name, text in variables.items()}
 
     def settings(self, settings: Mapping[str, JSON]) -> dict[str, JSON]:
         """All of JAX's settings, without those that may hold anything."""
@@ -136,25 +140,26 @@ class Redaction:
 
     def function(self, function: Function) -> Function:
         """A function without its source and the values that it holds."""
-        site, receiver = function.site, function.receiver
-        if receiver is not None:
-            receiver = receiver._replace(
-                equal=self._token(site, "", receiver.equal),
-                value=receiver.value and self._value(site, "", receiver.value),
-            )
-        return function._replace(
-            file=None if function.file is None else self.path(function.file),
-            site=self.site(function),
-            code=function.code and self._hash(8, "code", function.code),
-            closure=self._values(site, function.closure),
-            defaults=self._values(site, function.defaults),
-            bound=self._values(site, function.bound),
-            reads=tuple(
-                (self._read(site, name), self._value(site, name, value))
-                for name, value in function.reads
-            ),
-            receiver=receiver,
-            source=None,
+        told = dict(hidden(function, FUNCTION, self, function.site))
+        return function._replace(site=self.site(function), **told)
+
+    def code(self, code: str) -> str:
+        """The content hash of a function's code."""
+        return self._hash(8, "code", code)
+
+    def receiver(self, site: str, receiver: Receiver) -> Receiver:
+        """The object that a method is bound to, without what it holds."""
+        return receiver._replace(
+            equal=self._token(site, "", receiver.equal),
+            value=receiver.value and self._value(site, "", receiver.value),
+        )
+
+    def reads(
+        self, site: str, reads: tuple[tuple[str, Value], ...]
+    ) -> tuple[tuple[str, Value], ...]:
+        """What a function reads from outside: the names alone."""
+        return tuple(
+            (self._read(site, name), self._value(site, name, held)) for name, held in reads
         )
 
     def audit(self, audit: Audit, functions: Mapping[int, Function]) -> Audit:
@@ -222,7 +227,7 @@ class Redaction:
                 else node
                 for node in tree
             ),
-            static=self._values(site, static),
+            static=self.values(site, static),
             signature=signature,
             options=tuple(
                 (name, self._value(site, name, value) if name in _TELLING else self._whole(value))
@@ -254,8 +259,16 @@ class Redaction:
             hash=self._program_hash(program.hash),
             listing=program.listing and self.listing_id(program.listing),
             callbacks=tuple(map(self.callback, program.callbacks)),
-            results=program.results and self._hash(6, "results", program.results),
+            results=program.results and self.results(program.results),
         )
+
+    def results(self, digest: str) -> str:
+        """What tells apart the paths of a program's results."""
+        return self._hash(6, "results", digest)
+
+    def slow(self, slow: Slow) -> Slow:
+        """Where the seconds of a miss went, without its module and foreign paths."""
+        return decode_slow(encode_slow(slow, self.frame), None)
 
     def callback(self, callback: Callback) -> Callback:
         """Where a program calls back into Python."""
@@ -292,23 +305,14 @@ class Redaction:
 
     def miss(self, miss: Miss) -> Miss:
         """A miss that was recorded with all that it had."""
-        cache, program = miss.persistent_cache, miss.program
         return replace(
             miss,
-            thread=self.thread(miss.thread),
             function=self.function(miss.function),
             key=self.key(miss.key, miss.function.site),
             call_site=miss.call_site and self.call_site(miss.call_site),
             callers=tuple(map(self.call_site, miss.callers)),
             bodies=tuple(map(self.function, miss.bodies)),
-            entry=miss.entry and self.call_site(miss.entry),
-            lines=miss.lines and self.lines(miss.lines),
-            lowered_with=miss.lowered_with and self.lowered_with(miss.lowered_with),
-            settings=tuple((name, self.call_site(at)) for name, at in miss.settings),
-            said=tuple((who, self.said(text)) for who, text in miss.said),
-            persistent_cache=cache and self.cache(cache),
-            program=program and self.program(program),
-            slow=miss.slow and decode_slow(encode_slow(miss.slow, self.frame), None),
+            **dict(hidden(miss, OF_LINE, self)),
         )
 
     def recording(self, recording: Recording) -> Recording:
@@ -356,9 +360,10 @@ class Redaction:
     def _class(self, known: Class) -> Class:
         return known._replace(file=known.file and self.path(known.file))
 
-    def _values(
+    def values(
         self, site: str, values: tuple[tuple[str, Value], ...]
     ) -> tuple[tuple[str, Value], ...]:
+        """Named values, by the names and types alone."""
         return tuple((name, self._value(site, name, value)) for name, value in values)
 
     def _of_config(self, config: tuple[tuple[str, Value], ...]) -> tuple[tuple[str, Value], ...]:

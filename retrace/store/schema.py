@@ -38,7 +38,7 @@ Format 1: the first.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from retrace.model import (
     JSON,
@@ -46,23 +46,27 @@ from retrace.model import (
     CallSite,
     Function,
     Key,
-    Kind,
     Miss,
-    Node,
     PersistentCache,
     Program,
-    Receiver,
     Stage,
     Value,
 )
-from retrace.store.decoded import class_ as _class
-from retrace.store.decoded import number as _number
-from retrace.store.decoded import seconds as _seconds
-from retrace.store.decoded import text as _text
-from retrace.store.decoded import text_or_none as _text_or_none
-from retrace.store.decoded import value as _value
-from retrace.store.leaves import decode_leaves
-from retrace.store.slow import decode_slow
+from retrace.store import slow
+from retrace.store.decoded import (
+    named_values,
+    number,
+    number_or_none,
+    seconds,
+    text,
+    text_or_none,
+    texts,
+)
+from retrace.store.fields import Field, take, told_of
+from retrace.store.parts import PARTS, Parts, call_site
+
+if TYPE_CHECKING:
+    from retrace.store.redaction import Redaction
 
 FORMAT = 1
 
@@ -71,9 +75,6 @@ LONGEST_LINE = 1 << 26
 
 MOST_ITEMS = 1 << 23
 """Values that a reader takes in one line: a million equations, or leaves, are fewer."""
-
-PARTS = ("function", *Key._fields, "call_site", "callers")
-"""The kinds of parts; a miss names one of each by its number, or null."""
 
 
 def check_items(text: str | bytes) -> None:
@@ -84,212 +85,57 @@ def check_items(text: str | bytes) -> None:
             raise ValueError("too many values")
 
 
-# Named tuples and string enums are JSON already: `json.dumps` writes them as
-# arrays and strings. Only the dataclasses need a shape of their own.
-
-
-def encode_function(function: Function) -> dict[str, JSON]:
-    """A function part, without the fields that hold their defaults."""
-    receiver = function.receiver
-    fields: dict[str, JSON] = {
-        "name": function.name,
-        "jax_name": function.jax_name,
-        "qualname": function.qualname,
-        "kind": function.kind,
-        "file": function.file,
-        "line": function.line,
-        "site": function.site,
-        "object": function.object,
-    }
-    if function.code is not None:
-        fields["code"] = function.code
-    named = ("closure", "defaults", "bound", "wrappers", "reads", "base", "decorators", "around")
-    for name in named:
-        if value := getattr(function, name):
-            fields[name] = value
-    if receiver is not None:
-        fields["receiver"] = [receiver.type, receiver.object, receiver.equal, receiver.value]
-    if function.source is not None:
-        fields["source"] = function.source
-    if function.in_library:
-        fields["library"] = True
-    return fields
-
-
-def encode_call_site(site: CallSite) -> list[JSON]:
-    """A call site part."""
-    return [*site[:5], True] if site.untraceable else [*site[:5]]
-
-
-def _values(rows: Any) -> tuple[tuple[str, Value], ...]:
-    return tuple((_text(name), _value(row)) for name, row in rows)
-
-
-def _node(row: Any) -> Node:
-    path, type_, children, meta, *later = row
-    made = _class(later[0]) if later and later[0] is not None else None
-    return Node(_text(path), _text(type_), tuple(map(_text, children)), _values(meta), made)
+def _pairs(rows: Any) -> tuple[tuple[str, str], ...]:
+    return tuple((text(name), text(told)) for name, told in rows)
 
 
 def _numbers(row: Any) -> tuple[int | None, ...]:
-    return tuple(None if number is None else _number(number) for number in row)
+    return tuple(map(number_or_none, row))
+
+
+def _unchanged(told: Any) -> Any:
+    return told
+
+
+# A program.
 
 
 def _callback(row: Any) -> Callback:
     primitive, file, line = row
-    where = None if line is None else _number(line)
-    return Callback(_text(primitive), _text_or_none(file), where)
+    return Callback(text(primitive), text_or_none(file), number_or_none(line))
 
 
-def _receiver(row: Any) -> Receiver | None:
-    if row is None:
-        return None
-    type_, number, equal, value = row
-    return Receiver(
-        _text(type_),
-        None if number is None else _number(number),
-        _text_or_none(equal),
-        None if value is None else _value(value),
-    )
-
-
-def decode_function(fields: Any) -> Function:
-    """The function of a part; raises TypeError, ValueError or LookupError on nonsense."""
-    line = fields["line"]
-    return Function(
-        name=_text(fields["name"]),
-        jax_name=_text(fields["jax_name"]),
-        qualname=_text(fields["qualname"]),
-        kind=Kind(fields["kind"]),
-        file=_text_or_none(fields["file"]),
-        line=None if line is None else _number(line),
-        site=_text(fields["site"]),
-        object=_number(fields["object"]),
-        code=_text_or_none(fields.get("code")),
-        closure=_values(fields.get("closure", ())),
-        defaults=_values(fields.get("defaults", ())),
-        bound=_values(fields.get("bound", ())),
-        wrappers=tuple(map(_text, fields.get("wrappers", ()))),
-        receiver=_receiver(fields.get("receiver")),
-        source=_text_or_none(fields.get("source")),
-        in_library=bool(fields.get("library", False)),
-        reads=_values(fields.get("reads", ())),
-        base=_number(fields.get("base", 0)),
-        decorators=tuple(map(_text, fields.get("decorators", ()))),
-        around=tuple(map(_text, fields.get("around", ()))),
-    )
-
-
-def decode_call_site(row: Any) -> CallSite:
-    """The call site of a part."""
-    file, line, function, source, library, *later = row
-    return CallSite(
-        _text(file),
-        _number(line),
-        _text(function),
-        _text_or_none(source),
-        bool(library),
-        bool(later and later[0]),
-    )
-
-
-def decode_part(kind: str, value: Any) -> Any:
-    """A part by its kind; raises TypeError, ValueError or LookupError on nonsense."""
-    match kind:
-        case "function":
-            return decode_function(value)
-        case "leaves":
-            return decode_leaves(value)
-        case "tree":
-            return tuple(map(_node, value))
-        case "signature":
-            return tuple((_text(name), _text(passing)) for name, passing in value)
-        case "static" | "options" | "config":
-            return _values(value)
-        case "call_site":
-            return decode_call_site(value)
-        case "callers":
-            return tuple(map(decode_call_site, value))
-        case _:
-            raise ValueError(f"no such part: {kind!r}")
-
-
-Parts: TypeAlias = Mapping[tuple[str, int], Any]
-"""Decoded parts by kind and number."""
-
-
-def _part(line: Mapping[str, Any], kind: str, parts: Parts) -> Any:
-    number = line.get(kind)
-    return () if number is None else parts[kind, number]
-
-
-def _callers(line: Mapping[str, Any], parts: Parts) -> tuple[CallSite, ...]:
-    # No part of the key: a miss is worth telling without it.
-    number = line.get("callers")
-    return (
-        () if number is None else cast("tuple[CallSite, ...]", parts.get(("callers", number), ()))
-    )
-
-
-def decode_miss(
-    line: Mapping[str, Any], parts: Parts, run: str, before: Miss | None = None
-) -> Miss:
-    """The miss that a line began; raises TypeError, ValueError or LookupError on nonsense.
-
-    `before` is the miss that it has the function and the key of, where it names one.
-    """
-    number = _number(line["miss"])
-    parent = line.get("parent")
-    if before is None:
-        function = cast(Function, parts["function", line["function"]])
-        key = Key(*(_part(line, kind, parts) for kind in Key._fields))
-    else:
-        function, key = before.function, before.key
-    return Miss(
-        id=f"{run}-{number}",
-        run=run,
-        number=number,
-        time=_seconds(line["at"]),
-        thread=_text(line["thread"]),
-        function=function,
-        key=_compiled_with(key, line),
-        call_site=_part(line, "call_site", parts) or None,
-        callers=_callers(line, parts),
-        parent=None if parent is None else f"{run}-{_number(parent)}",
-        derived=_text_or_none(line.get("derived")),
-        nested=bool(line.get("nested", False)),
-        entry=decode_call_site(entry) if (entry := line.get("entry")) else None,
-        through=_text_or_none(line.get("through")),
-        via=_text_or_none(line.get("via")),
-        within=_WITHIN[within] if (within := line.get("within")) else None,
-        lines=_text_or_none(line.get("lines")),
-        ahead=bool(line.get("ahead", False)),
-        new_object=bool(line.get("new", False)),
-        bodies=tuple(
-            cast(Function, parts["function", index]) for index in line.get("bodies", ())
-        ),
-        new_bodies=tuple(map(bool, line.get("new_bodies", ()))),
-        settings=tuple(
-            [(name, decode_call_site(row)) for name, row in line.get("settings", {}).items()]
-        ),
-        unseen=tuple([_text(part) for part in line.get("unseen", ())]),
-        epoch=_number(line.get("epoch", 0)),
-        function_epoch=_number(line.get("function_epoch", 0)),
-        in_flight=Stage(stage) if (stage := line.get("stage")) else None,
-    )
-
-
-_WITHIN: Mapping[str, Literal["callback", "import", "tree"]] = {
-    "callback": "callback",
-    "import": "import",
-    "tree": "tree",
+PROGRAM: Mapping[str, Field[Program]] = {
+    "listing": Field("listing", text, lambda hide, _, held: hide.listing_id(held)),
+    "arrays": Field("arrays", _numbers),
+    "held": Field("held", _numbers),
+    "callbacks": Field(
+        "callbacks",
+        lambda rows: tuple(map(_callback, rows)),
+        lambda hide, _, held: tuple(map(hide.callback, held)),
+    ),
+    "results": Field("results", text, lambda hide, _, held: hide.results(held)),
 }
+"""What stands beside `"program": [HASH, EQUATIONS]`."""
 
 
-def _compiled_with(key: Key, line: Mapping[str, Any]) -> Key:
-    if (options := line.get("compiled_with")) is None:
-        return key
-    return key._replace(options=tuple({**dict(key.options), **dict(_values(options))}.items()))
+def encode_program(program: Program) -> dict[str, JSON]:
+    """What a line says of a program, as the model holds it."""
+    return {"program": program[:2], **told_of(program, PROGRAM)}
+
+
+def decode_program(line: Mapping[str, Any]) -> Program:
+    """The program of a line; raises one of `decoded.NONSENSE`."""
+    hash_, equations = line["program"]
+    told = [(field, line.get(name)) for name, field in PROGRAM.items()]
+    return Program(
+        text(hash_),
+        number(equations),
+        **{field.attribute: field.read(row) for field, row in told if row is not None},
+    )
+
+
+# A miss.
 
 
 def _cached(row: Any) -> PersistentCache:
@@ -302,25 +148,172 @@ def _cached(row: Any) -> PersistentCache:
         raise ValueError(f"no such outcome: {outcome!r}")
     return PersistentCache(
         outcome,
-        _text_or_none(key),
-        _text_or_none(reason),
-        tuple((_text(name), _text(digest)) for name, digest in ingredients),
-        tuple(map(_text, own)),
-        None if saved is None else _seconds(saved),
-        tuple((_text(name), _text(value)) for name, value in options),
+        text_or_none(key),
+        text_or_none(reason),
+        _pairs(ingredients),
+        texts(own),
+        None if saved is None else seconds(saved),
+        _pairs(options),
     )
 
 
-def _amend_slow(miss: Miss, line: Mapping[str, Any]) -> None:
-    if (slow := line.get("slow")) is not None:
-        miss.slow = decode_slow(slow, miss.slow)
+_WITHIN: Mapping[str, Literal["callback", "import", "tree"]] = {
+    "callback": "callback",
+    "import": "import",
+    "tree": "tree",
+}
 
 
-def _count(miss: Miss, line: Mapping[str, Any]) -> None:
-    if (calls := line.get("calls")) is not None:
-        miss.calls = _number(calls)
-    if (processes := line.get("processes")) is not None:
-        miss.processes = _number(processes)
+def _by_stage(rows: Any) -> dict[Stage, float]:
+    return {Stage(stage): seconds(told) for stage, told in rows.items()}
+
+
+def _enclosed(miss: Miss, parent: int) -> None:
+    miss.parent = f"{miss.run}-{parent}"
+
+
+def _ended(miss: Miss, stages: dict[Stage, float]) -> None:
+    for stage, spent in stages.items():
+        miss.stages[stage] = miss.stages.get(stage, 0.0) + spent
+        if miss.in_flight is stage:
+            miss.in_flight = None
+
+
+def _began(miss: Miss, stages: dict[Stage, float]) -> None:
+    for stage, at in stages.items():
+        miss.began.setdefault(stage, at)
+
+
+def _under_way(miss: Miss, stage: Stage) -> None:
+    # Lines of two threads may change places: a stage that has ended is not begun again.
+    if stage not in miss.stages:
+        miss.in_flight = stage
+
+
+def _more_inner(miss: Miss, inner: int) -> None:
+    miss.inner += inner
+
+
+def _more_said(miss: Miss, said: tuple[tuple[str, str], ...]) -> None:
+    miss.said += said
+
+
+def _more_slow(miss: Miss, told: Any) -> None:
+    miss.slow = slow.decode_slow(told, miss.slow)
+
+
+def _compiled_with(miss: Miss, options: tuple[tuple[str, Value], ...]) -> None:
+    both = {**dict(miss.key.options), **dict(options)}
+    miss.key = miss.key._replace(options=tuple(both.items()))
+
+
+def _hide_sites(
+    hide: Redaction, _: str, named: tuple[tuple[str, CallSite], ...]
+) -> tuple[tuple[str, CallSite], ...]:
+    return tuple((name, hide.call_site(at)) for name, at in named)
+
+
+def _hide_program(hide: Redaction, _: str, program: Any) -> Any:
+    # A line holds its hash and its size; the model all of it.
+    if isinstance(program, Program):
+        return hide.program(program)
+    return hide.program(Program(*program))[:2]
+
+
+MISS: Mapping[str, Field[Miss]] = {
+    "at": Field("time", seconds),
+    "thread": Field("thread", text, lambda hide, _, name: hide.thread(name)),
+    "parent": Field("", number, put=_enclosed),
+    "derived": Field("derived", text),
+    "nested": Field("nested", bool),
+    "entry": Field("entry", call_site, lambda hide, _, at: hide.call_site(at)),
+    "through": Field("through", text),
+    "via": Field("via", text),
+    "within": Field("within", _WITHIN.__getitem__),
+    "lines": Field("lines", text, lambda hide, _, lines: hide.lines(lines)),
+    "ahead": Field("ahead", bool),
+    "new": Field("new_object", bool),
+    "new_bodies": Field("new_bodies", lambda rows: tuple(map(bool, rows))),
+    "settings": Field(
+        "settings",
+        lambda rows: tuple([(text(name), call_site(row)) for name, row in rows.items()]),
+        _hide_sites,
+        dict,
+    ),
+    "unseen": Field("unseen", texts),
+    "epoch": Field("epoch", number),
+    "function_epoch": Field("function_epoch", number),
+    "stages": Field("stages", _by_stage, put=_ended),
+    "began": Field("began", _by_stage, put=_began),
+    "stage": Field("in_flight", Stage, put=_under_way),
+    "since": Field("since", seconds),
+    "raised": Field("raised", text),
+    "inner": Field("inner", number, put=_more_inner),
+    "calls": Field("calls", number),
+    "processes": Field("processes", number),
+    "persistent_cache": Field(
+        "persistent_cache", _cached, lambda hide, _, held: hide.cache(held)
+    ),
+    "compiled_with": Field(
+        "",
+        named_values,
+        lambda hide, _, held: hide.key(Key(options=held), "").options,
+        put=_compiled_with,
+    ),
+    "lowered_with": Field("lowered_with", text, lambda hide, _, held: hide.lowered_with(held)),
+    "slow": Field(
+        "slow",
+        _unchanged,
+        lambda hide, _, held: hide.slow(held),
+        slow.encode_slow,
+        _more_slow,
+    ),
+    "said": Field(
+        "said",
+        _pairs,
+        lambda hide, _, held: tuple((who, hide.said(words)) for who, words in held),
+        put=_more_said,
+    ),
+}
+"""What a line says of a miss besides its parts (`parts.PARTS`) and its program."""
+
+OF_LINE: Mapping[str, Field[Any]] = {
+    **MISS,
+    **PROGRAM,
+    "program": Field("program", _unchanged, _hide_program),
+}
+"""All that stands in a line about a miss, and in no part of its own."""
+
+
+def decode_miss(
+    line: Mapping[str, Any], parts: Parts, run: str, before: Miss | None = None
+) -> Miss:
+    """The miss that a line began; raises one of `decoded.NONSENSE`.
+
+    `before` is the miss that it has the function and the key of, where it names one.
+    """
+    index = number(line["miss"])
+    if before is None:
+        function = cast(Function, parts["function", line["function"]])
+        key = Key(*(_part(line, kind, parts) for kind in Key._fields))
+    else:
+        function, key = before.function, before.key
+    miss = Miss(
+        id=f"{run}-{index}",
+        run=run,
+        number=index,
+        time=seconds(line["at"]),
+        thread=text(line["thread"]),
+        function=function,
+        key=key,
+        call_site=_part(line, "call_site", parts) or None,
+        # No part of the key: a miss is worth telling without it.
+        callers=parts.get(("callers", line.get("callers", -1)), ()),
+        new_object=False,
+        bodies=tuple([parts["function", body] for body in line.get("bodies", ())]),
+    )
+    take(miss, line, MISS)
+    return miss
 
 
 def amend(miss: Miss, line: Mapping[str, Any], parts: Parts) -> None:
@@ -336,50 +329,13 @@ def amend(miss: Miss, line: Mapping[str, Any], parts: Parts) -> None:
                 for kind in Key._fields
             )
         )
-    miss.key = _compiled_with(miss.key, line)
-    if (derived := line.get("derived")) is not None:
-        miss.derived = _text(derived)
-    _progress(miss, line)
-    if "inner" in line:
-        miss.inner += _number(line["inner"])
-    _count(miss, line)
-    if (cache := line.get("persistent_cache")) is not None:
-        miss.persistent_cache = _cached(cache)
-    if (digest := line.get("lowered_with")) is not None:
-        miss.lowered_with = _text(digest)
-    _amend_slow(miss, line)
-    if said := line.get("said"):
-        miss.said += tuple([(_text(who), _text(text)) for who, text in said])
-    if line.get("program") is not None:
-        miss.program = _program(line)
-
-
-def _progress(miss: Miss, line: Mapping[str, Any]) -> None:
-    for stage, seconds in line.get("stages", {}).items():
-        stage = Stage(stage)
-        miss.stages[stage] = miss.stages.get(stage, 0.0) + _seconds(seconds)
-        if miss.in_flight is stage:
-            miss.in_flight = None
-    for stage, at in line.get("began", {}).items():
-        miss.began.setdefault(Stage(stage), _seconds(at))
-    # Lines of two threads may change places: a stage that has ended is not begun again.
-    if (stage := line.get("stage")) is not None and Stage(stage) not in miss.stages:
-        miss.in_flight = Stage(stage)
-    if (since := line.get("since")) is not None:
-        miss.since = _seconds(since)
-    if (raised := line.get("raised")) is not None:
-        miss.raised = _text(raised)
+    take(miss, line, MISS)
+    if miss.raised is not None:
         miss.in_flight = None
+    if line.get("program") is not None:
+        miss.program = decode_program(line)
 
 
-def _program(line: Mapping[str, Any]) -> Program:
-    hash_, equations = line["program"]
-    return Program(
-        _text(hash_),
-        _number(equations),
-        _text_or_none(line.get("listing")),
-        _numbers(line.get("arrays", ())),
-        _numbers(line.get("held", ())),
-        tuple(map(_callback, line.get("callbacks", ()))),
-        _text_or_none(line.get("results")),
-    )
+def _part(line: Mapping[str, Any], kind: str, parts: Parts) -> Any:
+    index = line.get(kind)
+    return () if index is None else parts[kind, index]

@@ -18,7 +18,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from retrace.model import JSON, Leaf, Listing, Run
-from retrace.store.header import encode_run
+from retrace.store.fields import shown
+from retrace.store.header import RUN, encode_run
 from retrace.store.leaves import apart_from_shapes
 from retrace.store.programs import Shelf
 from retrace.store.schema import FORMAT, LONGEST_LINE
@@ -250,10 +251,7 @@ class Writer:
 
     def amend_run(self, fields: Mapping[str, JSON]) -> None:
         """Write what became known of the run later: its `backend`, its `process_index`."""
-        if self.redaction is not None and "settings" in fields:
-            told = cast(Mapping[str, JSON], fields["settings"])
-            fields = {**fields, "settings": self.redaction.settings(told)}
-        self._put(_encode({"run": fields}))
+        self._put(_encode({"run": shown(fields, RUN, self.redaction)}))
 
     def audit(self, fields: Mapping[str, JSON]) -> None:
         """Write what an audit found."""

@@ -42,7 +42,7 @@ from retrace.model import (
 )
 from retrace.present.view import View
 from retrace.reason.verdict import judge
-from retrace.store.schema import PARTS, encode_call_site, encode_function
+from retrace.store.parts import PARTS, encode_call_site, encode_function
 from retrace.store.sinks import File
 from retrace.store.writer import Writer
 

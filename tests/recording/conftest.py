@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,11 +11,16 @@ import pytest
 from retrace.capture.session import begin_file, begin_memory, session
 from retrace.model import Miss, Recording, Verdict
 from retrace.reason.verdict import judge
+from retrace.store.parts import PARTS
 from retrace.store.reader import read, read_lines
+from retrace.store.schema import OF_LINE
 
 Record = Callable[[Callable[[], object]], list[Miss]]
 Judged = tuple[Recording, list[Verdict]]
 JudgeAll = Callable[[Callable[[], object]], Judged]
+
+# What a line about a miss says; without a row in `store` nobody reads it, or hides it.
+_SAID = {*OF_LINE, *PARTS, "miss", "amend", "again", "bodies"}
 
 
 @pytest.fixture
@@ -64,4 +70,7 @@ def _record(program: Callable[[], object]) -> Recording:
         program()
     finally:
         session().detach(writer)
+    for line in map(json.loads, lines.lines):
+        if "miss" in line or "amend" in line:
+            assert line.keys() <= _SAID
     return read_lines(lines.lines)

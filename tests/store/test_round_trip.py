@@ -28,8 +28,8 @@ from retrace.model import (
     Stage,
     Value,
 )
+from retrace.store.parts import encode_call_site, encode_function
 from retrace.store.reader import Reader, read, read_lines
-from retrace.store.schema import encode_call_site, encode_function
 from retrace.store.sinks import File, Memory
 from retrace.store.writer import Writer
 

@@ -1,0 +1,129 @@
+"""The parts of a recording: what many misses share is written once and named by its number."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from retrace.model import JSON, CallSite, Function, Key, Kind, Node, Receiver, Value
+from retrace.store.decoded import (
+    class_,
+    named_values,
+    number,
+    number_or_none,
+    text,
+    text_or_none,
+    texts,
+    value,
+)
+from retrace.store.fields import Field, told_of
+from retrace.store.leaves import decode_leaves
+
+if TYPE_CHECKING:
+    from retrace.store.redaction import Redaction
+
+PARTS = ("function", *Key._fields, "call_site", "callers")
+"""The kinds of parts; a miss names one of each by its number, or null."""
+
+
+Parts: TypeAlias = Mapping[tuple[str, int], Any]
+"""Decoded parts by kind and number."""
+
+
+# Named tuples and string enums are JSON already: `json.dumps` writes them as
+# arrays and strings. Only the dataclasses need a shape of their own.
+
+
+def call_site(row: Any) -> CallSite:
+    """A line that called."""
+    file, line, function, source, library, *later = row
+    return CallSite(
+        text(file),
+        number(line),
+        text(function),
+        text_or_none(source),
+        bool(library),
+        bool(later and later[0]),
+    )
+
+
+def encode_call_site(site: CallSite) -> list[JSON]:
+    """A call site part."""
+    return [*site[:5], True] if site.untraceable else [*site[:5]]
+
+
+def _node(row: Any) -> Node:
+    path, type_, children, meta, *later = row
+    made = class_(later[0]) if later and later[0] is not None else None
+    return Node(text(path), text(type_), tuple(map(text, children)), named_values(meta), made)
+
+
+def _receiver(row: Any) -> Receiver:
+    type_, index, equal, told = row
+    return Receiver(
+        text(type_),
+        number_or_none(index),
+        text_or_none(equal),
+        None if told is None else value(told),
+    )
+
+
+def _hide_values(
+    hide: Redaction, site: str, values: tuple[tuple[str, Value], ...]
+) -> tuple[tuple[str, Value], ...]:
+    return hide.values(site, values)
+
+
+FUNCTION: Mapping[str, Field[Function]] = {
+    "name": Field("name", text),
+    "jax_name": Field("jax_name", text),
+    "qualname": Field("qualname", text),
+    "kind": Field("kind", Kind),
+    "file": Field("file", text_or_none, lambda hide, _, file: hide.path(file)),
+    "line": Field("line", number_or_none),
+    "site": Field("site", text),
+    "object": Field("object", number),
+    "code": Field("code", text, lambda hide, _, code: hide.code(code)),
+    "closure": Field("closure", named_values, _hide_values),
+    "defaults": Field("defaults", named_values, _hide_values),
+    "bound": Field("bound", named_values, _hide_values),
+    "wrappers": Field("wrappers", texts),
+    "reads": Field("reads", named_values, lambda hide, site, held: hide.reads(site, held)),
+    "base": Field("base", number),
+    "decorators": Field("decorators", texts),
+    "around": Field("around", texts),
+    "receiver": Field("receiver", _receiver, lambda hide, site, held: hide.receiver(site, held)),
+    "source": Field("source", text, lambda _hide, _site, _held: None),
+    "library": Field("in_library", bool),
+}
+_REQUIRED = ("name", "jax_name", "qualname", "kind", "file", "line", "site", "object")
+
+
+def encode_function(function: Function) -> dict[str, JSON]:
+    """A function part, without the fields that hold their defaults."""
+    return told_of(function, FUNCTION)
+
+
+def decode_function(fields: Any) -> Function:
+    """The function of a part; raises one of `decoded.NONSENSE`."""
+    told = {name: fields[name] for name in _REQUIRED}
+    told |= {name: row for name, row in fields.items() if name in FUNCTION and row is not None}
+    return Function(
+        **{FUNCTION[name].attribute: FUNCTION[name].read(told[name]) for name in told}
+    )
+
+
+_READERS: Mapping[str, Callable[[Any], Any]] = {
+    "function": decode_function,
+    "leaves": decode_leaves,
+    "tree": lambda rows: tuple(map(_node, rows)),
+    "signature": lambda rows: tuple((text(name), text(passing)) for name, passing in rows),
+    **dict.fromkeys(("static", "options", "config"), named_values),
+    "call_site": call_site,
+    "callers": lambda rows: tuple(map(call_site, rows)),
+}
+
+
+def decode_part(kind: str, told: Any) -> Any:
+    """A part by its kind; raises one of `decoded.NONSENSE`."""
+    return _READERS[kind](told)
