@@ -17,6 +17,7 @@ from retrace.model import CallSite, Value
 
 _MOST_FILES = 256
 _MESH = "mesh"
+_UNSET = "NoneType"
 _SETS_MESH = frozenset(("set_mesh", "use_mesh"))
 
 
@@ -60,7 +61,8 @@ class Settings:
         last, options = self._named
         if config is not last:
             options = {name.removeprefix("jax_"): name for name, _ in config}
-            if _MESH in options:
+            mesh = dict(config).get(_MESH)
+            if mesh is not None and mesh.type != _UNSET:
                 options |= dict.fromkeys(_SETS_MESH, _MESH)
             self._named = (config, options)
         names = options.values()
@@ -77,7 +79,12 @@ class Settings:
     def _around(
         self, frame: FrameType, code: CodeType, options: dict[str, str]
     ) -> Iterator[tuple[str, CallSite]]:
-        held = [name for name in code.co_names if name in options or _is_mesh(frame, name)]
+        has_mesh = not _SETS_MESH.isdisjoint(options)
+        held = [
+            name
+            for name in code.co_names
+            if name in options or (has_mesh and _is_mesh(frame, name))
+        ]
         if not held:
             return
         function = 0 if code.co_name == "<module>" else code.co_firstlineno
