@@ -17,6 +17,7 @@ from retrace.logs import source
 from retrace.logs.making import Making
 from retrace.logs.message import (
     BEGIN,
+    HEAD,
     Compiled,
     Event,
     Explained,
@@ -44,9 +45,7 @@ _LOOKED_AT = 1 << 23
 """Bytes at the beginning that are searched for explanations of JAX's."""
 _MOST_BETWEEN = 8
 """Lines of others between those of one explanation."""
-_HANDLED = (b"WARNING:2", b"DEBUG:2", b"INFO:2")
-_WHOLE = (*_HANDLED, *(begin.encode() for begin in BEGIN))
-"""How lines begin before which JAX's own handler puts something, or nothing stands."""
+_IS_HANDLED = {**dict.fromkeys(BEGIN, False), "WARNING": True, "DEBUG:2": True, "INFO:20": True}
 _MARK = "TRACING CACHE MISS"
 _BELOW = re.compile(r"^\s+(?:never seen function:|all previously seen cache keys)")
 
@@ -162,7 +161,7 @@ class Importer:
         return self._end(path)
 
     def _read(self, file: IO[bytes], progress: Callable[[int], object] | None) -> None:
-        head: list[bytes | None] = []
+        head: list[str | None] = []
         size = 0
         every = source.lines(file, progress)
         broken: Exception | None = None
@@ -174,18 +173,19 @@ class Importer:
                     break
         except (EOFError, OSError, zlib.error) as error:
             broken = error  # when what could be read is taken in
-        if any(line is not None and b"\0" in line for line in head[:100]):
-            raise UnreadableError(f"{self._path} is no text: name the log of a program")
-        self._explains = any(line and _MARK.encode() in line for line in head)
+        if any(line is not None and "\0" in line for line in head[:100]):
+            raise UnreadableError(f"{source.named(self._path)} is no text: name a program's log")
+        self._explains = any(line and _MARK in line for line in head)
         for line in chain(head, every):
             self._number += 1
             if line is None:
                 self._lose_one("a line longer than 4 MB")
                 continue
-            if line.startswith(_WHOLE) and self._whole(line):
+            handled = _IS_HANDLED.get(line[:HEAD])
+            if handled is not None and self._whole(line, handled):
                 pass
             elif self._pending or self._partial:
-                if line.startswith(b"  ") and self._goes_on(line):
+                if line.startswith("  ") and self._goes_on(line):
                     continue
                 self._line(line)
             elif may_tell(line):
@@ -199,11 +199,11 @@ class Importer:
 
     def _end(self, path: Path) -> Imported:
         if not self._makings:
-            hint = self._hint[:120]
-            like = f"; the first that looked like one: {hint!r}" if hint else ""
+            hint = self._hint
+            like = f"; the first that looked like one: {hint[:120]!r}" if hint else ""
             raise UnreadableError(
-                f"{path} has no line of JAX's about tracing or compiling{like}: log with "
-                "JAX_LOG_COMPILES=1, and JAX_EXPLAIN_CACHE_MISSES=1 for the causes"
+                f"{source.named(path)} has no line of JAX's about tracing or compiling{like}: "
+                "log with JAX_LOG_COMPILES=1, and JAX_EXPLAIN_CACHE_MISSES=1 for the causes"
             )
         made = list(self._makings.values())
         for making in made:
@@ -217,17 +217,17 @@ class Importer:
             self._broken,
         )
 
-    def _whole(self, line: bytes) -> bool:
+    def _whole(self, line: str, handled: bool) -> bool:
         """Take in a message of JAX's own handler, or without one; False where it is none."""
         if self._partial:
             return False
-        text = line.decode("utf-8", "replace")
         at = None
-        if line.startswith(_HANDLED):
-            if (jax := self._reading.of_jax(text)) is None:
+        if handled:
+            if (jax := self._reading.of_jax(line)) is None:
                 return False
-            at, text = jax[0], text[jax[1] :]
-        event = read_whole(text)
+            at, begin = jax
+            line = line[begin:]
+        event = read_whole(line)
         if event is None:
             return False
         if "" in self._pending:
@@ -238,25 +238,24 @@ class Importer:
             self._pending[""] = _Pending(making)
         return True
 
-    def _goes_on(self, line: bytes) -> bool:
+    def _goes_on(self, line: str) -> bool:
         """Take in a line of an explanation that nothing stands before."""
         pending = self._pending.get("")
         if pending is None or self._partial:
             return False
         if len(pending.text) < MOST_LINES:
-            pending.text.append(line.decode("utf-8", "replace").rstrip("\r"))
+            pending.text.append(line.rstrip("\r"))
         return True
 
-    def _line(self, data: bytes) -> str:
+    def _line(self, line: str) -> str:
         """Take in a line that may be of interest; the line where it only looks like it."""
-        text = data.decode("utf-8", "replace").rstrip("\r\n")
-        outer, text, stamp, more = self._reading.outer(text)
+        outer, text, stamp, more = self._reading.outer(line.rstrip("\r\n"))
         if outer in self._partial or more:
             text = self._partial.pop(outer, "") + text
             if more and len(text) < source.LONGEST and len(self._partial) < _MOST_OUTER:
                 self._partial[outer] = text
                 return ""
-            data = text.encode()
+            line = text
         pending = self._pending.get(outer)
         if pending is not None:
             if text.startswith("  ") and len(pending.text) < MOST_LINES:
@@ -267,14 +266,14 @@ class Importer:
                 return ""
             if text.startswith("  ") or not text:
                 return ""
-            tells = may_tell(data)
+            tells = may_tell(line)
             if not tells and len(pending.text) < 2 and pending.others < _MOST_BETWEEN:
                 pending.others += 1  # the program printed into the middle of it
                 return ""
             self._explained(outer)
             if not tells:
                 return ""
-        elif not may_tell(data):
+        elif not may_tell(line):
             return ""
         found = read(text)
         if found is None or (_MARK in text and not isinstance(found[0], Explained)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
@@ -101,13 +102,13 @@ _LONGEST = 1 << 12
 """Characters of a text that is kept; a longer one is read each time."""
 
 _MAY_TELL = re.compile(
-    rb"Finished |Compiling |TRACING CACHE MISS|ersistent c|PERSISTENT|get_cache_key hash after"
-    rb"|never seen function:|previously seen cache keys"
-    rb"|low compile|onstant folding|stage duration|xecutable fingerprint|constants were captured"
+    "Finished |Compiling |TRACING CACHE MISS|ersistent c|PERSISTENT|get_cache_key hash after"
+    "|never seen function:|previously seen cache keys"
+    "|low compile|onstant folding|stage duration|xecutable fingerprint|constants were captured"
 )
 
 
-def may_tell(line: bytes) -> bool:
+def may_tell(line: str) -> bool:
     """Whether a line may be one of those; quick, since of most logs most lines are not."""
     # One expression: to search for each in turn takes four times as long.
     return _MAY_TELL.search(line) is not None
@@ -120,32 +121,32 @@ def plain_name(name: str) -> str:
     return name
 
 
-BEGIN = (
-    "Finished ",
-    "Compiling ",
-    "TRACING CACHE MISS at ",
-    "PERSISTENT COMPILATION CACHE MISS ",
-    "Persistent compilation cache hit ",
-    "Writing jit_",
-)
-"""How most of JAX's messages begin."""
+def _explained(found: re.Match[str] | None) -> Explained | None:
+    return found and Explained(found[1], int(found[2][:9]), found[3], found[4] is not None)
+
+
+def _with_key(found: re.Match[str] | None, outcome: str) -> OnDisk | None:
+    return found and OnDisk(found[1], outcome, found[2], None)
+
+
+HEAD = 7
+"""So many characters tell how a message begins."""
+
+BEGIN: Mapping[str, Callable[[str], Event | None]] = {
+    "Finishe": lambda message: _finished(message, 9),
+    "Compili": lambda message: _compiling(message, 10),
+    "TRACING": lambda message: _explained(_EXPLAINED.match(message)),
+    "PERSIST": lambda message: _with_key(_DISK_MISS.match(message), "miss"),
+    "Persist": lambda message: _with_key(_DISK_HIT.match(message, 1), "hit"),
+    "Writing": lambda message: _with_key(_DISK_WROTE.match(message), "miss"),
+}
+"""What reads most of JAX's messages, by how they begin."""
 
 
 def read_whole(message: str) -> Event | None:
-    """The event of a message that begins like one of `BEGIN`."""
-    if message.startswith("F"):
-        return _finished(message, 9)
-    if message.startswith("C"):
-        return _compiling(message, 10)
-    if message.startswith("T"):
-        found = _EXPLAINED.match(message)
-        return found and _explained(found)
-    of_cache = _of_cache(message)
-    return of_cache and of_cache[0]
-
-
-def _explained(found: re.Match[str]) -> Explained:
-    return Explained(found[1], int(found[2][:9]), found[3], found[4] is not None)
+    """The event of a message that begins like one of `BEGIN`; None for any other."""
+    reader = BEGIN.get(message[:HEAD])
+    return None if reader is None else reader(message)
 
 
 _OURS = re.compile(
@@ -169,8 +170,9 @@ def read(line: str) -> tuple[Event, int] | None:
             return event, at
         if (found := _PMAP.search(line, at)) is not None:
             return Compiling(plain_name(found[1]), found[2], "", pmap=True), found.start()
-    if (found := _EXPLAINED.search(line)) is not None:
-        return _explained(found), found.start()
+    found = _EXPLAINED.search(line)
+    if found is not None and (event := _explained(found)) is not None:
+        return event, found.start()
     return _of_cache(line) or _remark(line)
 
 
@@ -228,12 +230,10 @@ def _program(line: str) -> Event | None:
 
 
 def _of_cache(line: str) -> tuple[Event, int] | None:
-    if (found := _DISK_MISS.search(line)) is not None:
-        return OnDisk(found[1], "miss", found[2], None), found.start()
-    if (found := _DISK_HIT.search(line)) is not None:
-        return OnDisk(found[1], "hit", found[2], None), found.start()
-    if (found := _DISK_WROTE.search(line)) is not None:
-        return OnDisk(found[1], "miss", found[2], None), found.start()
+    for pattern, outcome in ((_DISK_MISS, "miss"), (_DISK_HIT, "hit"), (_DISK_WROTE, "miss")):
+        found = pattern.search(line)
+        if found is not None and (event := _with_key(found, outcome)) is not None:
+            return event, found.start()
     if (found := _DISK_NOT.search(line)) is not None:
         why = next((code for mark, code in _REASONS if mark in found[2]), "other")
         return OnDisk(found[1], "not-stored", None, why), found.start()

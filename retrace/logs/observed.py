@@ -32,8 +32,8 @@ class Observed:
     leaves: tuple[Leaf, ...] | None = None
     pmap: bool = False
     disk: tuple[str, str | None, str | None] | None = None
-    ingredients: list[Ingredient] = field(default_factory=list[Ingredient])
-    remarks: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    ingredients: tuple[Ingredient, ...] = ()
+    remarks: tuple[tuple[str, str], ...] = ()
     proven: bool = True
     """Whether its trace really ran; JAX's line comes when a trace is found in its cache, too."""
     number: int = -1

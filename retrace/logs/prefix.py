@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-import time
-from calendar import timegm
+from datetime import datetime
 from functools import lru_cache
 from typing import Any, NamedTuple, cast
 
@@ -65,8 +64,6 @@ class Reading:
     def __init__(self, year: int) -> None:
         self._year = year
         self._second, self._moment = "", 0.0
-        self._logger = ": "
-        """What stood between the time and the message: few lines log all of it."""
 
     def of_jax(self, text: str) -> tuple[float, int] | None:
         """The time in the prefix of JAX's own handler, and where that ends; None for others."""
@@ -79,14 +76,11 @@ class Reading:
             if moment is None:
                 return None
             self._second, self._moment = text[: at + 1], moment
-        at = len(self._second) + 3
-        if not text.startswith(self._logger, at):
-            end = text.find(": ", at) + 2
-            if end < 2 or text[at : at + 4] != ":jax":
-                return None
-            self._logger = text[at:end]
+        at = len(self._second)
+        if not text.startswith(":jax", at + 3) or (end := text.find(": ", at + 7)) < 0:
+            return None
         try:
-            return self._moment + int(text[at - 3 : at]) / 1000, at + len(self._logger)
+            return self._moment + int(text[at : at + 3]) / 1000, end + 2
         except ValueError:
             return None
 
@@ -213,8 +207,9 @@ def _when(text: str) -> float | None:
 def _seconds(day: str, clock: str, zone: str = "") -> float | None:
     """Of a time without a zone it is not known where it was: it counts as UTC."""
     try:
-        at = float(timegm(time.strptime(f"{day} {clock}", "%Y-%m-%d %H:%M:%S")))
-    except (ValueError, OverflowError):
+        # Ten times as quick as `strptime`, which a log that has a time in each line feels.
+        at = datetime.fromisoformat(f"{day}T{clock}+00:00").timestamp()
+    except ValueError:
         return None
     if zone and zone != "Z":
         hours, minutes = int(zone[1:3]), int(zone[-2:])

@@ -8,8 +8,9 @@ Which lines belong to one call is told by the function's name and by their order
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
+from typing import Any
 
 from retrace.logs.avals import leaves_of
 from retrace.logs.message import (
@@ -68,6 +69,16 @@ class Process:
         """Whether an explanation is lost, so that a function may have been traced before."""
         self.doubted: set[str] = set()
         """Names of programs whose arguments are lost; bounded."""
+        self._takes: Mapping[type[Event], Callable[[Any, str], None]] = {
+            Traced: self._traced,
+            Lowered: self._lowered,
+            Compiled: self._compiled,
+            Compiling: self._compiling,
+            Explained: self._explained,
+            Ingredient: self._ingredient,
+            OnDisk: self._on_disk,
+            Remark: self._remark,
+        }
 
     def torn(self, *, explanation: bool) -> None:
         """A line of JAX's was torn, of an explanation or of anything else."""
@@ -81,35 +92,17 @@ class Process:
     def feed(self, event: Event, thread: str, time: float | None) -> None:
         """Take in what the next line says."""
         if time is not None:
-            self._clock = time
-            self._timed = True
+            self._clock, self._timed = time, True
         elif isinstance(event, _LASTED):
             # Without times a log still tells an order, and how long each stage took.
             self._clock += event.seconds
-        if isinstance(event, Lowered):
-            self._lowered(event)
-        elif isinstance(event, Compiled):
-            self._compiled(event)
-        elif isinstance(event, Traced):
-            self._traced(event, self._of(thread), thread)
-        elif isinstance(event, Compiling):
-            self._compiling(event, self._of(thread), thread)
-        elif isinstance(event, Explained):
-            self._explained(event, self._of(thread), thread)
-        elif isinstance(event, Ingredient):
-            if len(self._ingredients) < _MOST_INGREDIENTS:
-                self._ingredients.append(event)
-        elif isinstance(event, OnDisk):
-            self._on_disk(event)
-        else:
-            self._remark(event)
+        self._takes[type(event)](event, thread)
 
     def explain(self, text: str) -> None:
         """Take in the lines below the last `TRACING CACHE MISS`."""
         if self._explaining is None:
             return
-        miss, event = self._explaining
-        self._explaining = None
+        (miss, event), self._explaining = self._explaining, None
         words = parse(text)
         if words is None:
             self.torn(explanation=True)
@@ -139,7 +132,8 @@ class Process:
             found = self._threads[thread] = Thread()
         return found
 
-    def _explained(self, event: Explained, thread: Thread, name: str) -> None:
+    def _explained(self, event: Explained, name: str) -> None:
+        thread = self._of(name)
         self.explains = True
         site = CallSite(event.file, event.line, event.function, None, False)
         if event.after:
@@ -164,7 +158,8 @@ class Process:
         miss.call_site = site
         self._explaining = (miss, event)
 
-    def _traced(self, event: Traced, thread: Thread, name: str) -> None:
+    def _traced(self, event: Traced, name: str) -> None:
+        thread = self._of(name)
         self.nested_too = self.nested_too or event.nested_too
         frames = thread.frames
         at = [i for i, frame in enumerate(frames) if same_name(frame.name, event.name)]
@@ -228,7 +223,8 @@ class Process:
         self._begin(miss, None)
         self._finish(miss)
 
-    def _compiling(self, event: Compiling, thread: Thread, name: str) -> None:
+    def _compiling(self, event: Compiling, name: str) -> None:
+        thread = self._of(name)
         miss = self._own_trace(event, thread)
         if miss is None:
             miss = Observed(event.name, self._clock, name)
@@ -328,7 +324,7 @@ class Process:
                 self._open[opened] = [one for one in known if one is not miss]
                 return
 
-    def _lowered(self, event: Lowered) -> None:
+    def _lowered(self, event: Lowered, _: str) -> None:
         miss = self._find(event.name, lowered=False)
         if miss is None:
             self._lose("a lowering whose beginning the log does not show", 1)
@@ -338,7 +334,7 @@ class Process:
         miss.stages[Stage.LOWER] = event.seconds
         self._latest = miss
 
-    def _compiled(self, event: Compiled) -> None:
+    def _compiled(self, event: Compiled, _: str) -> None:
         miss = self._find(event.name, lowered=True) or self._find(event.name, lowered=False)
         if miss is None:
             # The log begins in the middle, or was torn: it was compiled all the same.
@@ -351,7 +347,7 @@ class Process:
         miss.lowering = False
         miss.stages[Stage.COMPILE] = event.seconds
         if self._ingredients and not miss.ingredients:
-            miss.ingredients, self._ingredients = self._ingredients, []
+            miss.ingredients, self._ingredients = tuple(self._ingredients), []
         self._close(miss)
         self._latest = None
 
@@ -365,7 +361,11 @@ class Process:
                     return miss
         return None
 
-    def _on_disk(self, event: OnDisk) -> None:
+    def _ingredient(self, event: Ingredient, _: str) -> None:
+        if len(self._ingredients) < _MOST_INGREDIENTS:
+            self._ingredients.append(event)
+
+    def _on_disk(self, event: OnDisk, _: str) -> None:
         miss = self._of_module(event.module)
         ingredients, self._ingredients = self._ingredients, []
         if miss is None:
@@ -374,13 +374,13 @@ class Process:
             )
             return
         if ingredients:
-            miss.ingredients = ingredients
+            miss.ingredients = tuple(ingredients)
         key = event.key or (miss.disk[1] if miss.disk else None)
         if key is not None and not key.startswith(event.module) and event.key is None:
             key = None
         miss.disk = (event.outcome, key, event.reason)
 
-    def _remark(self, event: Remark) -> None:
+    def _remark(self, event: Remark, _: str) -> None:
         miss = self._latest if event.module is None else self._of_module(event.module)
         if miss is None:
             if event.text == "Executable fingerprint":
@@ -389,7 +389,7 @@ class Process:
                 self._lose("a remark of XLA's or JAX's about no program that the log shows", 1)
             return
         if event.text != "Executable fingerprint" and len(miss.remarks) < _MOST_REMARKS:
-            miss.remarks.append((event.by, event.text[:_LONGEST]))
+            miss.remarks += ((event.by, event.text[:_LONGEST]),)
 
 
 @lru_cache(maxsize=1024)

@@ -32,9 +32,9 @@ def opened(path: Path) -> Generator[IO[bytes]]:
             else:
                 yield raw
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise UnreadableError(f"cannot unpack {path}: {error}") from error
+        raise UnreadableError(f"cannot unpack {named(path)}: {error}") from error
     except OSError as error:
-        raise UnreadableError(f"cannot read {path}: {files.reason(error)}") from error
+        raise UnreadableError(f"cannot read {named(path)}: {files.reason(error)}") from error
 
 
 def _raw(path: Path) -> IO[bytes]:
@@ -43,6 +43,11 @@ def _raw(path: Path) -> IO[bytes]:
     if (number := files.descriptor_of(path)) is not None:
         return os.fdopen(os.dup(number), "rb", buffering=_STEP)
     return files.opened(path)
+
+
+def named(path: Path) -> str:
+    """How a message names a log."""
+    return "standard input" if str(path) == "-" else str(path)
 
 
 def size_of(path: Path) -> int:
@@ -55,23 +60,26 @@ def size_of(path: Path) -> int:
 
 def lines(
     file: IO[bytes], progress: Callable[[int], object] | None = None
-) -> Iterator[bytes | None]:
+) -> Iterator[str | None]:
     """Each line without its end; None for one that is too long."""
-    # Whole blocks are split: to ask for each line takes twice as long.
+    # Whole blocks are decoded and split: to ask for each line takes twice as long.
     rest, skipping = b"", False
     # What a damaged file has before the damage comes in a read of its own.
     some = getattr(file, "read1", file.read)
     while block := some(_STEP):
         if progress is not None:
             progress(len(block))
-        parts: list[bytes | None] = [*(rest + block).split(b"\n")]
-        rest = parts.pop() or b""
-        if parts and (skipping or len(parts[0] or b"") > LONGEST):
-            parts[0], skipping = None, False
-        yield from parts
+        whole, end, begun = block.rpartition(b"\n")
+        if end:
+            first, *others = (rest + whole).decode(errors="replace").split("\n")
+            yield None if skipping or len(first) > LONGEST else first
+            yield from others
+            rest, skipping = begun, False
+        else:
+            rest += block
         if len(rest) > LONGEST:
             rest, skipping = b"", True
     if skipping:
         yield None
     elif rest:
-        yield rest
+        yield rest.decode(errors="replace")
