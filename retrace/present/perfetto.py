@@ -24,16 +24,20 @@ def pieces(
 ) -> Iterator[str]:
     """The timeline as text, a track at a time.
 
-    Times are microseconds since the first run began, or since a profile did.
+    Times are microseconds since the first run began, or a profile that began before that: what
+    lies before zero is dropped by Perfetto.
 
     Args:
         view: the whole recording.
         portions: the misses to tell of, those of one process in one portion.
         profile: what to stand beside, on one time.
     """
-    start = min((run.started for run in view.recording.runs), default=0.0) * 1e6
+    runs = (run.started for run in view.recording.runs)
+    # The lines of a log may come in another order than what they tell of.
+    misses = (verdict.miss.time for verdict in view.verdicts)
+    start = min((*runs, *misses), default=0.0) * 1e6
     if profile is not None:
-        start = profile.started
+        start = min(start, profile.started)
     head = {
         "schema": SCHEMA,
         "displayTimeUnit": "ms",
@@ -45,9 +49,10 @@ def pieces(
     yield encode(head)[:-2] + ', "traceEvents": ['
     events = _Events(view, start, 0 if profile is None else BESIDE)
     comma = "\n"
-    for event in profile.events if profile is not None else ():
-        yield comma + encode(event).rstrip()
-        comma = ",\n"
+    if profile is not None:
+        for event in profile.since(start):
+            yield comma + encode(event).rstrip()
+            comma = ",\n"
     for track in tracks(portions):
         for event in events.of(track):
             yield comma + encode(event).rstrip()

@@ -10,6 +10,7 @@ import gzip
 import json
 import mmap
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -31,6 +32,16 @@ class Profile(NamedTuple):
     started: float
     """Microseconds since the epoch."""
     events: list[Any]
+
+    def since(self, start: float) -> Iterator[Any]:
+        """The events, with times since another moment."""
+        for event in self.events:
+            told = cast("dict[str, Any]", event) if type(event) is dict else {}
+            at = told.get("ts")
+            if isinstance(at, int | float):
+                yield {**told, "ts": round(at + self.started - start, 3)}
+            else:
+                yield event
 
 
 def read(path: Path) -> Profile:

@@ -7,6 +7,7 @@ import re
 from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
+from shutil import which
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from retrace.store.reader import read
 from tests.reading.story import hostile, killed, training, write
 
 ask: Any = import_module("duckdb")
+messages: Any = import_module("perfetto.protos.perfetto.trace.perfetto_trace_pb2")
 DOCS = Path(__file__).parents[2] / "docs" / "timelines.md"
 LOG = Path(__file__).parents[1] / "logs" / "jax-0.6.0.log.gz"
 
@@ -95,6 +97,75 @@ def test_slices_lie_inside_each_other_for_a_query(tmp_path: Path) -> None:
             AND b.ts + b.dur > a.ts + a.dur + 0.01"""
         )
         assert across.fetchall() == [(0,)]
+
+
+def test_perfetto_can_hold_all_of_it_in_its_own_format(tmp_path: Path) -> None:
+    # What Perfetto makes of Chrome's events when it opens them; its messages refuse a number
+    # out of range and a text that is none. A time before zero it would drop.
+    for recording in recordings(tmp_path):
+        verdicts = judge(recording)
+        text = "".join(perfetto.pieces(View(recording, verdicts, ""), [verdicts]))
+        told = json.loads(text)
+        trace = messages.Trace()
+        for event in told["traceEvents"]:
+            _tell(trace, event, told["otherData"]["epoch_us"])
+        read_again = messages.Trace.FromString(trace.SerializeToString())
+        assert read_again == trace
+        tracks = {p.track_descriptor.uuid for p in trace.packet if p.HasField("track_descriptor")}
+        events = [p.track_event for p in trace.packet if p.HasField("track_event")]
+        assert {event.track_uuid for event in events} <= tracks
+        begun = [event for event in events if event.type == messages.TrackEvent.TYPE_SLICE_BEGIN]
+        stages = sum(len(miss.stages) for miss in recording.misses)
+        assert len(begun) == len(recording.misses) + stages
+        arrows = [flow for event in events for flow in event.flow_ids]
+        assert len(set(arrows)) == len(arrows)
+        assert sorted(arrows) == sorted(f for e in events for f in e.terminating_flow_ids)
+        if (binary := which("trace_processor") or which("trace_processor_shell")) is not None:
+            (tmp_path / "misses.json").write_text(text)
+            assert _opened(binary, tmp_path / "misses.json") == len(begun)
+
+
+def _tell(trace: Any, event: dict[str, Any], epoch: int) -> None:
+    packet = trace.packet.add(trusted_packet_sequence_id=1)
+    track = event["pid"] << 32 | event["tid"]
+    if event["ph"] == "M":
+        described = packet.track_descriptor
+        described.uuid = track
+        if event["name"] == "process_name":
+            described.process.pid = event["pid"]
+            described.process.process_name = event["args"]["name"]
+        else:
+            described.parent_uuid = event["pid"] << 32
+            described.thread.pid, described.thread.tid = event["pid"], event["tid"]
+            described.thread.thread_name = event["args"]["name"]
+        return
+    packet.timestamp = round(event["ts"] * 1000)
+    told = packet.track_event
+    told.track_uuid = track
+    if event["ph"] == "X":
+        told.type, told.name = messages.TrackEvent.TYPE_SLICE_BEGIN, event["name"]
+        told.categories.append(event["cat"])
+        for name, value in event["args"].items():
+            told.debug_annotations.add(name=name, legacy_json_value=json.dumps(value))
+        end = trace.packet.add(trusted_packet_sequence_id=1)
+        end.timestamp = round((event["ts"] + event["dur"]) * 1000)
+        end.track_event.type = messages.TrackEvent.TYPE_SLICE_END
+        end.track_event.track_uuid = track
+        assert epoch * 1000 + end.timestamp < 1 << 63
+    else:
+        told.type = messages.TrackEvent.TYPE_INSTANT
+        (told.flow_ids if event["ph"] == "s" else told.terminating_flow_ids).append(event["id"])
+
+
+def _opened(binary: str, path: Path) -> int:
+    """How many slices Perfetto's own reader finds; none may be dropped."""
+    processor: Any = import_module("perfetto.trace_processor")
+    config = processor.TraceProcessorConfig(bin_path=binary)
+    with processor.TraceProcessor(trace=str(path), config=config) as opened:
+        wrong = opened.query("SELECT name FROM stats WHERE severity = 'error' AND value > 0")
+        assert [row.name for row in wrong] == []
+        (found,) = opened.query("SELECT count(*) AS number FROM slice WHERE dur >= 0")
+    return found.number
 
 
 def _covers(outer: dict[str, Any], inner: dict[str, Any]) -> bool:
