@@ -97,10 +97,10 @@ def _heading(view: View, group: Group, who: str, same: str) -> str:
         return f"{who} {did(miss, '').replace(' without a trace', '')} for the first time"
     if group.functions > 1:
         who = f"{who} and {count(group.functions - 1, 'more function')} called on one line"
-        return f"{who}: {did(miss)} ({times(group.count)}{same}, {_worth(group)})"
+        return f"{who}: {view.did(verdict)} ({times(group.count)}{same}, {_worth(group)})"
     if group.count > 1:
-        return f"{who} {did(miss)} ({times(group.count)}{same}, {_worth(group)})"
-    return f"{who} {did(miss)} ({ordinal(view.number[miss.id])} time, {_worth(group)})"
+        return f"{who} {view.did(verdict)} ({times(group.count)}{same}, {_worth(group)})"
+    return f"{who} {view.did(verdict)} ({ordinal(view.number[miss.id])} time, {_worth(group)})"
 
 
 def _worth(group: Group) -> str:

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from retrace.causes import Cause
 from retrace.model import Finding, Function, Miss, Recording, Run, Verdict
 from retrace.present import words
 from retrace.reason.dispatch import slow_dispatch
@@ -123,6 +124,11 @@ class View:
             known = self._named[words.name(miss.function)]
             origin = miss.run, miss.function.site
             known[origin] = max(known[origin], number)
+
+    def did(self, verdict: Verdict) -> str:
+        """Which stages ran: `traced again`; of what nothing earlier is known, `traced`."""
+        first = verdict.cause is Cause.UNKNOWN and self.number[verdict.miss.id] == 1
+        return words.did(verdict.miss, "" if first else "again")
 
     @property
     def names(self) -> Iterable[str]:

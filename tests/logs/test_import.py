@@ -438,6 +438,29 @@ def test_bad_input(
         assert not list(Path(".retrace").glob("2*")), name
     assert run("import") == 2
     assert "Finished downloading" in _error(capsys, "other")
+    with Path("empty").open() as file:
+        done = subprocess.run(
+            [sys.executable, "-m", "retrace", "import", "-"],
+            stdin=file,
+            check=False,
+            capture_output=True,
+            text=True,
+        )
+    assert done.returncode == 2
+    assert done.stderr.startswith("retrace: standard input has no line of JAX's"), done.stderr
+
+
+def test_what_is_seen_for_the_first_time_is_not_said_to_be_traced_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # `_fun` is what `pmap` calls its function: the log tells no more of it than this one trace.
+    assert run("import", LOGS[-1], "--out", tmp_path / "rec") == 0
+    capsys.readouterr()
+    assert run("report", tmp_path / "rec", "--all") == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "_fun traced (1st time" in said
+    assert "`_fun` was traced; the reason is unknown" in said
+    assert "traced again (1st time" not in said
 
 
 def _error(capsys: pytest.CaptureFixture[str], name: str) -> str:

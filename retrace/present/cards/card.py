@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from retrace.model import Change, Miss, Verdict
 from retrace.present.view import View
-from retrace.present.words import clean, did
+from retrace.present.words import clean
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Told:
     @property
     def again(self) -> str:
         """`step` was traced again."""
-        return f"{self.who} was {did(self.miss)}"
+        return f"{self.who} was {self.view.did(self.verdict)}"
 
     @property
     def written(self) -> str:
