@@ -153,6 +153,19 @@ ANSWERS: dict[str, Callable[[Any], bool]] = {
 }
 
 
+def test_the_command_in_the_docs_comes_with_the_extra_and_reads_the_tables(target: Path) -> None:
+    (line,) = re.findall(r"^duckdb -f docs/(tables/\w+\.sql)$", DOCS.read_text(), re.MULTILINE)
+    duckdb = Path(sys.executable).with_name("duckdb")
+    done = subprocess.run(
+        [duckdb, "-csv", "-f", DOCS.with_name("tables") / Path(line).name],
+        cwd=target.parent,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout.splitlines()[1].startswith("first-trace,"), done.stdout
+
+
 def test_there_are_ten_queries_and_each_is_in_the_docs() -> None:
     text = DOCS.read_text()
     assert len(QUERIES) == len(ANSWERS) == 10
