@@ -39,6 +39,7 @@ NOT_RUN = {
     "retrace run --out s3:": "needs a bucket; tests/store/test_remote.py has one",
     "retrace hosts s3:": "the same",
     "retrace diff s3:": "the same",
+    "retrace report /shared/recording --dask": "needs a cluster; tests/reading/test_workers.py",
 }
 """What is parsed alone, by how it begins."""
 FINDS = ("--expect", "--fail-on", "retrace check", "retrace hosts")

@@ -1,4 +1,4 @@
-"""The processes of a recording explained side by side, each in a process of its own.
+"""The processes of a recording explained side by side, here or on a cluster.
 
 What takes the time is to judge: a process is judged by itself, so that several can be at once.
 """
@@ -7,14 +7,17 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from pathlib import Path
 from typing import NamedTuple
 
-from retrace.errors import UnreadableError, UsageError
+from retrace.command.workers import Workers
+from retrace.errors import UnreadableError
 from retrace.model import Audit, Miss, Recording, Run, Verdict
+from retrace.store.redaction import Redaction
 
 _AHEAD = 2
-"""So many files for each process are given out before the first of them is taken in, so that
+"""So many files for each worker are given out before the first of them is taken in, so that
 what is ready and waits takes little memory."""
 
 
@@ -25,70 +28,72 @@ class _Explained(NamedTuple):
     misses: list[Miss]
     audits: list[Audit]
     verdicts: list[Verdict]
-    file: Path
 
 
 def explained(
     paths: Sequence[Path],
     attempt: int | None,
-    jobs: int,
+    workers: Workers,
     progress: Callable[[int], object] | None,
+    redaction: Redaction | None = None,
 ) -> Iterator[tuple[Recording, list[Verdict]]]:
     """The recording of each process, with its verdicts, in the order of `read_each`.
 
     Args:
         paths: as for `store.reader.read`.
         attempt: as there.
-        jobs: so many processes at a time.
+        workers: who explains.
         progress: told how many more bytes were read.
+        redaction: what takes out of it what shall not be given away.
 
     Raises:
         UnreadableError: a path holds no recording.
-        UsageError: one of the processes was killed.
     """
-    from concurrent.futures import Future, ProcessPoolExecutor
-    from concurrent.futures.process import BrokenProcessPool
-    from multiprocessing import get_context
-
     from retrace.store.programs import SUFFIX, Library
-    from retrace.store.reader import leave_out, read_each
+    from retrace.store.reader import leave_out, read_each, read_one
+    from retrace.store.remote import origin_of
 
     library = Library()
+    listings = library if redaction is None else redaction.listings(library)
     runs: dict[str, Run] = {}
     todo = deque(_files(paths, attempt))
-    waiting: deque[tuple[Path, int, Future[_Explained | None]]] = deque()
+    waiting: deque[tuple[Path, Path, Future[_Explained | None]]] = deque()
     told: set[Path] = set()
     """Paths of which something was read."""
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-        try:
-            while todo or waiting:
-                while todo and len(waiting) < _AHEAD * jobs:
-                    path, file = todo.popleft()
-                    waiting.append((path, _size(file), pool.submit(_explain, file)))
-                path, size, future = waiting.popleft()
-                found = future.result()
-                if progress is not None:
-                    progress(size)
-                if found is None:
-                    continue
-                told.add(path)
-                if (other := runs.get(found.run.id)) is not None:
-                    leave_out(other)
-                    continue
-                runs[found.run.id] = found.run
-                library.add_file(found.file.with_suffix(SUFFIX), found.run)
-                yield (
-                    Recording([found.run], found.misses, library, found.audits),
-                    found.verdicts,
+    try:
+        while todo or waiting:
+            while todo and len(waiting) < _AHEAD * workers.number:
+                path, file = todo.popleft()
+                # A worker of a cluster is in another folder.
+                asked = workers.executor.submit(
+                    _explain, file.absolute(), origin_of(file), redaction
                 )
-        except BrokenProcessPool:
-            raise UsageError(
-                "a process that explained was killed, perhaps since memory ran out: "
-                f"pass fewer than --jobs {jobs}"
-            ) from None
-        finally:
-            for _, _, future in waiting:
-                future.cancel()
+                waiting.append((path, file, asked))
+            path, file, future = waiting.popleft()
+            try:
+                found = future.result()
+            except UnreadableError as error:
+                if workers.address is None:
+                    raise
+                read_one(file)  # complains of what cannot be read here either
+                raise UnreadableError(
+                    f"{error} (for a worker of the cluster at {workers.address}): "
+                    "name recordings where all workers see them"
+                ) from None
+            if progress is not None:
+                progress(_size(file))
+            if found is None:
+                continue
+            told.add(path)
+            if (other := runs.get(found.run.id)) is not None:
+                leave_out(other)
+                continue
+            runs[found.run.id] = found.run
+            library.add_file(file.with_suffix(SUFFIX), found.run)
+            yield Recording([found.run], found.misses, listings, found.audits), found.verdicts
+    finally:
+        for _, _, future in waiting:
+            future.cancel()
     for path in paths:
         if path not in told:
             next(read_each([path], attempt=attempt))  # complains where there is nothing to read
@@ -114,14 +119,15 @@ def _size(file: Path) -> int:
         return 0
 
 
-def _explain(file: Path) -> _Explained | None:
-    """Runs in a process of its own; None where the file is no recording."""
+def _explain(file: Path, origin: str | None, redaction: Redaction | None) -> _Explained | None:
+    """Runs in another process; None where the file is no recording."""
     from retrace.reason.verdict import judge
-    from retrace.store.reader import read_each
+    from retrace.store.reader import read_one
+    from retrace.store.remote import at_hand
 
-    try:
-        (part,) = read_each([file])
-    except UnreadableError:
-        return None
-    verdicts = judge(part)
-    return _Explained(part.runs[0], part.misses, list(part.audits), verdicts, file)
+    with at_hand(file, origin) as found:
+        if (part := read_one(found)) is None:
+            return None
+        if redaction is not None:
+            part = redaction.recording(part)
+        return _Explained(part.runs[0], part.misses, list(part.audits), judge(part))

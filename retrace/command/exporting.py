@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from retrace.command import console
+from retrace.command import console, workers
+from retrace.command.options import OfDask
 from retrace.errors import UsageError
 
 if TYPE_CHECKING:
@@ -33,10 +34,7 @@ def export(
         int | None,
         typer.Option("--jobs", metavar="N", min=1, help="So many processes at a time."),
     ] = None,
-    dask: Annotated[
-        str | None,
-        typer.Option("--dask", metavar="ADDRESS", help="Work on this cluster of Dask's."),
-    ] = None,
+    dask: OfDask = None,
 ) -> int:
     """Add recordings to Parquet tables, for DuckDB, pandas and polars.
 
@@ -49,8 +47,7 @@ def export(
 
     if to is None:
         raise UsageError("nowhere to write the tables: pass --to DIR")
-    if jobs is not None and dask is not None:
-        raise UsageError("--jobs works here and --dask on a cluster: pass one of them")
+    workers.check(jobs, dask)
     writing.require()
     todo = exporting.work(directories or [newest()], to, console.here(), redact=redact)
     writing.check(to)
@@ -75,12 +72,19 @@ def export(
 def _made(todo: list[Work], jobs: int | None, dask: str | None) -> Iterator[Made]:
     from retrace.tables import exporting
 
-    if dask is not None:
-        return exporting.by_dask(todo, dask)
-    if jobs is None:
-        jobs = exporting.processors() if _size(todo) > _MANY else 1
-    jobs = min(jobs, len(todo))
-    return exporting.here_alone(todo) if jobs <= 1 else exporting.by_processes(todo, jobs)
+    if dask is None:
+        if jobs is None:
+            jobs = exporting.processors() if _size(todo) > _MANY else 1
+        jobs = min(jobs, len(todo))
+        if jobs <= 1:
+            yield from exporting.here_alone(todo)
+            return
+    else:  # whose workers are in other folders
+        todo = [
+            one._replace(file=one.file.absolute(), target=one.target.absolute()) for one in todo
+        ]
+    with workers.workers(jobs, dask) as found:
+        yield from exporting.side_by_side(todo, found.executor)
 
 
 def _size(todo: list[Work]) -> int:

@@ -21,3 +21,7 @@ Force = Annotated[
     bool,
     typer.Option("--force", "-f", help="Write over FILE even if it is no report of retrace."),
 ]
+OfDask = Annotated[
+    str | None,
+    typer.Option("--dask", metavar="ADDRESS", help="Work on this cluster of Dask's."),
+]

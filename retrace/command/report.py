@@ -9,8 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from retrace.command import completing, console
-from retrace.command.options import DONE, FOUND, Force, Output
+from retrace.command import completing, console, workers
+from retrace.command.options import DONE, FOUND, Force, OfDask, Output
 from retrace.command.selection import Told, at_last, one_of
 from retrace.command.steps import steps_of
 from retrace.errors import UsageError
@@ -82,14 +82,10 @@ def report(
         bool, typer.Option("--all", help="Every attempt in DIR, not the newest alone.")
     ] = False,
     jobs: Annotated[
-        int,
-        typer.Option(
-            "--jobs",
-            metavar="N",
-            min=1,
-            help="Explain so many processes at a time (not redacted).",
-        ),
-    ] = 1,
+        int | None,
+        typer.Option("--jobs", metavar="N", min=1, help="Explain so many processes at a time."),
+    ] = None,
+    dask: OfDask = None,
     redact: Annotated[
         bool,
         typer.Option("--redact", help="Tell no values, no source, no paths outside."),
@@ -128,6 +124,7 @@ def report(
         raise UsageError("--with needs --format perfetto")
     if with_ is not None and redact:
         raise UsageError("a profile cannot be redacted: pass --with or --redact")
+    workers.check(jobs, dask)
     if tokens is not None and format != "json":
         raise UsageError("--tokens bounds the JSON for a language model: add --format json")
     form = format
@@ -136,7 +133,7 @@ def report(
 
         form, output = opening.page(format, output)
     told = at_last(
-        Told(directories or [], function, cause, redact=redact, every=every, jobs=jobs)
+        Told(directories or [], function, cause, redact=redact, every=every, jobs=jobs, dask=dask)
     )
     if earlier := told.earlier:
         were = "attempt lies" if earlier == 1 else "attempts lie"

@@ -102,7 +102,8 @@ class Told:
         *,
         redact: bool = False,
         every: bool = False,
-        jobs: int = 1,
+        jobs: int | None = None,
+        dask: str | None = None,
     ) -> None:
         from retrace.model import Recording
         from retrace.present.tally import Tally
@@ -112,7 +113,7 @@ class Told:
         self._paths = directories or [newest()]
         self._attempt = 0 if every else None
         self._function, self._cause = function, cause
-        self._jobs = jobs
+        self._jobs, self._dask = jobs, dask
         self.is_part = function is not None or cause is not None
         """Whether some misses may have been left out."""
         trails = _trails(self._paths, self._attempt)
@@ -199,10 +200,12 @@ class Told:
         self, progress: Callable[[int], object] | None
     ) -> Iterator[tuple[Recording, list[Verdict]]]:
         """Each process with its verdicts: here, or several side by side."""
-        if self._jobs > 1 and self._redaction is None:
+        if self._dask is not None or (self._jobs or 1) > 1:
             from retrace.command.explaining import explained
+            from retrace.command.workers import workers
 
-            yield from explained(self._paths, self._attempt, self._jobs, progress)
+            with workers(self._jobs, self._dask) as found:
+                yield from explained(self._paths, self._attempt, found, progress, self._redaction)
             return
         from retrace.reason.alike import Judged
         from retrace.store.reader import read_each

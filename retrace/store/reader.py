@@ -102,6 +102,21 @@ def read_each(
             raise UnreadableError(_none_in(path))
 
 
+def read_one(file: Path) -> Recording | None:
+    """The recording of one process; None where the file is none.
+
+    Raises:
+        UnreadableError: it cannot be opened, or was written by a newer retrace.
+    """
+    reader = _read_file(file, None, Shared())
+    if reader is None:
+        return None
+    run, misses = reader.result()
+    library = Library()
+    library.add_file(file.with_suffix(SUFFIX), run)
+    return Recording([run], misses, library, reader.audits)
+
+
 def leave_out(run: Run) -> None:
     """A further file says that it is of the same process."""
     _lose(run, "a second file of the same process was left out")

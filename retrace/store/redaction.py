@@ -326,8 +326,11 @@ class Redaction:
             )
             for one in recording.audits
         ]
-        listings = Listings(recording.listings, self.listing, self.listing_id)
-        return Recording(runs, misses, listings, audits)
+        return Recording(runs, misses, self.listings(recording.listings), audits)
+
+    def listings(self, listings: Mapping[str, Listing]) -> Listings:
+        """The texts of programs, each as it is asked for."""
+        return Listings(listings, self.listing, self.listing_id)
 
     def listing_id(self, id_: str) -> str:
         """What the id of a program's text becomes."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -48,29 +48,67 @@ def local(path: Path) -> Path:
     return path if address is None else _fetched(address)
 
 
+_origins: dict[Path, str] = {}
+"""What was copied from where."""
+
+
+def origin_of(file: Path) -> str | None:
+    """The address of a file that was copied from an object store; None of another one."""
+    for folder in file.parents:
+        if (address := _origins.get(folder)) is not None:
+            return f"{address}/{file.relative_to(folder).as_posix()}"
+    return None
+
+
+@contextmanager
+def at_hand(file: Path, origin: str | None) -> Generator[Path]:
+    """A file, or for who does not see it a copy of what is at its origin, for a while.
+
+    Raises:
+        UnreadableError: nothing could be fetched from there.
+    """
+    if origin is None or file.exists():
+        yield file
+        return
+    from tempfile import TemporaryDirectory
+
+    _require(origin)
+    folder_of, _, name = origin.rpartition("/")
+    with TemporaryDirectory(prefix="retrace-") as folder:
+        yield _one(folder_of, name.removesuffix(OURS[0]), Path(folder))
+
+
+def _require(address: str) -> None:
+    try:
+        import fsspec  # pyright: ignore[reportMissingTypeStubs, reportUnusedImport] # noqa: F401
+    except ImportError:
+        raise UnreadableError(
+            f"{address} is in an object store: to read it, pip install 'retrace-jax[remote]'"
+        ) from None
+
+
 @cache
 def _fetched(address: str) -> Path:
     import atexit
     import shutil
     import tempfile
 
-    try:
-        import fsspec  # pyright: ignore[reportMissingTypeStubs]
-    except ImportError:
-        raise UnreadableError(
-            f"{address} is in an object store: to read it, pip install 'retrace-jax[remote]'"
-        ) from None
+    _require(address)
+    import fsspec  # pyright: ignore[reportMissingTypeStubs]
+
     folder = Path(tempfile.mkdtemp(prefix="retrace-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     # Under the name that it has there, which messages show.
     folder_of, _, name = address.rstrip("/").rpartition("/")
     if name.endswith(OURS[0]) and _NAME.fullmatch(name):
         # One process: its file, with the text of its programs beside it.
+        _origins[folder] = folder_of
         return _one(folder_of, name.removesuffix(OURS[0]), folder)
     # Of a `.retrace` the newest recording in it is meant, as of one on disk.
     keeps = name == ".retrace" or _NAME.fullmatch(name) is not None
     target = folder / (name if keeps else "recording")
     target.mkdir()
+    _origins[target] = address.rstrip("/")
     try:
         system, root = _answer(cast(Any, fsspec).core.url_to_fs, address)
         _copy(system, root.rstrip("/"), target)

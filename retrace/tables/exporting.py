@@ -1,19 +1,16 @@
-"""Recordings into tables: one process at a time, or several side by side."""
+"""Recordings into tables: one process after the other, or several side by side."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from importlib import import_module
+from concurrent.futures import Executor, as_completed
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from retrace.errors import RetraceError, UsageError
+from retrace.errors import RetraceError
 from retrace.model import Run
 from retrace.tables import rows, writing
-
-_PATIENCE = 10
-"""Seconds to wait for a cluster."""
 
 
 class Work(NamedTuple):
@@ -27,6 +24,8 @@ class Work(NamedTuple):
     """The folders whose paths may be told, where it is to be redacted."""
     key: bytes | None = None
     """Under which it is: one for all, so that equal programs stay equal."""
+    origin: str | None = None
+    """The address from which it was copied."""
 
 
 class Made(NamedTuple):
@@ -44,6 +43,7 @@ def work(paths: Sequence[Path], target: Path, here: str, *, redact: bool) -> lis
         UnreadableError: a path holds no recording.
     """
     from retrace.store.processes import files_of, header_of
+    from retrace.store.remote import origin_of
     from retrace.store.roots import project_folders
 
     roots, key = (tuple(project_folders(here)), os.urandom(32)) if redact else (None, None)
@@ -56,35 +56,37 @@ def work(paths: Sequence[Path], target: Path, here: str, *, redact: bool) -> lis
                 continue
             if run is not None:
                 runs.add(run.id)
-            found[file.resolve()] = Work(file, target, here, roots, key)
+            found[file.resolve()] = Work(file, target, here, roots, key, origin_of(file))
     return list(found.values())
 
 
 def export(one: Work) -> Made:
-    """Put one process into the tables. Runs in a process of its own, too."""
+    """Put one process into the tables. Runs in other processes, too."""
     from retrace.present.view import View
     from retrace.reason.verdict import judge
     from retrace.store.reader import read_each
+    from retrace.store.remote import at_hand
 
     misses = 0
     try:
-        for part in read_each([one.file]):
-            if one.roots is not None:
-                from retrace.store.redaction import Redaction
+        with at_hand(one.file, one.origin) as file:
+            for part in read_each([file]):
+                if one.roots is not None:
+                    from retrace.store.redaction import Redaction
 
-                part = Redaction(one.roots, one.key).recording(part)
-            verdicts = judge(part)
-            view = View(part, verdicts, one.here)
-            (run,) = part.runs
-            misses += len(verdicts)
-            tables = {
-                "runs": [rows.run_row(run, len(verdicts))],
-                "misses": rows.miss_rows(view, verdicts),
-                "changes": rows.change_rows(verdicts),
-                "programs": rows.program_rows(verdicts),
-                "cache": rows.cache_rows(verdicts),
-            }
-            writing.write(one.target, run.id, tables)
+                    part = Redaction(one.roots, one.key).recording(part)
+                verdicts = judge(part)
+                view = View(part, verdicts, one.here)
+                (run,) = part.runs
+                misses += len(verdicts)
+                tables = {
+                    "runs": [rows.run_row(run, len(verdicts))],
+                    "misses": rows.miss_rows(view, verdicts),
+                    "changes": rows.change_rows(verdicts),
+                    "programs": rows.program_rows(verdicts),
+                    "cache": rows.cache_rows(verdicts),
+                }
+                writing.write(one.target, run.id, tables)
     except RetraceError as error:
         return Made(one.file, misses, str(error))
     return Made(one.file, misses)
@@ -95,52 +97,10 @@ def here_alone(todo: Sequence[Work]) -> Iterator[Made]:
     return map(export, todo)
 
 
-def by_processes(todo: Sequence[Work], jobs: int) -> Iterator[Made]:
-    """So many at a time, each in a process of its own; in the order in which they end.
-
-    Raises:
-        UsageError: one of them was killed.
-    """
-    from concurrent.futures import ProcessPoolExecutor, as_completed
-    from concurrent.futures.process import BrokenProcessPool
-    from multiprocessing import get_context
-
-    # Spawned: pyarrow has threads, which a fork would not survive.
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-        for future in as_completed([pool.submit(export, one) for one in todo]):
-            try:
-                yield future.result()
-            except BrokenProcessPool:
-                raise UsageError(
-                    "a process of the export was killed, perhaps since memory ran out: "
-                    f"pass fewer than --jobs {jobs}"
-                ) from None
-
-
-def by_dask(todo: Sequence[Work], address: str) -> Iterator[Made]:
-    """On a cluster of Dask's, whose workers see the same files.
-
-    Raises:
-        UsageError: Dask is not installed, or there is no cluster at the address.
-    """
-    try:
-        dask: Any = import_module("dask.distributed")
-    except ImportError as error:
-        raise UsageError(
-            f"--dask needs Dask, which is not here ({error}): "
-            "install it with `pip install 'retrace-jax[dask]'`"
-        ) from None
-    try:
-        client = dask.Client(address, timeout=_PATIENCE)
-    except (OSError, ValueError) as error:
-        reason = " ".join(str(error).split())
-        raise UsageError(f"no Dask cluster at {address}: {reason}") from None
-    with client:
-        absolute = [
-            one._replace(file=one.file.absolute(), target=one.target.absolute()) for one in todo
-        ]
-        for future in dask.as_completed(client.map(export, absolute, pure=False)):
-            yield future.result()
+def side_by_side(todo: Sequence[Work], workers: Executor) -> Iterator[Made]:
+    """Several at a time, by whoever works; in the order in which they end."""
+    for future in as_completed([workers.submit(export, one) for one in todo]):
+        yield future.result()
 
 
 def processors() -> int:

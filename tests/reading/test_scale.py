@@ -108,6 +108,14 @@ def test_several_processes_tell_what_one_tells(
             Told([*paths, nothing], jobs=jobs)
         said.append(str(refused.value))
     assert said[0] == said[1]
+    # What cannot be read is left out by neither.
+    (file,) = directories[2].glob("third.jsonl")
+    (directories[0] / "newer.jsonl").write_text(
+        file.read_text().replace('"retrace":1', '"retrace":99', 1)
+    )
+    for jobs in (1, 2):
+        with pytest.raises(UnreadableError, match="newer retrace"):
+            Told(directories, jobs=jobs)
 
 
 def test_memory_does_not_grow_with_processes(
@@ -166,7 +174,8 @@ def test_what_was_added_up_is_not_kept(tmp_path: Path, options: list[str]) -> No
     assert kept < 10
 
 
-def test_a_bar_on_a_terminal_alone(tmp_path: Path) -> None:
+@pytest.mark.parametrize("options", [(), ("--jobs", "2")], ids=" ".join)
+def test_a_bar_on_a_terminal_alone(tmp_path: Path, options: tuple[str, ...]) -> None:
     directory = write(training(), tmp_path / "rec")
     (file,) = directory.glob("*.jsonl")
     with file.open("ab") as end:  # blank lines are no loss
@@ -174,7 +183,7 @@ def test_a_bar_on_a_terminal_alone(tmp_path: Path) -> None:
             end.write(b" " * (1 << 20) + b"\n")
     ours, theirs = pty.openpty()
     with subprocess.Popen(
-        [*COMMAND, "report", str(directory), "-o", str(tmp_path / "report")],
+        [*COMMAND, "report", str(directory), *options, "-o", str(tmp_path / "report")],
         env=environment(TERM="xterm"),
         stderr=theirs,
     ) as running:
@@ -184,7 +193,10 @@ def test_a_bar_on_a_terminal_alone(tmp_path: Path) -> None:
     assert b"retrace: reading" in bar
     assert b"100%" in bar
     piped = subprocess.run(
-        [*COMMAND, "report", str(directory)], env=environment(), capture_output=True, check=True
+        [*COMMAND, "report", str(directory), *options],
+        env=environment(),
+        capture_output=True,
+        check=True,
     )
     assert piped.stderr == b""
     assert piped.stdout == (tmp_path / "report").read_bytes()

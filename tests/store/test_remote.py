@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from retrace.errors import UnreadableError, UsageError
-from retrace.store import place
+from retrace.store import place, remote
 from retrace.store.processes import files_of
 from tests.process import retrace
 from tests.reading.story import training, write
@@ -39,6 +39,29 @@ def test_one_file_is_an_address() -> None:
     assert sorted(p.name for p in file.parent.iterdir()) == ["a.jsonl", "a.programs"]
     with pytest.raises(UnreadableError, match=r"memory://home/.retrace/monday/c\.jsonl"):
         files_of(Path("memory://home/.retrace/monday/c.jsonl"))
+
+
+def test_a_worker_that_does_not_see_the_copy_makes_one_of_its_own() -> None:
+    fsspec: Any = __import__("fsspec")
+    store = fsspec.filesystem("memory")
+    for end in ("jsonl", "2.jsonl", "programs"):
+        store.pipe(f"/far/runs/monday/a.{end}", b'{"retrace": 1}\n')
+    for address in ("memory://far/runs", "memory://far/runs/monday/a.jsonl"):
+        (file,) = files_of(Path(address))
+        origin = remote.origin_of(file)
+        assert origin == "memory://far/runs/monday/a.jsonl"
+        with remote.at_hand(file, origin) as same:
+            assert same == file
+        for copied in file.parent.iterdir():
+            copied.unlink()
+        with remote.at_hand(file, origin) as same:
+            assert sorted(p.name for p in same.parent.iterdir()) == [
+                "a.2.jsonl",
+                "a.jsonl",
+                "a.programs",
+            ]
+        assert not same.parent.exists()
+    assert remote.origin_of(Path(__file__)) is None
 
 
 def test_of_an_address_that_ends_in_retrace_the_newest_recording_is_read() -> None:
