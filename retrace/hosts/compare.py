@@ -137,16 +137,17 @@ class _Asked(NamedTuple):
         new = None if other is None else examples[other]
         old = None if most is None else examples[most]
         how: How = "other" if old and new else "extra" if new else "missing"
+        first = min(slot.did, key=lambda process: (process not in minority, process))
+        occurrence = slot.did[first].occurrence
         if old is None and new is not None:
-            old = self._like(slot, majority, new)
+            old = self._like(slot, majority, new, occurrence)
         shown = new or old
         assert shown is not None
-        first = min(slot.did, key=lambda process: (process not in minority, process))
         changes, reads = self._compared(old, new)
         return Parting(
             how=how,
             function=shown.function,
-            occurrence=slot.did[first].occurrence,
+            occurrence=occurrence,
             minority=tuple(minority),
             sides=self._sides(slot.did),
             spans=slot.spans,
@@ -211,17 +212,19 @@ class _Asked(NamedTuple):
             and same_but_devices(left, right, self.listings)
         )
 
-    def _like(self, slot: Slot, majority: list[int], new: Miss) -> Miss | None:
-        """What the majority did at another call of the function, the most alike."""
-        line = self.lines[majority[0]]
-        known = [self.trails.examples[thing] for thing in line.steps if thing[0] == slot.site][
-            -_MOST_EXAMPLES:
-        ]
-        after = neutral(new)
-        # Of those that are as much alike the latest.
+    def _like(self, slot: Slot, majority: list[int], new: Miss, occurrence: int) -> Miss | None:
+        """What the majority did at another call of the function, the most alike.
+
+        Of those that are as much alike it is what they had done last by then, else first after.
+        """
+        steps = self.lines[majority[0]].steps.items()
+        known = [(step.occurrence, thing) for thing, step in steps if thing[0] == slot.site]
+        before = [thing for at, thing in known if at < occurrence][: -_MOST_EXAMPLES - 1 : -1]
+        after = [thing for at, thing in known if at >= occurrence][:_MOST_EXAMPLES]
+        key = neutral(new)
         return min(
-            reversed(known),
-            key=lambda miss: len(_in_key(compare(neutral(miss), after))),
+            [self.trails.examples[thing] for thing in (*before, *after)],
+            key=lambda miss: len(_in_key(compare(neutral(miss), key))),
             default=None,
         )
 

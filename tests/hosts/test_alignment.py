@@ -96,6 +96,25 @@ def test_one_that_all_wait_for_is_named_where_all_were_killed() -> None:
     assert (one.how, one.function.name, one.minority) == ("extra", "evaluate", (1,))
 
 
+@pytest.mark.parametrize(
+    ("odd", "of_others"),
+    [((7, 8, 5, 9), 8), ((8, 7, 5, 9), 8), ((8, 5, 9, 7), 9)],
+    ids=["first", "second", "last"],
+)
+def test_one_more_is_held_against_what_the_others_did_by_then(
+    odd: tuple[int, ...], of_others: int
+) -> None:
+    job = Job()
+    for size in (8, 5, 9):
+        job.does(STEP, size, by=(0, 1))
+    for size in odd:
+        job.does(STEP, size, by=(2,))
+    (one,) = job.found().partings
+    assert (one.how, one.minority) == ("extra", (2,))
+    assert one.old is not None
+    assert one.old.key.leaves[0].shape == (of_others,)
+
+
 def test_an_equal_program_of_other_static_values_is_the_same_program() -> None:
     job = Job()
     for index in range(COUNT):
