@@ -26,6 +26,8 @@ _WHICH = re.compile(
     r"(?:RANK|PROC_?ID|PROCESS_ID|TASK_ID|WORKER_ID|HOST_ID|INDEX)$", re.IGNORECASE
 )
 """Variables that tell the processes of a job apart, as launchers name them."""
+_POD = re.compile(r"(?P<job>.+)-(?P<index>\d{1,9})(?:-[a-z0-9]{5})?", re.DOTALL)
+"""How Kubernetes names a pod of an indexed job, and its host: `train-3`, `train-3-x7k2p`."""
 _MOST = 1 << 20
 """Bytes of such a file that are read."""
 
@@ -38,6 +40,8 @@ class Job(NamedTuple):
     """Which of the job's processes this is."""
     processes: int | None = None
     """How many processes the job has."""
+    restart: int | None = None
+    """How often the scheduler has started it again."""
 
 
 class Attempt(NamedTuple):
@@ -74,16 +78,23 @@ def _of_scheduler(variables: Mapping[str, str]) -> Job:
 
     # An allocation holds many programs, one after the other: only a step of it is a job.
     if (job := variables.get("SLURM_JOB_ID")) and number("SLURM_PROCID") is not None:
-        parts = [job, variables.get("SLURM_STEP_ID"), variables.get("SLURM_RESTART_COUNT")]
-        name = "slurm-" + ".".join(part for part in parts if part)
-        return Job(name, number("SLURM_PROCID"), number("SLURM_NTASKS"))
-    if (index := variables.get("JOB_COMPLETION_INDEX", "")).isdecimal():
-        host = variables.get("HOSTNAME") or socket.gethostname()
-        return Job(f"kubernetes-{host.removesuffix(f'-{index}')}", number("JOB_COMPLETION_INDEX"))
+        name = "slurm-" + ".".join(filter(None, (job, variables.get("SLURM_STEP_ID"))))
+        # A restart belongs into the folder of its job.
+        restart = number("SLURM_RESTART_COUNT")
+        return Job(name, number("SLURM_PROCID"), number("SLURM_NTASKS"), restart)
+    found = Job()
     for name in ("JAX_COORDINATOR_ADDRESS", "COORDINATOR_ADDRESS"):
         if address := variables.get(name):
-            return Job(f"at-{address}", number("JAX_PROCESS_ID"), number("JAX_NUM_PROCESSES"))
-    return Job()
+            count = number("JAX_NUM_PROCESSES")
+            found = Job(f"at-{address}", number("JAX_PROCESS_ID"), count)
+            break
+    if (index := number("JOB_COMPLETION_INDEX")) is not None:
+        # A pod of the host's network has the name of its node, which is not the job's.
+        host = _POD.fullmatch(variables.get("HOSTNAME") or socket.gethostname())
+        of_pods = host is not None and int(host["index"]) == index
+        name = f"kubernetes-{host['job']}" if of_pods else found.name or "kubernetes"
+        return Job(name, index, found.processes)
+    return found
 
 
 def command(variables: Mapping[str, str] = os.environ) -> str:
@@ -114,6 +125,7 @@ def join(
     member = {
         "job": job.name,
         "rank": job.rank,
+        "restart": job.restart,
         "host": socket.gethostname(),
         "pid": os.getpid(),
         "at": time.time(),
@@ -226,7 +238,8 @@ def _belongs(member: Mapping[str, Any], members: list[dict[str, Any]]) -> bool:
     if any(_is_again(member, other) for other in members):
         return False
     if member["job"] is not None:
-        of_job = [other for other in members if other.get("job") == member["job"]]
+        which = member["job"], member["restart"]
+        of_job = [other for other in members if (other.get("job"), other.get("restart")) == which]
         return bool(of_job) and not _is_restart(member, of_job)
     return any(other.get("job") is None and _lives(member, other) for other in members)
 

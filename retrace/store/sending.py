@@ -188,6 +188,7 @@ class Sender:
         member = {
             "job": job.name,
             "rank": job.rank,
+            "restart": job.restart,
             "host": socket.gethostname(),
             "pid": self._order.process,
             "at": self._order.began,

@@ -67,6 +67,14 @@ def test_a_late_process_of_a_job_joins_and_one_that_is_started_again_does_not(
     assert join(tmp_path, Job("c"), append=True).number == 3
 
 
+def test_a_restart_that_the_scheduler_counts_is_the_next_attempt(tmp_path: Path) -> None:
+    assert join(tmp_path, Job("a", 0, 3)).number == 1
+    # With a process that the first start did not get to.
+    assert join(tmp_path, Job("a", 1, 3, 1)).number == 2
+    assert join(tmp_path, Job("a", 0, 3, 1)).number == 2
+    assert join(tmp_path, Job("a", 1, 3, 2)).number == 3
+
+
 def test_a_job_whose_processes_nobody_numbers_is_started_again(tmp_path: Path) -> None:
     def started(*ranks: str, name: str = "job") -> list[str]:
         processes = [
@@ -119,7 +127,23 @@ def test_what_a_child_is_told_outlives_a_newer_attempt(tmp_path: Path) -> None:
             {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_PROCID": "3", "SLURM_NTASKS": "8"},
             Job("slurm-7.0", 3, 8),
         ),
+        (
+            {"SLURM_JOB_ID": "7", "SLURM_PROCID": "3", "SLURM_RESTART_COUNT": "2"},
+            Job("slurm-7", 3, None, 2),
+        ),
         ({"JOB_COMPLETION_INDEX": "2", "HOSTNAME": "train-2"}, Job("kubernetes-train", 2)),
+        ({"JOB_COMPLETION_INDEX": "2", "HOSTNAME": "train-2-x7k2p"}, Job("kubernetes-train", 2)),
+        # The host's network: the name is the node's.
+        ({"JOB_COMPLETION_INDEX": "2", "HOSTNAME": "node-b-7"}, Job("kubernetes", 2)),
+        (
+            {
+                "JOB_COMPLETION_INDEX": "1",
+                "HOSTNAME": "node-b",
+                "JAX_COORDINATOR_ADDRESS": "h:1",
+                "JAX_NUM_PROCESSES": "4",
+            },
+            Job("at-h:1", 1, 4),
+        ),
         ({"JAX_COORDINATOR_ADDRESS": "h:1", "JAX_PROCESS_ID": "x"}, Job("at-h:1")),
     ],
 )
