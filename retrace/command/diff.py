@@ -17,7 +17,9 @@ from retrace.errors import UsageError
 from retrace.store.remote import is_address
 
 if TYPE_CHECKING:
-    from retrace.model import Verdict
+    from collections.abc import Iterable
+
+    from retrace.model import Run, Verdict
     from retrace.present.view import View
     from retrace.store.shared import Shared
 
@@ -151,6 +153,7 @@ def _recordings(old: Source, new: Source, expect: str | None, format: str) -> in
 
     whole, shared = expect is not None, Shared()
     views = at_last([read(source, whole=whole, shared=shared) for source in (old, new)])
+    _check_hidden(run for view in views for run in view.recording.runs)
     sides = [
         Side(view.recording, view.verdicts, source.name)
         for view, source in zip(views, (old, new), strict=True)
@@ -176,6 +179,15 @@ def _recordings(old: Source, new: Source, expect: str | None, format: str) -> in
     return status
 
 
+def _check_hidden(runs: Iterable[Run]) -> None:
+    """Raises UsageError where what is hidden is hidden under several keys, and so never equal."""
+    if len({run.hidden_under for run in runs}) > 1:
+        raise UsageError(
+            "what is redacted under keys of their own cannot be compared: values and programs "
+            "would all differ; record both with --redact-key FILE, or neither with --redact"
+        )
+
+
 def _miss(text: str, recording: Path | None) -> tuple[View, Verdict]:
     """The miss that `ID` or `DIR:ID` means, and the recording that it is in."""
     from retrace.store.place import newest
@@ -189,6 +201,9 @@ def _miss(text: str, recording: Path | None) -> tuple[View, Verdict]:
 def _misses(old: tuple[View, Verdict], new: tuple[View, Verdict], format: str) -> int:
     from retrace.present import report_json, two_misses
 
+    _check_hidden(
+        run for view, one in (old, new) for run in view.recording.runs if run.id == one.miss.run
+    )
     found = two_misses.compared(old, new)
     if format == "json":
         console.write(report_json.encode(two_misses.json(found)), None)

@@ -59,7 +59,7 @@ def diverge(
     own = {process: by_run[run.id] for process, run in runs.items()}
     lines = lines_of(own, bare=not trails.comparable)
     asked = _Asked(trails, listings, lines)
-    environment = differing(runs)
+    environment = differing(runs, comparable=trails.comparable)
     partings: list[Parting] = []
     for slot in slots(lines):
         if len(partings) < _MOST_PARTINGS and (found := asked.parting(slot)) is not None:

@@ -27,15 +27,24 @@ _QUIET = re.compile(
     r"local_device|platforms)\w*"
 )
 """Settings of JAX's that make no other programs."""
+_HIDDEN = re.compile(r"<redacted [0-9a-f]+>")
 
 
-def differing(runs: Mapping[int, Run]) -> tuple[Setting, ...]:
-    """What is not the same for all, what may make other programs first."""
-    found = [
-        *_differing({process: _told(run) for process, run in runs.items()}, absent=False),
-        *_differing({p: _variables(run) for p, run in runs.items()}, absent=True),
-        *_differing(_settings(runs), absent=True),
+def differing(runs: Mapping[int, Run], *, comparable: bool = True) -> tuple[Setting, ...]:
+    """What is not the same for all, what may make other programs first.
+
+    Args:
+        runs: by process.
+        comparable: whether what is hidden in them is hidden under one key.
+    """
+    told = [
+        ({process: _told(run) for process, run in runs.items()}, False),
+        ({process: _variables(run) for process, run in runs.items()}, True),
+        (_settings(runs), True),
     ]
+    if not comparable:
+        told = [({p: _without_hashes(one) for p, one in by.items()}, a) for by, a in told]
+    found = [one for by, absent in told for one in _differing(by, absent=absent)]
     return tuple(sorted(found, key=lambda one: (not one.matters, one.name)))
 
 
@@ -47,6 +56,14 @@ def _differing(told: Mapping[int, Mapping[str, JSON]], *, absent: bool) -> Itera
             values = {process: value for process, value in values.items() if value is not None}
         if len({repr(value) for value in values.values()}) > 1:
             yield Setting(name, values, _matters(name, values))
+
+
+def _without_hashes(told: Mapping[str, JSON]) -> dict[str, JSON]:
+    """What is told, without what stands for what is hidden: that is another text for each key."""
+    return {
+        name: _HIDDEN.sub("<redacted>", value) if isinstance(value, str) else value
+        for name, value in told.items()
+    }
 
 
 def _told(run: Run) -> dict[str, JSON]:

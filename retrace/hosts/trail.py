@@ -59,12 +59,12 @@ class Trails:
     @property
     def comparable(self) -> bool:
         """Whether values and programs are as they were, or all hidden under one key."""
-        return len({_key_of(trail.run) for trail in self.all}) < 2
+        return len({trail.run.hidden_under for trail in self.all}) < 2
 
     def add(self, run: Run, misses: list[Miss]) -> None:
         """Take in a process with all of its misses."""
         read = _Reading()
-        redacted = _key_of(run) is not None
+        redacted = run.hidden_under is not None
         steps: list[Step] = []
         seconds = 0.0
         number = Counter[Site]()
@@ -99,13 +99,6 @@ class Trails:
         done = self._equal.setdefault(done, done)
         asked = look_ups(misses, self.options)
         self.all.append(Trail(run, done, seconds, None if run.complete else at, last, asked))
-
-
-def _key_of(run: Run) -> str | None:
-    """What tells the key apart under which a process was redacted; None for one that was not."""
-    if run.redaction is None and run.host == "<redacted>":
-        return run.id  # by a retrace that gave each process a key of its own
-    return run.redaction
 
 
 def _is_outermost(miss: Miss) -> bool:

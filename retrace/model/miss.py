@@ -170,6 +170,13 @@ class Run:
     losses: dict[str, int] = field(default_factory=dict[str, int])
     """What could not be recorded or read, by reason."""
 
+    @property
+    def hidden_under(self) -> str | None:
+        """What is equal for processes whose hidden values can be compared; None of open ones."""
+        if self.redaction is None and self.host == "<redacted>":
+            return self.id  # by a retrace that gave each process a key of its own
+        return self.redaction
+
 
 @dataclass(slots=True)
 class Recording:

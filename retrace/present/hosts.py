@@ -113,9 +113,13 @@ class Told:
             were = "was" if len(found.absent) == 1 else "were"
             yield Sentence(f"of {who} no recording {were} found")
         if found.incomparable:
+            said = ""
+            if found.equal:
+                processes = count(len(found.processes), "process", "processes")
+                said = f"{processes}, no differences in the types of arguments and in settings; "
             yield Sentence(
-                "programs and values were not compared: each process was redacted under a key "
-                "of its own (record with --redact-key FILE to compare them)"
+                f"{said}programs and values were not compared: each process was redacted under "
+                "a key of its own (record with --redact-key FILE to compare them)"
             )
 
     def _equal(self, width: int, paint: Paint) -> Iterator[str]:
@@ -142,7 +146,7 @@ class Told:
         for change in first.reads[:_MOST]:
             yield Line(label, (clean(change.path, 40), turned(detail(change), 160)))
             label = ""
-        if said := evidence(self._view, self._verdict(first)):
+        if said := self._evidence(first):
             yield Line("program", tuple(said))
         if (site := _shown(first).call_site) is not None:
             where = place(site.file, site.line, self._view.bases)
@@ -150,6 +154,12 @@ class Told:
             yield Line("called", (f"{where}{source}",))
         yield Line("runs on", (self._runs_on(first),))
         yield Line("see", (self._misses(first),))
+
+    def _evidence(self, parting: Parting) -> list[str]:
+        """How the programs differ, where they were not hidden under several keys."""
+        if self.found.incomparable:
+            return []
+        return evidence(self._view, self._verdict(parting))
 
     def _cells(self, first: Parting, change: Change) -> tuple[str, ...]:
         what = change.component.value.replace("_", " ")
@@ -287,7 +297,7 @@ class Told:
         elif parting.reads:
             reads = [f"{clean(one.path, 40)} {turned(detail(one))}" for one in parting.reads]
             said += f": it reads {listed(reads, 2)}"
-        elif facts := evidence(self._view, self._verdict(parting)):
+        elif facts := self._evidence(parting):
             said += f": {facts[0]}"
         return f"{said}. It runs on {self._runs_on(parting)}."
 

@@ -173,12 +173,19 @@ def test_what_was_redacted_under_several_keys_is_compared_by_its_types() -> None
     job = Job()
     for index, story in enumerate(job.stories):
         story.run.redaction = f"key {index}"
+        story.run.settings = {"jax_x": f"<redacted {index}>"}
+        story.run.variables = {"XLA_FLAGS": f"--xla_a=<redacted {index}> --xla_b"}
         job.does(STEP, 8, by=(index,), static=f"<redacted {index}>", program=f"hash {index}")
     found = job.found()
     assert found.equal and found.incomparable
+    assert found.environment == ()
+    assert "no differences in the types" in Told(found, {}).report()
+    job.stories[1].run.variables = {"XLA_FLAGS": "--xla_a=<redacted 1>"}
+    assert [one.name for one in job.found().environment] == ["XLA_FLAGS"]
     for story in job.stories:
         story.run.redaction = "one key"
     assert not job.found().equal
+    assert len(job.found().environment) == 2
 
 
 @pytest.mark.parametrize(

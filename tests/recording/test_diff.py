@@ -296,6 +296,29 @@ def test_the_last_two_attempts_of_a_directory(folder: Path, retrace: Run) -> Non
     assert json.loads(said)["programs"][0]["constants"][0]["names"] == ["LR"]
 
 
+def test_what_is_hidden_under_several_keys_is_not_compared(
+    folder: Path, base: Path, retrace: Run
+) -> None:
+    sides: list[Path] = []
+    for name, key in (("one", b"k" * 32), ("two", b"k" * 32), ("three", b"l" * 32)):
+        hidden = folder / "hidden" / name
+        hidden.mkdir(parents=True)
+        for file in base.glob("*.jsonl"):
+            (header, *rest) = file.read_text().splitlines(keepends=True)
+            told = json.loads(header)
+            told["run"] |= {"redaction": key.hex(), "host": "<redacted>", "id": name}
+            (hidden / f"{name}.jsonl").write_text("".join([json.dumps(told) + "\n", *rest]))
+        sides.append(hidden)
+    one, two, three = sides
+    assert retrace("diff", one, two)[0] == 0
+    for other in (three, base):
+        for arguments in ((one, other), (f"{one}:step #1", f"{other}:step #1")):
+            status, said = retrace("diff", *arguments)
+            assert status == 2
+            assert "--redact-key" in said
+    assert retrace("diff", f"{three}:step #1", f"{three}:step #2")[0] == 0
+
+
 PLANNED = """
 import jax, numpy as np
 def scaled(x, by):
