@@ -40,6 +40,8 @@ _MOST_STACKS = 4000
 _MOST_FRAMES = 2000
 _MOST_ELSEWHERE = 200
 _MOST_LOOPS = 200
+_MOST_COLLECTING = 4
+"""Frames below what is told of a collection of garbage."""
 _FREE = 0.01
 """Seconds that may be spent on the bytecode of functions, each looked at once, in any case."""
 _SHARE_OF_LOOPS = 0.01
@@ -276,7 +278,7 @@ def look(frame: FrameType | None) -> Seen | None:
         None where it is in no call of JAX's.
     """
     lines: list[Line] = []
-    part: Part | None = None
+    frame, part = _behind_collection(frame)
     inside = outermost = -1
     is_behind = False
     for _ in range(_MOST_FRAMES):
@@ -319,6 +321,23 @@ def look(frame: FrameType | None) -> Seen | None:
 def _inside(lines: list[Line], kept: int, part: Part) -> Seen:
     # What recording takes, no line of the program's costs.
     return () if part is Part.RECORDING else tuple(lines[:kept]), part
+
+
+def _behind_collection(frame: FrameType | None) -> tuple[FrameType | None, Part | None]:
+    """Where a thread was when Python began to collect garbage in it.
+
+    It gives way to another thread where it calls what is told of collections, as a function of
+    JAX's is, and nowhere else in them.
+    """
+    told = [getattr(called, "__code__", None) for called in gc.callbacks]
+    inner = frame
+    for _ in range(_MOST_COLLECTING):
+        if inner is None:
+            break
+        if inner.f_code in told:
+            return inner.f_back, Part.COLLECTION
+        inner = inner.f_back
+    return frame, None
 
 
 def _behind(frame: FrameType) -> list[Line]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Literal, NamedTuple, TypeAlias
 
 from retrace.compare.size import Unrolled, unrolled
 from retrace.costs import tracing
@@ -11,6 +11,9 @@ from retrace.costs.constants import Constant, constants
 from retrace.costs.donation import Donated, donated
 from retrace.costs.folding import FOLDING, Folded, folded
 from retrace.costs.growth import Growth, growth
+from retrace.costs.heavy import Heavy, heavy
+from retrace.costs.nested import Nest, nest
+from retrace.costs.repeated import Repeated, repeated
 from retrace.model import Frame, Listing, Miss, Recording, Stage
 from retrace.model.slow import Compiling, Kernel, Loop, Memory, Pass
 
@@ -23,15 +26,23 @@ _LARGE = 1 << 20
 _UNTRACED = 0.25
 """Of a trace, code outside JAX that is worth an advice."""
 _MOST_ADVICE = 6
+_HOLDS = 0.8
+"""Of a compiled program's instructions, what one line must hold for the work that XLA does on the
+whole program to be told on it."""
+
+
+Code: TypeAlias = Literal[
+    "scan", "jit", "argument", "folding", "equality", "flatten", "python", "collection"
+]
 
 
 class Advice(NamedTuple):
     """Something to change, with what it rests on."""
 
-    code: Literal["scan", "argument", "folding", "equality", "flatten", "python"]
+    code: Code
     frame: Frame | None
     times: int = 0
-    """Of an unrolled loop, its rounds."""
+    """Of an unrolled loop, its rounds; of a function, its calls."""
     before: int = 0
     """Equations now, or bytes."""
     after: int = 0
@@ -55,6 +66,9 @@ class Account(NamedTuple):
     compiling: Compiling | None
     constants: tuple[Constant, ...]
     unrolled: tuple[Unrolled, ...]
+    repeated: tuple[Repeated, ...]
+    nest: Nest | None
+    heavy: tuple[Heavy, ...]
     folded: Folded | None
     """The line that made XLA compute on constants, where it took time and is one."""
     memory: Memory | None
@@ -85,14 +99,38 @@ class Account(NamedTuple):
         return [one._replace(seconds=one.seconds * passed / threads) for one in kernels]
 
     @property
+    def rest(self) -> float:
+        """Seconds that XLA spent on the whole program outside its passes, and on no code."""
+        return sum(one.seconds for one in self._passes() if one.kind == "other")
+
+    @property
+    def whole(self) -> tuple[Kernel, float] | None:
+        """The line of nearly all instructions, and its share of what XLA does for the whole.
+
+        That share is in seconds; None where there is no such line, or where no seconds are known.
+        Many equal kernels are one piece of code, made once: what they cost is this.
+        """
+        made = sum(one.instructions for one in self.kernels)
+        most = max(self.kernels, key=lambda one: one.instructions, default=None)
+        if most is None or most.instructions < _HOLDS * made:
+            return None
+        spent = self.rest + sum(one.seconds for one in self.passes)
+        if self.folded is not None:
+            spent -= _folding(self.compiling)[0]
+        return (most, spent * most.instructions / made) if spent > 0 else None
+
+    @property
     def lines(self) -> Sequence[Kernel]:
         """The source lines that the compiler spent its time on, the most expensive first."""
-        if self.folded is None:
-            return self.kernels
-        spent, times = _folding(self.compiling)
-        frame = self.folded.frame
-        folding = Kernel(frame.file, frame.line, frame.function, 0, 0, spent, ((FOLDING, times),))
-        return sorted((folding, *self.kernels), key=lambda one: -one.seconds)
+        found = list(self.kernels)
+        if (whole := self.whole) is not None:
+            most, share = whole
+            found[found.index(most)] = most._replace(seconds=most.seconds + share)
+        if self.folded is not None:
+            spent, times = _folding(self.compiling)
+            frame, does = self.folded.frame, ((FOLDING, times),)
+            found.append(Kernel(frame.file, frame.line, frame.function, 0, 0, spent, does))
+        return sorted(found, key=lambda one: (-one.seconds, -one.instructions))
 
     def _passes(self) -> Sequence[Pass]:
         return () if self.compiling is None else self.compiling.passes
@@ -120,7 +158,8 @@ def account(miss: Miss, recording: Recording) -> Account:
     folding = None
     if listing is not None and _folding(compiling)[0] > 0:
         folding = folded(listing, listings)
-    advice = _advice(miss, trace, compiling, held, blocks, folding)
+    calls = () if listing is None else tuple(repeated(listing, listings))
+    advice = _advice(miss, trace, compiling, held, blocks, calls, folding)
     memory = None if slow is None else slow.memory
     return Account(
         miss,
@@ -128,6 +167,9 @@ def account(miss: Miss, recording: Recording) -> Account:
         compiling,
         held,
         blocks,
+        calls,
+        None if listing is None else nest(listing, listings),
+        () if listing is None else tuple(heavy(listing, listings)),
         folding,
         memory,
         donated(miss.key, memory, listing),
@@ -208,6 +250,7 @@ def _advice(
     compiling: Compiling | None,
     held: Sequence[Constant],
     blocks: Sequence[Unrolled],
+    calls: Sequence[Repeated],
     folding: Folded | None,
 ) -> list[Advice]:
     found: list[Advice] = []
@@ -228,6 +271,8 @@ def _advice(
             found.append(Advice("scan", place, block.times, equations, left))
     # Of what is under several loops, the one that leaves the fewest equations.
     found.sort(key=lambda advice: advice.after)
+    if calls and calls[0].saved > max((one.before - one.after for one in found), default=0):
+        found += _jitted(miss, calls[0], equations)
     spent, _ = _folding(compiling)
     if spent >= _DEAR * total:
         largest = held[0] if held else None
@@ -247,6 +292,15 @@ def _advice(
         found += _outside(trace)
     rest = max(0.0, total - sum(one.seconds for one in found))
     return sorted(found, key=lambda one: -_worth(one, rest))
+
+
+def _jitted(miss: Miss, calls: Repeated, equations: int) -> Iterator[Advice]:
+    """To trace a function once: XLA inlines it, and compiles what it compiled before."""
+    alike = sum(miss.stages.get(stage, 0.0) for stage in (Stage.TRACE, Stage.LOWER))
+    saved = alike * calls.saved / max(1, equations)
+    if saved >= _DEAR * miss.seconds:
+        own = calls.times * calls.equations
+        yield Advice("jit", calls.frame, calls.times, own, calls.equations, saved)
 
 
 def _apart(blocks: list[Unrolled]) -> list[Unrolled]:
@@ -305,6 +359,8 @@ def _outside(trace: tracing.Told) -> list[Advice]:
                     found.append(Advice("equality", row.frame, seconds=spent))
                 case "flatten":
                     found.append(Advice("flatten", row.frame, seconds=spent))
+                case "garbage collection":
+                    found.append(Advice("collection", row.frame, seconds=spent))
                 case _:
                     found.append(Advice("python", row.frame, seconds=spent))
     return found

@@ -13,7 +13,7 @@ from retrace.model.slow import Part
 _HOLDS = 0.8
 """Of a line's seconds, what one line around it, or inside it, must hold to be named beside it."""
 _EXPRESSIONS = ("<genexpr>", "<lambda>", "<listcomp>", "<setcomp>", "<dictcomp>")
-NOT_TRACING = frozenset((Part.PYTHON, Part.EQUALITY, Part.FLATTEN))
+NOT_TRACING = frozenset((Part.PYTHON, Part.EQUALITY, Part.FLATTEN, Part.COLLECTION))
 
 
 class Row(NamedTuple):

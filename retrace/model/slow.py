@@ -17,6 +17,8 @@ class Part(StrEnum):
     """A `__eq__` or `__hash__` that JAX called."""
     FLATTEN = "flatten"
     """Code of the user's that JAX called to take a pytree apart or to put it together."""
+    COLLECTION = "garbage collection"
+    """Python collecting garbage; the line is the one that it happened at."""
     PYTREES = "pytrees"
     SHAPES = "shapes"
     """The shapes and dtypes of results: JAX's abstract evaluation."""

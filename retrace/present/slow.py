@@ -12,6 +12,7 @@ from retrace.costs.growth import Growth
 from retrace.costs.tracing import Row, outside_tracing
 from retrace.model import Frame, Recording, Stage
 from retrace.model.slow import Anew, Kernel, Part
+from retrace.present import slow_design
 from retrace.present.layout import INDENT, Paint, plain, wrapped
 from retrace.present.program import at
 from retrace.present.slow_advice import advised, donation, size
@@ -32,7 +33,6 @@ _MOST_TOLD = 3
 """Misses in a report."""
 _MOST_LINES = 6
 _MOST_PASSES = 5
-_MOST_CONSTANTS = 3
 _LEAST = 0.02
 """Of its stage, what a line or a pass must have taken to be told."""
 
@@ -40,6 +40,7 @@ PARTS = {
     Part.PYTHON: "Python code, no tracing",
     Part.EQUALITY: "comparing values (`__eq__`, `__hash__`)",
     Part.FLATTEN: "taking apart a pytree node",
+    Part.COLLECTION: "Python collecting garbage",
     Part.PYTREES: "pytrees",
     Part.SHAPES: "shapes and dtypes",
     Part.DIFFERENTIATION: "differentiation",
@@ -80,8 +81,11 @@ def whole(
     yield from _compile(view, one, width, paint)
     yield from _lines(view, one, width, paint)
     for label, texts in (
-        ("constants", _constants(view, one)),
-        ("unrolled", _unrolled(view, one)),
+        ("constants", slow_design.constants(view, one)),
+        ("unrolled", slow_design.unrolled(view, one)),
+        ("repeated", slow_design.repeated(view, one)),
+        ("nested", slow_design.nested(view, one)),
+        ("heavy", slow_design.heavy(view, one)),
         ("memory", _memory(one)),
         ("growth", _growth(one)),
         ("advice", (advised(view, each) for each in one.advice)),
@@ -270,6 +274,8 @@ def _passes(view: View, one: Account) -> Iterator[tuple[str, str, str]]:
         ]
         said = f"code generation, {count(kernels, 'kernel')}" if kernels else "code generation"
         rows.append((made, f"{said}: {listed(parts)}" if parts else said))
+    if one.rest >= _LEAST * total:
+        rows.append((one.rest, "the rest of XLA, for the whole program: scheduling, buffers"))
     rows += [
         (
             one_.seconds,
@@ -300,8 +306,11 @@ def _lines(view: View, one: Account, width: int, paint: Paint) -> Iterator[str]:
 
 def _kernel_rows(view: View, one: Account) -> Iterator[tuple[str, str, str]]:
     """By seconds where kernels have their own, else by what they are."""
-    known = [kernel for kernel in one.kernels if kernel.seconds > 0]
-    rows: Sequence[Kernel] = known or one.kernels
+    # What XLA computes on constants stands with its pass.
+    lines = [kernel for kernel in one.lines if kernel.instructions]
+    known = [kernel for kernel in lines if kernel.seconds > 0]
+    rows: Sequence[Kernel] = known or lines
+    whole = one.whole
     spent = sum(kernel.seconds for kernel in rows)
     made = sum(kernel.instructions for kernel in one.kernels)
     label = "compiled"
@@ -316,32 +325,11 @@ def _kernel_rows(view: View, one: Account) -> Iterator[tuple[str, str, str]]:
         said += (
             f"  {count(kernel.kernels, 'kernel')}, {count(kernel.instructions, 'instruction')}"
         )
+        if whole is not None and (kernel.file, kernel.line) == (whole[0].file, whole[0].line):
+            share = 100 * kernel.instructions / made
+            said += f", {share:.0f} % of all: so {seconds(whole[1])} of the passes and the rest"
         yield label, seconds(kernel.seconds) if known else "", f"{said}: {operations}"
         label = ""
-
-
-def _constants(view: View, one: Account) -> Iterator[str]:
-    if not one.constants:
-        return
-    total = sum(constant.bytes for constant in one.constants)
-    shown = one.constants[:_MOST_CONSTANTS]
-    each = [
-        f"{clean(constant.type, 32)} at {at(view, constant.frame)} ({size(constant.bytes)})"
-        for constant in shown
-    ]
-    more = len(one.constants) - len(shown)
-    each += [count(more, "smaller one")] if more else []
-    yield f"{size(total)} captured in the program: {listed(each, 4)}"
-
-
-def _unrolled(view: View, one: Account) -> Iterator[str]:
-    equations = one.miss.program.equations if one.miss.program is not None else 0
-    for block in one.unrolled[:2]:
-        what = listed([clean(name, 24) for name in block.primitives], 4)
-        yield (
-            f"{at(view, block.place)} runs {what} {block.times:,} times in a row, "
-            f"{block.times * block.equations:,} of {equations:,} equations"
-        )
 
 
 def _memory(one: Account) -> Iterator[str]:

@@ -20,6 +20,18 @@ def advised(view: View, advice: Advice) -> str:
                 f"`jax.lax.scan` over the {advice.times:,} rounds at {where}: "
                 f"{advice.before:,} equations become about {advice.after:,}"
             )
+        case "jit":
+            return (
+                f"`jax.jit` on `{clean(advice.frame.function, 32) if advice.frame else ''}` "
+                f"({where}), called {advice.times:,} times alike here: it is then traced and "
+                f"lowered once, {advice.after:,} equations in place of {advice.before:,} (XLA "
+                "inlines it, and compiles as much as before)"
+            )
+        case "collection":
+            return (
+                f"Python collected garbage for {seconds(advice.seconds)} at {where}: call "
+                "`gc.freeze()` once after loading, or collect outside the trace"
+            )
         case "folding":
             held = f" ({size(advice.before)} at {where})" if where else ""
             return (

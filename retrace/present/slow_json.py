@@ -82,6 +82,32 @@ def data(view: View, one: Account, again: Anew | None = None) -> dict[str, Any]:
             }
             for block in one.unrolled
         ],
+        "repeated": [
+            {
+                **_place(calls.frame),
+                "function": calls.frame.function,
+                "times": calls.times,
+                "equations": calls.times * calls.equations,
+            }
+            for calls in one.repeated
+        ],
+        "nested": None
+        if one.nest is None
+        else {
+            **_place(one.nest.frame),
+            "primitive": one.nest.primitive,
+            "depth": one.nest.depth,
+            "equations": one.nest.equations,
+        },
+        "heavy": [
+            {
+                **_place(row.frame),
+                "primitive": row.primitive,
+                "times": row.number,
+                "arrays": row.arrays,
+            }
+            for row in one.heavy
+        ],
         "memory": None if memory is None else memory._asdict(),
         "donated": None
         if one.donated is None
@@ -90,7 +116,9 @@ def data(view: View, one: Account, again: Anew | None = None) -> dict[str, Any]:
             "reused": one.donated.reused,
             "refused": [leaf.path for leaf in one.donated.refused],
         },
-        "copies": None if one.copies is None else {"misses": list(one.copies.misses)},
+        "copies": None
+        if one.copies is None
+        else {"misses": list(one.copies.misses), "bytes": one.copies.bytes},
         "growth": [_growth(found) for found in one.growth],
         "advice": [
             {

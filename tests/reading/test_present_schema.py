@@ -269,6 +269,9 @@ SLOW = record(
     ),
     constants=rows(record(**PLACE, bytes=NUMBER, type=WORDS, on_device=FLAG)),
     unrolled=rows(record(**PLACE, times=NUMBER, equations=NUMBER)),
+    repeated=rows(record(**PLACE, function=TEXT, times=NUMBER, equations=NUMBER)),
+    nested=record(maybe=True, **PLACE, primitive=WORDS, depth=NUMBER, equations=NUMBER),
+    heavy=rows(record(**PLACE, primitive=WORDS, times=NUMBER, arrays=NUMBER)),
     memory=record(
         maybe=True,
         arguments=NUMBER,
@@ -277,7 +280,7 @@ SLOW = record(
         aliased=NUMBER,
         code=NUMBER,
     ),
-    copies=record(maybe=True, misses=rows(ID)),
+    copies=record(maybe=True, misses=rows(ID), bytes=NUMBER),
     donated=record(maybe=True, bytes=NUMBER, reused=NUMBER, refused=rows(WORDS)),
     growth=rows(
         record(

@@ -18,7 +18,7 @@ from tests.process import commit
 
 PROGRAM = Path(__file__).parent / "programs" / "planted.py"
 TRACED = ("an_unrolled_loop", "an_equality", "a_flatten", "a_nested_trace", "a_deep_cond")
-COMPILED = ("a_folded_constant", "a_slow_sort", "many_kernels")
+COMPILED = ("a_folded_constant", "a_slow_sort", "many_kernels", "equal_kernels")
 WITHIN = 0.2
 """Of the truth. Held where all are asked for, on a machine that does nothing else: a share is
 of seconds that pass, and in CI only which line is told is held."""

@@ -174,6 +174,16 @@ def many_kernels(amount: float) -> Any:
     return many_kernels, np.ones((6, 6), np.float32)
 
 
+def equal_kernels(amount: float) -> Any:
+    def equal_kernels(x: Any) -> Any:
+        y = drawn(x)
+        for _ in range(int(1000 * amount)):
+            y = jnp.tanh(y @ y)  # plant: equal_kernels
+        return y.sum()
+
+    return equal_kernels, np.ones((6, 6), np.float32)
+
+
 TRACED: tuple[Callable[[float], Any], ...] = (
     an_unrolled_loop,
     an_equality,
@@ -181,7 +191,12 @@ TRACED: tuple[Callable[[float], Any], ...] = (
     a_nested_trace,
     a_deep_cond,
 )
-COMPILED: tuple[Callable[[float], Any], ...] = (a_folded_constant, a_slow_sort, many_kernels)
+COMPILED: tuple[Callable[[float], Any], ...] = (
+    a_folded_constant,
+    a_slow_sort,
+    many_kernels,
+    equal_kernels,
+)
 
 
 HELD: list[Any] = []

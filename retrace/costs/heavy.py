@@ -1,0 +1,72 @@
+"""Operations that take XLA long to compile by their nature, by the line that they stand on."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from retrace.compare.equation import inner, primitive
+from retrace.compare.source_lines import place
+from retrace.model import Frame, Listing
+
+_KINDS = ("sort", "scatter", "fft", "conv_general", "reduce_window", "select_and_scatter")
+_BUDGET = 1_000_000
+"""Equations that are looked at: a hostile recording holds programs without end."""
+
+
+class Heavy(NamedTuple):
+    """Such operations of one kind on one line."""
+
+    frame: Frame | None
+    primitive: str
+    number: int
+    """How often it stands there, in a sub-program each time that this is called."""
+    arrays: int
+    """How many arrays the one with most of them works on."""
+
+
+def heavy(listing: Listing, listings: Mapping[str, Listing]) -> list[Heavy]:
+    """The operations of a program that are heavy to compile, most of them first.
+
+    Those of more arrays count for more: a sort moves all that it is given in one kernel.
+    """
+    walk = _Walk(listings)
+    walk.program(listing, 1, 0)
+    found = [
+        Heavy(frame, name, number, walk.arrays[frame, name])
+        for (frame, name), number in walk.number.items()
+    ]
+    return sorted(found, key=lambda one: -one.number * one.arrays)
+
+
+class _Walk:
+    def __init__(self, listings: Mapping[str, Listing]) -> None:
+        self.number: Counter[tuple[Frame | None, str]] = Counter()
+        self.arrays: dict[tuple[Frame | None, str], int] = {}
+        self._listings = listings
+        self._budget = _BUDGET
+
+    def program(
+        self, listing: Listing, times: int, depth: int, around: Frame | None = None
+    ) -> None:
+        for index, text in enumerate(listing.equations):
+            self._budget -= 1
+            if self._budget < 0:
+                return
+            name = primitive(text)
+            frame = None
+            if name.startswith(_KINDS):
+                frame = place(listing, index) or around
+                key = (frame, name)
+                self.number[key] += times
+                arrays = len(text.split("\t")[2].split())
+                self.arrays[key] = max(arrays, self.arrays.get(key, 0))
+                continue  # what it applies to two elements is part of it
+            if "@" not in text or depth >= 40:
+                continue
+            for hash_, copies in Counter(inner(text)).items():
+                sub = self._listings.get(listing.inner.get(hash_, ""))
+                if sub is not None:
+                    here = place(listing, index) or around
+                    self.program(sub, min(times * copies, 1 << 40), depth + 1, here)

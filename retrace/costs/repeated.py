@@ -1,0 +1,96 @@
+"""Functions that one program traces several times alike, and that `jax.jit` would trace once."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple, TypeAlias
+
+from retrace.compare.equation import inner
+from retrace.model import Frame, Listing, Stack
+
+_FEWEST = 3
+"""Calls that are alike."""
+_SMALLEST = 20
+"""Equations of one call: a trace of fewer is as quick as finding it again."""
+_DEEPEST = 12
+"""Of the frames of a stack, those that are looked at."""
+_MOST_FUNCTIONS = 4_000
+_BUDGET = 4_000_000
+"""Equations that are looked at, each once for each function around it."""
+
+_Function: TypeAlias = tuple[str, int, str]
+
+
+class Repeated(NamedTuple):
+    """A function that was called several times, each time with the same equations."""
+
+    frame: Frame
+    """Of the function, at its first line."""
+    times: int
+    equations: int
+    """Of one call, those of sub-programs each time that they are called."""
+
+    @property
+    def saved(self) -> int:
+        """Equations that need not be traced again."""
+        return (self.times - 1) * self.equations
+
+
+def repeated(listing: Listing, listings: Mapping[str, Listing]) -> list[Repeated]:
+    """The functions of a program that are traced several times alike, most equations first.
+
+    Of functions inside one another, those that leave the fewest equations. What is jitted
+    already is a sub-program, and none of these.
+    """
+    if not listing.places:
+        return []
+    sizes = [_size(listing, index, listings) for index in range(len(listing.equations))]
+    found: list[Repeated] = []
+    for function, calls in _calls(listing).items():
+        kinds = Counter(tuple(listing.equations[rows.start : rows.stop]) for rows in calls)
+        at = {tuple(listing.equations[rows.start : rows.stop]): rows for rows in calls}
+        saved = {kind: sum(sizes[r] for r in at[kind]) * (n - 1) for kind, n in kinds.items()}
+        times = kinds[max(saved, key=lambda kind: saved[kind])]
+        # Of a gradient, a call leaves its forward and its backward equations apart.
+        equations = sum(sum(sizes[r] for r in at[kind]) for kind in kinds if kinds[kind] == times)
+        if times >= _FEWEST and equations >= _SMALLEST:
+            file, line, name = function
+            frame = Frame(file, line, name, line, in_library=False)
+            found.append(Repeated(frame, times, equations))
+    return sorted(found, key=lambda one: -one.saved)
+
+
+def _calls(listing: Listing) -> dict[_Function, list[range]]:
+    """The calls of each of the user's functions, as rows that stand together."""
+    kinds = [list(_around(stack)) for stack in listing.stacks]
+    found: defaultdict[_Function, list[range]] = defaultdict(list)
+    open_: dict[tuple[_Function, Stack], int] = {}
+    budget = _BUDGET
+    for index, at in enumerate(listing.places):
+        here = kinds[at]
+        budget -= len(here)
+        if budget < 0 or len(found) > _MOST_FUNCTIONS:
+            break
+        for call in [call for call in open_ if call not in here]:
+            found[call[0]].append(range(open_.pop(call), index))
+        for call in here:
+            open_.setdefault(call, index)
+    else:
+        for call, start in open_.items():
+            found[call[0]].append(range(start, len(listing.places)))
+    return found
+
+
+def _around(stack: Stack) -> Iterator[tuple[_Function, Stack]]:
+    """The user's functions that an equation was traced in, each with the lines around it."""
+    own = [frame for frame in stack if not frame.in_library]
+    # The outermost is the one that is jitted.
+    for depth, frame in enumerate(own[:-1][:_DEEPEST]):
+        yield (frame.file, frame.first_line, frame.function), tuple(own[depth + 1 :])
+
+
+def _size(listing: Listing, index: int, listings: Mapping[str, Listing]) -> int:
+    hashes = inner(listing.equations[index])
+    called = (listings.get(listing.inner.get(hash_, "")) for hash_ in hashes)
+    return 1 + sum(one.size for one in called if one is not None)

@@ -1,0 +1,76 @@
+"""What is dear about one slow miss by the way its program is written, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from retrace.costs.account import Account
+from retrace.present.program import at
+from retrace.present.slow_advice import size
+from retrace.present.view import View
+from retrace.present.words import clean, count, listed
+
+_MOST_CONSTANTS = 3
+_MOST_HEAVY = 4
+
+
+def constants(view: View, one: Account) -> Iterator[str]:
+    """Arrays that it captured."""
+    if not one.constants:
+        return
+    total = sum(constant.bytes for constant in one.constants)
+    shown = one.constants[:_MOST_CONSTANTS]
+    each = [
+        f"{clean(constant.type, 32)} at {at(view, constant.frame)} ({size(constant.bytes)})"
+        for constant in shown
+    ]
+    more = len(one.constants) - len(shown)
+    each += [count(more, "smaller one")] if more else []
+    yield f"{size(total)} captured in the program: {listed(each, 4)}"
+
+
+def unrolled(view: View, one: Account) -> Iterator[str]:
+    """Loops that Python unrolled."""
+    equations = one.miss.program.equations if one.miss.program is not None else 0
+    for block in one.unrolled[:2]:
+        what = listed([clean(name, 24) for name in block.primitives], 4)
+        yield (
+            f"{at(view, block.place)} runs {what} {block.times:,} times in a row, "
+            f"{block.times * block.equations:,} of {equations:,} equations"
+        )
+
+
+def repeated(view: View, one: Account) -> Iterator[str]:
+    """Functions that it traced several times alike."""
+    equations = one.miss.program.equations if one.miss.program is not None else 0
+    for calls in one.repeated[:1]:
+        if calls.saved >= equations / 10:
+            yield (
+                f"{at(view, calls.frame)} `{clean(calls.frame.function, 32)}` is traced "
+                f"{calls.times:,} times alike, {calls.times * calls.equations:,} of "
+                f"{equations:,} equations: it is not jitted"
+            )
+
+
+def nested(view: View, one: Account) -> Iterator[str]:
+    """Branches and loops inside one another."""
+    equations = one.miss.program.equations if one.miss.program is not None else 0
+    if one.nest is not None and one.nest.equations >= equations / 10:
+        yield (
+            f"`{clean(one.nest.primitive, 24)}` and the like stand {one.nest.depth} deep in one "
+            f"another from {at(view, one.nest.frame)} on, with {one.nest.equations:,} equations "
+            "inside: each branch and body is traced, and compiled, wherever it stands"
+        )
+
+
+def heavy(view: View, one: Account) -> Iterator[str]:
+    """Where no seconds by line are known: with them, the lines say what stands on them."""
+    if not one.heavy or any(kernel.seconds for kernel in one.kernels):
+        return
+    rows = [
+        f"{clean(row.primitive, 32)} ({row.number:,}"
+        + (f", of {row.arrays} arrays" if row.arrays > 1 else "")
+        + f") at {at(view, row.frame)}"
+        for row in one.heavy[:_MOST_HEAVY]
+    ]
+    yield f"slow to compile by their nature: {listed(rows, _MOST_HEAVY)}"
