@@ -1,4 +1,4 @@
-"""`retrace slow --bisect`, `--reproducer` and `--try`: a recorded program, compiled again."""
+"""`retrace slow --again`, `--bisect`, `--reproducer`, `--try`: compiled again."""
 
 from __future__ import annotations
 
@@ -24,7 +24,13 @@ _UNKEPT = {
 
 
 def anew(
-    view: View, miss: Miss, *, bisect: bool, reproducer: Path | None, tries: Sequence[str]
+    view: View,
+    miss: Miss,
+    *,
+    again: bool,
+    bisect: bool,
+    reproducer: Path | None,
+    tries: Sequence[str],
 ) -> Anew:
     """What is asked for, done in processes of their own.
 
@@ -33,12 +39,14 @@ def anew(
         UsageError: it cannot be compiled, or the file cannot be written.
     """
     from retrace.model.slow import Anew
-    from retrace.rebuilt.bisection import halved
+    from retrace.rebuilt.asking import halved, profiled
     from retrace.rebuilt.script import script, stand_ins
     from retrace.rebuilt.trying import tried
 
     recorded = _recorded(view, miss)
     found = Anew(stand_ins=stand_ins(recorded.text))
+    if again:
+        found = found._replace(profiled=profiled(recorded))
     if tries:
         found = found._replace(tried=tuple(tried(recorded, tries)))
     if bisect:

@@ -41,6 +41,12 @@ def slow(
     directory: Annotated[
         Path | None, typer.Argument(metavar="DIR", help="A recording; the newest otherwise.")
     ] = None,
+    again: Annotated[
+        bool,
+        typer.Option(
+            "--again", help="Compile it again alone, for passes that were not seen in the run."
+        ),
+    ] = False,
     bisect: Annotated[
         bool,
         typer.Option(
@@ -71,7 +77,7 @@ def slow(
 
     Example:  retrace slow 'train_step #1'
     """
-    from retrace.costs.account import account, slowest
+    from retrace.costs.account import account, slowest, with_profile
     from retrace.present import report_json, slow_json
     from retrace.present.layout import wrapped
     from retrace.present.slow import whole
@@ -85,17 +91,18 @@ def slow(
     if not found:
         raise UnreadableError("there was no miss, and so nothing that was slow")
     chosen = found[0] if miss is None else found_miss(view, miss).miss
-    told = account(chosen, view.recording)
-    again = None
-    if bisect or reproducer is not None or tries:
-        again = compiling.anew(
-            view, chosen, bisect=bisect, reproducer=reproducer, tries=tries or ()
+    anew = None
+    if again or bisect or reproducer is not None or tries:
+        anew = compiling.anew(
+            view, chosen, again=again, bisect=bisect, reproducer=reproducer, tries=tries or ()
         )
+        chosen = with_profile(chosen, anew)
+    told = account(chosen, view.recording)
     if format == "json":
-        console.write(report_json.encode(slow_json.data(view, told, again)), None)
+        console.write(report_json.encode(slow_json.data(view, told, anew)), None)
         return 0
     width, paint = console.terminal(sys.stdout)
-    lines = list(whole(view, told, width, paint, again))
+    lines = list(whole(view, told, width, paint, anew))
     others = [one for one in found if one.id != chosen.id and one.seconds >= chosen.seconds / 5]
     if miss is None and others:
         labels = [f"{view.label(one)} ({seconds(one.seconds)})" for one in others[:_MOST_OTHERS]]

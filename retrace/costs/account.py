@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Literal, NamedTuple, TypeAlias
 
 from retrace.compare.size import Unrolled, unrolled
@@ -15,7 +16,7 @@ from retrace.costs.heavy import Heavy, heavy
 from retrace.costs.nested import Nest, nest
 from retrace.costs.repeated import Repeated, repeated
 from retrace.model import Frame, Listing, Miss, Recording, Stage
-from retrace.model.slow import Compiling, Kernel, Loop, Memory, Pass
+from retrace.model.slow import Anew, Compiling, Kernel, Loop, Memory, Pass
 
 OVER = 5.0
 """From so many seconds on a miss is slow where the recording does not say otherwise."""
@@ -177,6 +178,13 @@ def account(miss: Miss, recording: Recording) -> Account:
         tuple(_growth(miss, recording.misses)),
         tuple(advice[:_MOST_ADVICE]),
     )
+
+
+def with_profile(miss: Miss, anew: Anew) -> Miss:
+    """A miss with the passes and lines that were seen when it was compiled again, if it was."""
+    if anew.profiled is None or miss.slow is None:
+        return miss
+    return replace(miss, slow=miss.slow._replace(compiling=anew.profiled.compiling))
 
 
 def slowest(misses: Iterable[Miss], over: float | None = OVER) -> list[Miss]:

@@ -26,6 +26,7 @@ class Compiled(NamedTuple):
     seconds: float
     processor: float
     """Seconds of processors, of all threads together."""
+    executable: Any = None
 
 
 def filled(text: str) -> tuple[str, int]:
@@ -117,8 +118,8 @@ def compiled(
     if hasattr(client, "compile_and_load"):
         load, given = client.compile_and_load, (text, devices[:number], wanted)
     began, spent = time.perf_counter(), time.process_time()
-    load(*given)
-    return Compiled(time.perf_counter() - began, time.process_time() - spent)
+    made = load(*given)
+    return Compiled(time.perf_counter() - began, time.process_time() - spent, made)
 
 
 def warm() -> None:

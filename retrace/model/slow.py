@@ -185,6 +185,13 @@ class Halved(NamedTuple):
     """The part as a module."""
 
 
+class Profiled(NamedTuple):
+    """A program compiled alone under a profile."""
+
+    seconds: float
+    compiling: Compiling
+
+
 class Anew(NamedTuple):
     """What was found out by compiling a recorded program again."""
 
@@ -194,5 +201,6 @@ class Anew(NamedTuple):
     """The file that was written."""
     stand_ins: int = 0
     """Constants of the program whose content was made up."""
+    profiled: Profiled | None = None
     written_stand_ins: int = 0
     """Those of them in the file."""

@@ -261,7 +261,8 @@ def _compile(view: View, one: Account, width: int, paint: Paint) -> Iterator[str
 
 
 def _passes(view: View, one: Account) -> Iterator[tuple[str, str, str]]:
-    total = one.miss.stages.get(Stage.COMPILE, 0.0)
+    # Compiled again, it took other seconds than where it was recorded.
+    total = sum(step.seconds for step in one.compiling.passes) if one.compiling else 0.0
     made = sum(step.seconds for step in one.code)
     label = "compile"
     rows: list[tuple[float, str]] = []

@@ -16,6 +16,9 @@ _STAND_INS = (
 
 def compiled_anew(view: View, again: Anew) -> Iterator[tuple[str, str]]:
     """Rows, each with its label; a row that goes on has none."""
+    if again.profiled is not None:
+        spent = seconds(again.profiled.seconds)
+        yield "again", f"compiled alone in {spent}: the passes and lines above are of that"
     label = "tried"
     for one in again.tried:
         yield label, _tried(one, again.tried[0])

@@ -132,6 +132,9 @@ def data(view: View, one: Account, again: Anew | None = None) -> dict[str, Any]:
             for advice in one.advice
         ],
         "tried": [each._asdict() for each in (() if again is None else again.tried)],
+        "again": None
+        if again is None or again.profiled is None
+        else {"seconds": again.profiled.seconds},
         "part": None if again is None or again.halved is None else _part(again.halved),
         "reproducer": None
         if again is None or again.reproducer is None

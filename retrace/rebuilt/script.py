@@ -62,10 +62,6 @@ def script(recorded: Recorded, part: Halved | None = None) -> str:
     """
     module = recorded.module
     text = without_locations(recorded.text if part is None else part.text)
-    flags = recorded.run.variables.get("XLA_FLAGS", "")
-    devices = module.partitions * module.replicas
-    if devices > 1 and recorded.run.backend == "cpu" and _DEVICES not in flags:
-        flags = f"{flags} {_DEVICES}={devices}".strip()
     body = resources.files("retrace").joinpath("jax_internals", "alone.py").read_text("utf-8")
     first, future = ast.parse(body).body[:2]
     assert isinstance(first, ast.Expr) and isinstance(future, ast.ImportFrom)
@@ -79,7 +75,7 @@ def script(recorded: Recorded, part: Halved | None = None) -> str:
         "import os",
         "",
         "# What the recorded process was given, and after it what this one is given.",
-        f"_FLAGS = {flags!r}",
+        f"_FLAGS = {flags(recorded)!r}",
         "os.environ[\"XLA_FLAGS\"] = f\"{_FLAGS} {os.environ.get('XLA_FLAGS', '')}\".strip()",
     ]
     ends = _ENDS.format(
@@ -89,6 +85,15 @@ def script(recorded: Recorded, part: Halved | None = None) -> str:
         options=[list(each) for each in module.options],
     )
     return "\n".join(head) + rest + "\n" + ends
+
+
+def flags(recorded: Recorded) -> str:
+    """XLA's flags that the program was compiled with, and those that it needs here."""
+    module, found = recorded.module, recorded.run.variables.get("XLA_FLAGS", "")
+    devices = module.partitions * module.replicas
+    if devices > 1 and recorded.run.backend == "cpu" and _DEVICES not in found:
+        found = f"{found} {_DEVICES}={devices}".strip()
+    return found
 
 
 def timed(output: str) -> Timed | None:

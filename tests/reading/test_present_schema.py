@@ -302,6 +302,7 @@ SLOW = record(
             after=MAYBE_NUMBER,
         )
     ),
+    again=record(maybe=True, seconds=SECONDS),
     tried=rows(record(flags=MAYBE_TEXT, seconds=rows(SECONDS), processor=rows(SECONDS))),
     part=record(
         maybe=True,

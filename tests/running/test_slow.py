@@ -11,6 +11,7 @@ from typing import Any
 from jsonschema import Draft202012Validator
 
 from retrace.costs.account import account
+from retrace.jax_internals import names_slow
 from retrace.present import markdown, page, report_json, slow, slow_json, terminal
 from retrace.present.tally import Tally
 from retrace.present.view import View
@@ -116,6 +117,36 @@ def test_a_recorded_program_is_compiled_again(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text("print('mine')\n")
     mine = retrace("slow", "step #1", "out", "--reproducer", "mine.py", cwd=tmp_path)
     assert mine.returncode == 2 and (tmp_path / "mine.py").read_text() == "print('mine')\n"
+
+
+def test_a_program_that_profiled_itself_is_profiled_afterwards(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(
+        PROGRAM.replace("range(60)", "range(3)")
+        .replace("jax.jit(step)", "jax.profiler.start_trace('log')\njax.jit(step)")
+        .replace("jax.jit(lambda", "jax.profiler.stop_trace()\njax.jit(lambda")
+    )
+    run = retrace(*("run", "-q", "--slow-over", "0.05", "--out", "out", "train.py"), cwd=tmp_path)
+    assert run.returncode == 0, run.stderr
+    assert list((tmp_path / "log").rglob("*.xplane.pb"))
+    asked = ("slow", "step #1", "out", "--format", "json")
+    seen = json.loads(retrace(*asked, cwd=tmp_path).stdout)
+    assert seen["compile"]["passes"] == [] and seen["again"] is None
+    told = retrace(*asked, "--again", cwd=tmp_path)
+    if not names_slow.SESSION.expected:
+        assert (told.returncode, told.stdout, told.stderr.count("\n")) == (2, "", 1)
+        return
+    assert seen["compile"]["unprofiled"] == "program"
+    assert told.returncode == 0, told.stderr
+    found = json.loads(told.stdout)
+    slow_schema: Any = Draft202012Validator(SLOW)
+    slow_schema.validate(found)
+    assert found["compile"]["unprofiled"] is None and found["again"]["seconds"] > 0
+    assert {"pass", "code", "other"} == {one["kind"] for one in found["compile"]["passes"]}
+    assert {one["line"] for one in found["compile"]["lines"] if one["seconds"]} <= {11, 12}
+    spent = sum(one["seconds"] for one in found["compile"]["passes"])
+    assert 0.5 * found["again"]["seconds"] < spent <= 1.05 * found["again"]["seconds"]
+    text = retrace("slow", "step #1", "out", "--again", cwd=tmp_path).stdout
+    assert "code generation" in text and "compiled alone" in text
 
 
 def test_a_recording_without_says_so(tmp_path: Path) -> None:

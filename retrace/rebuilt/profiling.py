@@ -1,0 +1,40 @@
+"""Compiles a module alone under a profile of XLA's: for one that had none where it was recorded.
+
+Runs as a process of its own, and answers in JSON, in the words of a recording.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+from retrace.capture.kernels import kernels
+from retrace.jax_internals.alone import compiled, filled, warm
+from retrace.jax_internals.profile import Profile
+from retrace.jax_internals.xspace import compilation
+from retrace.model import Slow
+from retrace.model.slow import Compiling
+from retrace.store.slow import encode_slow
+
+
+def answer(given: dict[str, Any]) -> dict[str, Any]:
+    """Its passes and lines, with the seconds that it took; `unprofiled` where it has none."""
+    text, _ = filled(given["text"])
+    warm()
+    profile = Profile()
+    if (why := profile.begin()) is not None:
+        return {"unprofiled": why}
+    told = compiled(text, *given["options"])
+    if (data := profile.end()) is None:
+        return {"unprofiled": "jax"}
+    found = compilation(data)
+    rows, named = kernels(
+        told.executable.hlo_modules()[0].to_string(), found.kernels, found.machine
+    )
+    seen = Compiling(found.passes, rows, named, found.threads)
+    return {"slow": encode_slow(Slow(compiling=seen)), "seconds": told.seconds}
+
+
+if __name__ == "__main__":
+    json.dump(answer(json.load(sys.stdin)), sys.stdout)
