@@ -8,7 +8,8 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from retrace.compare.size import Unrolled, unrolled
 from retrace.costs import tracing
-from retrace.costs.constants import Constant, constants
+from retrace.costs.constants import Constant, constants, each
+from retrace.costs.copies import Copies, copies
 from retrace.costs.donation import Donated, donated
 from retrace.costs.folding import FOLDING, Folded, folded
 from retrace.costs.growth import Growth, growth
@@ -51,14 +52,6 @@ class Advice(NamedTuple):
     """That were seen to be spent on it; 0 where that is not known."""
 
 
-class Copies(NamedTuple):
-    """One program that was compiled several times, and may be held as often."""
-
-    misses: tuple[str, ...]
-    bytes: int
-    """Of code and temporaries, all of them together."""
-
-
 class Account(NamedTuple):
     """Where one miss went."""
 
@@ -72,6 +65,8 @@ class Account(NamedTuple):
     heavy: tuple[Heavy, ...]
     folded: Folded | None
     """The line that made XLA compute on constants, where it took time and is one."""
+    own: frozenset[tuple[str, int]]
+    """The lines of the program, of libraries too; empty where they were not recorded."""
     memory: Memory | None
     donated: Donated | None
     copies: Copies | None
@@ -91,13 +86,28 @@ class Account(NamedTuple):
     @property
     def kernels(self) -> Sequence[Kernel]:
         """What became of the source lines, with the seconds that passed."""
-        kernels = () if self.compiling is None else self.compiling.kernels
+        kernels = [one for one in self._all() if not self._is_foreign(one)]
         # The compiler's threads make code side by side: together they take more than passes.
         threads = sum(kernel.seconds for kernel in kernels)
         passed = sum(step.seconds for step in self.code)
         if not threads or threads <= passed:
             return kernels
         return [one._replace(seconds=one.seconds * passed / threads) for one in kernels]
+
+    @property
+    def foreign(self) -> Sequence[Kernel]:
+        """What XLA says to be of lines that are none of the program's.
+
+        JAX keeps the traces of its own functions. On releases before 0.7 the lines in them are of
+        whichever program called them first.
+        """
+        return [one for one in self._all() if self._is_foreign(one)]
+
+    def _all(self) -> Sequence[Kernel]:
+        return () if self.compiling is None else self.compiling.kernels
+
+    def _is_foreign(self, one: Kernel) -> bool:
+        return bool(self.own) and not one.function and (one.file, one.line) not in self.own
 
     @property
     def rest(self) -> float:
@@ -172,9 +182,10 @@ def account(miss: Miss, recording: Recording) -> Account:
         None if listing is None else nest(listing, listings),
         () if listing is None else tuple(heavy(listing, listings)),
         folding,
+        frozenset() if listing is None else _own(listing, listings),
         memory,
         donated(miss.key, memory, listing),
-        _copies(miss, recording.misses),
+        copies(miss, recording.misses),
         tuple(_growth(miss, recording.misses)),
         tuple(advice[:_MOST_ADVICE]),
     )
@@ -219,23 +230,9 @@ def _listing(miss: Miss, listings: Mapping[str, Listing]) -> Listing | None:
     return listings.get(program.listing)
 
 
-def _copies(miss: Miss, misses: Sequence[Miss]) -> Copies | None:
-    """The same program compiled again, each with an executable of its own."""
-    if miss.program is None or Stage.COMPILE not in miss.stages:
-        return None
-    same = [
-        other
-        for other in misses
-        if other.run == miss.run
-        and other.program is not None
-        and other.program.hash == miss.program.hash
-        and Stage.COMPILE in other.stages
-        and other.raised is None
-    ]
-    if len(same) < 2:
-        return None
-    known = [one.slow.memory for one in same if one.slow is not None and one.slow.memory]
-    return Copies(tuple(one.id for one in same), sum(one.code for one in known))
+def _own(listing: Listing, listings: Mapping[str, Listing]) -> frozenset[tuple[str, int]]:
+    stacks = (stack for one in each(listing, listings) for stack in one.stacks)
+    return frozenset((frame.file, frame.line) for stack in stacks for frame in stack)
 
 
 def _growth(miss: Miss, misses: Sequence[Miss]) -> list[Growth]:
@@ -279,6 +276,7 @@ def _advice(
             found.append(Advice("scan", place, block.times, equations, left))
     # Of what is under several loops, the one that leaves the fewest equations.
     found.sort(key=lambda advice: advice.after)
+    found = list({advice.frame: advice for advice in reversed(found)}.values())[::-1]
     if calls and calls[0].saved > max((one.before - one.after for one in found), default=0):
         found += _jitted(miss, calls[0], equations)
     spent, _ = _folding(compiling)

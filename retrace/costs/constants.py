@@ -29,12 +29,16 @@ class Constant(NamedTuple):
 def constants(listing: Listing, listings: Mapping[str, Listing]) -> list[Constant]:
     """The arrays that a program and those inside it captured, the largest first."""
     found = [
-        one for each in _each(listing, listings) for one in _own(each) if one.bytes >= SMALLEST
+        one
+        for program in each(listing, listings)
+        for one in _own(program)
+        if one.bytes >= SMALLEST
     ]
     return sorted(found, key=lambda one: -one.bytes)
 
 
-def _each(listing: Listing, listings: Mapping[str, Listing]) -> Iterator[Listing]:
+def each(listing: Listing, listings: Mapping[str, Listing]) -> Iterator[Listing]:
+    """A program, and those inside it, each once."""
     seen: set[str] = set()
     waiting = [listing]
     while waiting:

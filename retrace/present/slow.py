@@ -80,6 +80,8 @@ def whole(
     yield from _trace(view, one, width, paint)
     yield from _compile(view, one, width, paint)
     yield from _lines(view, one, width, paint)
+    for text in _foreign(one):
+        yield from _row("", text, width, paint)
     for label, texts in (
         ("constants", slow_design.constants(view, one)),
         ("unrolled", slow_design.unrolled(view, one)),
@@ -275,7 +277,7 @@ def _passes(view: View, one: Account) -> Iterator[tuple[str, str, str]]:
         ]
         said = f"code generation, {count(kernels, 'kernel')}" if kernels else "code generation"
         rows.append((made, f"{said}: {listed(parts)}" if parts else said))
-    if one.rest >= _LEAST * total:
+    if one.rest > _LEAST * total:
         rows.append((one.rest, "the rest of XLA, for the whole program: scheduling, buffers"))
     rows += [
         (
@@ -303,6 +305,17 @@ def _folded(view: View, one: Account) -> str:
 def _lines(view: View, one: Account, width: int, paint: Paint) -> Iterator[str]:
     for label, spent, text in list(_kernel_rows(view, one))[:_MOST_PASSES]:
         yield from _spent(label, spent, text, width, paint)
+
+
+def _foreign(one: Account) -> Iterator[str]:
+    """Of functions of JAX that another program was traced with first."""
+    if one.foreign:
+        made = count(sum(kernel.instructions for kernel in one.foreign), "instruction")
+        number = count(sum(kernel.kernels for kernel in one.foreign), "kernel")
+        yield (
+            f"{number}, {made} on no line: this JAX has them on those of another program, which "
+            "called the same functions of JAX first"
+        )
 
 
 def _kernel_rows(view: View, one: Account) -> Iterator[tuple[str, str, str]]:

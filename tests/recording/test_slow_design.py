@@ -175,6 +175,25 @@ def test_what_is_done_for_the_whole_is_told_on_the_line_of_nearly_all(of: Of) ->
     assert one.whole is None and sum(line.seconds for line in one.lines) == 2.0
 
 
+@sampled
+def test_functions_of_jax_that_another_program_called_first(of: Of) -> None:
+    def calls_first(x: Any) -> Any:
+        return jnp.cumsum(jnp.sort(jnp.linalg.det(x.reshape(5, 5)) * x))
+
+    def calls(x: Any) -> Any:
+        y = jnp.linalg.det(x.reshape(5, 5)) * x  # called
+        for _ in range(40):
+            y = jnp.sort(jnp.sin(y))  # called
+        return y
+
+    jax.jit(calls_first).lower(np.ones(25)).compile()
+    found = of(lambda: jax.jit(calls)(np.ones(25)), "calls")
+    lines = Path(HERE).read_text(encoding="utf-8").splitlines()
+    assert found.lines
+    assert all(lines[one.line - 1].endswith("# called") for one in found.lines)
+    assert bool(found.foreign) is (jax.__version_info__ < (0, 7))
+
+
 def test_garbage_that_is_collected_in_a_trace_is_told_as_that() -> None:
     seen: list[Any] = []
 
