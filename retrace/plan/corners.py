@@ -33,6 +33,8 @@ class Corners(NamedTuple):
     """Of all calls, padding included."""
     padding: float
     """The share of it that is padding."""
+    flops: float | None = None
+    """The same of what the programs compute; None where their text does not tell."""
 
 
 def corner_curve(weights: Mapping[Size, float], cost: Cost, most: int) -> list[Corners]:

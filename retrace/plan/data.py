@@ -10,59 +10,110 @@ import csv
 import struct
 from collections import Counter
 from collections.abc import Sequence
+from math import prod
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 from retrace.errors import UsageError
+from retrace.plan.corners import Size
 
 _MAGIC = b"\x93NUMPY"
 _MOST_BYTES = 1 << 28
 _KINDS = {"i": "bhiq", "u": "BHIQ", "f": " efd"}
 
 
+class Source(NamedTuple):
+    """One column of a file."""
+
+    path: Path
+    numbers: tuple[int, ...]
+    """In order: those of one row of the file belong together."""
+
+
 class Data:
     """How often each size is called, by the argument that it is of; empty where no file tells."""
 
-    def __init__(self, sizes: dict[str | None, Counter[int]] | None = None) -> None:
-        self._sizes: dict[str | None, Counter[int]] = sizes or {}
+    def __init__(self, sources: dict[str | None, Source] | None = None) -> None:
+        self._sources: dict[str | None, Source] = sources or {}
         self._used: set[str | None] = set()
 
     def of(self, names: Sequence[str], seen: Sequence[int]) -> tuple[dict[int, float], int]:
         """The weight of each size of a variable, and how many of the data were never called."""
-        found = self._counted(names)
-        if found is None:
+        source = self._found(names) or self._sources.get(None)
+        if source is None:
             return dict.fromkeys(seen, 1.0), 0
-        weights = {size: float(number) for size, number in found.items()}
-        # What was called and is not in the data still has to fit somewhere.
-        return weights | {size: 1.0 for size in seen if size not in weights}, len(
-            found.keys() - set(seen)
-        )
+        return _weighed(source.numbers, seen)
 
     def number(self, names: Sequence[str]) -> int | None:
         """So many sizes weigh this variable; None where no file tells."""
-        found = self._counted(names)
-        return None if found is None else sum(found.values())
+        source = self._found(names) or self._sources.get(None)
+        return None if source is None else len(source.numbers)
+
+    def together(
+        self, axes: Sequence[Sequence[str]], seen: Sequence[Size]
+    ) -> tuple[dict[Size, float], int, int] | None:
+        """The weight of each combination of sizes, of how many rows, how many were never called.
+
+        Args:
+            axes: of each length, the arguments and axes that have it.
+            seen: the combinations that were called.
+
+        Returns:
+            None unless each length has a column of its own in one file: what two files hold in
+            their rows need not belong together.
+        """
+        sources = [self._found(names) for names in axes]
+        known = [source for source in sources if source is not None]
+        if len(known) < len(axes) or len({id(source) for source in known}) < len(axes):
+            return None
+        if len({source.path.resolve() for source in known}) > 1:
+            return None
+        rows = list(zip(*(source.numbers for source in known), strict=True))
+        weights, beyond = _weighed(rows, seen)
+        return weights, len(rows), beyond
 
     def unused(self) -> list[str]:
         """The arguments that were named and that no variable has."""
-        return [name for name in self._sizes if name is not None and name not in self._used]
+        return [name for name in self._sources if name is not None and name not in self._used]
 
-    def _counted(self, names: Sequence[str]) -> Counter[int] | None:
-        for name, counted in self._sizes.items():
-            if name is not None and any(
-                told == name or told.startswith((f"{name} ", f"{name}[", f"{name}."))
-                for told in names
-            ):
-                self._used.add(name)
-                return counted
-        return self._sizes.get(None)
+    def _found(self, names: Sequence[str]) -> Source | None:
+        """The file that names one of these: with its axis, before one for any axis."""
+        for told in (_is, _is_of):
+            for name, source in self._sources.items():
+                if name is not None and any(told(one, name) for one in names):
+                    self._used.add(name)
+                    return source
+        return None
+
+
+def _is(told: str, name: str) -> bool:
+    return told == name
+
+
+def _is_of(told: str, name: str) -> bool:
+    return told.startswith((f"{name} ", f"{name}[", f"{name}."))
+
+
+_Sized = TypeVar("_Sized", int, Size)
+
+
+def _weighed(
+    numbers: Sequence[_Sized], seen: Sequence[_Sized]
+) -> tuple[dict[_Sized, float], int]:
+    weights = {size: float(number) for size, number in Counter(numbers).items()}
+    # What was called and is not in the data still has to fit somewhere.
+    more = {size: 1.0 for size in seen if size not in weights}
+    return weights | more, len(weights.keys() - set(seen))
 
 
 def read(options: Sequence[str]) -> Data:
     """The sizes that `--sizes [ARG=]FILE[:COLUMN]` names; raises UsageError."""
-    found: dict[str | None, Counter[int]] = {}
+    found: dict[str | None, Source] = {}
     for option in options:
         argument, file = _split(option)
+        if argument in found:
+            what = "all arguments" if argument is None else repr(argument)
+            raise UsageError(f"--sizes: {what} twice; name an axis, as in 'ids axis 1=FILE'")
         found[argument] = _sizes(file)
     return Data(found)
 
@@ -74,7 +125,7 @@ def _split(option: str) -> tuple[str | None, str]:
     return (argument or None, file) if equals else (None, option)
 
 
-def _sizes(told: str) -> Counter[int]:
+def _sizes(told: str) -> Source:
     path, column = Path(told), None
     if not path.exists():
         name, colon, column = told.rpartition(":")
@@ -88,13 +139,13 @@ def _sizes(told: str) -> Counter[int]:
             raise UsageError(f"--sizes: {path} is larger than 256 MiB")
         with path.open("rb") as file:
             begins = file.read(len(_MAGIC))
-        numbers = _npy(path) if begins == _MAGIC else _text(path, column)
+        numbers = _npy(path, column) if begins == _MAGIC else _text(path, column)
     except OSError as error:
         reason = (error.strerror or type(error).__name__).lower()
         raise UsageError(f"--sizes: cannot read {path}: {reason}") from None
     if not numbers:
         raise UsageError(f"--sizes: {path} has no sizes")
-    return Counter(numbers)
+    return Source(path, tuple(numbers))
 
 
 def _text(path: Path, column: str | None) -> list[int]:
@@ -148,7 +199,7 @@ def _size(path: Path, text: str, line: int) -> int:
     return size
 
 
-def _npy(path: Path) -> list[int]:
+def _npy(path: Path, column: str | None) -> list[int]:
     """The numbers of an .npy file of integers, or of floats that are whole."""
     content = path.read_bytes()
     try:
@@ -159,9 +210,8 @@ def _npy(path: Path) -> list[int]:
         header: Any = ast.literal_eval(content[begin : begin + length].decode("latin-1").strip())
         fields = cast(dict[str, Any], header)
         kind: str = fields["descr"]
-        count = 1
-        for size in fields["shape"]:
-            count *= int(size)
+        shape = [int(size) for size in fields["shape"]]
+        count = prod(shape)
         width = int(kind[2:])
         code = _KINDS[kind[1]][width.bit_length() - 1]
         order = ">" if kind[0] == ">" else "<"
@@ -172,8 +222,25 @@ def _npy(path: Path) -> list[int]:
     ):
         raise UsageError(f"--sizes: {path} is no .npy file of whole numbers") from None
     sizes: list[int] = []
-    for number in numbers:
+    for number in _of_column(path, numbers, shape, bool(fields.get("fortran_order")), column):
         if not 0 <= number < float("inf") or int(number) != number:
             raise UsageError(f"--sizes: {path} holds {number}, which is no size")
         sizes.append(int(number))
     return sizes
+
+
+def _of_column(
+    path: Path, numbers: Sequence[float], shape: list[int], by_column: bool, column: str | None
+) -> Sequence[float]:
+    """Those of one column, where there are several."""
+    width = shape[1] if len(shape) == len(("rows", "columns")) else 1
+    if column is None:
+        if width > 1:
+            raise UsageError(
+                f"--sizes: {path} has columns 1 to {width}: name one as {path}:COLUMN"
+            )
+        return numbers
+    if not column.isdecimal() or not 1 <= int(column) <= width:
+        raise UsageError(f"--sizes: {path} has no column {column!r}")
+    at = int(column) - 1
+    return numbers[at * shape[0] : (at + 1) * shape[0]] if by_column else numbers[at::width]

@@ -110,4 +110,6 @@ def _elements(shape: Sequence[Dim], without: Container[int]) -> int:
 
 def _long(table: Mapping[int, int], size: int) -> int:
     """How long an axis is that follows another, where that one is so long."""
+    if all(leader == own for leader, own in table.items()):
+        return size  # of a length that was never called as well
     return max((own for leader, own in table.items() if leader <= size), default=0)

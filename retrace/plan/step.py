@@ -58,6 +58,10 @@ class Pairs(NamedTuple):
     """Median seconds of one program; of several functions that have the axes, added up."""
     along: Along
     """As of one axis."""
+    data: int | None = None
+    """So many rows of the data weigh the padding; None where each combination counts once."""
+    beyond: int = 0
+    """So many combinations of the data were never called."""
     counted: int | None = None
     """So many calls were counted and weigh the padding; None where they were not counted."""
     meant: Meant = ""

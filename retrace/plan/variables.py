@@ -6,7 +6,6 @@ its sizes, and told once.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from itertools import islice, pairwise
 from math import prod
@@ -15,15 +14,16 @@ from typing import TypeVar
 
 from retrace.compare.along import UNKNOWN, Along, along
 from retrace.compare.work import Work
-from retrace.model import Kind, Listing
+from retrace.model import Kind, Listing, Verdict
 from retrace.model.advice import AnotherModel, PadShape
 from retrace.plan import corners
 from retrace.plan.candidate import Candidate, dropped
 from retrace.plan.corners import Size, corner_curve, corner_of
 from retrace.plan.data import Data
+from retrace.plan.flops import Flops, JointFlops, counted
 from retrace.plan.history import Column, History, Part
 from retrace.plan.joint import cost, lengths
-from retrace.plan.sizes import Choice, covering, curve, powers_of_two, recommended
+from retrace.plan.sizes import covering, curve, powers_of_two, recommended
 from retrace.plan.step import Meant, Pairs, Sizes
 
 _MOST = 16
@@ -82,6 +82,29 @@ class Axis:
         """The same of all lengths."""
         return self._calls(self.corners)
 
+    def lengths(self) -> Iterator[tuple[Verdict, Size]]:
+        """Each row with its size."""
+        for row, verdict in enumerate(self.history.rows):
+            yield verdict, (self.sizes[self.column.values[row]],)
+
+    def lengths_together(self) -> Iterator[tuple[Verdict, Size]]:
+        """The same with all lengths."""
+        for row, verdict in enumerate(self.history.rows):
+            yield verdict, self.corners[self.column.values[row]]
+
+    def same_lengths(self) -> list[tuple[str, ...]]:
+        """Of each length the arguments and axes that always have it."""
+        rows = range(len(self.history.rows))
+        sizes = {
+            part: [self._size(row, part) for row in rows]
+            for part in self.column.parts
+            if part.axis >= 0
+        }
+        return [
+            tuple(f"{p.path} axis {p.axis}" for p, own in sizes.items() if own == sizes[part])
+            for part in self.dims
+        ]
+
     def _calls(self, sizes: Mapping[int, _Sized]) -> dict[_Sized, int] | None:
         found: dict[_Sized, int] = {}
         for row, verdict in enumerate(self.history.rows):
@@ -104,46 +127,6 @@ class Axis:
         ]
         terms = [term for term in terms if term[0]] or [(1, 1)]
         return lambda size: float(sum(rest * size**power for rest, power in terms))
-
-
-class Flops:
-    """What the programs of an axis compute, by its size, from their own equations."""
-
-    def __init__(self, axis: Axis, work: Work) -> None:
-        self._known: list[tuple[int, float]] = []
-        found: dict[int, float] = {}
-        for row, verdict in enumerate(axis.history.rows):
-            program = verdict.miss.program
-            listing = None if program is None else work.listings.get(program.listing or "")
-            counted = None if listing is None else work.of(listing)
-            if counted:
-                size = axis.sizes[axis.column.values[row]]
-                found[size] = max(found.get(size, 0.0), counted)
-        most = 0.0
-        for size in sorted(found):
-            most = max(most, found[size])  # a larger size computes no less
-            self._known.append((size, most))
-
-    def told(self, choice: Choice, weights: Mapping[int, float]) -> Choice:
-        """The choice with the share of what is computed that is padding."""
-        if len(self._known) < _LINE:
-            return choice
-        paid = sum(n * self._at(covering(size, choice.sizes)) for size, n in weights.items())
-        real = sum(n * self._at(size) for size, n in weights.items())
-        return choice._replace(flops=(paid - real) / paid if paid > 0 else None)
-
-    def _at(self, size: int) -> float:
-        """Of a size that was seen as counted; between two, and beyond, on the line of these."""
-        after = bisect_left(self._known, (size, 0.0))
-        if after < len(self._known) and self._known[after][0] == size:
-            return self._known[after][1]
-        after = min(max(after, 1), len(self._known) - 1)
-        (a, low), (b, high) = self._known[after - 1], self._known[after]
-        return max(0.0, low + (high - low) * (size - a) / (b - a))
-
-
-_LINE = 2
-"""Sizes that a line needs."""
 
 
 def size_candidates(
@@ -188,7 +171,8 @@ def _of_sizes(
     axes: list[Axis], listings: Mapping[str, Listing], data: Data, work: Work
 ) -> Candidate:
     several = len(axes[0].dims) > 1
-    return _paired(axes, listings) if several else _gathered(axes, listings, data, work)
+    made = _paired if several else _gathered
+    return made(axes, listings, data, work)
 
 
 def _asked(axes: list[Axis], candidate: Candidate) -> Candidate:
@@ -269,11 +253,11 @@ def _gathered(
     seen = sorted(set(first.sizes.values()))
     weights, beyond = data.of(first.names, seen)
     from_data = data.number(first.names)
-    counted = first.calls() if from_data is None else None
-    if counted is not None:
-        weights = {size: float(number) for size, number in counted.items()}
+    calls = first.calls() if from_data is None else None
+    if calls is not None:
+        weights = {size: float(number) for size, number in calls.items()}
     elements = first.cost()
-    flops = Flops(first, work)
+    flops = Flops(counted(first.lengths(), work))
     choices = [flops.told(choice, weights) for choice in curve(weights, elements, _MOST)]
     grows = _grows(first.in_order)
     best = choices[0] if grows else recommended(choices, len(weights))
@@ -289,7 +273,7 @@ def _gathered(
         _along((first, *axes), listings),
         from_data,
         beyond,
-        None if counted is None else sum(counted.values()),
+        None if calls is None else sum(calls.values()),
     )
     for axis in axes:
         number = max(axis.column.values) + 1
@@ -300,15 +284,21 @@ def _gathered(
     return candidate
 
 
-def _paired(axes: list[Axis], listings: Mapping[str, Listing]) -> Candidate:
+def _paired(
+    axes: list[Axis], listings: Mapping[str, Listing], data: Data, work: Work
+) -> Candidate:
     """A candidate for axes of several lengths, of which some combinations were called."""
     first = max(axes, key=lambda axis: (not axis.history.function.in_library, _spent(axis)))
     seen = tuple(sorted(set(first.corners.values())))
-    counted = first.calls_of_corners()
-    weights = {size: float(1 if counted is None else counted[size]) for size in seen}
+    found = data.together(first.same_lengths(), seen)
+    weights, from_data, beyond = found or (dict.fromkeys(seen, 1.0), None, 0)
+    calls = first.calls_of_corners() if from_data is None else None
+    if calls is not None:
+        weights = {size: float(number) for size, number in calls.items()}
     paid = cost(first.history, first.column, first.dims)
-    choices = corner_curve(weights, paid, _MOST)
-    best = recommended(choices, len(seen))
+    flops = JointFlops(counted(first.lengths_together(), work))
+    choices = [flops.told(one, weights) for one in corner_curve(weights, paid, _MOST)]
+    best = recommended(choices, len(weights))
     candidate = Candidate("shape")
     candidate.pairs = Pairs(
         tuple(f"{part.path} axis {part.axis}" for part in first.dims),
@@ -316,10 +306,12 @@ def _paired(axes: list[Axis], listings: Mapping[str, Listing]) -> Candidate:
         seen,
         best,
         tuple(choices),
-        corners.powers_of_two(weights, paid),
+        flops.told(corners.powers_of_two(weights, paid), weights),
         sum({axis.history.function.site: _program(axis.history) for axis in axes}.values()),
         _along((first, *axes), listings),
-        None if counted is None else sum(counted.values()),
+        from_data,
+        beyond,
+        None if calls is None else sum(calls.values()),
     )
     for axis in axes:
         number = max(axis.column.values) + 1

@@ -95,8 +95,8 @@ def _pairs(pairs: Pairs) -> dict[str, Any]:
         "axes": list(pairs.axes),
         "names": list(pairs.names),
         "seen": [list(size) for size in pairs.seen],
-        "weighted_by": None,
-        "beyond": 0,
+        "weighted_by": pairs.data,
+        "beyond": pairs.beyond,
         "counted": pairs.counted,
         "curve": [_corners(pairs, choice) for choice in pairs.curve],
         "powers_of_two": _corners(pairs, pairs.powers),
@@ -108,7 +108,7 @@ def _corners(pairs: Pairs, choice: Corners) -> dict[str, Any]:
         "k": len(choice.sizes),
         "sizes": [list(size) for size in choice.sizes],
         "padding": round(choice.padding, 6),
-        "flops": None,  # of a combination that was never called
+        "flops": None if choice.flops is None else round(choice.flops, 6),
         "seconds": pairs.program * len(choice.sizes),
     }
 

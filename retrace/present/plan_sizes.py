@@ -77,19 +77,15 @@ def _pairs_told(number: int, pairs: Pairs, width: int) -> Iterator[str]:
             width,
             4,
         )
-    yield "      k   compiles for   padding   sizes"
+    of_flops = "   of FLOPs" if pairs.powers.flops is not None else ""
+    yield f"      k   compiles for   padding{of_flops}   sizes"
     for choice in pairs.curve:
         if len(choice.sizes) not in _ROWS and choice != pairs.chosen:
             continue
         mark = "->" if choice == pairs.chosen else "  "
         yield f"  {mark} {len(choice.sizes):>2}   {_corners(pairs, choice)}"
     yield f"     2^n  {_corners(pairs, pairs.powers)}   (powers of two)"
-    weighted = (
-        "each combination counted once; `retrace run --count` weighs it by its calls"
-        if pairs.counted is None
-        else f"weighted by {pairs.counted:,} counted calls"
-    )
-    yield from wrapped(f"    padding: share of elements, {weighted}", width, 4)
+    yield from wrapped(f"    {_weighted_together(pairs)}", width, 4)
     names = ", ".join(f"`n[{at}]` for {name}" for at, name in enumerate(axes))
     yield from wrapped(f"    in the loader, with the lengths of a call as {names}:", width, 4)
     yield "        # the cheapest first; larger ones: split them, or add a size"
@@ -110,9 +106,28 @@ def _corners(pairs: Pairs, choice: Corners) -> str:
     shown = ", ".join(by(size) for size in choice.sizes[:_FEW])
     more = len(choice.sizes) - _FEW
     spent = seconds(pairs.program * len(choice.sizes))
-    return (
-        f"{spent:>12}   {choice.padding:>7.0%}   {shown}{f' and {more} more' if more > 0 else ''}"
-    )
+    flops = "" if pairs.powers.flops is None else f"   {_share(choice.flops):>8}"
+    rest = f" and {more} more" if more > 0 else ""
+    return f"{spent:>12}   {choice.padding:>7.0%}{flops}   {shown}{rest}"
+
+
+def _share(flops: float | None) -> str:
+    return "" if flops is None else f"{flops:.0%}"
+
+
+def _weighted_together(pairs: Pairs) -> str:
+    if pairs.counted is not None:
+        return f"padding: share of elements, weighted by {pairs.counted:,} counted calls"
+    if pairs.data is None:
+        asked = " ".join(f'--sizes "{clean(name, 48)}=FILE:COLUMN"' for name in pairs.axes)
+        return (
+            f"padding: share of elements, each combination counted once; `{asked}` weighs it by "
+            "your data, of which each row is a call, `retrace run --count` by its calls"
+        )
+    said = f"padding: share of elements, weighted by {pairs.data:,} rows of your data"
+    if pairs.beyond:
+        said += f", {count(pairs.beyond, 'combination')} of which this run never called"
+    return said
 
 
 def _row(sizes: Sizes, choice: Choice) -> str:

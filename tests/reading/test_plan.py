@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import struct
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import combinations
@@ -13,7 +12,7 @@ from math import prod
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from retrace.command.plan import plan as command
@@ -22,6 +21,7 @@ from retrace.model import Program, Recording
 from retrace.plan import corners, data
 from retrace.plan.amount import Amount, Span, exactly
 from retrace.plan.corners import Size, corner_curve, corner_of
+from retrace.plan.flops import JointFlops
 from retrace.plan.order import plan
 from retrace.plan.sizes import covering, curve, powers_of_two, recommended
 from retrace.plan.step import Plan
@@ -129,6 +129,35 @@ def _is_tight(size: Size, corner: Size) -> bool:
     ) and all(there & (there - 1) == 0 for there in corner)
 
 
+TERMS = [(i, j) for i in range(3) for j in range(3) if i + j <= 3 and (i, j) != (2, 2)]
+
+
+@given(
+    st.dictionaries(st.sampled_from(TERMS), st.integers(1, 50), min_size=1, max_size=5),
+    st.sets(st.tuples(st.integers(1, 40), st.integers(1, 40)), min_size=2, max_size=14),
+    st.booleans(),
+)
+@example({(0, 0): 1, (1, 1): 3}, {(64, 16), (32, 32), (16, 64), (8, 128)}, False)
+def test_flops_of_corners_are_those_of_the_law_or_not_told(
+    law: dict[Size, int], sizes: set[Size], on_a_curve: bool
+) -> None:
+    """As little is told of a batch that holds the same number of tokens in each shape."""
+    if on_a_curve:
+        sizes = {(a, 720 // a) for a, _ in sizes}
+
+    def computed(size: Size) -> float:
+        return float(sum(n * size[0] ** i * size[1] ** j for (i, j), n in law.items()))
+
+    weights = dict.fromkeys(sizes, 1.0)
+    flops = JointFlops({size: computed(size) for size in sizes})
+    for choice in corner_curve(weights, lambda one: float(prod(one)), 4):
+        told = flops.told(choice, weights).flops
+        paid = sum(computed(corner_of(size, choice.sizes)) for size in sizes)
+        if told is not None:
+            assert told == pytest.approx(1 - sum(map(computed, sizes)) / paid, abs=2e-3)
+        assert told is not None or on_a_curve or len(sizes) < 12
+
+
 def story_plan(story: Story) -> Plan:
     view = story.view()
     return plan(view.recording, view.verdicts)
@@ -230,9 +259,16 @@ def test_the_text_fits_and_is_safe(story: type[Story]) -> None:
     assert all(len(line) <= 80 for line in texts[0].splitlines())
 
 
-def npy(path: Path, numbers: list[int], code: str = "<i8") -> Path:
+def npy(
+    path: Path,
+    numbers: list[int],
+    code: str = "<i8",
+    shape: tuple[int, ...] = (),
+    turned: bool = False,
+) -> Path:
     """An .npy file as NumPy writes it."""
-    header = f"{{'descr': '{code}', 'fortran_order': False, 'shape': ({len(numbers)},), }}"
+    shape = shape or (len(numbers),)
+    header = f"{{'descr': '{code}', 'fortran_order': {turned}, 'shape': {shape}, }}"
     padded = header.ljust(117) + "\n"
     kind = {"<i8": "q", "<u2": "H", "<f4": "f"}[code]
     content = struct.pack(f"<{len(numbers)}{kind}", *numbers)
@@ -259,6 +295,37 @@ def test_sizes_of_the_data(tmp_path: Path) -> None:
     assert found[0].of(["x axis 0"], [5])[1] == 1
     unasked = data.read([f"y={lines}"])
     assert unasked.unused() == ["y"]
+
+
+def test_rows_of_one_file_weigh_what_varies_together(tmp_path: Path) -> None:
+    table, other = tmp_path / "table.csv", tmp_path / "other.csv"
+    table.write_text("rows,length\n8,4\n2,16\n8,4\n9,9\n")
+    other.write_text("rows,length\n8,4\n2,16\n8,4\n9,9\n")
+    both = npy(tmp_path / "both.npy", [8, 4, 2, 16, 8, 4, 9, 9], shape=(4, 2))
+    turned = npy(tmp_path / "turned.npy", [8, 2, 8, 9, 4, 16, 4, 9], shape=(4, 2), turned=True)
+    axes = [("x axis 0", "mask axis 0"), ("x axis 1",)]
+    seen = [(8, 4), (2, 16), (5, 5)]
+    told = {(8, 4): 2.0, (2, 16): 1.0, (9, 9): 1.0, (5, 5): 1.0}, 4, 1
+    for known in (
+        [f"x axis 0={table}:rows", f"x axis 1={table}:length"],
+        [f"x axis 1={table}:2", f"mask={table}:1"],
+        [f"mask={both}:1", f"x axis 1={both}:2"],
+        [f"mask={turned}:1", f"x axis 1={turned}:2"],
+    ):
+        found = data.read(known)
+        assert found.together(axes, seen) == told
+        assert found.unused() == []
+    for unknown in (
+        [],
+        [f"{table}:rows"],
+        [f"x axis 0={table}:rows"],
+        [f"x={table}:length", f"mask={table}:rows"],  # which axis of `x`?
+        [f"x axis 0={table}:rows", f"x axis 1={other}:length"],
+    ):
+        assert data.read(unknown).together(axes, seen) is None
+    for wrong in ([f"x={table}:1", f"x={table}:2"], [f"{both}"], [f"{both}:3"], [f"{both}:n"]):
+        with pytest.raises(UsageError):
+            data.read(wrong)
 
 
 BAD = {
@@ -359,7 +426,7 @@ def test_the_command_refuses_what_it_cannot_use(recorded: Path, tmp_path: Path) 
 
 def test_sizes_of_the_data_weigh_the_padding() -> None:
     view = training().view()
-    weighed = data.Data({None: Counter({17: 99, 32: 1})})
+    weighed = data.Data({None: data.Source(Path(), (17,) * 99 + (32,))})
     padding = [
         step.proposal.sizes.chosen.padding
         for found in (None, weighed)

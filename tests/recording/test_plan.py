@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import enum
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
@@ -27,8 +28,11 @@ import pytest
 
 from retrace.capture.session import begin_file, session
 from retrace.causes import Cause
+from retrace.compare.work import Work
+from retrace.model import Recording, Verdict
 from retrace.model.advice import BranchInProgram, JitAndPass, OneDtype, PassDecision, ToArgument
-from retrace.plan.corners import corner_of, power_of_two
+from retrace.plan import data
+from retrace.plan.corners import Size, corner_of, power_of_two
 from retrace.plan.order import plan
 from retrace.plan.step import Plan
 from retrace.plan.warm import warmth
@@ -787,6 +791,73 @@ def test_axes_of_which_some_pairs_occur_are_padded_together(
         tuple(power_of_two(own) for own in size) for size in pairs.seen
     }
     assert told["k"] == len(told["sizes"])
+
+
+def test_rows_of_the_data_weigh_what_is_padded_together(judge_all: JudgeAll) -> None:
+    def program() -> None:
+        f = jax.jit(lambda x, mask: (x.sum(-1) * mask).sum())
+        for a, b in SHORTER_BATCHES:
+            f(ones(a, b, 3), ones(a, b))
+
+    recording, verdicts = judge_all(program)
+    rows = [(64, 16)] * 50 + [(10, 100)] * 2 + [(4, 200)]
+    columns = [data.Source(Path("rows.csv"), column) for column in zip(*rows, strict=True)]
+    weighed = data.Data({"x axis 0": columns[0], "mask axis 1": columns[1]})
+    (step,) = plan(recording, verdicts, weighed).steps
+    pairs = step.proposal.pairs
+    assert pairs is not None
+    assert (pairs.data, pairs.beyond, weighed.unused()) == (53, 2, [])
+    called = [*rows, *(size for size in SHORTER_BATCHES if size not in rows)]
+    turned = pairs.axes[0].endswith("axis 1")
+    called = [(b, a) if turned else (a, b) for a, b in called]
+    real = sum(map(prod, called))
+    for choice in pairs.curve:
+        paid = sum(prod(corner_of(size, choice.sizes)) for size in called)
+        assert choice.padding == pytest.approx(1 - real / paid)
+    assert pairs.powers.padding == pytest.approx(
+        1 - real / sum(prod(map(power_of_two, size)) for size in called)
+    )
+    told = plan_json.told(plan(recording, verdicts, weighed), None)["steps"][0]["fix"]["choices"]
+    assert (told["weighted_by"], told["beyond"]) == (53, 2)
+
+
+def test_flops_of_a_corner_are_those_of_its_program(judge_all: JudgeAll) -> None:
+    """Its program is compiled and counted, though no call was as long on both axes."""
+
+    def attend(w: Any, x: Any) -> Any:
+        y = x @ w
+        return (jax.nn.softmax(y @ y.swapaxes(1, 2)) @ y).sum()
+
+    def recorded(sizes: Sequence[Size]) -> tuple[Recording, list[Verdict]]:
+        jax.clear_caches()
+        f = jax.jit(attend)
+        return judge_all(lambda: [f(ones(8, 8), ones(a, b, 8)) for a, b in sizes])
+
+    sizes = [*SHORTER_BATCHES, (24, 20), (12, 80), (40, 21)]
+    (step,) = plan(*recorded(sizes)).steps
+    pairs = step.proposal.pairs
+    assert pairs is not None
+    rounded = [tuple(map(power_of_two, size)) for size in sizes]
+    every = {*sizes, *rounded, *(size for choice in pairs.curve for size in choice.sizes)}
+    recording, verdicts = recorded(sorted(every))
+    work = Work(recording.listings)
+    counted: dict[Size, float] = {}
+    for verdict in verdicts:
+        program = verdict.miss.program
+        if (
+            program is not None
+            and verdict.miss.parent is None
+            and verdict.miss.function.name == "attend"
+        ):
+            a, b, _ = verdict.miss.key.leaves[1].shape
+            counted[int(a), int(b)] = work.of(recording.listings[program.listing or ""]) or 0.0
+    assert counted.keys() == every
+    real = sum(counted[size] for size in sizes)
+    for choice in pairs.curve:
+        paid = sum(counted[corner_of(size, choice.sizes)] for size in sizes)
+        assert choice.flops == pytest.approx(1 - real / paid)
+    assert pairs.powers.flops == pytest.approx(1 - real / sum(map(counted.__getitem__, rounded)))
+    assert any(one not in sizes for choice in pairs.curve for one in choice.sizes)
 
 
 def test_sizes_of_which_all_pairs_occur_are_chosen_axis_by_axis(planned: Planned) -> None:
