@@ -11,7 +11,9 @@ from retrace.model import Component, Function, Miss, Verdict
 from retrace.model.advice import (
     Advice,
     BranchInProgram,
+    FewSizes,
     FewValues,
+    JitBlock,
     LeaveOutArray,
     OneDtype,
     Proof,
@@ -219,7 +221,8 @@ def eager_proposal(root: Root) -> Proposal:
     number = len({v.miss.function.jax_name for v in root.verdicts})
     functions = () if root.function is None else (root.function.rpartition(".")[2],)
     change = Change(root.family, functions=functions, seen=number, lines=root.lines)
-    code = "jit-block" if root.advice is None else root.advice.code
+    plain = FewSizes.code if root.family == "eager-sizes" else JitBlock.code
+    code = plain if root.advice is None else root.advice.code
     return Proposal(code, (change,), root.advice, root.site.file, root.site.line)
 
 

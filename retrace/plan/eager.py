@@ -15,8 +15,17 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from retrace.causes import Cause
 from retrace.model import CallSite, Dim, Miss, ShapeChange, Verdict
-from retrace.model.advice import Advice, AtImport, InCallback, JitInit, LibraryCall, Sure
-from retrace.reason.eager import of_caller
+from retrace.model.advice import (
+    Advice,
+    AtImport,
+    FewSizes,
+    InCallback,
+    JitInit,
+    LibraryCall,
+    Proof,
+    Sure,
+)
+from retrace.reason.eager import new_body, of_caller
 from retrace.reason.sized import sized, sizes_of
 
 Place: TypeAlias = tuple[str, str]
@@ -264,7 +273,11 @@ def _gathered(found: list[_Sized], inside: list[tuple[Verdict, ...]]) -> Iterato
         inside = [line for line, own in zip(inside, also, strict=True) if not own]
         members += [verdict for own in also for verdict in own]
         number = len(group) + sum(map(bool, also))
-        yield Root("eager-sizes", dearest.site, tuple(members), again, lines=number)
+        loop = all(verdict.miss.bodies for verdict in again)
+        bodies = (new_body(verdict.miss, verdict.nearest) for verdict in again)
+        body = next(filter(None, bodies), None) if loop else None
+        advice = FewSizes(loop=True, body=body, proof=Proof.MEANING) if loop else None
+        yield Root("eager-sizes", dearest.site, tuple(members), again, advice, lines=number)
 
 
 def _of_same(line: tuple[Verdict, ...], leader: _Sized) -> tuple[Verdict, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from retrace.model import advice as model
 from retrace.model.advice import Advice
+from retrace.present.words import quoted
 
 
 def of_operations(advice: Advice) -> str | None:
@@ -42,6 +43,13 @@ def of_operations(advice: Advice) -> str | None:
                 "if this line runs often and no shape depends on data, put its operations into "
                 "one "
                 "jitted function"
+            )
+        case model.FewSizes(loop=True, body=body):
+            once = "" if body is None else f"define {quoted(body)} once, outside, and "
+            return (
+                "this loop compiles again for each size, jitted or not: if what it goes over can "
+                f"be padded, {once}pad it to a few sizes with NumPy, and keep the carry in the "
+                "steps that were added (`jnp.where`); else leave it"
             )
         case model.FewSizes(grows=True):
             return (

@@ -54,7 +54,7 @@ def _by_number(_: Step, nth: int) -> str:
 def sentence(proposal: Proposal) -> str:
     """What to do, in one sentence."""
     change = proposal.changes[0]
-    if (told := _EAGER.get(change.family)) is not None:
+    if proposal.advice is None and (told := _EAGER.get(change.family)) is not None:
         return told(change)
     said = f"{title(proposal)}." if proposal.advice is None else advised(proposal.advice)
     others = said if len(proposal.changes) > 1 else ""
@@ -82,7 +82,7 @@ _EAGER: dict[str, Callable[[Change], str]] = {
         "mask where results depend on it, or use NumPy for what varies."
         if change.lines > 1
         else "one operation compiles again for each size on this line: give it arrays of a few "
-        "sizes, or make with NumPy what varies."
+        "sizes, with a mask where results depend on it, or make with NumPy what varies."
     ),
 }
 
@@ -255,6 +255,7 @@ def _mapped(change: Change, advice: Advice) -> str:
 
 _TOLD_BY_ADVICE = (
     "eager-init",
+    "eager-sizes",
     "config",
     "static",
     "meta",
@@ -283,6 +284,7 @@ _BY_ADVICE: tuple[tuple[type[Advice], Callable[[Change, Advice], str]], ...] = (
     (model.JitInit, lambda _, advice: _init(advice)),
     (model.InjectHyperparams, lambda _, advice: _inject(advice)),
     (model.ToArray, lambda _, advice: f"make {names(advice.paths)} an array"),
+    (model.FewSizes, lambda change, _: f"few lengths of the loop on {_lines(change)}"),
     (model.CastResult, lambda change, _: f"give the result {_what(change)} a dtype"),
 )
 """Where the advice says more than the part of the key that changed."""

@@ -19,8 +19,13 @@ from retrace.model.advice import (
 )
 from retrace.reason.evidence import Evidence, grown
 
+LENGTH = "length"
+"""How many steps a `scan` takes."""
 _SHAPES = frozenset(
-    ("shape", "new_sizes", "padding_config", "slice_sizes", "start_indices", "limit_indices")
+    (
+        *("shape", "new_sizes", "padding_config", "slice_sizes", "start_indices"),
+        *("limit_indices", LENGTH),
+    )
 )
 _INIT = {
     "flax": ("init", "init_with_output", "lazy_init"),
@@ -42,6 +47,8 @@ def eager(evidence: Evidence) -> Advice | None:
         return None
     if miss.lines is not None and evidence.nearest.lines != miss.lines:
         return JitBlock(proof=Proof.MEANING)  # from elsewhere: the shapes are unrelated
+    if miss.bodies and same_work(evidence.nearest, miss) and by_size(evidence.changes):
+        return FewSizes(loop=True, body=new_body(miss, evidence.nearest), proof=Proof.MEANING)
     # Jitted, what has another shape in each round would miss in each round, and what depends
     # on data, as a boolean mask does, cannot be jitted at all.
     if same_work(evidence.nearest, miss) and any(map(grows, evidence.changes)):
@@ -73,6 +80,19 @@ def same_work(old: Miss, new: Miss) -> bool:
         return False  # the leaves of one tree are no sizes of one thing
     bodies = [[(body.site, body.code) for body in miss.bodies] for miss in (old, new)]
     return old.lines == new.lines and bodies[0] == bodies[1]
+
+
+def new_body(miss: Miss, nearest: Miss | None) -> str | None:
+    """The body of a loop that is another function object than that of the nearest key."""
+    before = () if nearest is None else nearest.bodies
+    return next(
+        (
+            new.name
+            for old, new in zip(before, miss.bodies, strict=False)
+            if old.object != new.object
+        ),
+        None,
+    )
 
 
 def by_size(changes: Iterable[Change]) -> bool:

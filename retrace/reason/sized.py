@@ -15,7 +15,7 @@ from typing import TypeAlias, cast
 
 from retrace.compare.keys import changes
 from retrace.model import Change, Miss, ShapeChange, StaticChange, Verdict
-from retrace.reason.eager import by_size, same_work
+from retrace.reason.eager import LENGTH, by_size, same_work
 
 _LOOKED = 4
 """So many earlier operations of one place are compared with a new one."""
@@ -92,6 +92,9 @@ def _turns(change: Change) -> Iterator[tuple[bool, str, int, object, object]]:
         before, after = change.old, change.new
     elif isinstance(change, StaticChange):
         old, new = [value and value.data for value in (change.old, change.new)]
+        if change.path == LENGTH:
+            yield False, change.path, 0, repr(old), repr(new)
+            return
         if not isinstance(old, list) or not isinstance(new, list):
             return
         before, after = cast(list[object], old), cast(list[object], new)

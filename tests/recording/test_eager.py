@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,10 +20,10 @@ import numpy as np
 import pytest
 
 from retrace.capture.session import begin_file, session
-from retrace.model.advice import InCallback, JitInit, Library, LibraryCall, Proof
+from retrace.model.advice import FewSizes, InCallback, JitInit, Library, LibraryCall, Proof
 from retrace.plan.order import plan
 from retrace.plan.step import Plan, Step
-from retrace.present.plan_words import title
+from retrace.present.plan_words import sentence, title
 from retrace.reason.verdict import judge
 from retrace.store.reader import read
 
@@ -347,3 +347,33 @@ def test_what_a_library_passes_to_its_own_function_is_asked(planned: Planned) ->
     (step,) = planned(lambda: [by_user.step(rate) for rate in rates]).steps
     assert step.proposal.changes[0].family == "weak_type"
     assert step.sure == "clear"
+
+
+@pytest.mark.parametrize("by", ["data", "length"])
+@pytest.mark.parametrize("again", [False, True])
+def test_a_loop_over_many_lengths_is_asked_for_few(
+    planned: Planned, by: str, again: bool
+) -> None:
+    """Jitted, it would compile for each length as well; and steps at the end change its carry."""
+
+    def program(sizes: Sequence[int], again: bool) -> None:
+        def once(carry: Any, x: Any) -> Any:
+            return carry + (1 if x is None else x), carry
+
+        for size in sizes:
+            body = (lambda carry, x: (carry * 2, x)) if again else once
+            xs = np.ones(size, np.float32) if by == "data" else None
+            jax.lax.scan(body, np.float32(0), xs, length=size)
+
+    before = planned(lambda: program((5, 9, 14, 20), again))
+    step = eager(before)["eager-sizes"]
+    assert (step.sure, step.proposal.code) == ("ask", "eager-sizes")
+    assert isinstance(step.proposal.advice, FewSizes) and step.proposal.advice.loop
+    said = sentence(step.proposal)
+    assert "jitted or not" in said and ("define `<lambda>` once" in said) == again
+    after = planned(lambda: program((20, 20, 20, 20), again=False))
+    spared = before.now.eager.low - after.now.eager.low
+    assert step.gone.eager.low <= spared == 3 <= step.gone.eager.high
+    if again:  # padded and not defined once, it compiles for each body
+        padded = planned(lambda: program((20, 20, 20, 20), again))
+        assert padded.now.eager.low + padded.now.calls.low == 4

@@ -476,10 +476,18 @@ def test_what_one_step_may_leave_the_next_takes_away(planned: Planned) -> None:
                 stage = epoch // 3 * 3 if "epoch" in fixed else epoch
                 step(ones(4 if "size" in fixed else size), stage)
 
-    found, _ = planned(program, frozenset())
+    found, calls = planned(program, frozenset())
     left = found.steps[-1].left.calls
     assert 1 <= left.low <= planned(program, frozenset({"epoch", "size"}))[1] <= left.high
     assert left.high - left.low <= 1
+    done = frozenset[str]()
+    for step in found.steps:
+        own = frozenset({"epoch" if step.proposal.sizes is None else "size"})
+        alone = calls - planned(program, own)[1]
+        assert step.alone.calls.low <= alone <= step.alone.calls.high
+        gone = planned(program, done)[1] - planned(program, done | own)[1]
+        assert step.gone.calls.low <= gone <= step.gone.calls.high
+        done |= own
 
 
 def test_lines_to_which_the_same_sizes_come_are_one_step(planned: Planned) -> None:

@@ -62,3 +62,7 @@ class FewSizes(Advice):
 
     code = "eager-sizes"
     grows: bool = False
+    loop: bool = False
+    """Whether it is a loop of JAX's, which compiles for each size wherever it stands."""
+    body: str | None = None
+    """Its body, where that is a new function object as well, for which it compiles again."""
