@@ -14,7 +14,7 @@ from typing import NamedTuple
 from retrace.compare.axes import Doing, doing, equation, wired
 from retrace.compare.equation import inner
 from retrace.compare.source_lines import place
-from retrace.model import Frame, Listing
+from retrace.model import Frame, Key, Listing
 
 _DEEPEST = 40
 _MOST = 100_000
@@ -59,6 +59,12 @@ class Along(NamedTuple):
 UNKNOWN = Along(whole=False)
 
 
+def is_drawn_by_place(key: Key) -> bool:
+    """Whether a random number depends on its place alone, and not on how many there are."""
+    drawn = dict(key.config).get("jax_threefry_partitionable")
+    return drawn is not None and drawn.data is True
+
+
 def along(
     old: Listing, new: Listing, listings: Mapping[str, Listing], *, stable: bool = False
 ) -> Along:
@@ -68,8 +74,7 @@ def along(
         old: one program.
         new: the other, which differs in sizes alone.
         listings: the sub-programs, by id.
-        stable: whether a random number depends on its place alone, and not on how many there are
-            (`jax_threefry_partitionable`).
+        stable: `is_drawn_by_place`.
 
     Returns:
         what they do; nothing is known where they differ in more than sizes, or in none.

@@ -12,9 +12,10 @@ from retrace.plan.amount import Amount
 from retrace.plan.corners import Corners, Size
 from retrace.plan.sizes import Choice
 
-Meant: TypeAlias = Literal["", "lines", "doubled", "kernels", "ordered"]
+Meant: TypeAlias = Literal["", "lines", "doubled", "kernels", "square", "ordered"]
 """Why sizes may all be meant: a line for each, each twice the one before, the weights of as many
-models, or a program to which rows at the end may be more of the same."""
+models, matrices of as many dimensions, or a program to which rows at the end may be more of the
+same."""
 
 
 class Sizes(NamedTuple):

@@ -12,7 +12,7 @@ from math import prod
 from statistics import median
 from typing import TypeVar
 
-from retrace.compare.along import UNKNOWN, Along, along
+from retrace.compare.along import UNKNOWN, Along, along, is_drawn_by_place
 from retrace.compare.work import Work
 from retrace.model import Kind, Listing, Verdict
 from retrace.model.advice import AnotherModel, PadShape
@@ -209,16 +209,24 @@ def _meant(axes: list[Axis]) -> Meant:
         return "kernels"
     if all(map(_has_lines, axes)):
         return "lines"
-    told = [row.fix for axis in axes for row in axis.history.rows]
-    own = [one for one in told if isinstance(one, PadShape)]
-    return "doubled" if own and all(one.sizes for one in own) else ""
+    own = [one for axis in axes for one in _advised(axis)]
+    if own and all(one.sizes for one in own):
+        return "doubled"
+    return "square" if any(one.square for axis in axes for one in _of_axis(axis)) else ""
 
 
 def _are_kernels(axis: Axis) -> bool:
-    told = [row.fix for row in axis.history.rows]
-    kernels = [one for one in told if isinstance(one, PadShape) and one.kernels]
+    return any(one.kernels for one in _of_axis(axis))
+
+
+def _advised(axis: Axis) -> list[PadShape]:
+    return [row.fix for row in axis.history.rows if isinstance(row.fix, PadShape)]
+
+
+def _of_axis(axis: Axis) -> list[PadShape]:
+    """What was advised on the arrays of an axis and no others."""
     own = {part.path for part in axis.column.parts}
-    return any(own.issuperset(one.paths) for one in kernels)
+    return [one for one in _advised(axis) if own.issuperset(one.paths)]
 
 
 def _has_lines(axis: Axis) -> bool:
@@ -342,9 +350,7 @@ def _along(axes: Sequence[Axis], listings: Mapping[str, Listing]) -> Along:
     found = Along()
     for axis in dict.fromkeys(axes):  # the leading one stands first
         pairs = list(islice(_beside(axis, listings), _PAIRS))
-        config = dict(axis.history.rows[0].miss.key.config)
-        drawn = config.get("jax_threefry_partitionable")
-        stable = drawn is not None and drawn.data is True
+        stable = is_drawn_by_place(axis.history.rows[0].miss.key)
         for old, new in pairs:
             found = found.also(along(old, new, listings, stable=stable))
         found = found if pairs else found.also(UNKNOWN)

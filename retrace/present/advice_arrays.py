@@ -61,6 +61,20 @@ def of_arrays(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case eac
                 "if these rows are what is left at the end of a dataset, drop or pad that last "
                 "batch (`drop_remainder=True`, or a mask); else round axis 0 up to a few sizes"
             )
+        case model.PadShape(square=square) if square:
+            belong = "belongs" if len(square) == 1 else "belong"
+            return (
+                f"if {names(square)} {belong} to a problem of another dimension, as a covariance "
+                "does, this needs a program of its own: leave it; if data, pad to one shape, or "
+                "to a few"
+            )
+        case model.PadShape(ordered=ordered) if ordered:
+            return (
+                f"if rows may be added at the end of {who}, though they go through "
+                f"{listed([quoted(one) for one in ordered], 2)}, pad {it} with NumPy to one "
+                "shape, or to a few, and mask what was added; else each size needs a program of "
+                "its own"
+            )
         case model.PadShape(sizes=sizes) if sizes:
             told = ", ".join(map(str, sizes))
             return (

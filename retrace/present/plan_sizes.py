@@ -8,7 +8,7 @@ from retrace.plan.corners import Corners
 from retrace.plan.sizes import Choice
 from retrace.plan.step import Pairs, Sizes, Step
 from retrace.present.layout import wrapped
-from retrace.present.plan_words import by, masked
+from retrace.present.plan_words import axes_of, by, masked
 from retrace.present.words import clean, count, listed, seconds
 
 _LITTLE = 1.0
@@ -34,7 +34,7 @@ def sizes_told(number: int, step: Step, width: int) -> Iterator[str]:
         said += ", one length behind them all"
     yield from wrapped(said, width, 4)
     if sizes.grows:
-        name, axis = _target(sizes)
+        name, axis, _ = _target(sizes)
         yield from wrapped(
             f"    it grows by one: make {name} {sizes.seen[-1]:,} long on axis {axis} before the "
             f"loop, and write into it with `.at[i].set(...)`; {masked(sizes.along)}",
@@ -153,13 +153,16 @@ def _weighted(sizes: Sizes) -> str:
     return said
 
 
-def _target(sizes: Sizes) -> tuple[str, str]:
+def _target(sizes: Sizes) -> tuple[str, str, str]:
+    """An argument, one of its axes that have the size, and which of its axes they are."""
     name, _, axis = sizes.names[0].rpartition(" axis ")
-    return f"`{clean(name, 48)}`", axis
+    axes = axes_of(sizes)
+    which = f"== {axis}" if len(axes) == 1 else f"in {tuple(axes)}"
+    return f"`{clean(name, 48)}`", axis, which
 
 
 def _code(sizes: Sizes, width: int) -> Iterator[str]:
-    name, axis = _target(sizes)
+    name, axis, which = _target(sizes)
     chosen = sizes.chosen.sizes
     yield from wrapped(f"    in the loader, with `x` for {name}:", width, 4)
     if len(chosen) == 1:
@@ -169,7 +172,7 @@ def _code(sizes: Sizes, width: int) -> Iterator[str]:
         yield "        # larger ones: split them, or add a size"
         yield from wrapped(f"        SIZES = {chosen}", width, 17)
         yield f"        add = min(s for s in SIZES if s >= x.shape[{axis}]) - x.shape[{axis}]"
-    yield f"        x = np.pad(x, [(0, add if a == {axis} else 0) for a in range(x.ndim)])"
+    yield f"        x = np.pad(x, [(0, add if a {which} else 0) for a in range(x.ndim)])"
     if not sizes.along.separate:
         yield from wrapped(
             "    with a mask, as in `jnp.sum(jnp.where(mask, x, 0)) / mask.sum()`", width, 4

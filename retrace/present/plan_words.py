@@ -116,19 +116,21 @@ def _at(place: Frame | None) -> str:
 _MEANT = {
     "kernels": "if these are parameters, each size is a model of its own: leave it; if data,",
     "lines": "each line calls it with a size of its own; if one will do for all,",
+    "square": "if this is the dimension of a problem, as that of a covariance, each size is a "
+    "program of its own: leave it; if data,",
     "doubled": "each size is twice the one before: leave them where they are chosen, else",
 }
 
 
 def _meant(why: Meant, along: Along) -> str:
-    if why == "ordered":
-        through = _steps(along.ordered)
-        return f"if rows may be added at the end, though they go through {through},"
-    return _MEANT[why]
+    if not along.ordered:
+        return _MEANT[why]
+    through = f"if rows may be added at the end, though they go through {_steps(along.ordered)},"
+    return through if why == "ordered" else f"{_MEANT[why][:-1]}, and {through}"
 
 
 def _padded(sizes: Sizes, others: str) -> str:
-    name, number = quoted(sizes.names[0]), len(sizes.chosen.sizes)
+    name, number = quoted(_axes(sizes)), len(sizes.chosen.sizes)
     if sizes.grows:
         said = f"make {name} {sizes.chosen.sizes[-1]:,} long from the start, and write into it"
     elif number == 1:
@@ -139,6 +141,23 @@ def _padded(sizes: Sizes, others: str) -> str:
     if sizes.meant:
         said = f"{_meant(sizes.meant, sizes.along)} {said}"
     return f"{others[:-1]}: {said}" if others else said
+
+
+def _axes(sizes: Sizes) -> str:
+    """`x axis 0`, or all axes of it that have the size: of a matrix as wide as long, both."""
+    axes = axes_of(sizes)
+    if len(axes) == 1:
+        return sizes.names[0]
+    return (
+        f"{sizes.names[0].rpartition(' axis ')[0]} axes {listed(list(map(str, axes)), len(axes))}"
+    )
+
+
+def axes_of(sizes: Sizes) -> list[int]:
+    """Which axes of the first array have the size."""
+    name = sizes.names[0].rpartition(" axis ")[0]
+    of_name = [one.rpartition(" axis ") for one in sizes.names]
+    return sorted(int(axis) for own, _, axis in of_name if own == name)
 
 
 def _together(pairs: Pairs, others: str) -> str:

@@ -33,7 +33,7 @@ from retrace.reason.traits import (
     stands_for_none,
 )
 from retrace.reason.weak import keeps_types
-from retrace.reason.weights import are_handed_back, are_kernels, are_multiplied
+from retrace.reason.weights import are_handed_back, are_kernels, are_multiplied, are_square
 
 _MESH = re.compile(r"mesh\{[^}]*\}")
 
@@ -83,6 +83,8 @@ def shape(evidence: Evidence) -> Advice | None:
         if not sure and are_handed_back(miss, changes, evidence.program):
             return AnotherModel(paths=names, proof=Proof.MEANING)
         return PadShape(paths=names, kernels=True, proof=Proof.MEANING)
+    if square := are_square(miss, changes):
+        return PadShape(paths=names, square=square, proof=Proof.MEANING)
     return pad_shape(changes)
 
 

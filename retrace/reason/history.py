@@ -14,6 +14,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from retrace.causes import Cause
+from retrace.compare.along import along, is_drawn_by_place
 from retrace.model import Change, Component, Dim, Miss, ShapeChange, Verdict
 from retrace.model.advice import FewSizes, JitBlock, PadBatch, PadShape, PassDecision, Proof
 from retrace.reason import rules
@@ -49,7 +50,7 @@ def revise(verdicts: Sequence[Verdict]) -> list[Verdict]:
             continue
         own = [verdicts[index] for index in history]
         agree(own)
-        for rule in (_steering, _sizes, _buckets, _layers):
+        for rule in (_steering, _sizes, _buckets, _layers, _ordered):
             changed = {id(old): new for old, new in rule(own)}
             own = [changed.get(id(verdict), verdict) for verdict in own]
         for index, verdict in zip(history, own, strict=True):
@@ -107,6 +108,30 @@ def _buckets(history: list[Verdict]) -> Iterator[tuple[Verdict, Verdict]]:
         for verdict, advised, _ in found:
             chosen = replace(advised, sizes=tuple(ordered), proof=Proof.MEANING)
             yield verdict, replace(verdict, fix=chosen)
+
+
+def _ordered(history: list[Verdict]) -> Iterator[tuple[Verdict, Verdict]]:
+    """Asks where the program does what depends on where rows stand: more of them may count."""
+    known: dict[tuple[str, ...], tuple[str, ...]] = {}
+    for verdict in history:
+        advised = verdict.fix
+        if not isinstance(advised, PadShape) or advised.proof is Proof.MEANING:
+            continue
+        if advised.paths not in known:  # what one program does, those of other sizes do
+            if not isinstance(verdict.program, Comparison):
+                continue
+            known[advised.paths] = _through(verdict.miss, verdict.program)
+        if through := known[advised.paths]:
+            asked = replace(advised, ordered=through, proof=Proof.MEANING)
+            yield verdict, replace(verdict, fix=asked)
+
+
+def _through(miss: Miss, program: Comparison) -> tuple[str, ...]:
+    listings = program.listings()
+    if listings is None:
+        return ()
+    found = along(*listings, program.texts, stable=is_drawn_by_place(miss.key))
+    return tuple(dict.fromkeys(step.primitive or "the size itself" for step in found.ordered))
 
 
 def _layers(history: list[Verdict]) -> Iterator[tuple[Verdict, Verdict]]:

@@ -30,11 +30,30 @@ def are_kernels(miss: Miss, changes: tuple[Change, ...], program: Comparison | N
     }
     # Beside them stand what an optimizer keeps of them, of the same sizes.
     return bool(widths) and all(
-        leaves[path].dtype.startswith(("float", "bfloat", "complex"))
+        leaves[path].dtype.startswith(_NUMBERS)
         and {leaves[path].shape[axis] for axis in axes} <= widths
         and len(leaves[path].shape) >= _MATRIX
         and (max(axes) > 0 or len(leaves[path].shape) > _MATRIX)
         for path, axes in found.items()
+    )
+
+
+def are_square(miss: Miss, changes: tuple[Change, ...]) -> tuple[str, ...]:
+    """The matrices that are as wide as long in both sizes, where all of that size are numbers.
+
+    Such are covariances, inverse masses and what an optimizer keeps of two parameters each, of a
+    problem of another dimension; beside tokens or a mask it is data.
+    """
+    own = _shapes(changes)
+    dtypes = {leaf.path: leaf.dtype for leaf in miss.key.leaves}
+    if not all(dtypes.get(c.path, "").startswith(_NUMBERS) for c in own):
+        return ()
+    return tuple(
+        c.path
+        for c in own
+        if len(c.old) == len(c.new) >= _MATRIX
+        and all(side[-1] == side[-2] for side in (c.old, c.new))
+        and c.old[-1] != c.new[-1]
     )
 
 
@@ -77,6 +96,7 @@ def are_handed_back(miss: Miss, changes: tuple[Change, ...], program: Comparison
     return {type_.replace("~", "") for type_ in types} <= returned
 
 
+_NUMBERS = ("float", "bfloat", "complex")
 _MATRIX = 2
 """Axes of the weights of a dense layer; a convolution's have more."""
 

@@ -30,14 +30,23 @@ from retrace.capture.session import begin_file, session
 from retrace.causes import Cause
 from retrace.compare.work import Work
 from retrace.model import Recording, Verdict
-from retrace.model.advice import BranchInProgram, JitAndPass, OneDtype, PassDecision, ToArgument
+from retrace.model.advice import (
+    BranchInProgram,
+    JitAndPass,
+    OneDtype,
+    PadShape,
+    PassDecision,
+    ToArgument,
+)
 from retrace.plan import data
 from retrace.plan.corners import Size, corner_of, power_of_two
 from retrace.plan.order import plan
 from retrace.plan.step import Plan
 from retrace.plan.warm import warmth
 from retrace.present import plan_json
-from retrace.present.plan_words import title, titles
+from retrace.present.advice import advised
+from retrace.present.plan_sizes import sizes_told
+from retrace.present.plan_words import sentence, title, titles
 from retrace.present.tally import Totals
 from retrace.present.view import View
 from retrace.reason.verdict import judge
@@ -413,6 +422,67 @@ def test_what_has_the_shape_of_weights_is_asked_and_not_told(planned: Planned) -
         ("w",): "ask",
         ("k",): "likely",
     }
+
+
+def test_the_covariance_of_another_dimension_is_asked_and_padded_on_both_axes(
+    planned: Planned,
+) -> None:
+    def program(_: Fixed) -> None:
+        @jax.jit
+        def step(mean: Any, cov: Any, y: Any) -> Any:
+            gain = jnp.linalg.solve(cov + jnp.eye(mean.size), cov)
+            return mean + gain @ (y - mean), cov - gain @ cov
+
+        for n in (2, 4, 6):
+            step(ones(n), np.eye(n, dtype=np.float32), ones(n))
+
+    (step,) = planned(program, frozenset())[0].steps
+    sizes = step.proposal.sizes
+    assert sizes is not None
+    assert (step.sure, sizes.meant) == ("ask", "square")
+    said = sentence(step.proposal)
+    assert "dimension" in said and "leave it" in said and "`lu`" in said
+    assert "`cov axes 0 and 1` to 6" in said
+    pasted = "\n".join(sizes_told(1, step, 98))
+    (line,) = [line for line in pasted.splitlines() if "np.pad" in line]
+    names: dict[str, Any] = {"np": np, "x": np.eye(4), "add": 2}
+    exec(line.strip(), names)
+    assert names["x"].shape == (6, 6)
+
+
+def test_the_mask_between_tokens_is_no_covariance(planned: Planned) -> None:
+    def program(_: Fixed) -> None:
+        f = jax.jit(lambda ids, mask: (mask * ids).sum(-1))
+        for n in (9, 12, 15):
+            f(np.ones(n, np.int32), ones(n, n))
+
+    (step,) = planned(program, frozenset())[0].steps
+    assert step.proposal.sizes is not None and step.proposal.sizes.meant == ""
+    assert step.sure == "likely"
+
+
+@pytest.mark.parametrize("scans", [False, True])
+def test_rows_that_a_loop_goes_over_are_asked_for(judge_all: JudgeAll, scans: bool) -> None:
+    """A step more changes the carry; a row more of a sum can be masked."""
+
+    def program() -> None:
+        f = jax.jit(
+            lambda xs: (
+                jax.lax.scan(lambda c, x: (c * 0.9 + x, None), xs[0] * 0, xs)[0]
+                if scans
+                else jnp.tanh(xs).sum(0)
+            )
+        )
+        for n in (9, 12, 17):
+            f(ones(n, 3))
+
+    verdicts = judge_all(program)[1]
+    for verdict in verdicts[1:]:
+        if verdict.cause is not Cause.SHAPE_CHANGED:
+            continue
+        assert isinstance(verdict.fix, PadShape)
+        assert ("scan" in verdict.fix.ordered) == scans == (verdict.fix.sure == "ask")
+        assert ("if rows may be added" in advised(verdict.fix)) == scans
 
 
 def test_a_series_beside_its_times_is_no_model(planned: Planned) -> None:

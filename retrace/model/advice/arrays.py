@@ -80,6 +80,10 @@ class PadShape(Advice):
     """Sizes that look chosen, each twice the one before."""
     kernels: bool = False
     """Whether they have the shape of weights, which are padded only if they are data."""
+    square: tuple[str, ...] = ()
+    """Those that are as wide as long: a covariance of another dimension is another problem."""
+    ordered: tuple[str, ...] = ()
+    """What the program does along the axis that depends on where rows stand: a loop, a sort."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
