@@ -138,8 +138,11 @@ class recording:  # noqa: N801 - it is used like a function
         from retrace.present.words import count, seconds
 
         total = Tally.of(judged(self._read())).totals
-        said = f"{count(total.misses, 'miss', 'misses')}, {seconds(total.all_seconds)}"
-        return f"<retrace.recording: {said}; {total.worth}{', still on' if self._is_on else ''}>"
+        said = "no misses"
+        if total.misses:
+            said = f"{count(total.misses, 'miss', 'misses')}, {seconds(total.all_seconds)}"
+            said += f"; {total.worth}"
+        return f"<retrace.recording: {said}{', still on' if self._is_on else ''}>"
 
     def _report(self) -> Report | None:
         from retrace.present.notebook import Report

@@ -76,6 +76,8 @@ def load_ipython_extension(shell: Any) -> None:
         _loaded = True
         call(_begin)
     shell.register_magic_function(_magic(shell), "line_cell", "retrace")
+    if _asked_for_help not in shell.input_transformers_cleanup:
+        shell.input_transformers_cleanup.append(_asked_for_help)
 
 
 def unload_ipython_extension(shell: Any) -> None:
@@ -84,8 +86,17 @@ def unload_ipython_extension(shell: Any) -> None:
     if _session is not None:
         _session.end()
     _loaded, _session = False, None
+    if _asked_for_help in shell.input_transformers_cleanup:
+        shell.input_transformers_cleanup.remove(_asked_for_help)
     for kind in ("line", "cell"):
         shell.magics_manager.magics[kind].pop("retrace", None)
+
+
+def _asked_for_help(lines: list[str]) -> list[str]:
+    """`%%retrace --help` on a line alone: to IPython a cell magic without a cell is an error."""
+    if re.fullmatch(r"%%retrace[ \t]+(-h|--help)\s*", "".join(lines)):
+        return ["%retrace --help\n"]
+    return lines
 
 
 def _begin() -> None:
@@ -135,26 +146,29 @@ class Planned:
         from retrace.plan.order import plan
         from retrace.present.plan_text import whole
 
-        self._text = whole(view, plan(view.recording, view.verdicts)).rstrip("\n")
+        self._view = view
+        self._plan = plan(view.recording, view.verdicts)
+        self._text = whole(view, self._plan).rstrip("\n")
 
     def __repr__(self) -> str:
         return self._text
 
     def _repr_html_(self) -> str:
-        from retrace.present.markup import text
+        from retrace.present.notebook import planned
 
-        return f'<pre class="tex2jax_ignore mathjax_ignore">{text(self._text)}</pre>'
+        return planned(self._view, self._plan)
 
 
 def _magic(shell: Any) -> Callable[[str, str | None], None]:
     def retrace(line: str, cell: str | None = None) -> None:
-        """Tell why JAX traced and compiled what it did.
+        """Explain why JAX traced and compiled.
 
-        `%%retrace [NAME]` on top of a cell runs the cell and explains below it what was
-        traced, lowered or compiled. With a name, the explanation is kept in that variable;
-        its `misses` hold it as data. `%retrace` tells of everything since `%load_ext
-        retrace`, `%retrace step` of the function `step` alone. `%retrace plan` tells
-        what to change first, `%retrace audit` which functions are out of date.
+        %%retrace         on top of a cell: run it, and explain below what missed JAX's caches
+        %%retrace NAME    the same, kept in the variable NAME; NAME.misses is the data
+        %retrace          everything since `%load_ext retrace`
+        %retrace step     the function `step` alone
+        %retrace plan     what to change first, and what is left then
+        %retrace audit    which compiled functions are out of date
         """
         __tracebackhide__ = True
         if cell is None and line.strip() == "audit":

@@ -9,16 +9,22 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from retrace.causes import Cause
 from retrace.model import Stage, Verdict
-from retrace.present import terminal
+from retrace.plan.step import Plan
+from retrace.present import plan_page, side_by_side, terminal
 from retrace.present.group import Group
-from retrace.present.markup import rows, text
+from retrace.present.markup import prose, rows, text
 from retrace.present.message import Message, eager_row, firsts, raised, told
+from retrace.present.plan_sizes import sizes_told
+from retrace.present.plan_text import headline
+from retrace.present.plan_words import sentence
 from retrace.present.tally import Tally, Totals, worth_telling
 from retrace.present.view import View
 from retrace.present.words import count, listed, name, seconds
 
 _OPEN = 3
 """So many messages are unfolded; a click unfolds the others."""
+_EDITS = 40
+"""Lines of a program's difference."""
 
 _STYLE = """<style>
 .retrace {font-size: 13px; line-height: 1.5; max-width: 100ch}
@@ -32,7 +38,8 @@ _STYLE = """<style>
 .retrace summary {cursor: pointer; font-weight: 600}
 .retrace .at, .retrace .quiet {opacity: .75; font-weight: 400}
 .retrace .at {margin-left: 1em}
-.retrace table {border-collapse: collapse; margin: .3em 0; border: 0}
+.retrace table {border-collapse: collapse; margin: .3em 0; border: 0; color: inherit;
+  font-size: inherit; table-layout: auto}
 .retrace tr {background: none !important}
 .retrace th, .retrace td {text-align: left !important; vertical-align: top !important; border: 0;
   padding: .05em 1.2em .05em 0; background: none !important; white-space: pre-wrap}
@@ -40,6 +47,24 @@ _STYLE = """<style>
 .retrace td span:not(.turn) {margin-right: 1.2em}
 .retrace .turn {white-space: nowrap}
 .retrace tr.fix td {font-weight: 600}
+.retrace pre {margin: .4em 0; padding: .4em .7em !important; border: 0;
+  background: rgba(128, 128, 128, .12) !important;
+  color: inherit; font: 12px/1.5 ui-monospace, Menlo, Consolas, monospace; white-space: pre-wrap;
+  overflow-wrap: anywhere; word-break: normal}
+.retrace pre .at {display: block; margin: 0}
+.retrace details.program {border: 0; padding: 0}
+.retrace .program summary {font-weight: 400; opacity: .75}
+.retrace table.diff {width: 100%; table-layout: fixed}
+.retrace .diff td, .retrace .diff th {padding: .05em .5em}
+.retrace .diff span {margin: 0 !important}
+.retrace .diff code {background: none !important; padding: 0}
+.retrace td.added {background: rgba(64, 170, 96, .16) !important}
+.retrace td.removed {background: rgba(214, 69, 69, .16) !important}
+.retrace mark {color: inherit; font-weight: 600; background: rgba(128, 128, 128, .3)}
+.retrace .plan th, .retrace .plan td:nth-child(n + 3) {white-space: nowrap}
+.retrace .plan td:nth-child(2) {min-width: 14em}
+.retrace .plan .at {margin: 0}
+.retrace .number {text-align: right !important}
 </style>"""
 
 
@@ -70,7 +95,7 @@ class Report:
         loud, small = worth_telling(tally, groups)
         out = [_opening(tally.totals, self._program)]
         out += [f"<p>{text(said)}</p>" for said in terminal.lost(view)]
-        out += _messages([told(view, group) for group in loud])
+        out += _messages([(told(view, group), _below(view, group)) for group in loud])
         out += _small(small)
         out += _eager(view, [group for group in groups if group.is_quiet])
         out += _first(view, [group for group in groups if group.is_quiet])
@@ -79,11 +104,25 @@ class Report:
         return _framed(out)
 
 
+def planned(view: View, plan: Plan) -> str:
+    """What to change first, and how."""
+    steps = list(plan_page.section(view, plan, linked=False))
+    if not steps:
+        return _framed([f"<p>{prose(headline(view, plan))}</p>"])
+    out = ['<div class="plan">', *steps, "</div>", "<details open><summary>How</summary><table>"]
+    for number, step in enumerate(plan.steps[: plan_page.STEPS], 1):
+        said = prose(sentence(step.proposal))
+        sizes = "\n".join(map(text, sizes_told(number, step, 80)))
+        below = f"<pre>{sizes}</pre>" if sizes else ""
+        out.append(f'<tr><td class="number">{number}</td><td>{said}{below}</td></tr>')
+    return _framed([*out, "</table></details>"])
+
+
 def page(messages: Sequence[Message]) -> str:
     """Some messages, one below the other."""
     if not messages:
         return _framed(["<p>no misses</p>"])
-    return _framed(_messages(messages))
+    return _framed(_messages([(message, "") for message in messages]))
 
 
 def _framed(parts: Iterable[str]) -> str:
@@ -107,13 +146,20 @@ def _opening(total: Totals, program: str) -> str:
     return f'{said}<br><span class="quiet">{", ".join(ran)}</span></p>'
 
 
-def _messages(messages: Sequence[Message]) -> Iterator[str]:
-    for index, message in enumerate(messages):
+def _below(view: View, group: Group) -> str:
+    """The call, and what differs in the program, of the miss that is shown."""
+    shown = group.shown
+    parts = [*side_by_side.call(view, shown), *side_by_side.programs(view, shown, _EDITS)]
+    return "".join(parts)
+
+
+def _messages(messages: Sequence[tuple[Message, str]]) -> Iterator[str]:
+    for index, (message, below) in enumerate(messages):
         is_open = " open" if index < _OPEN else ""
         yield f'<details class="{message.worth}"{is_open}>'
         yield f"<summary>{text(message.heading)}"
         yield f'<span class="at">{text(message.place)}</span></summary>'
-        yield f"<table>{''.join(rows(message.lines))}</table></details>"
+        yield f"<table>{''.join(rows(message.lines))}</table>{below}</details>"
 
 
 def _small(groups: Sequence[Group]) -> Iterator[str]:

@@ -8,7 +8,15 @@ from retrace.plan.step import Plan, Step
 from retrace.plan.warm import Warmth
 from retrace.present.markdown import code, escaped
 from retrace.present.plan_sizes import sizes_told
-from retrace.present.plan_text import SHORT, headline, named_steps, needed, step_cells, warm_told
+from retrace.present.plan_text import (
+    ASK,
+    SHORT,
+    headline,
+    named_steps,
+    needed,
+    step_cells,
+    warm_told,
+)
 from retrace.present.plan_words import sentence
 from retrace.present.view import View
 from retrace.present.words import count
@@ -39,7 +47,8 @@ def table(view: View, plan: Plan, top: int = SHORT) -> Sequence[str]:
         out.append(f"| {number} | {' | '.join(_row(view, step, named))} |")
     if len(plan.steps) > top:
         out.append(f"| | and {count(len(plan.steps) - top, 'more step')} | | | | |")
-    return [*out, "", f"**{needed(plan)}**"]
+    asked = [ASK, ""] if any(step.sure == "ask" for step in plan.steps[:top]) else []
+    return [*out, "", *asked, f"**{needed(plan)}**"]
 
 
 def _row(view: View, step: Step, named: str) -> tuple[str, str, str, str, str]:

@@ -101,8 +101,7 @@ def _table(view: View, plan: Plan, top: int, width: int, paint: Paint) -> Iterat
         for text in wrapped(f"{said}: `retrace plan --top {len(plan.steps)}`", width - 4, 0):
             yield f"    {text}"
     if any(step.sure == "ask" for step in plan.steps[:top]):
-        said = "? only where the program may mean the same in each case"
-        for text in wrapped(said, width - 2, 2):
+        for text in wrapped(ASK, width - 2, 2):
             yield paint(f"  {text}", "dim")
     for text in wrapped(needed(plan), width, 2):
         yield paint(text, "bold")
@@ -134,7 +133,7 @@ def _stacked(
         yield f"    {paint(text, style)}"
     if proposal.file is not None:
         yield f"    {cut(place(proposal.file, proposal.line, view.bases), width - 4)}"
-    said = f"saves {amount.saving(step)}; {'left: ' if step.worth else ''}{amount.left(step)}"
+    said = f"saves {amount.saving(step)}   {'left: ' if step.worth else ''}{amount.left(step)}"
     for text in wrapped(said, width - 4, 0):
         yield f"    {text}"
 
@@ -163,6 +162,8 @@ def _row(
         yield f"    {paint(last, style)}"
 
 
+ASK = "? check that your program still does what you mean"
+"""What the mark beside a step says."""
 _TIERS = (("clear", "clear steps save"), ("likely", "likely ones"), ("ask", "those with ?"))
 
 
@@ -215,5 +216,5 @@ def step_cells(view: View, step: Step, named: str) -> tuple[str, str, str, str, 
     """A step as cells of a table: what, where, calls, seconds, left."""
     proposal = step.proposal
     at = "" if proposal.file is None else place(proposal.file, proposal.line, view.bases)
-    named = clean(named, None) + (" ?" if step.sure == "ask" else "")
+    named = clean(named, None) + ("?" if step.sure == "ask" else "")
     return named, at, *amount.saved(step), amount.left(step)

@@ -155,14 +155,19 @@ def test_the_whole_session_and_a_wrong_line() -> None:
         "%retrace audit",
         "%retrace halved",
         "%%retrace --help\n1 / 0",
+        "%%retrace --help",
         "%retrace plan",
         "%retrace halfed",
         "%unload_ext retrace",
         "%retrace",
     )
-    assert told[14].raised == "UsageError" and "'halfed'" in told[14].errors
-    assert "did you mean halved?" in told[14].errors
-    assert "needed:" in told[13].text and "<pre" in told[13].html
+    assert told[15].raised == "UsageError" and "'halfed'" in told[15].errors
+    assert "did you mean halved?" in told[15].errors
+    assert told[13].text == told[12].text
+    assert "needed:" in told[14].text and "<th scope=" in told[14].html
+    # The line that called, and what differs in the program.
+    assert "smooth(x); smooth(x[:2])</pre>" in told[3].html
+    assert "<mark>2</mark>" in told[3].html
     assert "of halved" in told[11].text and "smooth" not in told[11].text
     assert told[12].raised is None and "%retrace audit" in told[12].text
     assert "in this session" in told[3].text and "float32[5] -> float32[2]" in told[3].text
@@ -174,7 +179,7 @@ def test_the_whole_session_and_a_wrong_line() -> None:
     assert "OUT OF DATE" not in told[7].text and "halved" in told[10].text
     assert "OUT OF DATE" in told[10].text and "0.5 when traced -> 0.25 now" in told[10].text
     assert "OUT OF DATE" in told[10].html and "0.25" in told[10].html
-    assert "`%retrace` not found" in told[16].text + told[16].errors
+    assert "`%retrace` not found" in told[17].text + told[17].errors
 
 
 def test_loading_imports_no_jax_and_off_is_off() -> None:
@@ -201,7 +206,7 @@ class _Tags(HTMLParser):
 
 
 TAGS = frozenset(
-    "div style p b br span details summary code table tr th td".split(" ")  # noqa: SIM905
+    "div style p b br span details summary code table thead tbody tr th td pre mark".split(" ")  # noqa: SIM905
 )
 
 
