@@ -7,10 +7,17 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import pytest
+from jsonschema import Draft202012Validator, ValidationError
+
+from retrace.present import report_json
+from tests import schema_files
 from tests.command_page import PAGE as COMMANDS
 from tests.command_page import written
 from tests.process import environment, retrace
+from tests.reading.story import training
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "tutorial.md"
@@ -43,3 +50,19 @@ def test_the_program_of_the_tutorial_compiles_twice_in_the_end(tmp_path: Path) -
 
 def test_the_page_of_commands_is_that_of_the_command_line() -> None:
     assert COMMANDS.read_text(encoding="utf-8") == written(), "run python tests/command_page.py"
+
+
+def test_the_schemas_of_the_docs_are_those_of_the_tests() -> None:
+    found = {file.name: file.read_text("utf-8") for file in schema_files.FOLDER.iterdir()}
+    assert found == schema_files.written(), "run python -m tests.schema_files"
+
+
+def test_the_schemas_of_the_docs_take_a_report_with_later_fields() -> None:
+    schema = json.loads((schema_files.FOLDER / "retrace-report-1.json").read_text("utf-8"))
+    validator: Any = Draft202012Validator(schema)
+    report = report_json.report(training().view(), keys=True)
+    report["later"] = report["misses"][0]["later"] = 1
+    validator.validate(report)
+    del report["misses"][0]["cause"]
+    with pytest.raises(ValidationError):
+        validator.validate(report)

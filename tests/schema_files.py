@@ -1,0 +1,43 @@
+"""docs/schema/, made of what the tests hold the JSON reports to.
+
+python -m tests.schema_files    writes the files anew
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from tests.reading.test_present_schema import REPORT, SLOW
+
+FOLDER = Path(__file__).parents[1] / "docs" / "schema"
+_FILES = {"retrace-report-1.json": REPORT, "retrace-slow-1.json": SLOW}
+
+
+def written() -> dict[str, str]:
+    """Each file by its name, as it should be."""
+    return {name: _text(name, schema) for name, schema in _FILES.items()}
+
+
+def _text(name: str, schema: Any) -> str:
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": Path(name).stem}
+    return json.dumps({**head, **_open(schema)}, indent=1) + "\n"
+
+
+def _open(schema: Any) -> Any:
+    """A schema that lets later fields in: within one number, fields may be added."""
+    if isinstance(schema, list):
+        return [_open(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    kept = {name: _open(each) for name, each in schema.items()}
+    if kept.get("additionalProperties") is False:
+        del kept["additionalProperties"]
+    return kept
+
+
+if __name__ == "__main__":
+    FOLDER.mkdir(exist_ok=True)
+    for name, text in written().items():
+        (FOLDER / name).write_text(text, encoding="utf-8")
