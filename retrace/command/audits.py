@@ -28,7 +28,7 @@ def ask(*, end: bool, every: str | None, effects: bool) -> None:
     """
     if every is not None and not _EVERY.fullmatch(every):
         raise UsageError(
-            f"--audit-every does not know {every!r}: give a number of misses (100), or of "
+            f"invalid value {every!r} for --audit-every: give a number of misses (100), or of "
             "seconds (30s)"
         )
     words = ["end"] if end or effects else []
@@ -46,7 +46,8 @@ def audit(
 ) -> int:
     """Ask a running program which compiled functions are out of date.
 
-    It traces its functions anew at the end of its next miss; `retrace report` tells the result.
+    It traces its functions again at the end of its next miss; `retrace report` shows
+    the result.
 
     Example:  retrace audit 14658
     """

@@ -33,15 +33,15 @@ def clean(
         typer.Option(
             "--older-than",
             metavar="DAYS",
-            help="Only those that nothing was written to for DAYS.",
+            help="Only those not written to for DAYS.",
         ),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Remove them without asking.")] = False,
 ) -> int:
-    """List old recordings under .retrace/, and remove these alone.
+    """List old recordings under .retrace/, and remove them if you agree.
 
-    Recordings that are still being written stay. Without --yes it asks first, or only
-    lists them where it is not run on a terminal.
+    Recordings that are still being written stay. Without --yes it asks first; without
+    a terminal it only lists them.
 
     Example:  retrace clean --keep 5 --older-than 30
     """

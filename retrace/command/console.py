@@ -15,14 +15,26 @@ _WIDEST = 140
 
 
 def say(text: str) -> None:
-    """One line on stderr."""
+    """One line on stderr; on a terminal as many as it takes, broken between words."""
     from retrace.present.words import clean, inert
 
     try:
-        sys.stderr.write(f"retrace: {inert(clean(text, None))}\n")
+        said = f"retrace: {inert(clean(text, None))}"
+        if sys.stderr.isatty():
+            from retrace.present.layout import wrapped
+
+            said = "\n".join(wrapped(said, _columns(), 9))
+        sys.stderr.write(f"{said}\n")
         sys.stderr.flush()
     except (BrokenPipeError, AttributeError):
         pass
+
+
+def _columns() -> int:
+    """Columns of the terminal, within reason."""
+    from shutil import get_terminal_size
+
+    return max(_NARROWEST, min(get_terminal_size().columns or 80, _WIDEST))
 
 
 def here() -> str:
@@ -43,9 +55,7 @@ def terminal(stream: Any, output: Path | None = None) -> tuple[int, Any]:
     is_terminal = stream.isatty()
     width = 80
     if is_terminal or asked("COLUMNS", "").isdecimal():
-        from shutil import get_terminal_size
-
-        width = max(_NARROWEST, min(get_terminal_size().columns or 80, _WIDEST))
+        width = _columns()
     forced = any(asked(name, "0") not in ("", "0") for name in ("FORCE_COLOR", "CLICOLOR_FORCE"))
     coloured = forced or (is_terminal and asked("TERM") != "dumb")
     return width, colour if coloured and not asked("NO_COLOR") else plain
@@ -62,10 +72,29 @@ def progress(what: str, total: int) -> Generator[Callable[[int], object] | None]
     if not total or sys.stderr is None or not sys.stderr.isatty():
         yield None
         return
+    with _bar(f"retrace: {what}", total) as bar:
+        yield bar.update
+
+
+def _bar(label: str, total: int) -> Any:
+    """As wide as the terminal lets it be on one line."""
     import typer
 
-    with typer.progressbar(length=total, label=f"retrace: {what}", file=sys.stderr) as bar:
-        yield bar.update
+    from retrace.present.words import cells
+
+    columns = _columns()
+    if cells(label) > columns - 16:
+        label = " ".join(label.split()[:2])
+    # Brackets and spaces, the share, and the time that is left.
+    room = columns - cells(label) - 11
+    is_timed = room >= 30
+    return typer.progressbar(
+        length=total,
+        label=label,
+        file=sys.stderr,
+        show_eta=is_timed,
+        width=max(4, min(36, room - (10 if is_timed else 0))),
+    )
 
 
 def write(

@@ -43,26 +43,30 @@ def diff(
         str | None,
         typer.Argument(metavar="A", help="A recording (DIR), or a miss (its id, or DIR:ID)."),
     ] = None,
-    new: Annotated[str | None, typer.Argument(metavar="B", help="Another of the same.")] = None,
+    new: Annotated[
+        str | None, typer.Argument(metavar="B", help="What to compare it with, of the same kind.")
+    ] = None,
     expect: Annotated[
         str | None,
         typer.Option(
             "--expect",
             metavar="STEPS",
-            help="Steps of A's plan that were applied (2, or 1-3): exit 1 if B lacks the saving.",
+            help="Steps of A's plan that were applied (2, or 1-3); exit 1 if B saves less.",
         ),
     ] = None,
     recording: Annotated[
         Path | None,
-        typer.Option("--recording", metavar="DIR", help="Where the ids are; else the newest."),
+        typer.Option(
+            "--recording", metavar="DIR", help="The recording of the ids (default: the newest)."
+        ),
     ] = None,
     format: Annotated[
-        str, typer.Option("--format", metavar="|".join(_FORMATS), help="How to write it.")
+        str, typer.Option("--format", metavar="|".join(_FORMATS), help="Output format.")
     ] = "text",
 ) -> int:
-    """Hold two recordings, or two misses, against each other.
+    """Compare two misses or two recordings (default: the latest two).
 
-    With one DIR, its last two attempts; without arguments, the last two recordings.
+    With one DIR, its last two attempts are compared.
 
     Examples:  retrace diff before/ after/;  retrace diff before/ after/ --expect 1-2;
     retrace diff monday:'step #1' friday:'step #1'
@@ -114,7 +118,9 @@ def _attempts(directory: Path) -> tuple[Source, Source]:
 
     found = attempts_of(directory)
     if len(found) < 2:
-        raise UsageError(f"{directory} holds one attempt alone: name another recording")
+        raise UsageError(
+            f"nothing to compare {directory} with: it is one attempt; name a second one"
+        )
     return Source(directory, found[-2]), Source(directory, found[-1])
 
 

@@ -22,17 +22,17 @@ _MANY = 1 << 24
 def export(
     directories: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="DIR", help="Recordings; the newest otherwise."),
+        typer.Argument(metavar="DIR", help="Recordings (default: the newest)."),
     ] = None,
     to: Annotated[
         Path | None, typer.Option("--to", metavar="DIR", help="Where the tables are.")
     ] = None,
     redact: Annotated[
-        bool, typer.Option("--redact", help="Tell no values, no source, no paths outside.")
+        bool, typer.Option("--redact", help="Leave out values, source lines and outside paths.")
     ] = False,
     jobs: Annotated[
         int | None,
-        typer.Option("--jobs", metavar="N", min=1, help="So many processes at a time."),
+        typer.Option("--jobs", metavar="N", min=1, help="Export N processes at a time."),
     ] = None,
     dask: OfDask = None,
 ) -> int:

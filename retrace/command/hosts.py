@@ -22,13 +22,13 @@ _FORMATS = ("text", "json")
 def hosts(
     directories: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="DIR", help="Recordings of one job; the newest otherwise."),
+        typer.Argument(metavar="DIR", help="Recordings of one job (default: the newest)."),
     ] = None,
     format: Annotated[
-        str, typer.Option("--format", metavar="|".join(_FORMATS), help="How to write it.")
+        str, typer.Option("--format", metavar="|".join(_FORMATS), help="Output format.")
     ] = "text",
 ) -> int:
-    """Which process did otherwise, first where, and why; exit 1 then.
+    """Where the processes of a job diverge, and why; exit 1 if they do.
 
     Example:  retrace hosts runs/pod-17
     """

@@ -14,7 +14,7 @@ from retrace.errors import UsageError
 def import_(
     logs: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="LOG...", help="Logs of JAX, packed by gzip or not; - for stdin."),
+        typer.Argument(metavar="LOG...", help="Logs of JAX, also gzipped; - for stdin."),
     ] = None,
     out: Annotated[
         Path | None,
@@ -22,18 +22,19 @@ def import_(
             "--out",
             "-o",
             metavar="DIR",
-            help="Where to write; a new one under .retrace/ otherwise.",
+            help="Where to write (default: a new folder in .retrace/).",
         ),
     ] = None,
     redact: Annotated[
         bool,
-        typer.Option("--redact", help="Write no values, no paths outside."),
+        typer.Option("--redact", help="Write no values and no outside paths."),
     ] = False,
 ) -> int:
-    """Make a recording of the logs of a program that was not recorded.
+    """Make a recording from JAX's logs of a program that was not recorded.
 
     The program has to log with JAX_LOG_COMPILES=1, and with JAX_EXPLAIN_CACHE_MISSES=1 for
-    causes. What a log does not show is told as unknown.
+    causes. What a log does not show is
+    reported as unknown.
 
     Example:  retrace import train.log && retrace report
     """

@@ -15,11 +15,11 @@ WRONG = 2
 
 Output = Annotated[
     Path | None,
-    typer.Option("--output", "-o", metavar="FILE", help="Write to FILE, not to stdout."),
+    typer.Option("--output", "-o", metavar="FILE", help="Write to FILE instead of stdout."),
 ]
 Force = Annotated[
     bool,
-    typer.Option("--force", "-f", help="Write over FILE even if it is no report of retrace."),
+    typer.Option("--force", "-f", help="Overwrite FILE even if it is not a retrace report."),
 ]
 OfDask = Annotated[
     str | None,

@@ -73,7 +73,7 @@ def _check(path: Path, force: bool) -> None:
         raise UsageError(f"{path} is a file of a recording: name another file")
     if not force and not _OURS.match(head) and not _is_profile(path, head):
         raise UsageError(
-            f"{path} exists and is no report of retrace: name another file, or pass --force"
+            f"{path} exists and is not a retrace report: name another file, or pass --force"
         )
 
 

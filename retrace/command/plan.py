@@ -20,7 +20,7 @@ _STEPS = 10
 def plan(
     directories: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="DIR", help="Recordings, read as one; the newest otherwise."),
+        typer.Argument(metavar="DIR", help="Recordings, read as one (default: the newest)."),
     ] = None,
     sizes: Annotated[
         list[str] | None,
@@ -31,17 +31,17 @@ def plan(
         ),
     ] = None,
     warm: Annotated[
-        bool, typer.Option("--warm", help="The calls that compile what the run needed.")
+        bool, typer.Option("--warm", help="List the calls that compile what the run needed.")
     ] = False,
     top: Annotated[
         int | None,
         typer.Option("--top", metavar="N", help="Only the first N steps (text: 10)."),
     ] = None,
     format: Annotated[
-        str, typer.Option("--format", metavar="|".join(_FORMATS), help="How to write it.")
+        str, typer.Option("--format", metavar="|".join(_FORMATS), help="Output format.")
     ] = "text",
 ) -> int:
-    """What to change first, what it saves, and what is left then.
+    """What to change first, what it saves, and what is left.
 
     Example:  retrace plan --sizes "batch['ids']=lengths.npy"
     """

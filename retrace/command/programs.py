@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def programs(
     directory: Annotated[
-        Path | None, typer.Argument(metavar="DIR", help="A recording; the newest otherwise.")
+        Path | None, typer.Argument(metavar="DIR", help="A recording (default: the newest).")
     ] = None,
     function: Annotated[
         str | None, typer.Option("--function", metavar="NAME", help="Only this function.")
@@ -33,7 +33,7 @@ def programs(
 ) -> int:
     """Equations per source line of the recorded programs.
 
-    So unrolled loops show.
+    Unrolled loops stand out.
 
     Example:  retrace programs --function train_step --pprof equations.pb.gz
     """

@@ -25,14 +25,14 @@ _EXPLAINED = 10
 def report(
     directories: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="DIR", help="Recordings, read as one; the newest otherwise."),
+        typer.Argument(metavar="DIR", help="Recordings, read as one (default: the newest)."),
     ] = None,
     format: Annotated[
         str,
         typer.Option(
             "--format",
             metavar="|".join(FORMATS),
-            help="How to write it.",
+            help="Output format.",
             autocompletion=completing.among(*FORMATS),
         ),
     ] = "text",
@@ -58,44 +58,44 @@ def report(
         typer.Option(
             "--sort",
             metavar="|".join(SORTS),
-            help="What comes first.",
+            help="Sort order.",
             autocompletion=completing.among(*SORTS),
         ),
     ] = "seconds",
     top: Annotated[
         int | None,
         typer.Option(
-            "--top", metavar="N", min=0, help="So many causes (JSON: misses), 10 in text."
+            "--top", metavar="N", min=0, help="Maximum number of causes (JSON: misses; text: 10)."
         ),
     ] = None,
     tokens: Annotated[
         int | None,
         typer.Option(
-            "--tokens", metavar="N", min=1, help="JSON of so many tokens, for a language model."
+            "--tokens", metavar="N", min=1, help="JSON of at most N tokens, for a language model."
         ),
     ] = None,
     opened: Annotated[
-        bool, typer.Option("--open", help="Show the page (--format html) in a browser.")
+        bool, typer.Option("--open", help="Open the page (--format html) in a browser.")
     ] = False,
-    keys: Annotated[bool, typer.Option("--keys", help="Write out the cache keys.")] = False,
+    keys: Annotated[bool, typer.Option("--keys", help="Include the cache keys.")] = False,
     every: Annotated[
-        bool, typer.Option("--all", help="Every attempt in DIR, not the newest alone.")
+        bool, typer.Option("--all", help="Every attempt in DIR, not only the newest.")
     ] = False,
     jobs: Annotated[
         int | None,
-        typer.Option("--jobs", metavar="N", min=1, help="Explain so many processes at a time."),
+        typer.Option("--jobs", metavar="N", min=1, help="Explain N processes at a time."),
     ] = None,
     dask: OfDask = None,
     redact: Annotated[
         bool,
-        typer.Option("--redact", help="Tell no values, no source, no paths outside."),
+        typer.Option("--redact", help="Leave out values, source lines and outside paths."),
     ] = False,
     with_: Annotated[
         Path | None,
         typer.Option(
             "--with",
             metavar="PROFILE",
-            help="With perfetto: on one time with what jax.profiler wrote.",
+            help="With --format perfetto: add a trace of jax.profiler.",
         ),
     ] = None,
     fail_on: Annotated[
@@ -103,7 +103,7 @@ def report(
         typer.Option(
             "--fail-on",
             metavar="CODE",
-            help="Exit 1 where this cause occurs; repeatable.",
+            help="Exit 1 if this cause occurs; repeatable.",
             autocompletion=completing.causes,
         ),
     ] = None,

@@ -74,46 +74,48 @@ def run(
             "--out",
             "-o",
             metavar="DIR",
-            help="Where to record (also s3://...); a new one under .retrace/ otherwise.",
+            help="Where to record, also s3://... (default: a new folder in .retrace/).",
         ),
     ] = None,
     force: Annotated[bool, typer.Option("--force", "-f", help="Replace what DIR holds.")] = False,
     append: Annotated[
-        bool, typer.Option("--append", help="Join the newest attempt that DIR holds.")
+        bool, typer.Option("--append", help="Join the newest attempt in DIR.")
     ] = False,
     redact: Annotated[
         bool,
-        typer.Option("--redact", help="Record no values, no source, no paths outside."),
+        typer.Option("--redact", help="Record no values, no source lines, no outside paths."),
     ] = False,
     redact_key: Annotated[
         Path | None,
         typer.Option(
             "--redact-key",
             metavar="FILE",
-            help="As --redact, under a key that the processes of a job share.",
+            help="As --redact, with a key shared by the processes of a job.",
         ),
     ] = None,
     children: Annotated[
-        bool, typer.Option("--children", help="Record the Python processes that it starts, too.")
+        bool, typer.Option("--children", help="Also record the Python processes it starts.")
     ] = False,
     job: Annotated[
         str | None,
         typer.Option(
             "--job",
             metavar="NAME",
-            help="The job it is part of; else the scheduler tells.",
+            help="The job it is part of (default: from the scheduler).",
         ),
     ] = None,
     audit: Annotated[
         bool,
-        typer.Option("--audit", help="At the end, trace functions anew: which are out of date?"),
+        typer.Option("--audit", help="At the end, find compiled functions that are out of date."),
     ] = False,
     audit_every: Annotated[
         str | None,
-        typer.Option("--audit-every", metavar="N|Ns", help="Also every N misses, or seconds."),
+        typer.Option(
+            "--audit-every", metavar="N|Ns", help="Also audit every N misses or seconds."
+        ),
     ] = None,
     audit_all: Annotated[
-        bool, typer.Option("--audit-all", help="Trace anew what writes globals, too.")
+        bool, typer.Option("--audit-all", help="Also audit functions that write globals.")
     ] = False,
     live: Annotated[
         bool,
@@ -124,18 +126,20 @@ def run(
     ] = False,
     slow_over: Annotated[
         float | None,
-        typer.Option("--slow-over", metavar="SECONDS", help="Slow from here on (default: 5)."),
+        typer.Option(
+            "--slow-over", metavar="SECONDS", help="Misses from this long are slow (default: 5)."
+        ),
     ] = None,
     count: Annotated[
         bool,
         typer.Option(
             "--count",
-            help="Count every call: each takes JAX's slow path, some 30 to 250 µs more.",
+            help="Count every call, which makes each 30 to 250 µs slower.",
         ),
     ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No summary at the end.")] = False,
 ) -> Callable[[], int]:
-    """Run a program unchanged, record each miss, close with a summary.
+    """Run a program unchanged, record each miss, end with a summary.
 
     Examples:  retrace run train.py --epochs 3;  retrace run -m package.train
     """

@@ -84,7 +84,7 @@ def _of_function(verdicts: list[Verdict], function: str | None) -> list[Verdict]
 
 def _unknown(function: str, view: View) -> UsageError:
     guess = nearest(function, view.names)
-    return UsageError(f"nothing was recorded of a function {function!r}{guess}")
+    return UsageError(f"no function {function!r} in this recording{guess}")
 
 
 class Told:

@@ -24,14 +24,14 @@ def show(
         ),
     ],
     directory: Annotated[
-        Path | None, typer.Argument(metavar="DIR", help="A recording; the newest otherwise.")
+        Path | None, typer.Argument(metavar="DIR", help="A recording (default: the newest).")
     ] = None,
     program: Annotated[
         bool,
-        typer.Option("--program", help="The whole key, and what differs in the program."),
+        typer.Option("--program", help="Also the whole key, and what differs in the program."),
     ] = False,
     format: Annotated[
-        str, typer.Option("--format", metavar="text|json", help="How to write it.")
+        str, typer.Option("--format", metavar="text|json", help="Output format.")
     ] = "text",
     output: Output = None,
     force: Force = False,

@@ -35,11 +35,11 @@ def slow(
     miss: Annotated[
         str | None,
         typer.Argument(
-            metavar="ID", help="An id or a label: 'train_step #1'; the slowest otherwise."
+            metavar="ID", help="An id or a label: 'train_step #1' (default: the slowest)."
         ),
     ] = None,
     directory: Annotated[
-        Path | None, typer.Argument(metavar="DIR", help="A recording; the newest otherwise.")
+        Path | None, typer.Argument(metavar="DIR", help="A recording (default: the newest).")
     ] = None,
     again: Annotated[
         bool,
@@ -49,9 +49,7 @@ def slow(
     ] = False,
     bisect: Annotated[
         bool,
-        typer.Option(
-            "--bisect", help="Compile its parts alone, for the smallest that stays slow."
-        ),
+        typer.Option("--bisect", help="Find its smallest part that is slow alone."),
     ] = False,
     reproducer: Annotated[
         Path | None,
@@ -66,14 +64,14 @@ def slow(
         typer.Option(
             "--try",
             metavar="FLAGS",
-            help="Compile it without and with flags of XLA's: 'xla_NAME=VALUE'. Repeatable.",
+            help="Compile it with and without XLA flags: 'xla_NAME=VALUE'; repeatable.",
         ),
     ] = None,
     format: Annotated[
-        str, typer.Option("--format", metavar="text|json", help="How to write it.")
+        str, typer.Option("--format", metavar="text|json", help="Output format.")
     ] = "text",
 ) -> int:
-    """Where the seconds of one trace and one compile went.
+    """Where the time of a slow trace and compile went.
 
     Example:  retrace slow 'train_step #1'
     """

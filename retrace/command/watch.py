@@ -32,12 +32,12 @@ _LONG = 2.0
 
 def watch(
     directory: Annotated[
-        Path | None, typer.Argument(metavar="DIR", help="A recording; the newest otherwise.")
+        Path | None, typer.Argument(metavar="DIR", help="A recording (default: the newest).")
     ] = None,
 ) -> int:
-    """Follow a program that runs: what compiles, missed, and cost.
+    """Follow a running program: what compiles, what missed, what it cost.
 
-    It ends when the program does, or with Ctrl-C; the program notices nothing of it.
+    It ends when the program does, or with Ctrl-C, and never disturbs the program.
 
     Example:  retrace watch    # while `retrace run train.py` runs in another terminal
     """

@@ -16,14 +16,15 @@ _FORMATS = ("text", "json")
 
 def doctor(
     format: Annotated[
-        str, typer.Option("--format", metavar="|".join(_FORMATS), help="How to write it.")
+        str, typer.Option("--format", metavar="|".join(_FORMATS), help="Output format.")
     ] = "text",
 ) -> int:
-    """Tell whether recording works on this JAX and Python.
+    """Check whether recording works with this JAX and Python.
 
-    Exit 1 where something is lost.
+    Exit 1 if something is lost.
 
-    A small function is compiled and recorded in a process of its own; nothing is left behind.
+    A small function is compiled and recorded in a separate process; nothing is left
+    behind.
 
     Example:  retrace doctor
     """

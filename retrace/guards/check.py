@@ -26,23 +26,25 @@ _FORMATS = ("text", "github")
 def check(
     directories: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="DIR", help="Recordings, read as one; the newest otherwise."),
+        typer.Argument(metavar="DIR", help="Recordings, read as one (default: the newest)."),
     ] = None,
     config: Annotated[
         Path | None,
-        typer.Option("--config", metavar="FILE", help="Not the nearest pyproject.toml."),
+        typer.Option(
+            "--config", metavar="FILE", help="Use this pyproject.toml, not the nearest."
+        ),
     ] = None,
     format: Annotated[
-        str, typer.Option("--format", metavar="|".join(_FORMATS), help="How to write it.")
+        str, typer.Option("--format", metavar="|".join(_FORMATS), help="Output format.")
     ] = "text",
     update: Annotated[
         bool,
-        typer.Option("--update", help="First write the baseline anew from what was recorded."),
+        typer.Option("--update", help="First rewrite the baseline from the recording."),
     ] = False,
 ) -> int:
-    """Compare with budgets and baseline; exit 1 and explain excesses.
+    """Check budgets and the baseline; exit 1 and explain what exceeds them.
 
-    Budgets stand in pyproject.toml, the baseline in retrace-baseline.toml beside it.
+    Budgets are in pyproject.toml, the baseline in retrace-baseline.toml beside it.
 
     Example:  retrace check .retrace/ci --format github
     """
@@ -100,8 +102,9 @@ def check(
 def _nothing_to_hold_to(found: Project) -> str:
     if found.file is None:
         return (
-            "there is no pyproject.toml here or above with budgets, [tool.retrace], and no "
-            f"{found.baseline.name} here: `retrace check --update` writes one"
+            "nothing to check against: no pyproject.toml with [tool.retrace] budgets here or "
+            f"above, and no {found.baseline.name} here; `retrace check --update` writes a "
+            "baseline"
         )
     return (
         f'{found.file} has no budgets: write [tool.retrace.budgets."train_step"] and, below it, '

@@ -31,7 +31,7 @@ def of_arrays(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case eac
         case model.OneStructure():
             return _structure(advice, who)
         case model.OneKeyType():
-            return f"make {who} in one way at every call, best by `jax.random.key`"
+            return f"create {who} the same way at every call, preferably with `jax.random.key`"
         case model.OneScope():
             return (
                 f"make the symbolic dimensions of {who} once, and give the same ones each time: "

@@ -13,31 +13,32 @@ def of_functions(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case 
     match advice:
         case model.Library(name=name, package=where, holder=holder) if holder:
             return (
-                f"{quoted(name)} is a method of a new {quoted(holder)} each time: make that "
-                f"object once, and use it in all calls; where {where} makes it itself, report it "
-                "there"
+                f"{quoted(name)} is a method of a new {quoted(holder)} each time: create that "
+                f"object once and use it for all calls; if {where} creates it, report it there"
             )
         case model.Library(name=name, package=where):
             return (
-                f"{quoted(name)} is {where}'s, which made it anew: make the object that it comes "
-                f"from once, and jit that once; where {where} makes it at each call, report it "
-                "there"
+                f"{quoted(name)} belongs to {where}, which created it again: create the object "
+                f"it comes from once, and jit that once; if {where} creates it at each call, "
+                "report it there"
             )
         case model.KeepTraced():
             return (
                 f"keep {_whom(advice)} in a variable and pass that object each time: a new one "
-                "is traced"
+                "is traced again"
             )
         case model.PassTraced():
             differs = names(advice.paths)
             if not differs:
                 return (
-                    f"{_whom(advice)} was made again and is another program each time: where the "
+                    f"{_whom(advice)} was created again and is a different program each time: "
+                    "if the "
                     "same one is meant, keep it in a variable"
                 )
             return (
-                f"{_whom(advice)} holds another {differs} each time: keep one for each value, or "
-                f"give it {differs} as {_arguments(advice.paths)}"
+                f"{_whom(advice)} holds a different {differs} each time: keep one for each "
+                "value, or "
+                f"pass {differs} to it as {_arguments(advice.paths)}"
             )
         case model.OwnCell():
             return (
@@ -54,23 +55,28 @@ def of_functions(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case 
                 "result"
             )
             if asks:
-                said += "; what it reads from outside made another program: pass that to it"
+                said += (
+                    "; it reads something from outside that gave a different program: pass "
+                    "that in"
+                )
             return said
         case model.OneReceiver(name=name, type=type_, is_method=True):
             return (
-                f"keep one {quoted(type_)} object, or pass to {quoted(name)} as arguments what "
-                "differs between them: JAX has a program for each object"
+                f"keep one {quoted(type_)} object, or pass what differs to {quoted(name)} as "
+                "arguments: JAX compiles a program for each object"
             )
         case model.OneReceiver(type=type_):
             return (
-                f"give {quoted(type_)} as arguments what differs between its instances, and keep "
-                "one of them: JAX has a program for each"
+                f"pass what differs between instances of {quoted(type_)} as arguments, and keep "
+                "one "
+                "instance: JAX compiles a program for each"
             )
         case model.KeepBound(name=name, is_method=True):
             return f"keep `jax.jit(...{name})` in a variable or attribute, and call that"
         case model.KeepBound(name=name):
             return (
-                f"keep one {quoted(name)} instance and one jitted function made of it, and call "
+                f"keep one {quoted(name)} instance and one jitted function made from it, and "
+                "call "
                 "that"
             )
         case model.OneOption(name=name):
@@ -99,8 +105,8 @@ def of_functions(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case 
         case model.FewMapped(name=name, axes=axes, proof=model.Proof.PROGRAM):
             return (
                 f"nothing in {quoted(name)} depends on the size of the mapped axis {names(axes)} "
-                "and JAX compiles it for each: call it outside of what is mapped, or map over "
-                "one size, or over a few"
+                "and JAX compiles it for each: call it outside the map, or map over one size, or "
+                "a few"
             )
         case model.FewMapped(axes=axes):
             return (
@@ -111,7 +117,7 @@ def of_functions(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case 
             return "do not clear the caches between calls of one function"
         case model.PassState(name=name):
             if not advice.paths:
-                return f"pass to {quoted(name)} as an argument what it reads from outside"
+                return f"pass what {quoted(name)} reads from outside as an argument"
             kind = _arguments(advice.paths, "static" if advice.static else "")
             return f"pass {names(advice.paths)} to {quoted(name)} as {kind}"
         case model.KeepMethod(name=name):
@@ -149,7 +155,8 @@ def _for_each(advice: model.JitForEach) -> str:
     said = f"keep one jitted {quoted(advice.name)} for each {names(advice.paths)}, and call that"
     if advice.same:
         said = (
-            f"make {names(advice.paths)} once, jit one {quoted(advice.name)} over that, and call "
+            f"create {names(advice.paths)} once, jit one {quoted(advice.name)} over that, and "
+            "call "
             "it"
         )
     if advice.traced:
@@ -172,17 +179,18 @@ def _and_pass(advice: model.JitAndPass) -> str:
     ways = [f"pass {names(traced)} as {_arguments(traced)}"] if traced else []
     if static:
         kind = _arguments(static, "static")
-        ways.append(f"pass {names(static)} as {kind}: each value has a program of its own")
+        ways.append(f"pass {names(static)} as {kind}: each value gets its own program")
     if advice.inject:
         ways.append(
-            f"make {names(advice.inject)} once with `optax.inject_hyperparams`: what differs is "
+            f"create {names(advice.inject)} once with `optax.inject_hyperparams`: what differs "
+            "is "
             "then set in the optimizer's state"
         )
     if not ways:
         ways = ["pass what the partial binds at each call"]
     said = f"jit {_whom(advice)} once, {at}, and {', and '.join(ways)}"
     if advice.computed:
-        said += " (or what Python computes of it, where it uses `if`, `int` or `math`)"
+        said += " (or what Python computes from it, where it uses `if`, `int` or `math`)"
     elif advice.numbers:
         said += " (an `if` of it stays outside)"
     if advice.one_type:

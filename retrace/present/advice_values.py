@@ -27,26 +27,28 @@ def of_values(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case eac
                 said += f"; and give {quoted(advice.type)} an `__eq__` and a `__hash__` by value"
             return said
         case model.ReuseObject(in_tree=True):
-            return f"make {who} once and put the same object{'s' if many else ''} in each time"
+            return f"create {who} once and reuse {it}"
         case model.ReuseObject(package=where):
-            said = f"make {who} once, outside the loop, and pass that same object at every call"
-            return said if where is None else f"{said}; where {where} makes it, report it there"
+            said = f"create {who} once, outside the loop, and pass the same object to every call"
+            return said if where is None else f"{said}; if {where} creates it, report it there"
         case model.OneNaN():
             return (
-                f"pass one NaN object as {who} (`math.nan`), or None where it stands for nothing"
+                f"always pass the same NaN object as {who} (`math.nan`), or None if it means "
+                "nothing"
             )
         case model.CompareByValue(type=type_, package=str(package)):
             one = quoted(type_.rpartition(".")[2])
             kept = f"for each setting keep one {one}" if advice.varies else f"keep one {one}"
-            return f"{kept} and pass it again as {who}: {package} takes a new one for another"
+            return f"{kept} and reuse it as {who}: {package} treats a new one as different"
         case model.CompareByValue(type=type_, held=held):
             if advice.varies:
                 return f"give {quoted(type_)} an `__eq__` and a `__hash__` by value, for {who}"
-            said = f"pass one and the same {quoted(type_)} as {who}"
+            said = f"pass the same {quoted(type_)} object as {who} every time"
             if held:
                 return (
-                    f"{said}; one that is made again needs the same object as {names(held)} too, "
-                    "and an `__eq__` and a `__hash__` by value"
+                    f"{said}; one that is created again must also hold the same {names(held)}, "
+                    "and "
+                    "needs an `__eq__` and a `__hash__` by value"
                 )
             return (
                 f"{said}, or give the class an `__eq__` and a `__hash__` by value, as a frozen "
@@ -66,12 +68,11 @@ def of_values(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case eac
             return _few(why, who, it)
         case model.BranchInProgram():
             return (
-                f"each value of {who} rightly has a program of its own; where it steers an `if` "
-                "or "
-                "a `for`, `jax.lax.cond` or `jax.lax.fori_loop` would make it one"
+                f"each value of {who} needs its own program; if it controls an `if` or a `for`, "
+                "`jax.lax.cond` or `jax.lax.fori_loop` would make it a single program"
             )
         case model.ToArray(in_tree=True):
-            array = "arrays, leaves" if many else "an array, a leaf"
+            array = "array leaves" if many else "an array leaf"
             return (
                 f"make {who} {array} of its tree, if no shape depends on {it}; else keep {it} "
                 "the "
@@ -84,34 +85,36 @@ def of_values(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case eac
             return _argument(advice, who, it, many)
         case model.PrintOutside():
             return (
-                f"only what is printed depends on {who}: print it outside of the function, and "
-                "all values share one program"
+                f"only what is printed depends on {who}: print it outside the function, and all "
+                "values share one program"
             )
         case model.TripsInProgram(one_type=one_type):
             return (
-                f"{who} is how often a loop of JAX's own runs: `jax.lax.fori_loop` and "
-                "`jax.lax.while_loop` take one that is not static (without a reverse gradient); "
-                "else keep to a few values"
+                f"{who} is the trip count of a loop of JAX's: `jax.lax.fori_loop` and "
+                "`jax.lax.while_loop` accept one that is not static (then without a "
+                "reverse-mode gradient); else keep to a few values"
             ) + ("; give it as one type" if one_type else "")
         case model.LoopInProgram(seen=seen, one_type=one_type):
             is_said = "is unrolled" if seen else "would be unrolled"
             return (
-                f"a Python loop over {who} {is_said}: `jax.lax.fori_loop` takes a bound that is "
-                "not static, `jax.lax.scan` keeps it one block for each length; else keep to a "
+                f"a Python loop over {who} {is_said}: `jax.lax.fori_loop` accepts a bound that "
+                "is "
+                "not static, `jax.lax.scan` compiles one block for each length; else keep to a "
                 "few values"
             ) + ("; give it as one type" if one_type else "")
         case model.PassDecision():
             return _decision(advice, who)
         case model.InjectHyperparams(holder=holder):
             return (
-                f"make {quoted(holder)} once with `optax.inject_hyperparams`, which keeps {who} "
+                f"create {quoted(holder)} once with `optax.inject_hyperparams`, which keeps "
+                f"{who} "
                 "as "
                 "an array in the optimizer's state, and set it there"
             )
         case model.DefineOnce(classes=classes):
             return (
-                f"define {names(classes)} once, in a place that does not run again (a module, a "
-                "cell of its own): to JAX each definition is another class"
+                f"define {names(classes)} once, where it does not run again (a module, a cell of "
+                "its own): JAX treats each definition as a different class"
             )
         case _:
             return None
@@ -121,18 +124,18 @@ def _held(advice: model.PassHeld, who: str) -> str:
     held = names(advice.held)
     if held:
         return (
-            f"{who} is a new function over another {held}: make one for each and use it again, "
-            f"or pass {held} as an argument"
+            f"{who} is a new function over a different {held}: keep one for each and reuse it, "
+            "or "
+            f"pass {held} as an argument"
         )
     if advice.alike:
         return (
-            f"{who} looks the same and makes another program: it holds something else. Make one "
-            "for each and put the same object in each time"
+            f"{who} looks the same but gives a different program: it holds something else. Keep "
+            "one for each and reuse it"
         )
     return (
-        f"{who} is a new function of the same code, and makes another program: it holds "
-        "something "
-        "else. Make one for each and use it again, or pass what differs"
+        f"{who} is a new function of the same code that gives a different program: it holds "
+        "something else. Keep one for each and reuse it, or pass what differs"
     )
 
 
@@ -140,10 +143,11 @@ def _few(why: str, who: str, it: str) -> str:
     match why:
         case "functions":
             return (
-                f"keep {who} to a few functions, each made once: JAX compiles a program for each"
+                f"keep {who} to a few functions, each created once: JAX compiles a program for "
+                "each"
             )
         case "separate":
-            return f"each value of {who} rightly has a program of its own: keep to a few"
+            return f"each value of {who} needs its own program: keep to a few"
         case "shapes":
             return f"keep {who} to a few values: shapes depend on {it}"
         case _:
@@ -166,13 +170,13 @@ def _argument(advice: model.ToArgument, who: str, it: str, many: bool) -> str:
             said += ", and the rule of a custom gradient, if that can take an array"
     elif advice.computed:
         # `math.sqrt` and `int` refuse what is traced, and an `if` does.
-        said += f" (what `if`, `int` or `math` make of {it}, compute outside and pass that)"
+        said += f" (compute what `if`, `int` or `math` make of {it} outside, and pass that)"
     else:
         said += f" (an `if` of {it} stays outside)"
     if advice.one_type:
         said += "; give it as one type"
     if advice.function is not None:
-        said += f"; and make {quoted(advice.function)} once"
+        said += f"; and create {quoted(advice.function)} once"
     if advice.unread:
         said += f"; leave out {names(advice.unread)}, on which no constant depends"
     return said
@@ -182,8 +186,8 @@ def _decision(advice: model.PassDecision, who: str) -> str:
     number = sum(map(len, advice.values))
     told = " ".join(f"{{{_some(values)}}}" for values in advice.values)
     said = (
-        f"{who} had {number} values and made {len(advice.values)} programs, {told}: pass what "
-        f"{quoted(advice.name)} decides by it (a bool, say) as the static argument, not {who} "
+        f"{who} had {number} values and gave {len(advice.values)} programs, {told}: pass what "
+        f"{quoted(advice.name)} decides by it (say, a bool) as the static argument, not {who} "
         "itself"
     )
     return (

@@ -35,7 +35,7 @@ from retrace.model import (
 )
 from retrace.reason.evidence import same_but_scope
 
-_UNEQUAL = "unequal by `==`"
+_UNEQUAL = "but not equal (`==` is False)"
 """What is said of two values that only an equality of their own tells apart."""
 
 _LONGEST = 60
@@ -182,19 +182,19 @@ def another_class(known: Class) -> str:
 
 
 def _value(old: Value, new: Value, unequal: str) -> str:
-    type_ = type_name(new.type)
+    type_ = _short_type(new.type)
     if old.text == new.text and _is_untold_array(new):
-        return f"another {new.text} array; its content was not looked at"
+        return f"another {new.text} array; its content was not compared"
     if same_content(old, new):
         if old.token is None or new.token is None:
-            return f"looks the same; whether this {type_} equals the earlier one cannot be told"
+            return f"same contents; whether this {type_} equals the earlier one is unknown"
         if is_cut(new.data, new.text, exact=new.exact):
-            return f"another {type_}, alike as far as it was recorded"
+            return f"another {type_}, the same as far as it was recorded"
         if is_nan(new):
             return "a NaN is equal to itself alone, and this one is another object"
         if new.exact:
             return f"a new {type_}, equal field by field, {unequal}"
-        return f"a new {type_} that looks the same, {unequal}"
+        return f"a new {type_} with the same contents, {unequal}"
     is_function = isinstance(new.data, dict) and new.text.startswith("<function ")
     is_long = is_function or len(old.text) + len(new.text) > _WHOLE
     if is_long and (said := fields(differences(old, new))):
@@ -202,8 +202,14 @@ def _value(old: Value, new: Value, unequal: str) -> str:
     if old.text == new.text:
         if old.type != new.type:
             return f"{type_name(old.type)} {short(old.text)} -> {type_} {short(new.text)}"
-        return f"another {type_}, printed alike: {short(new.text)}"
+        return f"another {type_} with the same repr: {short(new.text)}"
     return " -> ".join(_shortened(old.text, new.text))
+
+
+def _short_type(full: str) -> str:
+    """A type's name; where it stands in a private module, without that, which says nothing."""
+    *modules, name = type_name(full).split(".")
+    return name if any(part.startswith("_") for part in modules) else ".".join([*modules, name])
 
 
 def _is_untold_array(value: Value) -> bool:

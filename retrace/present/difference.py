@@ -130,7 +130,7 @@ def sizes(old: Listing, new: Listing) -> str:
     said = f"{count(old.size, 'equation')} -> {new.size:,}"
     own = len(old.equations), len(new.equations)
     if own != (old.size, new.size):
-        said += f"; {own[0]:,} -> {own[1]:,} without those of sub-programs, as here"
+        said += f"; {own[0]:,} -> {own[1]:,} shown (sub-jaxprs not counted)"
     return said
 
 

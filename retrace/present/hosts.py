@@ -66,7 +66,7 @@ class Told:
         quiet = [one for one in found.environment if not one.matters]
         if quiet:
             out.append("")
-            said = "these differ too, and make no other programs as a rule"
+            said = "these differ too, but usually do not change programs"
             out += wrapped(said, width, 2)
             for one in quiet[:_MOST]:
                 out += wrapped(f"  {self._setting(one)}", width, 4)
@@ -124,7 +124,9 @@ class Told:
 
     def _equal(self, width: int, paint: Paint) -> Iterator[str]:
         if len(self.found.processes) < 2:
-            yield from wrapped("1 process: there is no other one to compare it with", width, 2)
+            yield from wrapped(
+                "only 1 process was recorded: nothing to compare it with", width, 2
+            )
             return
         processes = count(len(self.found.processes), "process", "processes")
         number = max(self.found.misses.values(), default=0)

@@ -21,6 +21,10 @@ _LABEL = 10
 _TIED = "\x1f"
 """A space that no line ends at, between a number and its unit."""
 _BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:s|ms|[kMGT]?B)\b)")
+_SIDE = "   "
+"""Between parts that stand side by side."""
+_WHOLE = 26
+"""Characters of such a part that no line ends in."""
 _PARTS = re.compile(r"[A-Z]?(?:[^./_,(\[A-Z]|(?<=[A-Z_])[A-Z])*[./_,(\[]*|.")
 INDENT = 2 + _LABEL
 """Columns before what a label says."""
@@ -116,8 +120,19 @@ def wrapped(text: str, width: int, indent: int) -> list[str]:
         break_on_hyphens=False,
         drop_whitespace=True,
         replace_whitespace=False,
-    ).wrap(_BEFORE_UNIT.sub(_TIED, filled))
+    ).wrap(_BEFORE_UNIT.sub(_TIED, _tied(filled)))
     return [line.replace("\0", "").replace(_TIED, " ") for line in lines] or [""]
+
+
+def _tied(text: str) -> str:
+    """Parts side by side, as in `trace 0.3 s   lower 0.1 s`: a line ends between two of them."""
+    if _SIDE not in text.strip():
+        return text
+    parts = [(part, part.strip()) for part in text.split(_SIDE)]
+    return _SIDE.join(
+        part if len(said) > _WHOLE else part.replace(said, said.replace(" ", _TIED))
+        for part, said in parts
+    )
 
 
 class _Wrapper(textwrap.TextWrapper):

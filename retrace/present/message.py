@@ -236,14 +236,12 @@ def _same(verdict: Verdict) -> str:
     if (Component.TREE in changed and not touched) or "" in touched:
         arguments.clear()
     said = [
-        f"{clean(argument, 24)} ({count(leaves, 'leaf', 'leaves')})"
-        if leaves > 1
-        else clean(argument, 24)
+        f"{clean(argument, 24)} ({count(leaves, 'array')})" if leaves > 1 else clean(argument, 24)
         for argument, leaves in sorted(arguments.items(), key=lambda item: -item[1])
         if argument not in touched and argument
     ]
     if not touched & set(arguments) and len(said) > 3:
-        said = [f"all arguments ({count(len(key.leaves), 'leaf', 'leaves')})"]
+        said = [f"all arguments ({count(len(key.leaves), 'array')})"]
     elif len(said) > 3:
         said = [*said[:3], count(len(said) - 3, "more argument")]
     if touched & set(arguments):
@@ -337,16 +335,16 @@ def _program(view: View, verdict: Verdict) -> str:
     said = {
         "identical": f"identical to that of {before}",
         "shapes-only": "none added or removed",
-        "constants-only": f"those of {before} but for constants",
+        "constants-only": f"same as {before} except for constants",
         "repeated": f"the same block repeated, {before} has "
         f"{'' if other is None else format(other.equations, ',')}",
         "different": "",
     }.get(change, clean(change))
     if change == "different":
         if program is None or other is None:
-            return f"another than that of {before}"
+            return f"different from that of {before}"
         if program.equations == other.equations:
-            return f"{held}, as many as {before} has"
+            return f"{held}, as many as {before}"
         return f"{held}, {before} has {other.equations:,}"
     return f"{held}, {said}" if held else said
 

@@ -94,7 +94,7 @@ def report(
         ("source", "Source", [*sources.html(view)]),
         ("small", "Of little cost", [*page_tables.small(view, small, numbers)]),
         ("eager", "Eager operations", [*page_tables.eager(view, eager, numbers)]),
-        ("first", "For the first time", [*page_tables.first(view, first, numbers)]),
+        ("first", "First traces", [*page_tables.first(view, first, numbers)]),
         ("slow", "Slow at every call", [*page_tables.slow(view, tally)]),
         ("seconds", "Where the seconds went", [*_observed(view)]),
         ("misses", "All misses", [_LIST] if misses else []),
@@ -146,7 +146,7 @@ def _head(view: View, tally: Tally, sections: Sequence[tuple[str, str]]) -> Iter
     yield '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
     yield '<meta name="color-scheme" content="light dark">\n'
     yield f"<title>retrace: {what}</title>\n<style>{style}</style>\n</head>\n<body>\n"
-    yield '<a class="skip" href="#told">to what is told</a>\n<header>\n'
+    yield '<a class="skip" href="#told">Skip to the report</a>\n<header>\n'
     yield f"<h1>{unbroken(_title(tally, what))}</h1>\n"
     yield f'<p class="quiet">{text(_made(view))}</p>\n'
     for said in (*lost(view), *unfinished(view)):
@@ -215,7 +215,7 @@ _TOOLS = (
 )
 
 _ICICLE = (
-    '<p class="needs-script">This drawing needs a browser that runs scripts.</p>'
+    '<p class="needs-script">The timeline needs JavaScript.</p>'
     '<figure id="icicle" hidden><div class="tools">'
     '<button type="button" data-do="in" aria-label="Zoom in">+</button>'
     '<button type="button" data-do="out" aria-label="Zoom out">&minus;</button>'
@@ -226,15 +226,17 @@ _ICICLE = (
     '<div id="tip" hidden></div><p id="said" class="visually-hidden" aria-live="polite"></p>'
     '<figcaption><span class="key trace"></span>trace <span class="key lower"></span>lower '
     '<span class="key compile"></span>compile '
-    '<span class="key avoidable"></span>avoidable; nested traces below the trace around them. '
-    '<span id="icicle-keys">Wheel with Ctrl, or after a click, zooms; drag moves. Arrow keys go '
-    "from miss to miss, + and - zoom, 0 shows all, Enter opens the miss.</span></figcaption>"
+    '<span class="key avoidable"></span>avoidable. Nested traces are drawn below the trace '
+    "around them. "
+    '<span id="icicle-keys">Zoom by the wheel with Ctrl, or after a click; drag to move. Arrow '
+    "keys go from miss to miss, + and - zoom, 0 shows all, Enter opens the "
+    "miss.</span></figcaption>"
     "</figure>"
 )
 
 _LIST = (
-    '<p class="needs-script">This list needs a browser that runs scripts; '
-    "<code>retrace report --format json</code> has the same.</p>"
+    '<p class="needs-script">This list needs JavaScript; '
+    "<code>retrace report --format json</code> has the same data.</p>"
     '<table id="all" hidden><thead></thead><tbody></tbody></table><p id="others"></p>'
 )
 
@@ -244,7 +246,7 @@ def _data_said(tally: Tally, kept: int) -> str:
     if kept < tally.totals.misses:
         left = tally.totals.misses - kept
         said += (
-            f" Of its misses the first {kept:,} lie in the page, {left:,} more are in "
+            f" It holds {kept:,} misses; {left:,} more are in "
             "<code>retrace report --format json</code>."
         )
     return f'<p>{said}</p><button id="save" type="button" hidden>Save report.json</button>'

@@ -82,8 +82,8 @@ class Sources:
         if not ordered:
             return
         yield (
-            '<p class="quiet">Seconds that each line waited for JAX, nested traces included. '
-            "<kbd>n</kbd> and <kbd>p</kbd> go to the next and the previous line that missed."
+            '<p class="quiet">Seconds each line waited for JAX, including nested traces. '
+            "Press <kbd>n</kbd> or <kbd>p</kbd> for the next or previous line with misses."
             "</p>"
         )
         for number, file in enumerate(ordered[:_FILES]):
@@ -103,7 +103,7 @@ def _file(view: View, number: int, file: str, known: dict[int, _Line]) -> Iterat
     is_open = " open" if number == 0 else ""
     most = max(one.seconds for one in known.values())
     misses = sum(one.misses for one in known.values())
-    beside = "" if whole else ", recorded lines alone"
+    beside = "" if whole else ", recorded lines only"
     said = f"{count(len(known), 'line')}, {count(misses, 'miss', 'misses')}{beside}"
     yield f'<details class="file"{is_open}><summary><code>{text(named)}</code> '
     yield f'<span class="at">{text(said)}</span></summary>'

@@ -9,7 +9,7 @@ from retrace.causes import Cause
 from retrace.present import dispatch, glossary
 from retrace.present.group import Group
 from retrace.present.markup import prose, text
-from retrace.present.message import eager_row, lines, what_raised, where
+from retrace.present.message import Line, eager_row, lines, what_raised, where
 from retrace.present.tally import OfCause, OfFunction, Tally
 from retrace.present.view import View
 from retrace.present.words import clean, count, name, place, seconds
@@ -90,7 +90,7 @@ def _why(view: View, row: OfFunction, groups: Sequence[Group], anchors: dict[int
         because = ""
         if group.cause is not Cause.FIRST_TRACE:
             said = next(line for line in lines(view, group) if line.label in ("because", "cost"))
-            because = prose(" ".join(said.cells)) if said.label == "because" else ""
+            because = _because(group, said) if said.label == "because" else ""
         code = f'<a href="#{anchors[id(group)]}">{group.cause.value}</a>'
         told.append(f"{code}{_often(group.count)} {because}")
     # Told elsewhere: with the trace around it, or with other functions of the same line.
@@ -99,6 +99,15 @@ def _why(view: View, row: OfFunction, groups: Sequence[Group], anchors: dict[int
     if others:
         told.append(f'<span class="quiet">{", ".join(others)}</span>')
     return "".join(f"<div>{one}</div>" for one in told)
+
+
+def _because(group: Group, said: Line) -> str:
+    """What changed, on one line: the kind of change, the argument, and from what to what."""
+    what, *rest = said.cells
+    paths = {clean(change.path, 40) for change in group.shown.changes if change.path is not None}
+    if rest and rest[0] in paths:
+        what = f"{what} `{rest.pop(0)}`"
+    return prose(f"{what}: {', '.join(rest)}" if rest else what)
 
 
 def _often(number: int) -> str:
@@ -153,7 +162,7 @@ def first(view: View, groups: Sequence[Group], numbers: dict[int, int]) -> Itera
         for group in groups
     ]
     own = [numbers[id(group)] for group in groups]
-    yield from _table(("seconds", "function", "beside"), made, own)
+    yield from _table(("seconds", "function", "notes"), made, own)
 
 
 def slow(view: View, tally: Tally) -> Iterator[str]:
@@ -176,12 +185,16 @@ def _table(
     if not cells:
         return
     numbers = ("seconds", "misses", "programs")
-    yield "<table><thead><tr>"
-    yield "".join(f'<th scope="col">{title}</th>' for title in titles)
+    yield '<table class="plain"><thead><tr>'
+    for title in titles:
+        side = " class=number" if title in numbers else ""
+        yield f'<th scope="col"{side}>{title}</th>'
     yield "</tr></thead><tbody>"
     for index, row in enumerate(cells):
+        # On a narrow page the cells are a list, and each tells its own title.
         shown = (
-            f"<td{' class=number' if title in numbers else ''}>{text(cell)}</td>"
+            f'<td{" class=number" if title in numbers else ""} data-title="{title}">'
+            f"{text(cell)}</td>"
             for title, cell in zip(titles, row, strict=True)
         )
         of = f' data-group="{groups[index]}"' if groups else ""

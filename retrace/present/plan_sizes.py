@@ -14,6 +14,8 @@ from retrace.present.words import clean, count, listed, seconds
 _LITTLE = 1.0
 """Seconds of all programs together below which padding may well cost more than it saves."""
 _ROWS = (1, 2, 3, 4, 6, 8, 12, 16)
+_NARROWEST = 62
+"""Columns that the table needs."""
 _MOST = 8
 """So many sizes are written out."""
 _FEW = 4
@@ -31,7 +33,7 @@ def sizes_told(number: int, step: Step, width: int) -> Iterator[str]:
     said = f"{number}  {listed(names, 3)}: {count(len(sizes.seen), 'size')}"
     said += f", {sizes.seen[0]:,} to {sizes.seen[-1]:,}"
     if len(names) > 1:
-        said += ", one length behind them all"
+        said += ", always the same length"
     yield from wrapped(said, width, 4)
     if sizes.grows:
         name, axis, _ = _target(sizes)
@@ -51,12 +53,15 @@ def sizes_told(number: int, step: Step, width: int) -> Iterator[str]:
             4,
         )
     of_flops = "   of FLOPs" if sizes.powers.flops is not None else ""
-    yield f"      k   compiles for   padding{of_flops}   sizes"
-    shown = [c for c in sizes.curve if len(c.sizes) in _ROWS or c == sizes.chosen]
-    for choice in shown:
-        mark = "->" if choice == sizes.chosen else "  "
-        yield f"  {mark} {len(choice.sizes):>2}   {_row(sizes, choice)}"
-    yield f"     2^n  {_row(sizes, sizes.powers)}   ({_powers(len(sizes.powers.sizes))})"
+    rows = [
+        ("->" if choice == sizes.chosen else "", str(len(choice.sizes)), _row(sizes, choice))
+        for choice in sizes.curve
+        if len(choice.sizes) in _ROWS or choice == sizes.chosen
+    ]
+    powers = f"{_row(sizes, sizes.powers)}   ({_powers(len(sizes.powers.sizes))})"
+    yield from _columns(
+        f"compiles for   padding{of_flops}   sizes", [*rows, ("", "2^n", powers)], width
+    )
     yield from wrapped(f"    {_weighted(sizes)}", width, 4)
     yield from _code(sizes, width)
 
@@ -77,14 +82,16 @@ def _pairs_told(number: int, pairs: Pairs, width: int) -> Iterator[str]:
             width,
             4,
         )
+    rows = [
+        ("->" if choice == pairs.chosen else "", str(len(choice.sizes)), _corners(pairs, choice))
+        for choice in pairs.curve
+        if len(choice.sizes) in _ROWS or choice == pairs.chosen
+    ]
     of_flops = "   of FLOPs" if pairs.powers.flops is not None else ""
-    yield f"      k   compiles for   padding{of_flops}   sizes"
-    for choice in pairs.curve:
-        if len(choice.sizes) not in _ROWS and choice != pairs.chosen:
-            continue
-        mark = "->" if choice == pairs.chosen else "  "
-        yield f"  {mark} {len(choice.sizes):>2}   {_corners(pairs, choice)}"
-    yield f"     2^n  {_corners(pairs, pairs.powers)}   (powers of two)"
+    powers = f"{_corners(pairs, pairs.powers)}   (powers of two)"
+    yield from _columns(
+        f"compiles for   padding{of_flops}   sizes", [*rows, ("", "2^n", powers)], width
+    )
     yield from wrapped(f"    {_weighted_together(pairs)}", width, 4)
     names = ", ".join(f"`n[{at}]` for {name}" for at, name in enumerate(axes))
     yield from wrapped(f"    in the loader, with the lengths of a call as {names}:", width, 4)
@@ -96,6 +103,30 @@ def _pairs_told(number: int, pairs: Pairs, width: int) -> Iterator[str]:
         width,
         4,
     )
+
+
+def _columns(head: str, rows: list[tuple[str, str, str]], width: int) -> Iterator[str]:
+    """Rows of a mark, how many sizes, and what they cost; below each other where it is narrow."""
+    if width >= _NARROWEST:
+        yield f"      k   {head}"
+        for mark, number, told in rows:
+            lead = f"{mark:>4}{number:>3}   " if number.isdecimal() else f"{number:>8}  "
+            yield f"{lead}{told}"
+        return
+    titles = [title.strip() for title in head.split("   ")]
+    for mark, number, told in rows:
+        cells = [cell.strip() for cell in told.split("   ") if cell.strip()]
+        said = [
+            cell if title == "sizes" else _named(title, cell)
+            for title, cell in zip(titles, cells, strict=False)
+        ]
+        noun = "" if not number.isdecimal() else " size" if number == "1" else " sizes"
+        row = "   ".join([f"{number}{noun}", *said, *cells[len(titles) :]])
+        yield from wrapped(f"{mark:>4} {row}", width, 7)
+
+
+def _named(title: str, cell: str) -> str:
+    return f"{cell} {title}" if cell.endswith("%") else f"{title} {cell}"
 
 
 def _powers(number: int) -> str:

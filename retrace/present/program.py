@@ -26,7 +26,7 @@ def evidence(view: View, verdict: Verdict, most: int = _MOST_LINES) -> list[str]
     if found is None:
         return []
     if found.kind == "identical" and verdict.program_change == "constants-only":
-        return ["captured arrays are other objects; their content was not looked at"]
+        return ["captured arrays are other objects; their content was not compared"]
     return told_difference(view, found, verdict.changes, most)
 
 
@@ -55,7 +55,9 @@ def told_difference(
             return list(_repeats(view, found.repeats, most))
         case "different":
             if found.rewired:
-                return ["the same equations, over other variables or in another order of results"]
+                return [
+                    "the same equations with other variables, or with results in another order"
+                ]
             return list(_lines(view, found.lines, most))
         case _:
             return []

@@ -60,7 +60,7 @@ _CODE = {
     "SplitModule": "splitting the code for threads",
 }
 _UNPROFILED = {
-    "jax": "this JAX has no profile of its compiler that could be taken unseen",
+    "jax": "this JAX's compiler cannot be profiled without the program noticing",
     "program": "the program used the profiler itself, which goes first",
     "server": "a profiler server runs, whose captures go first",
     "other": "another thread compiled under the profile meanwhile",
@@ -198,7 +198,7 @@ def _trace(view: View, one: Account, width: int, paint: Paint) -> Iterator[str]:
         full = f"Python collected all garbage {times(trace.collections)} meanwhile"
         yield from _spent("", "", full, width, paint)
     if not trace.ended:
-        yield from _spent("", "", "as far as it got: the process died amid it", width, paint)
+        yield from _spent("", "", "as far as it got: the process died during it", width, paint)
 
 
 def _is_own(one: Account, function: Frame) -> bool:

@@ -26,9 +26,9 @@ def reason(view: View, one: Stale) -> str:
     """Why the verdict is what it is, in one sentence."""
     match one.verdict:
         case "proved":
-            return "proved: traced now, it is another program"
+            return "proved: traced now, it gives a different program"
         case "each-trace":
-            said = "traced twice now, it was two different programs"
+            said = "traced twice now, it gave two different programs"
             if one.sources:
                 asked = [
                     f"{clean(s.name, 48)} at {place(s.file, s.line, view.bases)}"
@@ -43,21 +43,21 @@ def reason(view: View, one: Stale) -> str:
 def _unchecked(why: Reason | None, detail: str) -> str:
     match why:
         case Reason.WRITES:
-            return f"it writes `{detail}`, so it was not traced anew (--audit-all does)"
+            return f"it writes `{detail}`, so it was not traced again (--audit-all does)"
         case Reason.GONE:
-            return "what it was called with is gone"
+            return "its arguments no longer exist"
         case Reason.CONFIG:
             return f"it was traced under another `{detail}`"
         case Reason.RAISES:
-            return f"traced anew, it raised {detail}"
+            return f"traced again, it raised {detail}"
         case Reason.SLOW:
-            return "to trace it anew took longer than the limit"
+            return "tracing it again took longer than the limit"
         case Reason.TIME:
-            return "the time for the audit was spent"
+            return "the audit ran out of time"
         case Reason.CONSTANTS:
             return "the arrays that it captured could not be compared"
         case _:
-            return "this JAX does not let it be traced anew"
+            return "this JAX does not allow tracing it again"
 
 
 def when(one: Stale) -> str:
@@ -108,7 +108,7 @@ def text(view: View, audited: Audited, width: int = 80, paint: Paint = plain) ->
             yield from wrapped(f"  fix        {_advised(one.fix)}", width, 13)
         if one.disturbed:
             changed = listed([f"`{clean(each, 48)}`" for each in one.disturbed], 3)
-            yield from wrapped(f"  note       to trace it anew changed {changed}", width, 13)
+            yield from wrapped(f"  note       tracing it again changed {changed}", width, 13)
     if len(loud) > _MOST:
         yield f"and {count(len(loud) - _MOST, 'more function')}"
     if audited.harmless:

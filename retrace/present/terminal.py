@@ -297,11 +297,11 @@ def unfinished(view: View) -> Iterator[str]:
         yield said
     for parent, runs in view.ended_idle().items():
         host = clean(runs[0].host)
-        their, were = ("its", "was") if len(runs) == 1 else ("their", "were")
+        their, were = ("its", "it was") if len(runs) == 1 else ("their", "they were")
         yield (
             f"{count(len(runs), 'process', 'processes')} that process {parent} on {host} started "
-            f"did not end {their} recording, and {were} in no stage of JAX as far as is "
-            "recorded: so a pool leaves its workers"
+            f"did not end {their} recording; {were} in no stage of JAX as far as recorded "
+            "(a pool ends its workers like this)"
         )
 
 

@@ -124,7 +124,8 @@ def _headline(seen: Seen) -> str:
 
 def _now(seen: Seen, width: int, paint: Paint) -> Iterator[str]:
     if not seen.underway:
-        yield paint("  now       nothing is being traced or compiled", "dim")
+        for text in wrapped("  now       nothing is being traced or compiled", width, 12):
+            yield paint(text, "dim")
         return
     label = "now"
     for run, one in seen.underway[:_MOST_UNDERWAY]:

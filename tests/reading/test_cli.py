@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -270,11 +271,28 @@ def test_colour_and_width_as_the_environment_asks(recorded: Path) -> None:
         assert "\x1b[" in report(**{name: "1"})
         assert report(**{name: "0"}) == plain
         assert report(**{name: "1", "NO_COLOR": "1"}) == plain
-    for command, columns in (("report", 40), ("report", 60), ("plan", 60)):
+    for command, columns in (("report", 40), ("report", 60), ("plan", 40), ("plan", 60)):
         text = report(command, COLUMNS=str(columns))
         # Code to paste is not broken into lines.
         lines = [line for line in text.splitlines() if not line.startswith("        ")]
         assert [line for line in lines if len(line) > columns] == []
+        # Nor is a line ended between what belongs together.
+        assert not re.search(r"(trace|lower|compile|all \d+:|left:)$", text, re.MULTILINE)
+
+
+def test_an_error_on_a_narrow_terminal_is_broken_between_words(recorded: Path) -> None:
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(
+        [*COMMAND, "report", recorded, "--function", "train_stp"],
+        stderr=theirs,
+        env=environment(TERM="xterm", COLUMNS="40"),
+        cwd=HERE,
+    ):
+        os.close(theirs)
+        said = read_to_end(ours).decode().splitlines()
+    assert len(said) > 1
+    assert max(map(len, said)) <= 40
+    assert " ".join(" ".join(said).split()).endswith("did you mean train_step?")
 
 
 def test_a_reader_that_leaves_early_is_no_error(tmp_path: Path) -> None:

@@ -131,7 +131,7 @@ STATS = Node("s", "dict", ("['best']",))
             tree(Node("s", "State", (), (("tx", value("sgd()", "1", "Sgd")),))),
             tree(Node("s", "State", (), (("tx", value("sgd()", "2", "Sgd")),))),
             "s.tx",
-            "static field tx: a new Sgd, equal field by field, unequal by `==`",
+            "static field tx: a new Sgd, equal field by field, but not equal (`==` is False)",
         ),
         (
             Key(static=(("n", value("3")),)),

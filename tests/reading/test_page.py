@@ -15,13 +15,14 @@ from typing import Any
 import pytest
 
 from retrace.causes import Cause
-from retrace.model import CallSite, Key
-from retrace.present import page, page_data, page_messages
+from retrace.model import CallSite, Key, Kind
+from retrace.present import page, page_data, side_by_side
 from retrace.present.glossary import CAUSES
 from retrace.present.page_source import Sources
 from retrace.present.tally import Tally
 from retrace.present.view import View
 from retrace.reason.verdict import judge
+from tests import pictures
 from tests.reading.story import Story, array, at, function, hostile, killed, training, write
 from tests.reading.test_cli import retrace
 
@@ -365,6 +366,41 @@ def test_it_is_no_wider_than_its_window(width: int, opened: Opened) -> None:
     assert wider == []
 
 
+_PARTED = """
+() => {
+    const parted = [];
+    const texts = document.createTreeWalker(document.querySelector("main"), NodeFilter.SHOW_TEXT);
+    while (texts.nextNode()) {
+        const node = texts.currentNode;
+        for (const found of node.data.matchAll(/[\\w./]*:\\d+|\\d[\\d.,]*(?: m?s\\b)?/g)) {
+            const range = document.createRange();
+            range.setStart(node, found.index);
+            range.setEnd(node, found.index + found[0].length);
+            const tops = new Set([...range.getClientRects()].map((box) => Math.round(box.top)));
+            if (tops.size > 1) parted.push(found[0]);
+        }
+    }
+    return parted;
+}
+"""
+"""Numbers, and places with theirs, that stand on two lines."""
+
+
+@pytest.mark.parametrize("width", [390, 800, 1400])
+def test_no_number_is_cut(width: int, opened: Opened) -> None:
+    story = killed()
+    eager = function("convert", 1, Kind.OP, file=None, site="op:convert")
+    for line in range(1203, 1206):
+        key = Key((array("operand", "float32", line),))
+        story.miss(
+            eager, key, at(line, "x.astype(dtype)", file="a_long_name.py"), (0.1, 0.1, 0.2)
+        )
+    page = opened(story, viewport={"width": width, "height": 800})
+    assert page.locator("#eager tbody tr").count() >= 3
+    page.evaluate("for (const one of document.querySelectorAll('details')) one.open = true")
+    assert page.evaluate(_PARTED) == []
+
+
 def test_it_follows_the_dark(opened: Opened) -> None:
     colours = [
         opened(training(), color_scheme=scheme).evaluate(
@@ -438,8 +474,18 @@ def test_too_many_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     assert told["left_off"] == 13 and "13 more" in whole
 
 
+def test_the_pictures_of_the_docs_are_made_by_a_command(browser: Any, tmp_path: Path) -> None:
+    pictures.made(write(training(), tmp_path / "rec"), tmp_path, browser, tmp_path)
+    for name in pictures.NAMES:
+        assert (tmp_path / name).read_bytes().startswith(b"\x89PNG"), name
+    # Those of the docs are these, and each is shown.
+    assert sorted(file.name for file in pictures.FOLDER.iterdir()) == sorted(pictures.NAMES)
+    pages = "".join(page.read_text("utf-8") for page in pictures.FOLDER.parent.glob("*.md"))
+    assert set(re.findall(r"\]\(pictures/([^)]*)\)", pages)) == set(pictures.NAMES)
+
+
 def test_tokens_that_differ_are_marked() -> None:
-    old, new = page_messages.marked("mul a:f32[3] <b> -> c", "mul a:f32[4] <b> -> c")
+    old, new = side_by_side.marked("mul a:f32[3] <b> -> c", "mul a:f32[4] <b> -> c")
     assert old == "mul a:f32[<mark>3</mark>] &lt;b&gt; -&gt; c"
     assert new == "mul a:f32[<mark>4</mark>] &lt;b&gt; -&gt; c"
 

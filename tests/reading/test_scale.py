@@ -184,12 +184,14 @@ def test_a_bar_on_a_terminal_alone(tmp_path: Path, options: tuple[str, ...]) -> 
     ours, theirs = pty.openpty()
     with subprocess.Popen(
         [*COMMAND, "report", str(directory), *options, "-o", str(tmp_path / "report")],
-        env=environment(TERM="xterm"),
+        env=environment(TERM="xterm", COLUMNS="40"),
         stderr=theirs,
     ) as running:
         os.close(theirs)
         bar = read_to_end(ours)
     assert running.returncode == 0
+    drawn = re.sub(rb"\x1b\[[?0-9]*[A-Za-z]", b"", bar)
+    assert max(map(len, re.split(rb"[\r\n]+", drawn))) <= 40
     assert b"retrace: reading" in bar
     assert b"100%" in bar
     piped = subprocess.run(

@@ -214,6 +214,8 @@ def test_a_recording_that_grows_is_read_line_by_line(tmp_path: Path) -> None:
     assert len(told.splitlines()) <= 24
     assert max(map(len, told.splitlines())) <= 80
     assert len(screen(watching.seen, 40, 8)) <= 8
+    # A line that the terminal breaks would be drawn over where it was not.
+    assert max(map(len, screen(watching.seen, 40, 60))) <= 40
     for width in (20, 60, 100):
         assert len(status(watching.seen, width)) < width
 
