@@ -45,13 +45,13 @@ def _add_lists(_: object, name: str, source: list[str]) -> None:
 
 
 def _link_to_repository(_: object, name: str, source: list[str]) -> None:
-    """Let links to files that are no pages lead to the repository."""
+    """Let links to files that are neither pages nor pictures lead to the repository."""
     folder = (_HERE / name).parent
 
     def linked(match: re.Match[str]) -> str:
         target, hash_, anchor = match[1].partition("#")
         path = (folder / target).resolve()
-        is_page = path.suffix == ".md" and path.is_relative_to(_HERE)
+        is_page = path.suffix in (".md", ".png") and path.is_relative_to(_HERE)
         if not path.exists() or (is_page and not path.is_relative_to(_HERE / "skills")):
             return match[0]
         return f"]({_SOURCE}{path.relative_to(_HERE.parent)}{hash_}{anchor})"

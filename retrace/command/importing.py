@@ -30,7 +30,7 @@ def import_(
         typer.Option("--redact", help="Write no values and no outside paths."),
     ] = False,
 ) -> int:
-    """Make a recording from JAX's logs of a program that was not recorded.
+    """Make a recording from the logs of a program not recorded.
 
     The program has to log with JAX_LOG_COMPILES=1, and with JAX_EXPLAIN_CACHE_MISSES=1 for
     causes. What a log does not show is

@@ -35,7 +35,7 @@ def watch(
         Path | None, typer.Argument(metavar="DIR", help="A recording (default: the newest).")
     ] = None,
 ) -> int:
-    """Follow a running program: what compiles, what missed, what it cost.
+    """Follow a running program: what compiles, missed and cost.
 
     It ends when the program does, or with Ctrl-C, and never disturbs the program.
 

@@ -42,7 +42,7 @@ def check(
         typer.Option("--update", help="First rewrite the baseline from the recording."),
     ] = False,
 ) -> int:
-    """Check budgets and the baseline; exit 1 and explain what exceeds them.
+    """Check budgets and baseline; exit 1 and explain what exceeds them.
 
     Budgets are in pyproject.toml, the baseline in retrace-baseline.toml beside it.
 

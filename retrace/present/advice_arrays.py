@@ -34,22 +34,24 @@ def of_arrays(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case eac
             return f"create {who} the same way at every call, preferably with `jax.random.key`"
         case model.OneScope():
             return (
-                f"make the symbolic dimensions of {who} once, and give the same ones each time: "
-                "JAX takes those of another scope for other sizes"
+                f"create the symbolic dimensions of {who} once and reuse them: JAX treats those "
+                "of another scope as other sizes"
             )
         case model.LeaveOutArray(name=name):
             return f"{quoted(name)} never uses {who}: do not pass {it}"
         case model.AnotherModel() | model.PadShape(kernels=True) if asks:
             parameters = "are parameters" if many else "is a parameter"
             return (
-                f"if {who} {parameters}, this is another model, which needs a program of its "
-                f"own: leave it; if {'they are' if many else 'it is'} data, pad to one shape, or "
+                f"if {who} {parameters}, this is a different model, which needs its own "
+                f"program: leave it; if {'they are' if many else 'it is'} data, pad to one "
+                "shape, or "
                 "to a few"
             )
         case model.AnotherModel():
             return (
-                f"{who} {'have other sizes' if many else 'has another size'}: this is another "
-                "model, which needs a program of its own"
+                f"{who} {'have other sizes' if many else 'has another size'}: this is a "
+                "different "
+                "model, which needs its own program"
             )
         case model.SkipEmpty():
             return (
@@ -110,11 +112,11 @@ def of_arrays(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case eac
                 "`jax.ShapeDtypeStruct(shape, dtype, sharding=...)`"
             )
         case model.OneMesh():
-            return f"make one mesh and place {who} on it at every call: another mesh misses"
+            return f"make one mesh and place {who} on it at every call: a different mesh misses"
         case model.OneSharding():
             return (
                 f"keep {who} on one device, or shard {it} over all by one `NamedSharding`: JAX "
-                "compiles a program for each device; where one for each is meant, leave it"
+                "compiles a program for each device; if that is intended, leave it"
             )
         case model.PlaceFirst():
             they = "they" if many else "it"

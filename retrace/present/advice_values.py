@@ -60,8 +60,8 @@ def of_values(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case eac
             kind = "one type" if type_ is None else f"a Python {type_}"
             if asks:
                 return (
-                    f"if {who} means the same in both calls, pass {it} as one type: results may "
-                    "have another dtype with another type"
+                    f"if {who} means the same in both calls, pass {it} as one type: another "
+                    "type may change the dtype of the results"
                 )
             return f"pass {who} as {kind} at every call"
         case model.FewValues(why=why):

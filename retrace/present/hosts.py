@@ -143,7 +143,7 @@ class Told:
         if len(told) > _MOST:
             yield Line("", (f"and {count(len(told) - _MOST, 'more change')}",))
         if not told and first.how == "other":
-            yield Line(label, ("equal arguments, and another program",))
+            yield Line(label, ("equal arguments, but a different program",))
         label = "reads"
         for change in first.reads[:_MOST]:
             yield Line(label, (clean(change.path, 40), turned(detail(change), 160)))
@@ -198,15 +198,15 @@ class Told:
         number = len(parting.sides) - len(parting.minority)
         others = "the other one" if number == 1 else f"the {number:,} others"
         if parting.how == "environment":
-            return f"{who} run{'' if many else 's'} it under other settings than {others}"
+            return f"{who} run{'' if many else 's'} it under different settings from {others}"
         if parting.groups > 2 and parting.groups == len(parting.sides):
-            return "each process has another program"
+            return "each process has a different program"
         if parting.how == "extra":
             return f"{who} compiled it, {others} did not"
         if parting.how == "missing":
             return f"{who} did not compile it, {others} did"
         has = "have" if many else "has"
-        return f"{who} {has} another program than {others}"
+        return f"{who} {has} a different program from {others}"
 
     def _named(self, processes: Sequence[int]) -> str:
         told = [
@@ -224,7 +224,7 @@ class Told:
         stopped = [one for one in parting.sides if parting.sides[one].miss is None]
         wait = "which wait for each other here"
         if parting.how == "extra" and stopped:
-            wait = "so it waits for those that never come here"
+            wait = "so it waits for processes that never get here"
         return f"{count(parting.spans, 'process', 'processes')}, {wait}"
 
     def _misses(self, parting: Parting) -> str:
@@ -279,7 +279,8 @@ class Told:
     def _costs(self, width: int) -> Iterator[str]:
         spent = self.found.seconds
         if len(spent) < 2:
-            yield from (f"it took {seconds(sum(spent.values()))}" for _ in spent)
+            if spent:
+                yield f"tracing, lowering and compiling took {seconds(sum(spent.values()))}"
             return
         slowest = max(spent, key=lambda one: spent[one])
         said = (

@@ -58,7 +58,7 @@ def functions(
         why = _why(view, row, own, anchors)
         made.append((row.seconds, _function(who, row, max(spent), why, numbers[function.site])))
     if eager is not None:
-        why = '<a href="#eager">eager-op</a> each is a program of its own'
+        why = '<a href="#eager">eager-op</a> each compiled separately'
         made.append((eager.seconds, _function("eager operations", eager, max(spent), why, -1)))
     made.sort(key=lambda row: row[0], reverse=True)
     yield '<table class="functions"><thead><tr>'

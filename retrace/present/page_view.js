@@ -2,7 +2,8 @@
 const SHOWN = 300;
 const COLUMNS = [
   ["id", (miss) => miss.told.id],
-  ["function", (miss) => miss.told.label],
+  // A number is not parted from its noun.
+  ["function", (miss) => miss.told.label.replace(/(process) (\d)/, "$1\u00a0$2")],
   ["cause", (miss) => miss.told.cause],
   ["seconds", (miss) => miss.seconds],
   ["avoidable", (miss) => miss.told.avoidable],

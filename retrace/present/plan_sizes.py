@@ -111,7 +111,7 @@ def _columns(head: str, rows: list[tuple[str, str, str]], width: int) -> Iterato
         yield f"      k   {head}"
         for mark, number, told in rows:
             lead = f"{mark:>4}{number:>3}   " if number.isdecimal() else f"{number:>8}  "
-            yield f"{lead}{told}"
+            yield from wrapped(f"{lead}{told}", width, len(lead) + head.index("sizes"))
         return
     titles = [title.strip() for title in head.split("   ")]
     for mark, number, told in rows:

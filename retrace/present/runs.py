@@ -111,7 +111,7 @@ def _heading(found: Difference) -> str:
     if found.is_equal:
         spent = f"{seconds(found.seconds.old)} -> {seconds(found.seconds.new)}"
         many = count(len(found.pairs), "miss", "misses")
-        where = ", in another environment" if found.environment.facts else ""
+        where = ", in a different environment" if found.environment.facts else ""
         return f"equal: {many} with the same keys, causes and programs{where}; {spent}"
     parts = [
         (len(found.added), "new"),
@@ -124,7 +124,7 @@ def _heading(found: Difference) -> str:
     if differing:
         return f"{said}: {listed(differing, 4)}"
     doubt = "what could not be compared" if found.untold else "what was not recorded"
-    return f"{said}: nothing that differs was found, but for {doubt}"
+    return f"{said}: no difference found, except for {doubt}"
 
 
 def _environment(found: Difference) -> Iterator[Row]:

@@ -27,6 +27,7 @@ from retrace.plan.sizes import covering, curve, powers_of_two, recommended
 from retrace.plan.step import Plan
 from retrace.plan.warm import warmth
 from retrace.present import plan_json, plan_markdown, plan_text, terminal
+from retrace.present.plan_sizes import sizes_told
 from retrace.reason.verdict import judge
 from tests.reading.story import LOSS, TRAIN_STEP, Story, array, at, step_key, write
 from tests.reading.test_present import hostile, training
@@ -228,6 +229,22 @@ def test_a_range_and_a_zero_read_naturally(
         assert all(part in " ".join(table.split()) for part in said), text
         assert ".." not in table
         assert not re.search(r"(^|\s)-", table)
+
+
+def test_what_sizes_cost_fits_a_narrow_terminal() -> None:
+    (step,) = [one for one in story_plan(training()).steps if one.proposal.sizes]
+    sizes = step.proposal.sizes
+    assert sizes is not None
+    known = [choice._replace(flops=0.25) for choice in (sizes.chosen, *sizes.curve, sizes.powers)]
+    chosen, *found, powers = known
+    sizes = sizes._replace(chosen=chosen, curve=tuple(found), powers=powers, program=100.0)
+    step = replace(step, proposal=step.proposal._replace(sizes=sizes))
+    for width in (40, 61, 62, 80):
+        told = [line for line in sizes_told(1, step, width) if not line.startswith("        ")]
+        assert max(map(len, told)) <= width
+        # As a table where there is room for it.
+        assert any("padding   of FLOPs" in line for line in told) is (width >= 62)
+        assert sum("25%" in line for line in told) == len(sizes.curve) + 1
 
 
 def test_the_json_is_that_of_the_interface() -> None:

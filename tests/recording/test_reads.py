@@ -176,7 +176,7 @@ CASES: dict[str, tuple[Callable[[Any], Any], Callable[[], object], str, str]] = 
         of_numpy,
         lambda: table.__setitem__(0, 9.0),
         "table",
-        "another numpy.ndarray, printed alike: float32[3]",
+        "another numpy.ndarray with the same repr: float32[3]",
     ),
     "a function": (of_function, set_global("activation", jnp.sin), "activation", ""),
     "its own counter": (counts, set_global("temperature", 0.5), "temperature", "1.0 -> 0.5"),
