@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from tests.reading.test_present_schema import REPORT, SLOW
 
@@ -28,10 +28,10 @@ def _text(name: str, schema: Any) -> str:
 def _open(schema: Any) -> Any:
     """A schema that lets later fields in: within one number, fields may be added."""
     if isinstance(schema, list):
-        return [_open(each) for each in schema]
+        return [_open(each) for each in cast(list[Any], schema)]
     if not isinstance(schema, dict):
         return schema
-    kept = {name: _open(each) for name, each in schema.items()}
+    kept = {name: _open(each) for name, each in cast(dict[str, Any], schema).items()}
     if kept.get("additionalProperties") is False:
         del kept["additionalProperties"]
     return kept
