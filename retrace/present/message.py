@@ -362,7 +362,7 @@ def where(view: View, group: Group) -> str:
     """The place at the end of the heading."""
     miss = group.shown.miss
     if group.cause is Cause.EAGER_OP or miss.function.kind is Kind.OP:
-        return view.caused_at(miss) or "inside jax"
+        return view.caused_at(miss)
     return (view.called_from(miss) if group.functions > 1 else None) or view.place(miss)
 
 

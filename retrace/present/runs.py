@@ -203,7 +203,7 @@ def _by_environment(names: Sequence[str]) -> Callable[[int], Row]:
 def _about(verdict: Verdict, view: View) -> str:
     miss = verdict.miss
     if verdict.cause is Cause.EAGER_OP:
-        return f"eager {name(miss.function)}, {view.caused_at(miss) or 'inside jax'}"
+        return f"eager {name(miss.function)}, {view.caused_at(miss)}"
     derived = f" ({clean(miss.derived, 16)})" if miss.derived else ""
     return f"{name(miss.function)}{derived}, {view.place(miss)}"
 
@@ -238,7 +238,7 @@ def _changed_row(pair: Pair, old: View, new: View, said: Sequence[str]) -> Calla
 
 def _where(verdict: Verdict, view: View) -> str:
     if verdict.cause is Cause.EAGER_OP:
-        return view.caused_at(verdict.miss) or "inside jax"
+        return view.caused_at(verdict.miss)
     return view.place(verdict.miss)
 
 

@@ -180,16 +180,26 @@ class View:
         """Where its function was written."""
         function = miss.function
         if function.file is None:
-            return self.called_from(miss) or "inside jax"
+            return self.called_from(miss) or self._unplaced(miss)
         return words.place(function.file, function.line, self.bases)
 
     def called_from(self, miss: Miss) -> str | None:
         """The line that asked for it."""
         return words.called_from(miss.call_site, self.bases)
 
-    def caused_at(self, miss: Miss) -> str | None:
+    def caused_at(self, miss: Miss) -> str:
         """The user's line that an eager operation comes from, past the libraries between."""
-        return words.called_from(miss.entry or miss.call_site, self.bases)
+        return words.called_from(miss.entry or miss.call_site, self.bases) or self._unplaced(miss)
+
+    def _unplaced(self, miss: Miss) -> str:
+        """Where it is, of what has no line: a log tells few, and what else has none is JAX's."""
+        run = self._run(miss)
+        return "not in the log" if run is not None and run.source == "log" else "inside jax"
+
+    def _run(self, miss: Miss) -> Run | None:
+        if len(self._runs) != len(self.recording.runs):
+            self._runs = {run.id: run for run in self.recording.runs}
+        return self._runs.get(miss.run)
 
     def process(self, run: str) -> tuple[str, ...]:
         """A process among several, in words: `process 1`.
@@ -261,9 +271,7 @@ class View:
 
     def findings(self, verdict: Verdict) -> tuple[Finding, ...]:
         """What a miss shows about the calls after it."""
-        if len(self._runs) != len(self.recording.runs):
-            self._runs = {run.id: run for run in self.recording.runs}
-        return slow_dispatch(verdict, self._runs.get(verdict.miss.run))
+        return slow_dispatch(verdict, self._run(verdict.miss))
 
     def unfinished(self) -> list[tuple[Run, Miss | None]]:
         """The processes that did not close their recording, each with what it was at."""

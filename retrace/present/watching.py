@@ -190,7 +190,7 @@ def _row(view: View, verdict: Verdict) -> str:
 def _eager(view: View, verdicts: Sequence[Verdict]) -> str:
     first = verdicts[0].miss
     spent = seconds(sum(v.miss.seconds for v in verdicts))
-    at = dict.fromkeys(view.caused_at(v.miss) or "inside jax" for v in verdicts)
+    at = dict.fromkeys(view.caused_at(v.miss) for v in verdicts)
     said = count(len(verdicts), "eager operation")
     return f"{_clock(first.time)}  {spent:>9}  {said}: {listed(list(at), 2, 'more line')}"
 

@@ -461,6 +461,8 @@ def test_what_is_seen_for_the_first_time_is_not_said_to_be_traced_again(
     assert "_fun traced (1st time" in said
     assert "`_fun` was traced; the reason is unknown" in said
     assert "traced again (1st time" not in said
+    assert "perhaps avoidable) not in the log" in said
+    assert "inside jax" not in said
 
 
 def _error(capsys: pytest.CaptureFixture[str], name: str) -> str:
