@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from retrace.model import Miss, Stage, Verdict
 from retrace.present.advice import advised
 from retrace.present.detail import detail
+from retrace.present.glossary import page
 from retrace.present.sentences import explanation
 from retrace.present.view import View
 from retrace.present.words import clean, name, place
@@ -130,5 +131,6 @@ def facts(view: View, verdict: Verdict) -> dict[str, object]:
         "function": view.place(miss),
         "called": None if site is None else place(site.file, site.line, view.bases),
         "fix": None if verdict.fix is None else advised(verdict.fix),
+        "link": page(verdict.cause),
         "nearest": verdict.nearest and verdict.nearest.id,
     }

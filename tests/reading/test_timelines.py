@@ -50,6 +50,8 @@ def test_perfetto_has_each_miss_and_stage_where_it_ran(tmp_path: Path) -> None:
         for verdict in verdicts:
             miss, event = verdict.miss, misses[verdict.miss.id]
             assert event["args"]["cause"] == verdict.cause
+            page = event["args"]["link"].partition("/docs/")[2]
+            assert verdict.cause in page and (DOCS.parent / page).is_file(), page
             if miss.parent is None:
                 assert abs(start + event["ts"] - miss.time * 1e6) < 1000
                 if "cut" not in event["args"]:
