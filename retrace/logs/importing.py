@@ -189,7 +189,7 @@ class Importer:
                     continue
                 self._line(line)
             elif may_tell(line):
-                said = self._line(line)
+                said = self._line(line, tells=True)
                 self._hint = self._hint or said
             self._since += 1
             if self._since >= 4096:
@@ -247,7 +247,7 @@ class Importer:
             pending.text.append(line.rstrip("\r"))
         return True
 
-    def _line(self, line: str) -> str:
+    def _line(self, line: str, *, tells: bool = False) -> str:
         """Take in a line that may be of interest; the line where it only looks like it."""
         outer, text, stamp, more = self._reading.outer(line.rstrip("\r\n"))
         if outer in self._partial or more:
@@ -273,7 +273,7 @@ class Importer:
             self._explained(outer)
             if not tells:
                 return ""
-        elif not may_tell(line):
+        elif not (tells or may_tell(line)):
             return ""
         found = read(text)
         if found is None or (_MARK in text and not isinstance(found[0], Explained)):

@@ -90,6 +90,8 @@ class Reading:
         if line.startswith("{") and (found := _of_json(line)) is not None:
             at, line, stamp = found
             return at, line, stamp, False
+        if line[10:11] == " " and line[4:5] == line[7:8] == "-" and line[:4].isdigit():
+            return at, line, stamp, more  # the date of Python's logging
         if not line[:1].isalpha() or line[1:2].islower():
             found_outer = _OUTER.match(line)
             if found_outer is not None:
