@@ -7,7 +7,8 @@ JAX tells three things, and the rest follows from its configuration:
     written    cache_misses                  just before the file is written
 
 An entry that is then not on disk, or not whole, could not be written: JAX warns, and leaves
-what had found room.
+what had found room. One that was there and was not found cannot be read: each process compiles
+what it should hold, until somebody removes it.
 
 An entry that is looked up in vain and not written has, in this order of JAX's own
 tests, a host callback in the program (up to jax 0.10), taken less time to compile
@@ -64,6 +65,7 @@ class Lookup:
         "_own",
         "_parts",
         "_saved",
+        "_there",
         "_written",
     )
 
@@ -71,6 +73,8 @@ class Lookup:
         self._looked_up = False
         self._found = False
         self._written = False
+        self._there = False
+        """Whether the entry was on disk when it was looked up."""
         self._callbacks = False
         self._key: str | None = None
         self._least = 0
@@ -112,6 +116,9 @@ class Lookup:
         if name == LOOKED_UP.name:
             self._looked_up = True
             self._read(frame)
+            if names.shows(losses.DISK):
+                path = _path(CACHE.value(), self._key)
+                self._there = path is not None and _is_readable(path)
         elif name == FOUND.name:
             self._found = True
         elif name == WRITTEN.name:
@@ -147,8 +154,11 @@ class Lookup:
                 # There is a directory, but it could not be made or opened.
                 return PersistentCache("not-stored", self._key, "write-failed")
             return PersistentCache("off")
+        path = _path(cache, self._key)
+        if self._there and path is not None and _is_readable(path):
+            # JAX warned that it cannot read it; it writes over no entry.
+            return PersistentCache("not-stored", self._key, "corrupt-entry")
         if self._written:
-            path = _path(cache, self._key)
             # An empty one, of whatever size it was to be, cannot be read by anybody.
             if path is not None and (size := _size(path)) < max(1, self._least):
                 why = "write-failed" if size >= 0 else _why_missing(cache, self._least)
@@ -212,7 +222,10 @@ def _refuses_callbacks() -> bool:
 
 def _path(cache: Any, key: str | None) -> str | None:
     """The file of an entry; None where it takes a network to look at it."""
-    folder = str(FOLDER.of(cache, "://"))
+    if cache is None:  # JAX opens it at the first look-up
+        folder = str(jax.config.values.get("jax_compilation_cache_dir") or "://")
+    else:
+        folder = str(FOLDER.of(cache, "://"))
     # Other caches than JAX's own may be registered, and know other names.
     if key is None or "://" in folder:
         return None
@@ -225,6 +238,10 @@ def _size(path: str) -> int:
         return os.stat(path).st_size
     except OSError:
         return -1
+
+
+def _is_readable(path: str) -> bool:
+    return os.path.isfile(path) and os.access(path, os.R_OK)
 
 
 def _why_missing(cache: Any, size: int) -> str:

@@ -346,6 +346,8 @@ def _why(vain: Vain) -> str:
     match vain.why:
         case "not-stored":
             return f"not on disk, since it was not stored ({clean(vain.reason)})"
+        case "corrupt":
+            return "the same key, and its entry on disk cannot be read"
         case "gone":
             return "the same key, and the cache of this run does not hold it"
         case _:

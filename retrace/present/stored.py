@@ -14,6 +14,7 @@ _WHY = {
     "min-entry-size": "too small",
     "host-callback": "calls back into Python",
     "write-failed": "could not be written",
+    "corrupt-entry": "a corrupt entry is in its place, which JAX never writes over: remove it",
     "another-process": "process 0 alone writes",
     "other": "for another reason",
 }

@@ -52,7 +52,7 @@ class Vain(NamedTuple):
 
     name: str
     """Of the function."""
-    why: Literal["not-stored", "gone", "another-key"]
+    why: Literal["not-stored", "gone", "corrupt", "another-key"]
     ingredients: tuple[str, ...]
     """Of another key: what differs in it, as JAX calls it; empty where that was not told."""
     only_first: bool
@@ -98,6 +98,8 @@ def outcomes(verdicts: Iterable[Verdict]) -> Outcomes:
 
 def _vain(name: str, old: PersistentCache, new: PersistentCache, known: Options) -> Vain:
     if old.key == new.key:
+        if new.reason == "corrupt-entry":
+            return Vain(name, "corrupt", (), False, None)
         if old.outcome == "not-stored":
             return Vain(name, "not-stored", (), False, old.reason)
         return Vain(name, "gone", (), False, None)

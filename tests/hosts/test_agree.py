@@ -14,6 +14,11 @@ from typing import Any
 import pytest
 
 import retrace
+from retrace.guards import agree
+from retrace.jax_internals import job
+from retrace.jax_internals.job import Joined, Store
+from retrace.model import Key
+from tests.reading.story import TRAIN_STEP
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = ROOT / "tests" / "recording" / "programs" / "agreeing.py"
@@ -97,6 +102,25 @@ def test_256_processes_agree_through_the_same_store(ran: Ran) -> None:
 def test_nonsense_is_refused(on: Any, timeout: float) -> None:
     with pytest.raises(retrace.RetraceError):
         retrace.agree(on, timeout)
+
+
+def test_a_store_that_fails_costs_one_warning(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Gone:
+        def __getattr__(self, name: str) -> Any:
+            raise RuntimeError("UNAVAILABLE: the coordinator is gone")
+
+    joined = Joined("host:1", 0, Store(Gone()), 1)
+    monkeypatch.setattr(job, "joined", lambda: joined)
+    monkeypatch.setattr(agree, "_failed", False)
+    here = agree._Here(raises=True, timeout=1.0)
+    for number in range(2):
+        here.noted(number, TRAIN_STEP, Key(()), None)
+        here.joint(number, "hash", (0, 1))
+        assert here.stop() is None
+    (said,) = capsys.readouterr().err.splitlines()
+    assert said.startswith("retrace: agree: the store of jax.distributed failed (UNAVAILABLE: ")
 
 
 def test_without_a_job_nothing_is_compared() -> None:

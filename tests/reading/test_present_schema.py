@@ -112,6 +112,7 @@ MISS = record(
                 None,
                 "min-compile-time",
                 "min-entry-size",
+                "corrupt-entry",
                 "host-callback",
                 "write-failed",
                 "other",

@@ -140,7 +140,25 @@ def test_a_disk_that_is_full(most: int | None, tmp_path: pathlib.Path) -> None:
         )
     # JAX cannot read what was left there, and does not write over it.
     [[outcome, _, reason]] = run(options)
-    assert (outcome, reason) == ("not-stored", "write-failed")
+    assert (outcome, reason) == ("not-stored", "corrupt-entry")
+
+
+def test_a_corrupt_entry(tmp_path: pathlib.Path) -> None:
+    options: dict[str, Any] = {_DIR: str(tmp_path), _SECONDS: 0, _BYTES: -1}
+    [[_, key, _]] = run(options)
+    [file] = tmp_path.glob(f"{key}*-cache")
+    whole = file.read_bytes()
+    for content in (b"", b"garbage", whole[: len(whole) // 2], whole + whole):
+        file.write_bytes(content)
+        said = run(options)
+        assert said in ([["not-stored", key, "corrupt-entry"]], [["hit", key, None]])
+        assert (said[0][0] == "hit") is (content == whole + whole)
+        # Nor is it stored anywhere else; how quickly it compiled is not why.
+        assert file.read_bytes() == content
+        if said[0][0] != "hit":
+            assert run({**options, _SECONDS: 100.0}) == said
+    file.unlink()
+    assert run(options) == [["miss", key, None]]
 
 
 def test_an_entry_that_another_process_wrote_first(tmp_path: pathlib.Path) -> None:
