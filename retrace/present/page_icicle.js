@@ -393,6 +393,8 @@ const drawIcicle = ({ misses, byId }, go) => {
   canvas.style.height = `${height}px`;
   recolour();
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { recolour(); later(); });
+  // Paper is white, and what is printed is what was drawn before.
+  matchMedia("print").addEventListener("change", () => { recolour(); draw(); });
   new ResizeObserver(later).observe(canvas);
   draw();
   return { redraw: later, state: () => ({ left, span, whole, chosen: chosen && chosen.miss.told.id }) };

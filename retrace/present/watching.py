@@ -70,12 +70,12 @@ def status(seen: Seen, width: int) -> str:
     if seen.plan is not None and (worth := [s for s in seen.plan.steps if s.worth]):
         what, at, *_ = step_cells(seen.view, worth[0], title(worth[0].proposal))
         parts.append(f"first: {what}" + (f", {at}" if at else ""))
-    said = "retrace: "
-    for number, part in enumerate(parts):
-        more = f"{'  |  ' if number else ''}{part}"
-        if cells(said) + cells(more) < width:
-            said += more
-    return said
+    said = ""
+    for part in parts:
+        more = f"{said}  |  {part}" if said else f"retrace: {part}"
+        if cells(more) < width:
+            said = more
+    return said or "retrace: "
 
 
 def rows(view: View, verdicts: Iterable[Verdict], width: int) -> Iterator[list[str]]:

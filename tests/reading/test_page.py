@@ -324,6 +324,9 @@ def test_it_is_printed_whole_on_white(opened: Opened) -> None:
     assert folded.count() == 0
     assert not page.locator("nav").is_visible()
     assert page.evaluate("getComputedStyle(document.body).color") == "rgb(28, 30, 33)"
+    # So is the timeline: in the colours of a light page, and in no other.
+    colours = drawn(page)
+    assert [59, 125, 216] in colours and [110, 168, 254] not in colours
 
 
 def test_lines_have_their_cost_and_are_reached_by_key(opened: Opened) -> None:

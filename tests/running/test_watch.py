@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import re
 import select
 import signal
 import socket
@@ -218,6 +219,11 @@ def test_a_recording_that_grows_is_read_line_by_line(tmp_path: Path) -> None:
     assert max(map(len, screen(watching.seen, 40, 60))) <= 40
     for width in (20, 60, 100):
         assert len(status(watching.seen, width)) < width
+    # What does not fit is left out with the sign before what follows it.
+    watching.seen.misses = 10**60
+    seen = [status(watching.seen, width) for width in range(30, 120)]
+    assert any("first:" in said for said in seen)
+    assert not [said for said in seen if re.match("retrace: +[|]", said)]
 
 
 def test_many_processes_are_one_watch(tmp_path: Path) -> None:
