@@ -35,7 +35,7 @@ _STYLE = """<style>
 .retrace details {border-left: 4px solid #888; margin: .5em 0; padding: .1em .8em}
 .retrace details.yes {border-color: #d64545}
 .retrace details.maybe {border-color: #c98a1b}
-.retrace summary {cursor: pointer; font-weight: 600}
+.retrace summary {display: list-item; cursor: pointer; font-weight: 600}
 .retrace .at, .retrace .quiet {opacity: .75; font-weight: 400}
 .retrace .at {margin-left: 1em}
 .retrace table {border-collapse: collapse; margin: .3em 0; border: 0; color: inherit;
