@@ -91,9 +91,9 @@ def _of_scheduler(variables: Mapping[str, str]) -> Job:
     if (index := number("JOB_COMPLETION_INDEX")) is not None:
         # A pod of the host's network has the name of its node, which is not the job's.
         host = _POD.fullmatch(variables.get("HOSTNAME") or socket.gethostname())
-        of_pods = host is not None and int(host["index"]) == index
-        name = f"kubernetes-{host['job']}" if of_pods else found.name or "kubernetes"
-        return Job(name, index, found.processes)
+        if host is not None and int(host["index"]) == index:
+            return Job(f"kubernetes-{host['job']}", index, found.processes)
+        return Job(found.name or "kubernetes", index, found.processes)
     return found
 
 

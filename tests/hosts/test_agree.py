@@ -114,7 +114,7 @@ def test_a_store_that_fails_costs_one_warning(
     joined = Joined("host:1", 0, Store(Gone()), 1)
     monkeypatch.setattr(job, "joined", lambda: joined)
     monkeypatch.setattr(agree, "_failed", False)
-    here = agree._Here(raises=True, timeout=1.0)
+    here: Any = agree._Here(raises=True, timeout=1.0)  # pyright: ignore[reportPrivateUsage]
     for number in range(2):
         here.noted(number, TRAIN_STEP, Key(()), None)
         here.joint(number, "hash", (0, 1))
