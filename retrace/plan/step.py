@@ -12,10 +12,10 @@ from retrace.plan.amount import Amount
 from retrace.plan.corners import Corners, Size
 from retrace.plan.sizes import Choice
 
-Meant: TypeAlias = Literal["", "lines", "doubled", "kernels", "square", "ordered"]
+Meant: TypeAlias = Literal["", "lines", "doubled", "kernels", "square", "ordered", "unknown"]
 """Why sizes may all be meant: a line for each, each twice the one before, the weights of as many
 models, matrices of as many dimensions, or a program to which rows at the end may be more of the
-same."""
+same, or of which that is not known."""
 
 
 class Sizes(NamedTuple):

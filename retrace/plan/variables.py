@@ -6,23 +6,22 @@ its sizes, and told once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from itertools import islice, pairwise
-from math import prod
 from statistics import median
-from typing import TypeVar
 
 from retrace.compare.along import UNKNOWN, Along, along, is_drawn_by_place
 from retrace.compare.work import Work
-from retrace.model import Kind, Listing, Verdict
+from retrace.model import Kind, Listing
 from retrace.model.advice import AnotherModel, PadShape
 from retrace.plan import corners
+from retrace.plan.axis import Axis
 from retrace.plan.candidate import Candidate, dropped
-from retrace.plan.corners import Size, corner_curve, corner_of
+from retrace.plan.corners import corner_curve, corner_of
 from retrace.plan.data import Data
 from retrace.plan.flops import Flops, JointFlops, counted
-from retrace.plan.history import Column, History, Part
-from retrace.plan.joint import cost, lengths
+from retrace.plan.history import Column, History
+from retrace.plan.joint import cost
 from retrace.plan.sizes import covering, curve, powers_of_two, recommended
 from retrace.plan.step import Meant, Pairs, Sizes
 
@@ -34,99 +33,6 @@ _PAIRS = 3
 """So many programs are held against the first of a function: one pair may hide a size."""
 _NOT_OF_PROGRAMS = ("function", "clear", "again")
 """What may differ between two programs that are the same."""
-
-_Sized = TypeVar("_Sized", int, Size)
-
-
-class Axis:
-    """A column of sizes in one history."""
-
-    def __init__(self, index: int, number: int, history: History, column: Column) -> None:
-        self.at = (index, number)
-        self.history, self.column = history, column
-        parts = [part for part in column.parts if part.axis >= 0]
-        self.part = max(parts, key=lambda part: (self._distinct(part), -part.axis))
-        self.dims = lengths(history, parts)
-        """One axis of each length; of several, no one tells how long the others are."""
-        self.sizes: dict[int, int] = {}
-        """By the value of the column."""
-        self.corners: dict[int, Size] = {}
-        """The same of all lengths."""
-        for row, value in enumerate(column.values):
-            self.sizes.setdefault(value, self._size(row, self.part))
-            self.corners.setdefault(value, tuple(self._size(row, part) for part in self.dims))
-
-    def _size(self, row: int, part: Part) -> int:
-        size = self.history.value(row, part)
-        return size if isinstance(size, int) else 0
-
-    def _distinct(self, part: Part) -> int:
-        return len({self._size(row, part) for row in range(len(self.history.rows))})
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """`batch['x'] axis 0`."""
-        parts = sorted(self.column.parts, key=lambda part: part is not self.part)
-        return tuple(f"{part.path} axis {part.axis}" for part in parts if part.axis >= 0)
-
-    @property
-    def in_order(self) -> list[int]:
-        """The sizes as they came, each once."""
-        return list(dict.fromkeys(self.sizes[value] for value in self.column.values))
-
-    def calls(self) -> dict[int, int] | None:
-        """How often each size was called; None where that was not counted."""
-        return self._calls(self.sizes)
-
-    def calls_of_corners(self) -> dict[Size, int] | None:
-        """The same of all lengths."""
-        return self._calls(self.corners)
-
-    def lengths(self) -> Iterator[tuple[Verdict, Size]]:
-        """Each row with its size."""
-        for row, verdict in enumerate(self.history.rows):
-            yield verdict, (self.sizes[self.column.values[row]],)
-
-    def lengths_together(self) -> Iterator[tuple[Verdict, Size]]:
-        """The same with all lengths."""
-        for row, verdict in enumerate(self.history.rows):
-            yield verdict, self.corners[self.column.values[row]]
-
-    def same_lengths(self) -> list[tuple[str, ...]]:
-        """Of each length the arguments and axes that always have it."""
-        rows = range(len(self.history.rows))
-        sizes = {
-            part: [self._size(row, part) for row in rows]
-            for part in self.column.parts
-            if part.axis >= 0
-        }
-        return [
-            tuple(f"{p.path} axis {p.axis}" for p, own in sizes.items() if own == sizes[part])
-            for part in self.dims
-        ]
-
-    def _calls(self, sizes: Mapping[int, _Sized]) -> dict[_Sized, int] | None:
-        found: dict[_Sized, int] = {}
-        for row, verdict in enumerate(self.history.rows):
-            size = sizes[self.column.values[row]]
-            found[size] = found.get(size, 0) + (verdict.miss.calls or 0)
-        return found if all(found.values()) else None
-
-    def cost(self) -> Callable[[int], float]:
-        """Elements of the arrays that have this axis, by its size."""
-        rows = self.history.rows
-        keys = rows[0].miss.key, rows[-1].miss.key
-        leaves = {leaf.path: leaf for key in keys for leaf in key.leaves}
-        axes: dict[str, set[int]] = {}
-        for part in self.column.parts:
-            axes.setdefault(part.path, set()).add(part.axis)
-        terms = [
-            (prod(s for i, s in enumerate(leaves[path].shape) if i not in own), len(own))
-            for path, own in axes.items()
-            if path in leaves
-        ]
-        terms = [term for term in terms if term[0]] or [(1, 1)]
-        return lambda size: float(sum(rest * size**power for rest, power in terms))
 
 
 def size_candidates(
@@ -178,14 +84,20 @@ def _of_sizes(
 def _asked(axes: list[Axis], candidate: Candidate) -> Candidate:
     """The candidate as a question, where the sizes look chosen, or added rows may count."""
     sizes = candidate.sizes or candidate.pairs
-    ordered: Meant = "ordered" if sizes is not None and sizes.along.ordered else ""
-    if meant := _meant(axes) or ordered:
+    if meant := _meant(axes) or ("" if sizes is None else _may_count(sizes.along)):
         candidate.sure = "ask"
         if candidate.pairs is not None:
             candidate.pairs = candidate.pairs._replace(meant=meant)
         if candidate.sizes is not None:
             candidate.sizes = candidate.sizes._replace(meant=meant)
     return candidate
+
+
+def _may_count(along: Along) -> Meant:
+    """Whether rows that are added may change results in a way that no mask mends."""
+    if along.ordered:
+        return "ordered"
+    return "" if along.whole else "unknown"
 
 
 def _is_inside_library(history: History) -> bool:
@@ -284,11 +196,9 @@ def _gathered(
         None if calls is None else sum(calls.values()),
     )
     for axis in axes:
-        number = max(axis.column.values) + 1
-        mapped = [covering(axis.sizes[value], best.sizes) for value in range(number)]
-        known = {size: value for value, size in reversed(list(enumerate(mapped)))}
-        candidate.at[axis.at] = tuple(known[size] for size in mapped)
-        candidate.certain[axis.at] = candidate.at[axis.at]
+        to = axis.padded(axis.sizes, lambda size: covering(size, best.sizes))
+        candidate.at[axis.at] = to
+        candidate.certain[axis.at] = to
     return candidate
 
 
@@ -322,11 +232,9 @@ def _paired(
         None if calls is None else sum(calls.values()),
     )
     for axis in axes:
-        number = max(axis.column.values) + 1
-        mapped = [corner_of(axis.corners[value], best.sizes) for value in range(number)]
-        known = {size: value for value, size in reversed(list(enumerate(mapped)))}
-        candidate.at[axis.at] = tuple(known[size] for size in mapped)
-        candidate.certain[axis.at] = candidate.at[axis.at]
+        to = axis.padded(axis.corners, lambda size: corner_of(size, best.sizes))
+        candidate.at[axis.at] = to
+        candidate.certain[axis.at] = to
     return candidate
 
 
@@ -368,8 +276,9 @@ def _beside(axis: Axis, listings: Mapping[str, Listing]) -> Iterator[tuple[Listi
         and len(set(zip(values, column.values, strict=True))) > follows
     ]
     known: dict[Hashable, tuple[int, Listing]] = {}
-    for row, verdict in enumerate(axis.history.rows):
-        program = verdict.miss.program
+    # Of one row a program may have another form: nothing to spread, and no axis to go over.
+    for row in sorted(range(len(values)), key=lambda row: axis.sizes.get(values[row], 0) <= 1):
+        program = axis.history.rows[row].miss.program
         listing = None if program is None else listings.get(program.listing or "")
         if listing is None:
             continue

@@ -485,6 +485,51 @@ def test_rows_that_a_loop_goes_over_are_asked_for(judge_all: JudgeAll, scans: bo
         assert ("if rows may be added" in advised(verdict.fix)) == scans
 
 
+def test_what_an_update_calls_inside_has_the_sizes_of_the_update(planned: Planned) -> None:
+    """A loss that training calls inside its step, and evaluation by itself."""
+
+    def program(fixed: Fixed) -> None:
+        loss = jax.jit(lambda w, x: jnp.tanh(x @ w).sum())
+        update = jax.jit(lambda w, x: w - jax.grad(loss)(w, x))
+        for size in (16, 2):
+            update(ones(3), ones(16 if "update" in fixed else size, 3))
+        for size in (25, 12):
+            loss(ones(3), ones(25 if "loss" in fixed else size, 3))
+
+    found, calls = planned(program, frozenset())
+    assert [step.gone.calls.low for step in found.steps] == [1, 1]
+    sizes = [step.proposal.sizes for step in found.steps]
+    assert {one.seen for one in sizes if one is not None} == {(2, 16), (12, 25)}
+    _, left = planned(program, frozenset({"update", "loss"}))
+    assert (left, found.steps[-1].left.calls.low) == (calls - 2, calls - 2)
+
+
+def test_a_program_that_takes_the_last_of_what_grows_is_asked(planned: Planned) -> None:
+    """That of one row has another form, and tells nothing of the others."""
+
+    def program(_: Fixed) -> None:
+        f = jax.jit(lambda ids: jnp.tanh(ids * jnp.arange(1.0, ids.shape[1] + 1))[:, -1])
+        for n in range(1, 7):
+            f(ones(2, n))
+
+    (step,) = planned(program, frozenset())[0].steps
+    assert step.proposal.sizes is not None and step.proposal.sizes.grows
+    assert (step.sure, step.proposal.sizes.meant) == ("ask", "ordered")
+    assert "`slice`" in sentence(step.proposal)
+
+
+def test_rows_of_which_the_programs_tell_nothing_are_asked_for(planned: Planned) -> None:
+    def program(_: Fixed) -> None:
+        f = jax.jit(lambda x: (jnp.sin(x) if x.shape[0] % 2 else jnp.cos(x * 2)).sum())
+        for n in (9, 12, 17, 22):
+            f(ones(n))
+
+    (step,) = planned(program, frozenset())[0].steps
+    assert step.proposal.sizes is not None
+    assert (step.sure, step.proposal.sizes.meant) == ("ask", "unknown")
+    assert "the programs tell too little" in sentence(step.proposal)
+
+
 def test_a_series_beside_its_times_is_no_model(planned: Planned) -> None:
     def program(_: Fixed) -> None:
         decay = jax.jit(lambda t, y: (y * jnp.exp(-t)).sum())
