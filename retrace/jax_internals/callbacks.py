@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import os
-from types import CodeType
+from types import CodeType, FunctionType
 
 import jax
 
@@ -22,6 +23,25 @@ _MAPS = frozenset(
 def is_tree_map(code: CodeType) -> bool:
     """Whether this frame runs the user's Python for each leaf of a tree."""
     return code in _MAPS
+
+
+def printed(callback: FunctionType) -> str:
+    """What a callback of JAX's own prints with, as the format of a `jax.debug.print`.
+
+    Later releases of JAX have an operation for that, which tells it.
+    """
+    if not is_host_callback(callback.__code__):
+        return ""
+    for cell in callback.__closure__ or ():
+        try:
+            held: object = cell.cell_contents
+        except ValueError:
+            continue
+        if type(held) is functools.partial:
+            code = getattr(held.func, "__code__", None)
+            if code is not None and is_host_callback(code):
+                return "".join([f" {each!r}" for each in held.args if type(each) is str])
+    return ""
 
 
 def is_host_callback(code: CodeType) -> bool:

@@ -24,6 +24,8 @@ from typing import Any, NamedTuple, cast
 import jax
 import numpy as np
 
+from retrace.jax_internals import hi_primitives, results
+from retrace.jax_internals.callbacks import printed
 from retrace.jax_internals.dims import symbolic, written
 from retrace.jax_internals.literals import (
     MOST_CONTENT,
@@ -32,11 +34,9 @@ from retrace.jax_internals.literals import (
     array_text,
     is_on_host,
 )
-from retrace.jax_internals.names_audit import RESULT_PATHS
 from retrace.jax_internals.names_values import (
     ABSTRACT,
     CLOSED,
-    DEBUG_INFO,
     INNER,
     JAXPR,
     LITERAL,
@@ -73,9 +73,6 @@ def fingerprint(jaxpr: Any) -> Program:
 
     The hash is the same in every process with the same JAX. Arrays on a device are
     told by their type alone, and functions among the parameters by their name.
-
-    Args:
-        jaxpr: open or closed.
     """
     return transcribe(jaxpr).program
 
@@ -85,6 +82,8 @@ def transcribe(
     is_library: Callable[[str], bool | None] | None = None,
     shown: Callable[[str], str] = str,
     plain: Callable[[Any], str | None] = lambda _: None,
+    *,
+    with_rules: bool = True,
 ) -> Transcript:
     """A jaxpr and its sub-programs as plain data, in one walk.
 
@@ -94,10 +93,11 @@ def transcribe(
             Without it, no source lines are taken.
         shown: the name of a file for people.
         plain: the content of a value that a custom rule holds; None where it cannot be told.
+        with_rules: whether the content of custom rules is told.
     """
-    walk = _Walk(is_library, shown, plain)
+    walk = _Walk(is_library, shown, plain, with_rules)
     top = walk.program(jaxpr)
-    program = Program(top.hash, top.size, top.id, results=_results(jaxpr))
+    program = Program(top.hash, top.size, top.id, results=results.digest(jaxpr))
     return Transcript(
         program,
         tuple(walk.listings.values()),
@@ -106,21 +106,6 @@ def transcribe(
         tuple(walk.large),
         tuple(walk.host),
     )
-
-
-def _results(jaxpr: Any) -> str | None:
-    """Digest of the paths of its results: JAX's key on disk has them, a jaxpr's hash has not."""
-    paths = result_paths(jaxpr)
-    if paths == ("result",) or not isinstance(paths, tuple | None):
-        return None
-    # Without any, as of an operation under a gradient, they are another key as well.
-    told = repr(cast("tuple[str, ...] | None", paths))
-    return hashlib.blake2b(told.encode("utf-8", "replace"), digest_size=6).hexdigest()
-
-
-def result_paths(jaxpr: Any) -> object:
-    """The paths of a program's results, as it holds them; empty where this JAX shows none."""
-    return RESULT_PATHS.of(DEBUG_INFO.of(getattr(jaxpr, "jaxpr", jaxpr)), "")
 
 
 def is_jaxpr(value: Any) -> bool:
@@ -152,6 +137,7 @@ class _Walk:
         is_library: Callable[[str], bool | None] | None,
         shown: Callable[[str], str],
         plain: Callable[[Any], str | None],
+        with_rules: bool,
     ) -> None:
         self.listings: dict[str, Listing] = {}
         self.arrays: list[Any] = []
@@ -159,7 +145,7 @@ class _Walk:
         self.large: list[Any] = []
         self.host: list[str] = []
         self._rules = Rules(plain, self.held.append)
-        self._in_rule = False
+        self._in_rule, self._with_rules = False, with_rules
         self._is_library = is_library
         self._shown = shown
         self._programs: dict[int, Listing] = {}
@@ -217,7 +203,7 @@ class _Walk:
                 made += 1
                 aval = variable.aval
                 results.append(types.get(id(aval)) or self._type(aval))
-            self._in_rule = equation.primitive.name.startswith("custom_")
+            self._in_rule = self._with_rules and equation.primitive.name.startswith("custom_")
             parameters = self._parameters(equation.params) if equation.params else ""
             self._in_rule = False
             taken = " ".join(arguments)
@@ -367,6 +353,8 @@ class _Walk:
                 f"{name}={self._value(getattr(value, name, None), depth + 1)}" for name in names
             ]
             return f"{kind.__name__}({','.join(texts)})"
+        if (held := hi_primitives.parameters(value, kind)) is not None:
+            return f"{kind.__name__}{self._value(held, depth + 1)}"
         if kind.__module__ == "jax._src.flattree":
             return repr(value)  # which of its arguments a scan carries; since jax 0.12
         if symbolic(value) is not None:
@@ -375,6 +363,7 @@ class _Walk:
             return self._rules.text(value, self._constant)
         # Functions and objects of the user's: their content is not the program's.
         name = getattr(value, "__name__", "") if isinstance(value, _NAMED) else ""
+        name += printed(value) if isinstance(value, FunctionType) else ""
         return f"<{kind.__name__} {name}>"
 
     def _join(self, values: Iterable[Any], depth: int) -> str:

@@ -9,7 +9,7 @@ from types import FrameType
 from typing import Any, cast
 
 from retrace.jax_internals import names_frames as at
-from retrace.jax_internals.jaxprs import result_paths
+from retrace.jax_internals.results import result_paths
 from retrace.jax_internals.shardings import describe
 
 _MOST = 10_000
