@@ -1,26 +1,32 @@
 """What a function does besides computing, told from its bytecode; nothing of it is run.
 
 A function that writes globals, cells, attributes or containers of others' at its trace would
-write them again if it were traced anew. One that asks the clock makes another program each time.
+write them again if it were traced anew, and so it would files. One that asks the clock makes
+another program each time.
 """
 
 from __future__ import annotations
 
+import contextvars
 import dis
+import threading
+from collections import deque
 from collections.abc import Iterator
 from random import Random
 from types import CodeType, FunctionType, MethodType, ModuleType
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from retrace.auditing.stack import Place, walk
+from retrace.auditing.outward import acts, acts_by_name
+from retrace.auditing.places import values
+from retrace.auditing.stack import Call, Place, called, walk
 from retrace.capture.interpreter import BYTECODE, lacks
 from retrace.capture.notebook_cells import shown
-from retrace.capture.objects import attributes_of, defined, derives, kind_of
+from retrace.capture.objects import defined, kind_of
+from retrace.capture.place import Owner, owner
 from retrace.model import Source
 
-_MISSING = object()
 _WRITING = frozenset(
     (
         *("append", "appendleft", "extend", "extendleft", "insert", "add", "update", "pop"),
@@ -37,6 +43,22 @@ _INTO = {
     "STORE_SLICE": 3,
 }
 """Instructions that write into an object, and how deep it lies on the stack."""
+_BY_BUILTIN = frozenset(("next", "setattr", "delattr"))
+_IN_PLACE = "in place"
+"""In place of a method: an operator such as `+=`, which changes what can be changed."""
+_OUTWARD = "outward"
+"""In place of a method: a call of what acts outside of the program."""
+_CHANGEABLE = (list, dict, set, deque, bytearray, np.ndarray)
+_WRITING_FUNCTIONS = {
+    "_heapq": None,
+    "heapq": None,
+    "_bisect": frozenset(("insort", "insort_left", "insort_right")),
+    "_operator": frozenset(("setitem", "delitem", "iadd", "iconcat", "ior", "iand", "imul")),
+    "random": frozenset(("shuffle",)),
+    "numpy": frozenset(("copyto", "put", "place", "putmask", "fill_diagonal", "at")),
+}
+"""Functions that change what they are given, by their modules; None for all of them."""
+_DEEPEST = 3
 _NOT_WRITTEN = ("jax", "jaxlib", "optax", "flax", "equinox", "haiku", "chex")
 """Packages whose `update`, `set` and `add` give something new back."""
 _CHANGING = {
@@ -51,19 +73,33 @@ _CHANGING = {
 """Modules whose functions give another value each time; None for all of them."""
 
 
-def writes(functions: list[tuple[Any, Any]]) -> str | None:
+class Effect(NamedTuple):
+    """What a function does besides computing."""
+
+    name: str
+    """What it writes, or calls."""
+    is_call: bool = False
+    """Whether it calls what acts outside of the program."""
+
+
+def effect(functions: list[tuple[Any, Any]]) -> Effect | None:
     """The first thing that functions write that is not their own; None where they write none.
 
     Args:
         functions: each with the object that its first parameter is, or None.
     """
+    if lacks(BYTECODE):
+        return None
     for function, receiver in functions:
-        for place, method in _written(function.__code__, has_receiver=receiver is not None):
-            if method is None or _is_changed_by(_value(place, function, receiver)):
-                return str(place)
+        code: CodeType = function.__code__
+        for place, method in _written(code, function, receiver, {}, 0):
+            if method == _OUTWARD:
+                return Effect(str(place), is_call=True)
+            if method is None or _is_changed_by(values(place, function, receiver), method):
+                return Effect(str(place))
         for place, value in _held(function, receiver):
             if defined(kind_of(value), "__next__") is not None:
-                return str(place)  # an iterator, or a file: to read it moves it on
+                return Effect(str(place))  # an iterator, or a file: to read it moves it on
     return None
 
 
@@ -77,6 +113,15 @@ def generators(functions: list[tuple[Any, Any]]) -> list[Any]:
     return list(found.values())
 
 
+def of_thread(functions: list[tuple[Any, Any]]) -> str | None:
+    """What functions read that is another in each thread; None where they read none."""
+    for function, receiver in functions:
+        for place, value in _held(function, receiver):
+            if isinstance(value, threading.local | contextvars.ContextVar):
+                return str(place)
+    return None
+
+
 def _held(function: FunctionType, receiver: Any) -> Iterator[tuple[Place, Any]]:
     """What a function takes from outside, as it is now."""
     if lacks(BYTECODE):
@@ -87,10 +132,9 @@ def _held(function: FunctionType, receiver: Any) -> Iterator[tuple[Place, Any]]:
         has_receiver = receiver is not None and inner is code
         for _, stack in walk(inner, has_receiver=has_receiver):
             place = stack[-1] if stack else None
-            if place is not None and place.source != "builtin" and place not in seen:
+            if place is not None and place.is_outside and place not in seen:
                 seen.add(place)
-                value = _value(place, function, receiver)
-                if value is not _MISSING:
+                for value in values(place, function, receiver):
                     yield place, value
 
 
@@ -100,8 +144,7 @@ def changing(functions: list[tuple[Any, Any]]) -> tuple[Source, ...]:
     for function, _ in functions:
         code: CodeType = function.__code__
         for place, line in _called(code):
-            value = _value(place, function, None)
-            if _changes(value):
+            if any(map(_changes, values(place, function))):
                 found[Source(f"{place}()", shown(code.co_filename), line)] = None
     return tuple(found)[:8]
 
@@ -142,43 +185,136 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
             yield from _codes(constant)
 
 
-def _written(code: CodeType, *, has_receiver: bool) -> Iterator[tuple[Place, str | None]]:
-    """What is written, each with the method that does it, where a method may."""
-    if lacks(BYTECODE):
-        return
-    for instruction, stack in walk(code, has_receiver=has_receiver):
-        kind, value = instruction.opname, instruction.argval
-        if kind in ("STORE_GLOBAL", "DELETE_GLOBAL"):
-            yield Place("global", value), None
-        elif kind in ("STORE_DEREF", "DELETE_DEREF") and value in code.co_freevars:
-            yield Place("cell", value), None
-        elif (depth := _INTO.get(kind)) is not None:
-            if (place := _top(stack, depth)) is not None:
-                steps = (*place.steps, value) if kind.endswith("ATTR") else place.steps
-                yield place._replace(steps=steps), None
-        elif kind in ("LOAD_ATTR", "LOAD_METHOD") and value in _WRITING:
-            if (place := _top(stack, 1)) is not None:
-                yield place, value
-        elif kind == "CALL" and (place := _changed_by_builtin(stack)) is not None:
-            yield place, None
+def _written(
+    code: CodeType, function: FunctionType, receiver: Any, given: dict[str, Place], depth: int
+) -> Iterator[tuple[Place, str | None]]:
+    """What is written, each with the method that does it, where a method may.
+
+    Args:
+        code: of the function, or of one that is defined inside it.
+        function: whose globals and cells are meant.
+        receiver: the object that the function's first parameter is.
+        given: parameters that are something of the caller's.
+        depth: so many calls lie between.
+    """
+    has_receiver = receiver is not None and code is function.__code__
+    keywords: tuple[str, ...] = ()
+    for instruction, stack in walk(code, has_receiver=has_receiver, given=given):
+        yield from _written_at(instruction, stack, code)
+        if instruction.opname == "KW_NAMES":
+            # By its number: `dis` of Python 3.11 does not tell what it stands for.
+            keywords = code.co_consts[instruction.arg or 0]
+        elif (call := called(instruction, stack, keywords)) is not None:
+            keywords = ()
+            yield from _written_by(call, function, receiver, depth)
     # A function that is defined inside writes the variables of the one around it: its own.
     for constant in code.co_consts:
         if type(constant) is CodeType:
-            for place, method in _written(constant, has_receiver=False):
+            for place, method in _written(constant, function, receiver, {}, depth):
                 if place.source == "global" or place.name in code.co_freevars:
                     yield place, method
 
 
-def _changed_by_builtin(stack: list[Place | None]) -> Place | None:
-    """What `next` or `setattr` is given, where a call of it is about to run."""
-    by = [one for one in stack[-5:] if one is not None and one.source == "builtin"]
-    given = [one for one in stack[-3:] if one is not None and one.source != "builtin"]
-    return given[0] if by and given else None
+def _written_at(
+    instruction: dis.Instruction, stack: list[Place | None], code: CodeType
+) -> Iterator[tuple[Place, str | None]]:
+    """What one instruction writes, that is no call."""
+    kind, value = instruction.opname, instruction.argval
+    if kind in ("STORE_GLOBAL", "DELETE_GLOBAL"):
+        yield Place("global", value), None
+    elif kind in ("STORE_DEREF", "DELETE_DEREF") and value in code.co_freevars:
+        yield Place("cell", value), None
+    elif (into := _INTO.get(kind)) is not None:
+        if (place := _top(stack, into)) is not None:
+            yield place.step(value) if kind.endswith("ATTR") else place, None
+    elif kind in ("LOAD_ATTR", "LOAD_METHOD"):
+        if acts_by_name(value):
+            yield Place("global", value), _OUTWARD
+        elif value in _WRITING and (place := _top(stack, 1)) is not None:
+            yield place, value
+    elif (
+        kind == "BINARY_OP"
+        and instruction.argrepr.endswith("=")
+        and (place := _top(stack, 2)) is not None
+    ):
+        yield place, _IN_PLACE
+
+
+def _written_by(
+    call: Call, function: FunctionType, receiver: Any, depth: int
+) -> Iterator[tuple[Place, str | None]]:
+    """What is written by what is called."""
+    callee = call.callee
+    if callee is None:
+        return
+    outside = [place for place in call.arguments if place is not None and place.is_outside]
+    texts = [place.name for place in call.arguments if place and place.source == "constant"]
+    if callee.source == "builtin":
+        if callee.name in _BY_BUILTIN and outside:
+            named = texts[:1] if callee.name != "next" else ()
+            yield outside[0].step(*named), None
+        elif acts(None, callee.name, texts):
+            yield callee, _OUTWARD
+        return
+    for value in values(callee, function, receiver):
+        if type(own := defined(kind_of(value), "__call__")) is FunctionType:
+            # An object of the user's that is called, and may count its calls.
+            called_with = call._replace(receiver=callee)
+            yield from _written_in(own, called_with, depth)
+        elif acts(value, callee.steps[-1] if callee.steps else callee.name, texts):
+            yield callee, _OUTWARD
+        elif type(value) is FunctionType:
+            yield from _written_in(value, call, depth)
+        elif outside and _writes_arguments(value):
+            named = texts[:1] if getattr(value, "__name__", None) == "__setattr__" else ()
+            yield outside[0].step(*named), None
+
+
+def _written_in(
+    callee: FunctionType, call: Call, depth: int
+) -> Iterator[tuple[Place, str | None]]:
+    """What a function of the user's writes of what it is given, by its name at the caller's."""
+    code = callee.__code__
+    if depth >= _DEEPEST or owner(code.co_filename) is not Owner.USER:
+        return
+    names = list(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
+    by_position = len(call.arguments) - len(call.keywords)
+    is_method = call.receiver is not None and names[:1] in (["self"], ["cls"])
+    taken = [*names[is_method : is_method + by_position], *call.keywords]
+    given = {
+        name: place
+        for name, place in zip(taken, call.arguments, strict=False)
+        if place is not None and place.is_outside and name in names
+    }
+    if is_method and call.receiver is not None:
+        given[names[0]] = call.receiver
+    if not given:
+        return
+    inner = {name: Place("argument", name) for name in given}
+    for place, method in _written(code, callee, None, inner, depth + 1):
+        if place.source == "argument":
+            yield given[place.name].step(*place.steps), method
+
+
+def _writes_arguments(value: Any) -> bool:
+    """Whether a function that is not the user's changes what it is given."""
+    name, module = getattr(value, "__name__", None), getattr(value, "__module__", None)
+    if (kind := getattr(value, "__objclass__", None)) is not None:
+        # `list.append(log, x)`, `object.__setattr__(self, "n", 1)`
+        return name in _WRITING or (kind is np.ufunc and name == "at")
+    if type(value) is MethodType or isinstance(value, type(len)):
+        of: object = getattr(value, "__self__", None)
+        if isinstance(of, Random):
+            module = "random"
+        elif isinstance(of, np.ufunc):
+            module = "numpy"
+    names = _WRITING_FUNCTIONS.get(str(module), ())
+    return names is None or name in names
 
 
 def _top(stack: list[Place | None], depth: int) -> Place | None:
     place = stack[-depth] if len(stack) >= depth else None
-    return None if place is None or place.source == "builtin" else place
+    return place if place is not None and place.is_outside else None
 
 
 def _called(code: CodeType) -> Iterator[tuple[Place, int]]:
@@ -191,59 +327,46 @@ def _called(code: CodeType) -> Iterator[tuple[Place, int]]:
                         yield place, at
 
 
-def _value(place: Place, function: FunctionType, receiver: Any) -> Any:
-    """What stands at a place now, without running code of the user's."""
-    value: Any = _MISSING
-    if place.source == "global":
-        names: dict[str, Any] = function.__globals__
-        value = names.get(place.name, _MISSING)
-    elif place.source == "self":
-        value = receiver
-    else:
-        free = function.__code__.co_freevars
-        if place.name in free and function.__closure__ is not None:
-            try:
-                value = function.__closure__[free.index(place.name)].cell_contents
-            except ValueError:
-                return _MISSING
-    for step in place.steps:
-        if value is not _MISSING:
-            value = _attribute(value, step)
-    return value
+def _is_changed_by(found: list[Any], method: str, depth: int = 0) -> bool:
+    """Whether one of some objects is changed by its method named `append`, `update`, ..."""
+    if method == _IN_PLACE:
+        return any(isinstance(value, _CHANGEABLE) for value in found)
+    return any(_changes_itself(value, method, depth) for value in found)
 
 
-def _attribute(value: Any, name: str) -> Any:
-    kind = kind_of(value)
-    held: dict[str, Any] = attributes_of(value)
-    if kind is ModuleType:
-        held = cast(dict[str, Any], object.__getattribute__(value, "__dict__"))
-    if name in held:
-        return held[name]
-    found = defined(value if derives(kind, type) else kind, name)
-    return _MISSING if found is None else found
-
-
-def _is_changed_by(value: Any) -> bool:
-    """Whether an object is changed by its methods named `append`, `update`, ..."""
-    if value is _MISSING or isinstance(value, tuple | str | bytes | ModuleType | type):
+def _changes_itself(value: Any, method: str, depth: int) -> bool:
+    if isinstance(value, tuple | str | bytes | ModuleType | type):
         return False
     top = str(kind_of(value).__module__).partition(".")[0]
-    return top not in _NOT_WRITTEN
+    function = defined(kind_of(value), method)
+    if function is None or top in _NOT_WRITTEN:
+        return False
+    if type(function) is not FunctionType or depth >= _DEEPEST:
+        return True
+    # A method in Python may well give something new back: its code tells.
+    written = _written(function.__code__, function, value, {}, depth + 1)
+    return any(
+        place.source == "self"
+        and (
+            by is None
+            or by == _OUTWARD
+            or _is_changed_by(values(place, function, value), by, depth + 1)
+        )
+        for place, by in written
+    )
 
 
 def _changes(value: Any) -> bool:
     """Whether it is a function that gives another value each time."""
-    if value is _MISSING:
-        return False
     name = getattr(value, "__name__", None)
     module = getattr(value, "__module__", None)
     if isinstance(value, MethodType | type(len)) and module is None:
-        owner = getattr(value, "__self__", None)
-        module = owner.__module__ if isinstance(owner, type) else kind_of(owner).__module__
+        owner_ = getattr(value, "__self__", None)
+        module = owner_.__module__ if isinstance(owner_, type) else kind_of(owner_).__module__
     if type(value) is MethodType:
         module = kind_of(value.__self__).__module__
-    if (owner := getattr(value, "__objclass__", None)) is not None:
-        module = owner.__module__.strip("_")  # of a method of a class written in C
+    if (of := getattr(value, "__objclass__", None)) is not None:
+        module = of.__module__.strip("_")  # of a method of a class written in C
     if str(module).startswith("numpy.random"):
         module = "numpy.random"
     names = _CHANGING.get(str(module), ())

@@ -7,22 +7,26 @@ constants. Nothing is lowered or compiled.
 
 from __future__ import annotations
 
+import sys
+from _thread import get_ident
 from contextlib import ExitStack
 from time import perf_counter, time
 from typing import Any, NamedTuple
 
 from retrace.auditing import constants
 from retrace.auditing.around import around
-from retrace.auditing.effects import changing, generators, read_at, writes
+from retrace.auditing.effects import Effect, changing, effect, generators, of_thread, read_at
 from retrace.auditing.limit import TooSlowError, limited
 from retrace.auditing.neutral import put_back, undisturbed
+from retrace.auditing.places import values
+from retrace.auditing.stack import Place
 from retrace.capture.kept import Program, Static
 from retrace.capture.misses import Misses
 from retrace.capture.programs import transcript
 from retrace.capture.snapshot import snapshot
 from retrace.failure import asked
 from retrace.jax_internals import anew, config
-from retrace.jax_internals.jaxprs import Transcript
+from retrace.jax_internals.jaxprs import Transcript, transcribe
 from retrace.model import Audit, Checked, Function, Listing, Outcome, Reading, Reason, Value
 
 _MOST_READS = 16
@@ -61,6 +65,10 @@ class Examination:
         self._number = number
         self._listings: dict[str, Listing] = {}
         self._left = limits.all
+        self._effects: dict[tuple[int, int], Effect | None] = {}
+        """What functions do besides computing, by the `id` of each and of its receiver."""
+        self._seen: list[Any] = []
+        """These, so that no `id` is used again; until the audit is over."""
 
     def run(self, run: str, seen: int) -> Found:
         """Look at every program.
@@ -117,15 +125,23 @@ class Examination:
         for one in program.static:
             if (changed := _changed_since(one)) is not None:
                 then[one.name], now[one.name] = one.value, changed
+        differ = [
+            (name, old, now.get(name))
+            for name, old in then.items()
+            if name not in now or not _same(old, now[name])
+        ]
+        if not differ:
+            return ()
         functions = self._misses.functions_of(subject)
-        written = _all_writes(functions)
-        found: list[Reading] = []
-        for name, old in then.items():
-            new = now.get(name)
-            if new is None or not _same(old, new):
-                file, line = read_at(functions, name)
-                found.append(Reading(name, old, new, file, line, _is_written(name, written)))
-        return tuple(found[:_MOST_READS])
+        effects = [self._effect(one) for one in functions]
+        written = {each.name for each in effects if each is not None and not each.is_call}
+        return tuple(
+            [
+                Reading(name, old, new, *read_at(functions, name), _is_written(name, written))
+                for name, old, new in differ[:_MOST_READS]
+                if not _is_test(name, functions)
+            ]
+        )
 
     def _check(
         self,
@@ -146,8 +162,11 @@ class Examination:
 
         if not may:
             return untraced(Reason.JAX)
-        if not self._limits.effects and (what := _first_write(functions)) is not None:
-            return untraced(Reason.WRITES, what)
+        effects = () if self._limits.effects else map(self._effect, functions)
+        if (what := next((each for each in effects if each is not None), None)) is not None:
+            return untraced(Reason.CALLS if what.is_call else Reason.WRITES, what.name)
+        if program.thread != get_ident() and (local := asked(of_thread, functions)) is not None:
+            return untraced(Reason.THREAD, local)
         settings, differs = self._settings(program)
         if differs is not None:
             return untraced(Reason.CONFIG, differs)
@@ -168,6 +187,15 @@ class Examination:
         finally:
             self._left -= perf_counter() - began
 
+    def _effect(self, function: tuple[Any, Any]) -> Effect | None:
+        """What a function does besides computing; something, where that cannot be told."""
+        key = (id(function[0]), id(function[1]))
+        if key not in self._effects:
+            self._seen.append(function)
+            found = asked(_told, [function])
+            self._effects[key] = Effect("something") if found is None else found[0]
+        return self._effects[key]
+
     def _compare(
         self,
         number: int,
@@ -178,15 +206,20 @@ class Examination:
     ) -> Checked:
         began = perf_counter()
         old = transcript(jaxpr)
-        new, answer = self._traced(program, old, began)
+        new, answer, jaxpr_now = self._traced(program, old, began)
         arrays = self._misses.kept.arrays(number)
         if answer is True and arrays is not None and arrays != new.host:
             answer = False  # changed in place, and so in what JAX keeps of the trace as well
         again, fresh = None, None
         if answer is False:
-            fresh, is_new = self._traced(program, new, began)
+            fresh, is_new, jaxpr_again = self._traced(program, new, began)
             if is_new is not True:
-                again = fresh
+                # What a custom rule holds may be another at each trace, as the traceback that
+                # equinox keeps for an error; it takes no part in what the program computes.
+                if _computes(jaxpr_now, jaxpr_again) is True:
+                    answer = _computes(jaxpr, jaxpr_now)
+                else:
+                    again = fresh
         disturbed = self._disturbed(program, reads)
         seconds = perf_counter() - began
         in_place = bool(arrays) and any(_is_in_place(read) for read in reads)
@@ -213,16 +246,18 @@ class Examination:
 
     def _traced(
         self, program: Program, old: Transcript, began: float
-    ) -> tuple[Transcript, bool | None]:
-        """The program of today, and whether it is the old one; None where that is not known."""
+    ) -> tuple[Transcript, bool | None, Any]:
+        """The program of today, and whether it is the old one; None where that is not known.
+
+        With it the jaxpr.
+        """
         left = min(self._limits.each, self._left) - (perf_counter() - began)
         with around(program.recipe.function()):
             jaxpr = limited(left, program.recipe.trace)
         new = transcript(jaxpr)
         if new.program.hash != old.program.hash:
-            return new, False
-        captured = [(*one.arrays, *one.large) for one in (old, new)]
-        return new, constants.same(*captured)
+            return new, False, jaxpr
+        return new, _captured_same(old, new), jaxpr
 
     def _disturbed(self, program: Program, reads: tuple[Reading, ...]) -> tuple[str, ...]:
         after = {reading.name: reading for reading in self._changed(program)}
@@ -259,6 +294,16 @@ def _changed_since(one: Static) -> Value | None:
     return one.value._replace(data=now.data, text=now.text)
 
 
+def _computes(one: Any, other: Any) -> bool | None:
+    """Whether two jaxprs compute the same, whatever their custom rules hold."""
+    first, second = (transcribe(jaxpr, with_rules=False) for jaxpr in (one, other))
+    return first.program.hash == second.program.hash and _captured_same(first, second)
+
+
+def _captured_same(one: Transcript, other: Transcript) -> bool | None:
+    return constants.same((*one.arrays, *one.large), (*other.arrays, *other.large))
+
+
 def _no_token(_: object) -> str | None:
     return None
 
@@ -279,14 +324,8 @@ def _matters(reads: tuple[Reading, ...]) -> bool:
     return any(not reading.written for reading in reads)
 
 
-def _first_write(functions: list[tuple[Any, Any]]) -> str | None:
-    """What they write first; something, where that cannot be told."""
-    found = asked(_told, functions)
-    return "something" if found is None else found[0]
-
-
-def _told(functions: list[tuple[Any, Any]]) -> tuple[str | None]:
-    return (writes(functions),)
+def _told(functions: list[tuple[Any, Any]]) -> tuple[Effect | None]:
+    return (effect(functions),)
 
 
 def _is_written(name: str, written: set[str]) -> bool:
@@ -294,16 +333,22 @@ def _is_written(name: str, written: set[str]) -> bool:
     name = name.partition("[")[0]
     last = name.rpartition(".")[2]
     return any(
-        place.startswith(f"{name}.") or place.rpartition(".")[2] == last for place in written
+        place.startswith(f"{name}.")
+        or name.startswith(f"{place}.")
+        or place.rpartition(".")[2] == last
+        for place in written
     )
 
 
-def _all_writes(functions: list[tuple[Any, Any]]) -> set[str]:
-    left, found = list(functions), set[str]()
-    for one in left:
-        if (what := writes([one])) is not None:
-            found.add(what)
-    return found
+def _is_test(name: str, functions: list[tuple[Any, Any]]) -> bool:
+    """Whether it is a test case, which holds how far its test has come."""
+    case = getattr(sys.modules.get("unittest.case"), "TestCase", None)
+    place = Place("cell", name)
+    return case is not None and any(
+        isinstance(value, case)
+        for function, receiver in functions
+        for value in values(place, function, receiver)
+    )
 
 
 def _held(function: Function) -> dict[str, Value]:

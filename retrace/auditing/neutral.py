@@ -1,11 +1,12 @@
 """While functions of the user's run for an audit: what they change is put back.
 
 The state of `random` and `numpy.random`, and the tables by which Python shows a warning once.
-What this thread prints, and what it warns of, is not shown: the function has said it before.
+What this thread prints, logs and warns of is not shown: the function has said it before.
 """
 
 from __future__ import annotations
 
+import logging
 import random
 import sys
 import threading
@@ -30,12 +31,18 @@ def undisturbed() -> Generator[None]:
     out, err = sys.stdout, sys.stderr
     muted_out, muted_err = _Muted(out), _Muted(err)
     here = threading.get_ident()
+    logged = logging.Logger.callHandlers
 
     def unshown(*args: Any, **kwargs: Any) -> None:
         if threading.get_ident() != here:
             shown(*args, **kwargs)
 
+    def unlogged(self: logging.Logger, record: logging.LogRecord) -> None:
+        if threading.get_ident() != here:
+            logged(self, record)
+
     warnings.showwarning = unshown
+    logging.Logger.callHandlers = unlogged
     sys.stdout, sys.stderr = muted_out, muted_err
     try:
         yield
@@ -46,6 +53,8 @@ def undisturbed() -> Generator[None]:
             sys.stderr = err
         if warnings.showwarning is unshown:
             warnings.showwarning = shown
+        if logging.Logger.callHandlers is unlogged:
+            logging.Logger.callHandlers = logged
         _put_back(registries)
         _restore(known, once)
         random.setstate(state)

@@ -13,7 +13,12 @@ from collections.abc import Iterator
 from types import CodeType
 from typing import Any, NamedTuple, cast
 
-_BY_BUILTIN = frozenset(("next", "setattr", "delattr"))
+_OF_ARGUMENT = frozenset(("vars", "enumerate", "zip", "reversed", "iter"))
+"""Functions whose answer leads to what they are given."""
+_BUILTINS = frozenset(("next", "setattr", "delattr", "open", "globals")) | _OF_ARGUMENT
+_VIEWS = {"items": (), "values": (), "keys": (), "get": ("[]",)}
+"""Methods whose answer leads to what a container holds, and by which steps."""
+ELEMENT = "[]"
 _NOTHING_LEFT = ("STORE_", "POP_", "DELETE_", "RETURN_", "RERAISE", "RAISE_", "JUMP_", "END_")
 
 
@@ -21,58 +26,199 @@ class Place(NamedTuple):
     """Where something comes from: a global, a cell, an attribute of these."""
 
     source: str
-    """`global`, `cell`, `self` or `builtin`."""
+    """`global`, `cell`, `self`, `argument`, `builtin` or `constant`."""
     name: str
+    """Of a constant its text."""
     steps: tuple[str, ...] = ()
+    """Attributes; `[]` is any element."""
 
     def __str__(self) -> str:
-        return ".".join((self.name, *self.steps))
+        return ".".join((self.name, *(step for step in self.steps if step != ELEMENT)))
+
+    def step(self, *steps: str) -> Place:
+        """What lies further on."""
+        return self._replace(steps=(*self.steps, *steps))
+
+    @property
+    def is_outside(self) -> bool:
+        """Whether it is something that the function has from outside."""
+        return self.source not in ("builtin", "constant")
+
+
+class Call(NamedTuple):
+    """A call that is about to be made."""
+
+    callee: Place | None
+    receiver: Place | None
+    """What the method is one of, where it is called as a method."""
+    arguments: list[Place | None]
+    """By position, those by keyword last."""
+    keywords: tuple[str, ...]
 
 
 def walk(
-    code: CodeType, *, has_receiver: bool
+    code: CodeType, *, has_receiver: bool, given: dict[str, Place] | None = None
 ) -> Iterator[tuple[dis.Instruction, list[Place | None]]]:
-    """Each instruction with what lies on the stack before it, where that comes from outside."""
-    known: dict[str, Place | None] = {}
+    """Each instruction with what lies on the stack before it, where that comes from outside.
+
+    Args:
+        code: of a function.
+        has_receiver: whether its first parameter is an object that is known.
+        given: parameters that are something from outside.
+    """
+    known: dict[str, Place | None] = dict(given or {})
     if has_receiver and code.co_argcount:
         known[code.co_varnames[0]] = Place("self", code.co_varnames[0])
     stack: list[Place | None] = []
     for instruction in dis.get_instructions(code):
         yield instruction, stack
-        kind: str = instruction.opname
-        value: Any = instruction.argval
-        if kind in ("LOAD_GLOBAL", "LOAD_NAME"):
+        if not (
+            _named(instruction, stack, known, code)
+            or _moved(instruction, stack)
+            or _reached(instruction, stack)
+        ):
             _grow(stack, instruction)
-            place = Place("builtin" if value in _BY_BUILTIN else "global", value)
-            # Where it is called at once, a null lies beside it: below it until Python 3.12.
-            is_called = _effect(instruction) > 1
-            stack[-2 if is_called and sys.version_info >= (3, 13) else -1] = place
-        elif kind == "LOAD_DEREF":
-            free = value in code.co_freevars
-            stack.append(Place("cell", value) if free else known.get(value))
-        elif kind in ("COPY", "SWAP"):
-            depth = instruction.arg or 1
-            if len(stack) >= depth:
-                if kind == "COPY":
-                    stack.append(stack[-depth])
-                else:
-                    stack[-depth], stack[-1] = stack[-1], stack[-depth]
-        elif kind in ("LOAD_ATTR", "LOAD_METHOD"):
-            _attribute(instruction, stack)
-        elif kind.count("FAST") > 1:
-            both = cast(tuple[str, ...], value)
-            for part, name in zip(kind.split("_FAST"), both, strict=False):
-                _local(part, name, stack, known)
-        elif "_FAST" in kind:
-            _local(kind, str(value), stack, known)
-        else:
-            _grow(stack, instruction)
+
+
+def _named(
+    instruction: dis.Instruction,
+    stack: list[Place | None],
+    known: dict[str, Place | None],
+    code: CodeType,
+) -> bool:
+    """The stack after a name or a constant; False where the instruction is about none."""
+    kind: str = instruction.opname
+    value: Any = instruction.argval
+    if kind in ("LOAD_GLOBAL", "LOAD_NAME"):
+        _grow(stack, instruction)
+        place = Place("builtin" if value in _BUILTINS else "global", value)
+        # Where it is called at once, a null lies beside it: below it until Python 3.12.
+        is_called = _effect(instruction) > 1
+        stack[-2 if is_called and sys.version_info >= (3, 13) else -1] = place
+    elif kind == "LOAD_DEREF":
+        free = value in code.co_freevars
+        stack.append(Place("cell", value) if free else known.get(value))
+    elif kind == "LOAD_CONST":
+        stack.append(_constant(value))
+    elif kind.count("FAST") > 1:
+        both = cast(tuple[str, ...], value)
+        for part, name in zip(kind.split("_FAST"), both, strict=False):
+            _local(part, name, stack, known)
+    elif "_FAST" in kind:
+        _local(kind, str(value), stack, known)
+    else:
+        return False
+    return True
+
+
+def _moved(instruction: dis.Instruction, stack: list[Place | None]) -> bool:
+    """The stack after an instruction that leaves all on it; False after another."""
+    kind = instruction.opname
+    if kind in ("COPY", "SWAP"):
+        depth = instruction.arg or 1
+        if len(stack) >= depth:
+            if kind == "COPY":
+                stack.append(stack[-depth])
+            else:
+                stack[-depth], stack[-1] = stack[-1], stack[-depth]
+        return True
+    return kind in ("GET_ITER", "PRECALL")
+
+
+def _reached(instruction: dis.Instruction, stack: list[Place | None]) -> bool:
+    """The stack after a step from one thing to another; False after no such step."""
+    kind = instruction.opname
+    top = stack[-1] if stack else None
+    from_outside = top is not None and top.is_outside
+    if kind in ("LOAD_ATTR", "LOAD_METHOD"):
+        _attribute(instruction, stack)
+    elif is_subscript(instruction):
+        container = stack[-2] if len(stack) > 1 else None
+        _grow(stack, instruction)
+        if stack:
+            is_known = container is not None and container.is_outside
+            stack[-1] = container.step(ELEMENT) if container is not None and is_known else None
+    elif kind == "FOR_ITER":
+        _grow(stack, instruction)
+        if stack and top is not None and from_outside:
+            stack[-1] = top.step(ELEMENT)
+    elif kind == "UNPACK_SEQUENCE":
+        # A pair of a container's, as of `items()`: its second is the element.
+        count = instruction.arg or 0
+        _grow(stack, instruction)
+        if from_outside and len(stack) >= count > 0:
+            stack[-count:] = [top] * count
+    elif kind in ("CALL", "CALL_KW"):
+        call = called(instruction, stack)
+        # In Python 3.11 PRECALL has a share of the effect.
+        del stack[-(instruction.arg or 0) - (2 if kind == "CALL" else 3) :]
+        stack.append(None if call is None else _answer(call))
+    else:
+        return False
+    return True
+
+
+def is_subscript(instruction: dis.Instruction) -> bool:
+    """Whether it takes an element of something; in Python 3.14 that is a binary operator."""
+    return instruction.opname == "BINARY_SUBSCR" or (
+        instruction.opname == "BINARY_OP" and instruction.argrepr == "[]"
+    )
+
+
+def called(
+    instruction: dis.Instruction, stack: list[Place | None], keywords: tuple[str, ...] = ()
+) -> Call | None:
+    """The call that an instruction makes; None where it makes none that can be told.
+
+    Args:
+        instruction: any.
+        stack: before it.
+        keywords: what `KW_NAMES` told before, until Python 3.12.
+    """
+    has_names = instruction.opname == "CALL_KW"
+    if not has_names and instruction.opname != "CALL":
+        return None
+    given = (instruction.arg or 0) + has_names
+    if len(stack) < given + 2:
+        return None
+    if has_names and (names := stack[-1]) is not None and names.source == "constant":
+        keywords = tuple(names.name.split(","))
+    first, second = stack[-given - 2], stack[-given - 1]
+    arguments = stack[len(stack) - given : len(stack) - has_names]
+    if first is not None and second is not None and first.steps[:-1] == second.steps:
+        return Call(first, second, arguments, keywords)
+    # A null lies beside what is called: below it until Python 3.12, above it since.
+    return Call(first if first is not None else second, None, arguments, keywords)
+
+
+def _answer(call: Call) -> Place | None:
+    """Where what a call gives back comes from."""
+    callee = call.callee
+    if callee is None:
+        return None
+    if callee.source == "builtin":
+        if callee.name == "globals":
+            return Place("global", "globals()")
+        first = call.arguments[0] if call.arguments else None
+        leads = callee.name in _OF_ARGUMENT and first is not None and first.is_outside
+        return first if leads else None
+    if call.receiver is not None and (steps := _VIEWS.get(callee.steps[-1])) is not None:
+        return call.receiver.step(*steps)
+    return None
+
+
+def _constant(value: Any) -> Place | None:
+    if type(value) is tuple:  # the names of keywords
+        names = cast(tuple[object, ...], value)
+        texts = [name for name in names if type(name) is str]
+        return Place("constant", ",".join(texts)) if len(texts) == len(names) else None
+    return Place("constant", value) if type(value) is str else None
 
 
 def _attribute(instruction: dis.Instruction, stack: list[Place | None]) -> None:
     place = stack[-1] if stack else None
     _grow(stack, instruction)
-    if place is None or place.source == "builtin" or not stack:
+    if place is None or not place.is_outside or not stack:
         return
     inner = place._replace(steps=(*place.steps, instruction.argval))
     if len(stack) > 1 and _effect(instruction):

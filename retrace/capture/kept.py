@@ -7,6 +7,7 @@ references for each outermost trace: they go when JAX lets go of the program.
 from __future__ import annotations
 
 import weakref
+from _thread import get_ident
 from collections import deque
 from collections.abc import Iterable
 from typing import Any, NamedTuple
@@ -35,6 +36,7 @@ class _Begun(NamedTuple):
     function: Function
     config: tuple[tuple[str, Value], ...]
     static: tuple[Static, ...]
+    thread: int
 
 
 class Program(NamedTuple):
@@ -46,6 +48,8 @@ class Program(NamedTuple):
     """As it was when it was traced."""
     config: tuple[tuple[str, Value], ...]
     static: tuple[Static, ...]
+    thread: int
+    """That traced it."""
     recipe: Recipe
 
 
@@ -95,7 +99,7 @@ class Kept:
             reference = weakref.ref(subject)
         except TypeError:
             reference = None
-        self._begun[number] = _Begun(reference, function, key.config, static)
+        self._begun[number] = _Begun(reference, function, key.config, static, get_ident())
 
     def end(self, number: int, trace: Trace, jaxpr: Any) -> None:
         """It was traced, and JAX keeps what came of it; None where nothing did."""

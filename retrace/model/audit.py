@@ -25,6 +25,8 @@ class Reason(StrEnum):
     """Why a function was not traced anew."""
 
     WRITES = "writes"
+    CALLS = "calls"
+    THREAD = "thread"
     GONE = "gone"
     CONFIG = "config"
     RAISES = "raises"

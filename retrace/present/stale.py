@@ -44,6 +44,10 @@ def _unchecked(why: Reason | None, detail: str) -> str:
     match why:
         case Reason.WRITES:
             return f"it writes `{detail}`, so it was not traced again (--audit-all does)"
+        case Reason.CALLS:
+            return f"it calls `{detail}`, so it was not traced again (--audit-all does)"
+        case Reason.THREAD:
+            return f"it reads `{detail}`, which is set per thread, and another thread traced it"
         case Reason.GONE:
             return "its arguments no longer exist"
         case Reason.CONFIG:
@@ -117,6 +121,9 @@ def text(view: View, audited: Audited, width: int = 80, paint: Paint = plain) ->
         leave = "leaves its program as it is" if one else "leave their programs as they are"
         named = listed([clean(each, 32) for each in audited.harmless], 4)
         yield from wrapped(f"{values} {leave} ({named}).", width, 2)
+    if audited.disturbed:
+        named = listed([f"`{clean(each, 32)}`" for each in audited.disturbed], 4)
+        yield from wrapped(f"To trace functions anew changed {named}.", width, 2)
     if quiet:
         why: dict[str, int] = {}
         for one in quiet:

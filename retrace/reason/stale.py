@@ -79,6 +79,8 @@ class Audited(NamedTuple):
     """What has changed and left the programs that read it as they are."""
     gone: int = 0
     """Programs that JAX had let go of by the last audit of their process."""
+    disturbed: tuple[str, ...] = ()
+    """What tracing programs anew has changed that are as they should be."""
 
 
 def audited(recording: Recording) -> Audited | None:
@@ -88,6 +90,7 @@ def audited(recording: Recording) -> Audited | None:
     by_number = {(miss.run, miss.number): miss for miss in recording.misses}
     found: dict[tuple[str, str, StaleVerdict], Stale] = {}
     harmless: dict[str, None] = {}
+    disturbed: dict[str, None] = {}
     last: dict[str, Audit] = {}
     for run, audits in _by_run(recording.audits).items():
         last[run] = audits[-1]
@@ -100,6 +103,12 @@ def audited(recording: Recording) -> Audited | None:
                 for _, one in history
                 if one is not None and one.outcome is Outcome.SAME
                 for read in one.reads
+            )
+            disturbed.update(
+                (name, None)
+                for _, one in history
+                if one is not None and one.outcome is Outcome.SAME
+                for name in one.disturbed
             )
             stale = _stale(miss, history, recording)
             if stale is not None:
@@ -121,6 +130,7 @@ def audited(recording: Recording) -> Audited | None:
         sum(audit.programs for audit in last.values()),
         tuple(harmless),
         sum(audit.gone for audit in last.values()),
+        tuple(disturbed),
     )
 
 
@@ -135,6 +145,7 @@ def together(one: Audited | None, other: Audited | None) -> Audited | None:
         one.programs + other.programs,
         tuple(dict.fromkeys((*one.harmless, *other.harmless))),
         one.gone + other.gone,
+        tuple(dict.fromkeys((*one.disturbed, *other.disturbed))),
     )
 
 

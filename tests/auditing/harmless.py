@@ -8,11 +8,14 @@ Each is a generator as in `stale`: what it changes is read by nothing, or leaves
 from __future__ import annotations
 
 import collections
+import contextvars
 import dataclasses
 import functools
 import itertools
 import logging
 import random
+import threading
+import time
 import types
 import warnings
 from collections.abc import Iterator
@@ -499,3 +502,114 @@ def an_order_of_keys() -> Iterator[Any]:
     f = jax.jit(lambda x: x * sum(order.values()))
     yield lambda: f(x)
     order.move_to_end("a")
+
+
+@harmless
+def an_error_that_is_raised_inside() -> Iterator[Any]:
+    # equinox keeps a traceback and a number in the rule, others at each trace.
+    f = eqx.filter_jit(lambda x: eqx.error_if(x, (x < -9).any(), "negative"))
+    yield lambda: f(x)
+
+
+@harmless
+def what_each_thread_has_of_its_own() -> Iterator[Any]:
+    local = threading.local()
+    local.rate = 1.0
+    f = jax.jit(lambda x: x * local.rate)
+
+    def trace() -> None:
+        local.rate = 2.0
+        f(x)
+
+    _in_a_thread(trace)
+    yield lambda: f(x)
+
+
+@harmless
+def what_each_context_has_of_its_own() -> Iterator[Any]:
+    rate: contextvars.ContextVar[float] = contextvars.ContextVar("rate", default=1.0)
+    f = jax.jit(lambda x: x * rate.get())
+
+    def trace() -> None:
+        rate.set(2.0)
+        f(x)
+
+    _in_a_thread(trace)
+    yield lambda: f(x)
+
+
+def _in_a_thread(work: Any) -> None:
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+
+
+@harmless
+def a_number_of_another_type() -> Iterator[Any]:
+    held = types.SimpleNamespace(k=1)
+    f = jax.jit(lambda x: x * held.k)
+    yield lambda: f(x)
+    held.k = 1.0
+
+
+@harmless
+def not_a_number() -> Iterator[Any]:
+    held = types.SimpleNamespace(k=float("nan"))
+    f = jax.jit(lambda x: x * held.k)
+    yield lambda: f(x)
+    held.k = float("nan")
+
+
+@harmless
+def an_equal_array_in_another_order() -> Iterator[Any]:
+    held = types.SimpleNamespace(a=np.arange(6, dtype=np.float32).reshape(2, 3))
+    f = jax.jit(lambda x: held.a @ x)
+    yield lambda: f(x)
+    held.a = np.asfortranarray(held.a)
+
+
+@harmless
+def a_memo_over_what_changed() -> Iterator[Any]:
+    held = types.SimpleNamespace(k=1.0)
+
+    @functools.lru_cache
+    def helper(n: int) -> float:
+        return n * held.k
+
+    f = jax.jit(lambda x: x * helper(2))
+    yield lambda: f(x)
+    held.k = 4.0
+
+
+@harmless
+def what_a_callback_reads() -> Iterator[Any]:
+    held = types.SimpleNamespace(k=1.0)
+
+    def host(x: Any) -> Any:
+        return np.asarray(x) * np.float32(held.k > 0)
+
+    f = jax.jit(lambda x: jax.pure_callback(host, jax.ShapeDtypeStruct((3,), jnp.float32), x))
+    yield lambda: f(x)
+    held.k = 2.0
+
+
+@harmless
+def the_clock_beside_it() -> Iterator[Any]:
+    def f(x: Any) -> Any:
+        began = time.perf_counter()
+        y = x * 2
+        random.random()
+        logger.debug("took %s", time.perf_counter() - began)
+        return y
+
+    jitted = jax.jit(f)
+    yield lambda: jitted(x)
+
+
+@harmless
+def an_optimizer_made_anew() -> Iterator[Any]:
+    held = types.SimpleNamespace(optimizer=optax.adam(1e-3))
+    state = held.optimizer.init(x)
+    f = jax.jit(lambda g, state: held.optimizer.update(g, state))
+    yield lambda: f(x, state)
+    held.optimizer = optax.adam(1e-3)

@@ -24,7 +24,7 @@ from retrace.jax_internals.names_hooks import (
     TRACE,
     TRACE_BEFORE,
 )
-from tests.auditing import harmless, stale
+from tests.auditing import harmless, stale, stale_elsewhere
 from tests.auditing.stale import Program
 
 CONFIG: Any = jax.config
@@ -97,6 +97,14 @@ def test_what_is_out_of_date_is_proved() -> None:
     missed = {program.__name__ for program in stale.PROGRAMS} - proved
     assert len(stale.PROGRAMS) >= 40
     assert len(proved) >= 36, {name: ran.verdicts.get(name) for name in missed}
+    assert not ran.disturbed
+
+
+def test_what_is_hard_to_see_is_proved_as_well() -> None:
+    ran = run(stale_elsewhere.PROGRAMS)
+    proved = {name for name, verdicts in ran.verdicts.items() if "proved" in verdicts}
+    missed = {program.__name__ for program in stale_elsewhere.PROGRAMS} - proved
+    assert not missed, {name: ran.verdicts.get(name) for name in missed}
     assert not ran.disturbed
 
 

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import logging
 import random
 import subprocess
 import sys
@@ -23,6 +24,7 @@ import numpy as np
 import pytest
 
 import retrace
+from tests.auditing import writing
 
 x = jnp.arange(3.0)
 
@@ -99,6 +101,61 @@ def test_what_would_be_done_once_more_is_not_done() -> None:
     verdicts, _ = audited(make)
     assert verdicts == dict.fromkeys(("appends", "consumes", "sets"), "not-checked")
     assert (done, list(numbers), holder.calls) == (["appended"], [2.0, 3.0], 1)
+
+
+def test_whichever_way_it_is_written_it_is_not_done_once_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writing, "folder", tmp_path)
+
+    def make() -> Any:
+        for function in writing.FUNCTIONS:
+            jax.jit(function)(x)
+        return writing.state()
+
+    verdicts, before = audited(make)
+    assert verdicts == dict.fromkeys((one.__name__ for one in writing.FUNCTIONS), "not-checked")
+    assert writing.state() == before
+
+
+def test_what_was_done_once_more_all_the_same_is_told() -> None:
+    kept = {"n": 0}
+
+    def table() -> dict[str, int]:
+        return kept
+
+    def f(x: Any) -> Any:
+        table()["n"] += 1
+        return x
+
+    with retrace.recording():
+        jax.jit(f)(x)
+        told = retrace.audit()
+    assert kept == {"n": 2}
+    assert "To trace functions anew changed `table` and `table.kept`." in str(told)
+
+
+def test_what_it_logs_is_not_logged_once_more(caplog: pytest.LogCaptureFixture) -> None:
+    logger = logging.getLogger("retrace.audited")
+    caplog.set_level(logging.INFO, logger.name)
+    holder = types.SimpleNamespace(scale=2.0)
+    handle = logging.Logger.callHandlers
+
+    def make() -> Any:
+        def logs(x: Any) -> Any:
+            logger.info("traced")
+            return x * holder.scale
+
+        jax.jit(logs)(x)
+        holder.scale = 3.0
+        return logs
+
+    verdicts, _ = audited(make)
+    assert verdicts == {"logs": "proved"}
+    assert [record.message for record in caplog.records if record.name == logger.name] == [
+        "traced"
+    ]
+    assert logging.Logger.callHandlers is handle
 
 
 def test_what_raises_or_takes_too_long_is_told() -> None:

@@ -1,0 +1,184 @@
+"""Functions that write what is not their own, each in another way, once at each trace."""
+
+# What is called here is partly without types.
+# pyright: basic
+
+from __future__ import annotations
+
+import dataclasses
+import heapq
+import operator
+import random
+import subprocess
+import sys
+import types
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+FUNCTIONS: list[Callable[[Any], Any]] = []
+
+
+def writing(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    FUNCTIONS.append(function)
+    return function
+
+
+class Counter:
+    """Counts its own calls."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def __call__(self, x: Any) -> Any:
+        self.calls += 1
+        return x
+
+
+@dataclasses.dataclass(frozen=True)
+class Frozen:
+    n: int = 0
+
+    def bump(self) -> None:
+        object.__setattr__(self, "n", self.n + 1)
+
+
+class Rows:
+    def __init__(self) -> None:
+        self.held: list[int] = []
+
+    def update(self, row: int) -> None:
+        self.held.append(row)
+
+
+kept: dict[str, Any] = {"n": 0, "rows": [{"n": 0}], "heap": [], "log": []}
+order = [1, 2, 3, 4, 5, 6, 7, 8]
+buffer = np.zeros(3)
+counter, frozen, rows, holder = Counter(), Frozen(), Rows(), types.SimpleNamespace(n=0)
+number_of_traces = 0
+folder = Path()
+
+
+def state() -> str:
+    files = [(each.name, each.read_text()) for each in sorted(folder.iterdir())]
+    objects = (counter.calls, frozen, rows.held, holder)
+    return str((kept, order, buffer, objects, number_of_traces, files))
+
+
+def counts(into: dict[str, int]) -> None:
+    into["n"] += 1
+
+
+@writing
+def by_globals(x: Any) -> Any:
+    globals()["number_of_traces"] += 1
+    return x
+
+
+@writing
+def by_vars(x: Any) -> Any:
+    vars(holder)["n"] += 1
+    return x
+
+
+@writing
+def by_elements(x: Any) -> Any:
+    for row in kept["rows"]:
+        row["n"] += 1
+    return x
+
+
+@writing
+def by_items(x: Any) -> Any:
+    for name, value in kept.items():
+        if name == "log":
+            value.append(x.shape)
+    return x
+
+
+@writing
+def by_a_helper(x: Any) -> Any:
+    counts(kept)
+    return x
+
+
+@writing
+def by_a_keyword(x: Any) -> Any:
+    counts(into=kept)
+    return x
+
+
+@writing
+def by_a_call_of_an_object(x: Any) -> Any:
+    return counter(x)
+
+
+@writing
+def past_a_frozen_class(x: Any) -> Any:
+    frozen.bump()
+    return x
+
+
+@writing
+def by_a_method_named_update(x: Any) -> Any:
+    rows.update(x.shape[0])
+    return x
+
+
+@writing
+def by_an_operator(x: Any) -> Any:
+    operator.setitem(kept, "n", kept["n"] + 1)
+    return x
+
+
+@writing
+def by_a_heap(x: Any) -> Any:
+    heapq.heappush(kept["heap"], x.shape[0])
+    return x
+
+
+@writing
+def by_a_class(x: Any) -> Any:
+    list.append(kept["log"], x.shape)
+    return x
+
+
+@writing
+def by_shuffling(x: Any) -> Any:
+    random.shuffle(order)
+    return x
+
+
+@writing
+def in_place(x: Any) -> Any:
+    log = kept["log"]
+    log += [x.shape]
+    return x
+
+
+@writing
+def into_a_buffer(x: Any) -> Any:
+    np.add.at(buffer, 0, 1)
+    return x
+
+
+@writing
+def into_a_file(x: Any) -> Any:
+    with open(folder / "file", "a", encoding="utf-8") as opened:
+        opened.write("traced")
+    return x
+
+
+@writing
+def into_a_path(x: Any) -> Any:
+    (folder / "path").write_text(str(random.random()))
+    return x
+
+
+@writing
+def by_a_process(x: Any) -> Any:
+    line = f"open({str(folder / 'process')!r}, 'a').write('+')"
+    subprocess.run([sys.executable, "-S", "-c", line], check=True)
+    return x
