@@ -115,7 +115,9 @@ def remedy(
         return None
     meant = [one for one in found if one.is_constant] or found
     how = meant[0].how if meant else "again"
-    if how == "again" or any(one.how != how for one in meant):
+    # A library that has the function in a closure calls it with arguments of its own.
+    is_called_by_library = any(".<locals>." in wrapper for wrapper in function.wrappers)
+    if how == "again" or is_called_by_library or any(one.how != how for one in meant):
         return Remedy("rejit", name, (), "again")
     names = tuple(one.name for one in meant)
     is_attribute = any(each.startswith(("self.", "cls.")) for each in names)
@@ -225,6 +227,8 @@ def _kind(one: object) -> str:
         return "numbers"
     if is_function(one.text):
         return "function"
+    if one.type in ("float", "complex"):
+        return one.type  # also NaN, which is written as a text
     # An Enum's member is written by its name, and is equal to itself alone.
     return "str" if isinstance(one.data, str) and one.exact else one.type.rpartition(".")[2]
 

@@ -3,18 +3,21 @@
 # JAX's own annotations are partial.
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
 # pyright: reportUnknownVariableType=false, reportUnknownLambdaType=false
+# pyright: reportMissingTypeStubs=false
 
 from __future__ import annotations
 
 import ast
 import functools
 import inspect
-from collections.abc import Callable, Generator
+import types
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+import optax
 import pytest
 
 import retrace
@@ -180,3 +183,26 @@ def test_what_is_advised_helps() -> None:
     assert hows["a_flag"] == hows["a_number_of_layers"] == "static"
     assert hows["a_list_that_grew"] == "argument"
     assert hows["a_property"] == hows["a_static_object"] == "argument"
+
+
+def _a_schedule() -> Iterator[Any]:
+    held = types.SimpleNamespace(rate=0.1)
+    optimizer = optax.adam(lambda count: held.rate)
+    state = optimizer.init(stale.x)
+    f = jax.jit(optimizer.update)
+    yield lambda: f(stale.x, state)
+    held.rate = 0.5
+
+
+def _not_a_number() -> Iterator[Any]:
+    held = types.SimpleNamespace(fill=1.0)
+    f = jax.jit(lambda x: x + held.fill)
+    yield lambda: f(stale.x)
+    held.fill = float("nan")
+
+
+def test_what_could_not_be_followed_is_not_advised() -> None:
+    # optax calls the schedule, with a count and nothing else. No NaN is another as a static
+    # argument: each call would be traced.
+    found = [advised(program).stale for program in (_a_schedule, _not_a_number)]
+    assert [one.fix and one.fix.how for one in found] == ["again", "argument"]
