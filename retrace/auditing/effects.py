@@ -23,7 +23,7 @@ from retrace.auditing.places import values
 from retrace.auditing.stack import Call, Place, called, walk
 from retrace.capture.interpreter import BYTECODE, lacks
 from retrace.capture.notebook_cells import shown
-from retrace.capture.objects import defined, kind_of
+from retrace.capture.objects import attributes_of, defined, kind_of, package
 from retrace.capture.place import Owner, owner
 from retrace.model import Source
 
@@ -258,9 +258,9 @@ def _written_by(
         return
     for value in values(callee, function, receiver):
         if type(own := defined(kind_of(value), "__call__")) is FunctionType:
-            # An object of the user's that is called, and may count its calls.
-            called_with = call._replace(receiver=callee)
-            yield from _written_in(own, called_with, depth)
+            # An object that is called, of a library's too, and may count its calls.
+            if package(kind_of(value)) not in ("jax", "jaxlib"):
+                yield from _written_in(own, call._replace(receiver=callee), depth)
         elif acts(value, callee.steps[-1] if callee.steps else callee.name, texts):
             yield callee, _OUTWARD
         elif type(value) is FunctionType:
@@ -274,8 +274,12 @@ def _written_in(
     callee: FunctionType, call: Call, depth: int
 ) -> Iterator[tuple[Place, str | None]]:
     """What a function of the user's writes of what it is given, by its name at the caller's."""
+    for _ in range(_DEEPEST):  # what checks its types, and the like, stands around it
+        if type(wrapped := attributes_of(callee).get("__wrapped__")) is FunctionType:
+            callee = wrapped
     code = callee.__code__
-    if depth >= _DEEPEST or owner(code.co_filename) is not Owner.USER:
+    is_object = call.receiver is call.callee
+    if depth >= _DEEPEST or not (is_object or owner(code.co_filename) is Owner.USER):
         return
     names = list(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
     by_position = len(call.arguments) - len(call.keywords)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import heapq
 import operator
 import random
@@ -37,6 +38,26 @@ class Counter:
         return x
 
 
+def checked(method: Any) -> Any:
+    @functools.wraps(method)
+    def check(*arguments: Any) -> Any:
+        return method(*arguments)
+
+    return check
+
+
+class Checked:
+    """The same, behind a check of its types."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    @checked
+    def __call__(self, x: Any) -> Any:
+        self.calls += 1
+        return x
+
+
 @dataclasses.dataclass(frozen=True)
 class Frozen:
     n: int = 0
@@ -57,13 +78,14 @@ kept: dict[str, Any] = {"n": 0, "rows": [{"n": 0}], "heap": [], "log": []}
 order = [1, 2, 3, 4, 5, 6, 7, 8]
 buffer = np.zeros(3)
 counter, frozen, rows, holder = Counter(), Frozen(), Rows(), types.SimpleNamespace(n=0)
+behind = Checked()
 number_of_traces = 0
 folder = Path()
 
 
 def state() -> str:
     files = [(each.name, each.read_text()) for each in sorted(folder.iterdir())]
-    objects = (counter.calls, frozen, rows.held, holder)
+    objects = (counter.calls, behind.calls, frozen, rows.held, holder)
     return str((kept, order, buffer, objects, number_of_traces, files))
 
 
@@ -113,6 +135,11 @@ def by_a_keyword(x: Any) -> Any:
 @writing
 def by_a_call_of_an_object(x: Any) -> Any:
     return counter(x)
+
+
+@writing
+def behind_a_check(x: Any) -> Any:
+    return behind(x)
 
 
 @writing
