@@ -1,10 +1,11 @@
-"""Operations that JAX, since 0.11, and users write as classes: `custom_root` is one."""
+"""Operations that JAX, since 0.10, and users write as classes: `custom_root` is one."""
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, cast
 
-_MODULE = "jax._src.hijax"
+from retrace.jax_internals.names_values import HI_PRIMITIVES
 
 
 def parameters(operation: Any, kind: type) -> dict[str, Any] | None:
@@ -12,7 +13,13 @@ def parameters(operation: Any, kind: type) -> dict[str, Any] | None:
 
     By its class alone: what is not such an operation is asked nothing.
     """
-    if not any(base.__module__ == _MODULE for base in kind.__mro__):
+    if not issubclass(kind, _kinds()):
         return None
     held: Any = getattr(operation, "__dict__", {}).get("params")
     return cast("dict[str, Any]", held) if type(held) is dict else None
+
+
+@lru_cache(maxsize=1)
+def _kinds() -> tuple[type, ...]:
+    found = [row.get() for row in HI_PRIMITIVES.values() if row.expected]
+    return tuple([kind for kind in found if isinstance(kind, type)])

@@ -138,6 +138,20 @@ HOST_ARRAYS = {
     "TypedNdArray": attribute("jax._src.literals", "TypedNdArray", losses.PROGRAMS, since="0.8"),
 }
 """Constants of programs that lie on no device."""
+HI_PRIMITIVES = {
+    "VJPHiPrimitive": attribute(
+        "jax._src.hijax",
+        "VJPHiPrimitive",
+        losses.PROGRAMS,
+        since="0.10",
+        until="0.12",
+        said=_WITHOUT_PART,
+    ),
+    "HiPrim": attribute(
+        "jax._src.hijax", "HiPrim", losses.PROGRAMS, since="0.12", said=_WITHOUT_PART
+    ),
+}
+"""Operations that JAX, and users, write as classes."""
 INNER = attribute(_CORE, "subjaxprs", losses.PROGRAMS)
 OF_JAXPR = _fields(f"{_CORE}.Jaxpr", ("eqns", "constvars", "invars", "outvars"), losses.PROGRAMS)
 DEBUG_INFO = field(f"{_CORE}.Jaxpr", "debug_info", losses.DERIVED)
