@@ -94,6 +94,11 @@ class Programs:
             self._waiting[number] = weakref.ref(jaxpr)
             self._background.program(partial(self._walk, number))
 
+    def waiting(self, number: int) -> Any:
+        """A miss's program, where it is still to be written down; else None."""
+        reference = self._waiting.get(number)
+        return None if reference is None else reference()
+
     def now(self, number: int) -> None:
         """Write down a miss's program before it is compiled, for who has to know it by then."""
         self._walk(number)

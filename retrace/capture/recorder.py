@@ -178,7 +178,7 @@ class Recorder:
                 self._meet(self.meeting, number, frame)
             self._background.compiling(+1)
             if self.slow is not None:
-                self.slow.compile_began(number)
+                self.slow.compile_began(number, self._programs.waiting(number))
 
     def _meet(self, meeting: Meeting, number: int, frame: FrameType) -> None:
         processes = spanning.which(frame)

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from types import FrameType
+from typing import Any
 
 from retrace.capture.background import Task
 from retrace.capture.journal import Journal
@@ -19,6 +20,7 @@ from retrace.capture.module import module
 from retrace.capture.sampling import Sampler
 from retrace.jax_internals.executable import Given, made
 from retrace.jax_internals.profile import Profile
+from retrace.jax_internals.quick import is_quick
 from retrace.jax_internals.xspace import compilation
 from retrace.model import Slow, Tracing
 from retrace.model.slow import Compiling, Memory, Module
@@ -30,6 +32,8 @@ _SHARE = 0.2
 _UNSEEN = 0.25
 """Of these seconds, those in which a trace is not looked at: what is not seen belongs to no
 line, and is to be little beside a miss that is slow."""
+_QUICK = 0.5
+"""Seconds: what is slow from fewer on is not told by a look at the program."""
 _MEMORY = 0.05
 """Seconds that a compilation takes at the least whose memory is asked for, in 0.2 ms."""
 _LARGEST = 1 << 26
@@ -65,6 +69,8 @@ class Clock:
         self._sampler = self._new_sampler()
         self._profile = Profile()
         self._room = _ROOM
+        self._doubts = self._patience < _QUICK
+        """Whether a program may be slow whatever it looks like."""
         self._unprofiled: dict[int, str | None] = {}
         """Of the compilations under way, why there is no profile."""
 
@@ -80,9 +86,10 @@ class Clock:
         if seen.waited + seen.seconds >= self._patience:
             self._tell(number, seen)
 
-    def compile_began(self, number: int) -> None:
-        """XLA begins to compile."""
-        self._unprofiled[number] = self._profile.begin()
+    def compile_began(self, number: int, jaxpr: Any) -> None:
+        """XLA begins to compile; `jaxpr` is what, where that is known."""
+        may_be_slow = self._doubts or jaxpr is None or not is_quick(jaxpr)
+        self._unprofiled[number] = self._profile.begin() if may_be_slow else "quick"
 
     def compile_ended(self, number: int, seconds: float, frame: FrameType) -> None:
         """XLA has compiled, or raised; told in JAX's frame around it."""
@@ -92,6 +99,8 @@ class Clock:
             why = "program"
         if seconds < min(_MEMORY, self._patience):
             return
+        if why == "quick" and seconds >= self._patience:
+            self._doubts = True
         if (found := made(frame)) is None and data is None:
             return
         memory = None if found is None else found.memory()

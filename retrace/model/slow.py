@@ -107,7 +107,8 @@ class Compiling(NamedTuple):
     threads: float = 0.0
     """Seconds of the compiler's own threads, which work side by side."""
     unprofiled: str | None = None
-    """Why there are no passes: `jax`, `program` profiles itself, `server`, `other`."""
+    """Why there are no passes: `jax`, `program` profiles itself, `server`, `other`, `size`, or
+    it looked `quick`."""
     beside: bool = False
     """Whether other threads compiled meanwhile, whose kernels may be among these."""
 

@@ -65,6 +65,7 @@ _UNPROFILED = {
     "server": "a profiler server runs, whose captures go first",
     "other": "another thread compiled under the profile meanwhile",
     "size": "its profile was too large",
+    "quick": "so small a program was not expected to be slow (later ones are profiled)",
 }
 
 

@@ -392,6 +392,32 @@ def test_what_is_donated_and_what_no_result_takes(slowly: Slowly) -> None:
     assert third.memory is not None and third.donated is None
 
 
+@needs_a_profile
+def test_few_plain_operations_are_not_profiled(
+    slowly: Slowly, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session().recorder.observe_slow(5.0)
+    begun: list[bool] = []
+    begin = Profile.begin
+
+    def counted(profile: Profile) -> str | None:
+        begun.append(True)
+        return begin(profile)
+
+    monkeypatch.setattr(Profile, "begin", counted)
+    slowly(lambda: jax.jit(lambda x: jnp.tanh(x @ x + 1))(np.ones((3, 3))))
+    assert not begun
+    # Each may take XLA long: an operation with a body, one that is tuned, a constant to fold.
+    for program in (
+        lambda x: jnp.sort(x),
+        lambda x: jax.lax.fori_loop(0, 3, lambda _, y: y * 2, x),
+        lambda x: x.sum() + jnp.arange(1 << 17).sum(),
+    ):
+        del begun[:]
+        slowly(partial(jax.jit(program), np.ones(3)))
+        assert begun
+
+
 def test_a_quick_miss_is_not_observed(slowly: Slowly) -> None:
     session().recorder.observe_slow(100.0)
     recording = slowly(lambda: jax.jit(lambda x: x + 1)(np.ones(3)))

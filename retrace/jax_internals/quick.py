@@ -1,0 +1,47 @@
+"""Whether XLA surely compiles a program quickly, told before it does so, in microseconds."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from retrace.jax_internals.names_values import INNER, OF_EQUATION, OF_JAXPR
+
+_FEW = 24
+"""Equations, those of sub-programs included."""
+_LARGE = 1 << 16
+"""Elements: XLA may compute a constant of so many, or more, while it compiles."""
+_PLAIN = frozenset(
+    (
+        *("abs", "add", "and", "broadcast_in_dim", "concatenate", "convert_element_type"),
+        *("copy", "cos", "div", "dot_general", "dynamic_slice", "eq", "exp", "expand_dims"),
+        *("floor", "ge", "gt", "integer_pow", "iota", "is_finite", "jit", "le", "log"),
+        *("log1p", "logistic", "lt", "max", "min", "mul", "ne", "neg", "not", "or", "pad"),
+        *("pjit", "pow", "reduce_max", "reduce_min", "reduce_sum", "rem", "reshape", "rsqrt"),
+        *("select_n", "sign", "sin", "slice", "sqrt", "square", "squeeze", "stop_gradient"),
+        *("sub", "tanh", "transpose"),
+    )
+)
+"""Operations that become few instructions each, whatever they are given."""
+
+
+def is_quick(jaxpr: Any) -> bool:
+    """Whether a program is a few plain operations on small arrays."""
+    waiting, left = [getattr(jaxpr, "jaxpr", jaxpr)], _FEW
+    while waiting:
+        inner = waiting.pop()
+        made = list(OF_JAXPR["constvars"].of(inner, ()))
+        for equation in OF_JAXPR["eqns"].of(inner, ()):
+            left -= 1
+            if left < 0 or OF_EQUATION["primitive"].of(equation).name not in _PLAIN:
+                return False
+            made += OF_EQUATION["outvars"].of(equation, ())
+        if any(map(_is_large, made)):
+            return False
+        waiting += INNER.get()(inner)
+    return True
+
+
+def _is_large(variable: Any) -> bool:
+    sizes = getattr(variable.aval, "shape", ())
+    return not all(type(size) is int for size in sizes) or prod(sizes) >= _LARGE
