@@ -205,7 +205,7 @@ def test_what_cannot_be_told_is_a_doubt_and_no_change() -> None:
     assert changes(old, new) == ()
     (doubt,) = doubts(old, new)
     assert (doubt.component, doubt.path, doubt.exact) == (Component.STATIC, "cfg", False)
-    assert "cannot be told" in detail(doubt)
+    assert "unknown" in detail(doubt)
 
 
 def test_a_cut_value_is_marked_inexact() -> None:
