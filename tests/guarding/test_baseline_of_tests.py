@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
@@ -90,9 +89,10 @@ class Suite:
 
     def run(self, *options: str, **environment: str) -> subprocess.CompletedProcess[str]:
         """Run pytest in it."""
-        loaded = any(point.name == "retrace" for point in entry_points(group="pytest11"))
-        ours = () if loaded else ("-p", "retrace.pytest_plugin")
-        quiet = ("-p", "no:cacheprovider", "-p", "no:jaxtyping", "-p", "no:randomly")
+        # What else is installed here takes a second to load; by its entry point ours is loaded
+        # in `test_pytest_plugin`.
+        ours = ["-p", "retrace.pytest_plugin", *(["-p", "xdist"] if "-n" in options else [])]
+        quiet = ("-p", "no:cacheprovider")
         return subprocess.run(
             [sys.executable, "-B", "-m", "pytest", *quiet, "-W", "error", *ours, *options],
             capture_output=True,
@@ -104,6 +104,7 @@ class Suite:
                 **os.environ,
                 "PYTHONPATH": os.pathsep.join([*filter(None, sys.path), str(self.folder)]),
                 "JAX_PLATFORMS": "cpu",
+                "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
                 **environment,
             },
         )

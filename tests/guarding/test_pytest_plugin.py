@@ -32,8 +32,10 @@ def run(
 ) -> subprocess.CompletedProcess[str]:
     if source is not None:
         (folder / "test_it.py").write_text(HEAD + textwrap.dedent(source))
+    # Where no other plugin is asked for, none is loaded: that takes a second.
+    alone = "-n" not in options and not path
     loaded = any(point.name == "retrace" for point in entry_points(group="pytest11"))
-    ours = () if loaded else ("-p", "retrace.pytest_plugin")
+    ours = () if loaded and not alone else ("-p", "retrace.pytest_plugin")
     return subprocess.run(
         [
             sys.executable,
@@ -59,6 +61,7 @@ def run(
             **os.environ,
             "PYTHONPATH": os.pathsep.join(filter(None, (path, *sys.path))),
             "JAX_PLATFORMS": "cpu",
+            **({"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"} if alone else {}),
         },
     )
 

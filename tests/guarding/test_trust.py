@@ -224,6 +224,7 @@ def shell(folder: Path, source: str, *arguments: str) -> subprocess.CompletedPro
             **os.environ,
             "JAX_PLATFORMS": "cpu",
             "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
         },
     )
 
@@ -249,7 +250,7 @@ def test_a_suite_that_was_cut_off_does_not_pass(tmp_path: Path, baseline: bool) 
             'schema = "retrace-baseline/1"\n\n[tests."test_it.py::test_marked"]\n'
         )
         source = SUITE.replace("@pytest.mark.retrace", "")
-    options = ("-q", "-p", "no:cacheprovider", "-p", "no:jaxtyping", "--retrace")
+    options = ("-q", "-p", "no:cacheprovider", "-p", "retrace.pytest_plugin", "--retrace")
     done = shell(tmp_path, source, "-m", "pytest", *options)
     assert done.returncode == 1, done.stdout
     assert "cannot tell on this JAX" in done.stdout
