@@ -54,6 +54,9 @@ class Misses:
         self._seen: set[int] = set()
         self._sources: dict[str, Function] = {}
         self._epochs: dict[int, int] = {}
+        self._cold: set[int] = set()
+        self.making_cold = False
+        """Whether a marker of a test is making functions cold, and not the program."""
         self._tokens.forgotten.append(self._forget)
 
     def of_call(
@@ -182,6 +185,7 @@ class Misses:
     def _forget(self, dead: int) -> None:
         self._seen.discard(dead)
         self._epochs.pop(dead, None)
+        self._cold.discard(dead)
 
     def of_derived(
         self,
@@ -279,6 +283,8 @@ class Misses:
         fields["epoch"] = self._epoch()
         if epoch := self._epochs.get(function.object):
             fields["function_epoch"] = epoch
+            if function.object in self._cold:
+                fields["cold"] = True
         if bodies:
             fields["new_bodies"] = [self._is_new(body.object) for body in bodies]
         self._journal.begin(number, function, key, site, fields, writers, bodies)
@@ -340,6 +346,7 @@ class Misses:
         if (number := self._tokens.number(function)) is not None:
             with self._lock:
                 self._epochs[number] = self._epochs.get(number, 0) + 1
+                (self._cold.add if self.making_cold else self._cold.discard)(number)
 
     @property
     def begun(self) -> int:

@@ -112,3 +112,19 @@ def write_without_jax(directory: Path, *, failed: bool) -> None:
         writer.end()
     except OSError:
         pass  # whoever reads finds no recording there, as if nothing had been asked for
+
+
+_OUTERMOST = ("__main__", "runpy")
+_LAUNCHING = "retrace.command"
+
+
+def uncaught() -> str | None:
+    """Type of the exception that ends the program: Python keeps the last one that nobody caught.
+
+    So do pytest and IPython with those of tests and cells, which begin in code of their own.
+    """
+    kind, trace = getattr(sys, "last_type", None), getattr(sys, "last_traceback", None)
+    if not isinstance(kind, type) or trace is None or hasattr(sys, "ps1"):
+        return None
+    began_in = str(trace.tb_frame.f_globals.get("__name__"))
+    return kind.__name__ if began_in in _OUTERMOST or began_in.startswith(_LAUNCHING) else None

@@ -302,6 +302,9 @@ def stop(directory: Path | None = None) -> None:
 
 
 def _end() -> None:
+    if (raised := process.uncaught()) is not None:
+        for writer in list(_files.values()):
+            writer.amend_run({"raised": raised})
     # Whoever presses Ctrl-C as the program ends gets his prompt, and a recording that is whole.
     for _ in range(_MOST_INTERRUPTS):
         try:

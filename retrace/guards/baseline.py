@@ -90,6 +90,12 @@ class Names:
             return f"python {started}".strip()
         if not started.endswith(".py"):  # installed, wherever that is: `pytest`
             return clean(re.split(r"[/\\]", started)[-1], None)
+        # It ran where its recording lies: here, or in a folder above, up to that of the project.
+        for folder in (self._here, *self._here.parents):
+            if (folder / started).is_file():
+                return self.file(str(folder / started)) or started
+            if folder == self._root:
+                break
         return self.file(str(self._here / started)) or started
 
     def file(self, file: str | None) -> str:

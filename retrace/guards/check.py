@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
+from retrace.causes import Cause
 from retrace.command import console
 from retrace.errors import UsageError
 
@@ -63,7 +64,7 @@ def check(
     compared = kept is not None and kept.programs is not None
     if not (limits or update or compared):
         raise UsageError(_nothing_to_hold_to(found))
-    view = _read(directories or [])
+    view = _read(directories or [_newest(found)])
     if never_imported_jax(view.recording):
         console.say("the program never imported jax: there is nothing to check")
         return 0
@@ -159,7 +160,13 @@ def exceeded(view: View, budgets: Mapping[str, Budget]) -> Exceeded:
     heads: dict[str, None] = {}
     ids: dict[str, str] = {}
     for run in view.recording.runs if budgets else ():
-        verdicts = [verdict for verdict in view.verdicts if verdict.miss.run == run.id]
+        # What a marker of a test made cold is held by that marker.
+        verdicts = [
+            verdict
+            for verdict in view.verdicts
+            if verdict.miss.run == run.id
+            and not (verdict.miss.cold and verdict.cause is Cause.CACHE_CLEARED)
+        ]
         for pattern, budget in budgets.items():
             for excess in excesses(view, verdicts, budget):
                 heads[f'{excess.text} (budget "{pattern}")'] = None
@@ -204,12 +211,20 @@ def to_github(view: View, tally: Tally, over: Exceeded | None = None) -> str:
     return github.report(view, tally, None if over is None else over.ids)
 
 
+def _newest(found: Project) -> Path:
+    """The newest recording of this project; what lies above it is another program's."""
+    from retrace.store.place import ROOT, nearest_root, newest
+
+    root = nearest_root()
+    is_own = found.file is None or root.absolute().parent.is_relative_to(found.root)
+    return newest(root if is_own else ROOT)
+
+
 def _read(directories: list[Path]) -> View:
     from retrace.inside.live import here
     from retrace.present.view import View
     from retrace.reason.verdict import judge
-    from retrace.store.place import newest
     from retrace.store.reader import read
 
-    recording = read(directories or [newest()])
+    recording = read(directories)
     return View(recording, judge(recording), here())

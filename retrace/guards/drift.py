@@ -142,7 +142,11 @@ def _by_program(
     for run in view.recording.runs:
         own = counted((v for v in view.verdicts if v.miss.run == run.id), names)
         found.setdefault(runs[run.id], []).append(own)
-    partial = {runs[run.id] for run in view.recording.runs if run.losses or not run.complete}
+    partial = {
+        runs[run.id]
+        for run in view.recording.runs
+        if run.losses or run.raised or not run.complete
+    }
     return {program: _most(each) for program, each in found.items()}, set(found) - partial
 
 

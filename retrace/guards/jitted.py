@@ -36,16 +36,24 @@ def find(selectors: Iterable[Selector]) -> dict[Selector, list[Any]]:
 
 def make_cold(selectors: Iterable[Selector]) -> set[Selector]:
     """Make the functions that are named cold, and no others; those that were found."""
+    from retrace.capture.session import session
     from retrace.jax_internals import jitted
 
     asked = list(selectors)
     found = find(asked)
-    for objects in found.values():
-        for one in objects:
-            jitted.make_cold(one)
-    # Where the jitted object has died and the function lives, JAX still has its programs.
-    for function in _functions(asked):
-        jitted.make_function_cold(function)
+    misses = getattr(session().recorder, "misses", None)
+    if misses is not None:
+        misses.making_cold = True
+    try:
+        for objects in found.values():
+            for one in objects:
+                jitted.make_cold(one)
+        # Where the jitted object has died and the function lives, JAX still has its programs.
+        for function in _functions(asked):
+            jitted.make_function_cold(function)
+    finally:
+        if misses is not None:
+            misses.making_cold = False
     return set(found)
 
 

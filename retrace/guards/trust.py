@@ -95,4 +95,5 @@ def doubt_of(recording: Recording, *, programs: bool) -> CannotTellError | None:
     found = hiding((name for run in recording.runs for name in run.losses), programs=programs)
     if not recording.misses and any(run.jax for run in recording.runs):
         found.insert(0, "jax was imported and not one miss was seen")
+    found += [f"the program was ended by {run.raised}" for run in recording.runs if run.raised]
     return CannotTellError(told(found, "from this recording")) if found else None

@@ -88,6 +88,8 @@ class Miss:
     """How often `jax.clear_caches()` had run."""
     function_epoch: int = 0
     """How often `f.clear_cache()` had run for this function object."""
+    cold: bool = False
+    """Whether a marker of a test made the function cold since it was called last."""
     stages: dict[Stage, float] = field(default_factory=dict[Stage, float])
     """Seconds of each stage that ran to its end or raised, nested ones included."""
     began: dict[Stage, float] = field(default_factory=dict[Stage, float])
@@ -166,6 +168,8 @@ class Run:
     """What the backend says of itself: the release of libtpu, of CUDA."""
     source: Literal["program", "log"] = "program"
     """What it was made from: a program under recording, or the log of one."""
+    raised: str | None = None
+    """Type of the exception that ended the program; None where none did, or nobody told."""
     complete: bool = False
     losses: dict[str, int] = field(default_factory=dict[str, int])
     """What could not be recorded or read, by reason."""

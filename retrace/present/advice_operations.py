@@ -30,7 +30,8 @@ def of_operations(advice: Advice) -> str | None:
         case model.JitInit(name=name, package=package):
             return (
                 f"`{name}` of {package} makes its arrays one operation at a time: jit it and "
-                f"call the result once, as in `jax.jit(model.{name})(...)`"
+                f"call the result once, as in `jax.jit(model.{name})(...)`; bind a "
+                f"Python flag first: `jax.jit(partial(model.{name}, train=False))(...)`"
             )
         case model.LibraryCall(name=name, package=package):
             return (

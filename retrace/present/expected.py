@@ -24,7 +24,10 @@ def section(found: Expected, old: View, new: View) -> Section:
         for number, step in zip(found.numbers, found.steps, strict=True)
     ]
     rows.append(Row("before", (_amount(found.before),)))
-    rows.append(Row("promised", (f"{_amount(found.promised)} left",)))
+    said = f"{_amount(found.promised)} left"
+    if found.jitted:
+        said += f", and the first {'call' if found.jitted == 1 else 'calls'} of what is jitted"
+    rows.append(Row("promised", (said,)))
     rows.append(Row("now", (_amount(found.actual),)))
     if found.still and not found.came_true:
         # A plan may promise a range; what it left within that range is no failure to explain.
@@ -39,6 +42,8 @@ def section(found: Expected, old: View, new: View) -> Section:
 def _verdict(found: Expected) -> str:
     first, last = found.numbers[0], found.numbers[-1]
     what = f"step {first}" if first == last else f"steps {first} to {last}"
+    if found.raised is not None:
+        return f"nothing can be told of {what}: the new program was ended by {found.raised}"
     if found.came_true:
         fewer = found.actual.calls.high < found.promised.calls.low
         return f"{what} came true{', and fewer calls miss than it said' if fewer else ''}"

@@ -12,7 +12,8 @@ from retrace.model import advice as model
 from retrace.model.advice import Advice
 from retrace.plan.step import Change, Meant, Pairs, Proposal, Sizes, Step
 from retrace.present.advice import advised
-from retrace.present.words import clean, listed, names, quoted
+from retrace.present.words import listed, names, quoted
+from retrace.present.words import place as words_of
 
 
 def title(proposal: Proposal) -> str:
@@ -110,7 +111,7 @@ def _steps(steps: Sequence[AlongStep]) -> str:
 
 
 def _at(place: Frame | None) -> str:
-    return "" if place is None else f" at {clean(PurePath(place.file).name, 48)}:{place.line}"
+    return "" if place is None else f" at {words_of(PurePath(place.file).name, place.line)}"
 
 
 _MEANT = {

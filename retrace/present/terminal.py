@@ -288,6 +288,12 @@ def _warned(said: Iterable[str], width: int, paint: Paint) -> Iterator[str]:
 
 def unfinished(view: View) -> Iterator[str]:
     """The processes that did not end their recording."""
+    for run in view.recording.runs:
+        if run.raised is not None:
+            yield (
+                f"process {run.pid} on {clean(run.host)} was ended by {clean(run.raised)}: "
+                "what it would have missed later is not here"
+            )
     for run, miss in view.unfinished():
         said = f"process {run.pid} on {clean(run.host)} did not end its recording"
         said += " (killed, or still running)"

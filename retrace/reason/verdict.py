@@ -194,7 +194,8 @@ class Judge:
             # The clear only brought to light that the kept program was out of date.
             if other_program and was_traced(miss) and miss.derived is None:
                 return Conclusion(Cause.JAXPR_CHANGED, f"`{how}` dropped the earlier program")
-            return Conclusion(Cause.CACHE_CLEARED, f"by `{how}`")
+            by = "by the marker of a test" if miss.cold else f"by `{how}`"
+            return Conclusion(Cause.CACHE_CLEARED, by)
         if _is_derived(miss, near, history):
             return Conclusion(Cause.FIRST_TRACE, "another program derived from it", repeat=True)
         if miss.derived is not None and miss.parent in self._told:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from retrace.causes import Cause
 from retrace.errors import UsageError
 from retrace.model import Verdict
+from retrace.model.advice import JitBlock, JitInit
 from retrace.plan.amount import Amount
 from retrace.plan.order import plan
 from retrace.plan.step import Plan, Step
@@ -36,13 +38,19 @@ class Expected:
     """Those that are there as before."""
     new: tuple[Verdict, ...]
     """Outermost misses that the old recording has not."""
+    raised: str | None
+    """Type of the exception that ended the new program, where one did not end the old one."""
+    jitted: int
+    """So many functions the steps jit that were not: each is compiled for a first time."""
 
     @property
     def came_true(self) -> bool:
         """Whether no more is left than was promised, and nothing new misses."""
-        return not self.new and all(
-            actual.low <= promised.high
-            for actual, promised in zip(self.actual[:2], self.promised[:2], strict=True)
+        calls, eager = (promised.high for promised in self.promised[:2])
+        return (
+            not (self.new or self.raised)
+            and self.actual.calls.low <= calls + self.jitted
+            and self.actual.eager.low <= eager
         )
 
 
@@ -63,6 +71,7 @@ def expected(found: Difference, text: str) -> Expected:
     meant = [name for step in steps for name in step.misses]
     # What has an equal miss in the new recording was not taken away.
     there = {pair.old.miss.id for pair in found.pairs if not pair.is_changed}
+    jitted = sum(isinstance(step.proposal.advice, JitInit | JitBlock) for step in steps)
     return Expected(
         numbers,
         steps,
@@ -71,8 +80,18 @@ def expected(found: Difference, text: str) -> Expected:
         after.now,
         tuple(name for name in meant if name not in there),
         tuple(name for name in meant if name in there),
-        tuple(_unheard_of(found)),
+        tuple(_unheard_of(found, jitted)),
+        next((one.raised for one in found.new.recording.runs if one.raised), None)
+        if not any(one.raised for one in found.old.recording.runs)
+        else None,
+        jitted,
     )
+
+
+def _operation(verdict: Verdict) -> tuple[object, ...]:
+    key = verdict.miss.key
+    static = tuple((name, value.text) for name, value in key.static)
+    return verdict.miss.function.name, key.leaves, static
 
 
 def _plan(side: Side) -> Plan:
@@ -105,10 +124,22 @@ def _left(found: Plan, numbers: Sequence[int]) -> Amount:
     return done.hull(last.left)
 
 
-def _unheard_of(found: Difference) -> list[Verdict]:
-    """Outermost misses without a counterpart; a function written anew stands for the old one."""
+def _unheard_of(found: Difference, jitted: int) -> list[Verdict]:
+    """Outermost misses without a counterpart; a function written anew stands for the old one.
+
+    What the steps jit is traced for the first time, and an operation that several lines ran is
+    compiled for another one of them where the first runs it no more.
+    """
     eager = Cause.EAGER_OP
-    added = [one for one in found.added if one.miss.parent is None]
+    moved = Counter(_operation(v) for v in found.gone if v.cause is eager)
+    added: list[Verdict] = []
+    for one in found.added:
+        if one.cause is Cause.FIRST_TRACE and one.miss.parent is None and jitted:
+            jitted -= 1
+        elif one.cause is eager and moved[_operation(one)]:
+            moved[_operation(one)] -= 1
+        elif one.miss.parent is None:
+            added.append(one)
     replaced = {
         kind: sum(
             1

@@ -47,6 +47,7 @@ RUN: Mapping[str, Field[Run]] = {
     "local_devices": Field("local_devices", number),
     "device_kind": Field("device_kind", text),
     "platform_version": Field("platform_version", text),
+    "raised": Field("raised", text),
     "settings": Field(
         "settings",
         lambda rows: {text(name): _plain(told) for name, told in rows.items()},
@@ -58,7 +59,7 @@ _REQUIRED = (
     *("id", "host", "pid", "process_index", "started", "argv"),
     *("python", "jax", "jaxlib", "backend"),
 )
-_LATER = ("dirty", "local_devices", "device_kind", "platform_version", "settings")
+_LATER = ("dirty", "local_devices", "device_kind", "platform_version", "raised", "settings")
 """What stands in no header."""
 _BECOMES_KNOWN = ("backend", "process_index", "process_count", *_LATER)
 

@@ -243,6 +243,7 @@ MISS: Mapping[str, Field[Miss]] = {
     "unseen": Field("unseen", texts),
     "epoch": Field("epoch", number),
     "function_epoch": Field("function_epoch", number),
+    "cold": Field("cold", bool),
     "stages": Field("stages", _by_stage, put=_ended),
     "began": Field("began", _by_stage, put=_began),
     "stage": Field("in_flight", Stage, put=_under_way),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -62,15 +63,15 @@ class Project:
         (folder / "pyproject.toml").write_text("")
         (folder / "app" / "train.py").write_text(PROGRAM)
 
-    def retrace(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run a command in it."""
+    def retrace(self, *arguments: str, within: str = "") -> subprocess.CompletedProcess[str]:
+        """Run a command in it, or in a folder in it."""
         return subprocess.run(
             [sys.executable, "-m", "retrace", *arguments],
             capture_output=True,
             text=True,
             check=False,
             timeout=300,
-            cwd=self.folder,
+            cwd=self.folder / within,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
         )
 
@@ -168,6 +169,20 @@ def test_a_recording_from_elsewhere_has_the_same_names(project: Project, tmp_pat
     other.record("usual", program=str(other.folder / "app" / "train.py"))
     done = project.retrace("check", "--update", str(other.folder / "usual"))
     assert "is up to date" in done.stderr, done.stdout + done.stderr
+
+
+def test_it_is_held_from_a_folder_of_the_project_as_well(project: Project) -> None:
+    done = project.retrace("check", "../more", within="app")
+    assert done.returncode == 1 and "shape-changed" in done.stdout, done.stderr
+
+
+def test_a_recording_above_the_project_is_another_ones(project: Project, tmp_path: Path) -> None:
+    shutil.copytree(project.folder / "usual", tmp_path / ".retrace" / "usual")
+    inner = tmp_path / "inner"
+    inner.mkdir()
+    (inner / "pyproject.toml").write_text('[tool.retrace.budgets."train_step"]\ntraces = 9\n')
+    done = project.retrace("check", within=str(inner))
+    assert done.returncode == 2 and "no recording" in done.stderr, done.stderr
 
 
 def test_a_recording_that_was_broken_off_lowers_nothing(project: Project, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from retrace.store.reader import read
+from tests.process import retrace
 
 HEAD = """
 import asyncio, functools
@@ -330,3 +332,23 @@ def test_with_pytest_randomly_xdist_and_rerunfailures(tmp_path: Path) -> None:
         assert reruns == 0 or f"{len(FAILING) * reruns} rerun" in said, said
         orders.add(tuple(line.split(" ")[0] for line in said.splitlines() if " [" in line))
     assert len(orders) == 3
+
+
+COLD = """
+@pytest.mark.retrace(max_traces=1, functions=["step"])
+@pytest.mark.parametrize("number", range(2))
+def test_alone(number):
+    step(ones(2))
+"""
+
+
+def test_a_budget_does_not_count_what_markers_made_cold(tmp_path: Path) -> None:
+    done = run(tmp_path, "--retrace-dir", "out", source=COLD)
+    assert done.returncode == 0, done.stdout
+    (tmp_path / "pyproject.toml").write_text('[tool.retrace.budgets."step"]\ntraces = 1\n')
+    checked = retrace("check", "out", cwd=tmp_path)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+    report = json.loads(retrace("report", "out", "--format", "json", cwd=tmp_path).stdout)
+    first, again = [miss for miss in report["misses"] if miss["function"]["name"] == "step"]
+    assert (first["cause"], again["cause"]) == ("first-trace", "cache-cleared")
+    assert (again["avoidable"], again["fix"]) == ("no", None)

@@ -49,6 +49,38 @@ def test_run_records_summarises_and_exits_as_the_program(tmp_path: Path) -> None
     assert causes == ["first-trace", "shape-changed", "shape-changed"]
 
 
+def test_what_an_exception_ended_proves_nothing(tmp_path: Path) -> None:
+    train = tmp_path / "train.py"
+    train.write_text(_PROGRAM)
+    retrace("run", "-q", "-o", "before", "train.py", cwd=tmp_path, JAX_PLATFORMS="cpu")
+    train.write_text(_PROGRAM.replace("for size in (2, 3, 4)", "step.lower()\nfor size in ()"))
+    done = retrace("run", "-q", "-o", "after", "train.py", cwd=tmp_path, JAX_PLATFORMS="cpu")
+    assert done.returncode == 1
+    (run,) = read([tmp_path / "after"]).runs
+    assert run.raised == "TypeError" and run.complete
+    assert "was ended by TypeError" in retrace("report", "after", cwd=tmp_path).stdout
+    compared = retrace("diff", "before", "after", "--expect", "1", cwd=tmp_path)
+    assert compared.returncode == 1 and "came true" not in compared.stdout
+    (tmp_path / "pyproject.toml").write_text('[tool.retrace.budgets."step"]\ntraces = 1\n')
+    checked = retrace("check", "after", cwd=tmp_path)
+    assert checked.returncode == 2 and "ended by TypeError" in checked.stderr
+
+
+def test_an_error_that_the_program_goes_on_after_did_not_end_it(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text("import jax\ndef test_fails(): jax.jit(len)(1)")
+    options = ("-q", "-p", "no:cacheprovider")
+    done = retrace(
+        "run",
+        *("-q", "-o", "out", "-m", "pytest", *options),
+        cwd=tmp_path,
+        JAX_PLATFORMS="cpu",
+        PYTEST_DISABLE_PLUGIN_AUTOLOAD="1",
+    )
+    assert done.returncode == 1
+    (run,) = read([tmp_path / "out"]).runs
+    assert run.raised is None and run.complete
+
+
 def test_the_programs_streams_are_as_under_python(tmp_path: Path) -> None:
     (tmp_path / "streams.py").write_text(
         "import sys; print(sys.stdout.errors, sys.stderr.errors)"

@@ -35,7 +35,7 @@ TOLD = {
     **dict.fromkeys(("Function.closure", "Function.defaults", "Function.bound"), _NAMES),
     **dict.fromkeys(("Function.reads", "Reading.name", "Source.name"), _NAMES),
     **dict.fromkeys(("Checked.detail", "Checked.disturbed"), _NAMES),
-    **dict.fromkeys(("Miss.through", "Miss.via", "Miss.raised"), _NAMES),
+    **dict.fromkeys(("Miss.through", "Miss.via", "Miss.raised", "Run.raised"), _NAMES),
     **dict.fromkeys(("Key.static", "Key.signature"), _PARAMETERS),
     **dict.fromkeys(("Key.options", "Key.config"), _PARAMETERS),
     **dict.fromkeys(("Leaf.path", "Node.path", "Node.children", "Node.meta"), _KEY),

@@ -136,6 +136,7 @@ misses = st.builds(
     settings=st.dictionaries(text, sites, max_size=2).map(lambda found: tuple(found.items())),
     epoch=whole,
     function_epoch=whole,
+    cold=st.booleans(),
     stages=st.dictionaries(st.sampled_from(Stage), st.floats(0, 1e6)),
     raised=short,
     persistent_cache=st.none()
@@ -209,6 +210,7 @@ def write(writer: Writer, found: Iterable[Miss]) -> None:
                 "settings": {name: encode_call_site(site) for name, site in miss.settings},
                 "epoch": miss.epoch,
                 "function_epoch": miss.function_epoch,
+                "cold": miss.cold,
                 "derived": miss.derived,
             },
         )

@@ -7,16 +7,21 @@ from __future__ import annotations
 
 from retrace.model.advice import Advice, KeepCaches
 from retrace.reason import functions, state
-from retrace.reason.cards.card import Card, no, perhaps, yes
+from retrace.reason.cards.card import Avoidable, Card, no, perhaps, yes
 from retrace.reason.evidence import Evidence
 
 
-def _keep_caches(_: Evidence) -> Advice:
-    return KeepCaches()
+def _keep_caches(evidence: Evidence) -> Advice | None:
+    return None if evidence.miss.cold else KeepCaches()
+
+
+def _by_marker(evidence: Evidence) -> Avoidable | None:
+    """A marker of a test makes cold what it names, so that the order of tests does not matter."""
+    return "no" if evidence.miss.cold else None
 
 
 FIRST_TRACE = Card(settled=no, avoidable=no, advice=None)
-CACHE_CLEARED = Card(avoidable=yes, advice=_keep_caches)
+CACHE_CLEARED = Card(settled=_by_marker, avoidable=yes, advice=_keep_caches)
 CACHE_EVICTED = Card(avoidable=perhaps, advice=None)
 JAXPR_CHANGED = Card(avoidable=perhaps, proved=state.pass_state, advice=functions.hidden)
 UNKNOWN = Card(avoidable=perhaps, advice=None)
