@@ -48,8 +48,6 @@ class Section(NamedTuple):
 
 
 class Told(NamedTuple):
-    """The whole difference, in words."""
-
     heading: str
     sections: list[Section]
 
