@@ -119,7 +119,7 @@ _MEANT = {
     "lines": "each line calls it with a size of its own; if one will do for all,",
     "square": "if this is the dimension of a problem, as that of a covariance, each size is a "
     "program of its own: leave it; if data,",
-    "unknown": "if rows may be added at the end, of which the programs tell too little,",
+    "unknown": "if rows added at the end change no result (the programs do not show that),",
     "doubled": "each size is twice the one before: leave them where they are chosen, else",
 }
 

@@ -527,7 +527,7 @@ def test_rows_of_which_the_programs_tell_nothing_are_asked_for(planned: Planned)
     (step,) = planned(program, frozenset())[0].steps
     assert step.proposal.sizes is not None
     assert (step.sure, step.proposal.sizes.meant) == ("ask", "unknown")
-    assert "the programs tell too little" in sentence(step.proposal)
+    assert "the programs do not show" in sentence(step.proposal)
 
 
 def test_a_series_beside_its_times_is_no_model(planned: Planned) -> None:
