@@ -16,7 +16,7 @@ from retrace.inside.live import is_off
 if TYPE_CHECKING:
     from retrace.guards.budget import Budget, Selector
     from retrace.guards.watch import Watch
-    from retrace.model import Verdict
+    from retrace.model import Function, Verdict
     from retrace.present.view import View
 
 Functions: TypeAlias = Callable[..., Any] | str | Iterable[Callable[..., Any] | str] | None
@@ -241,11 +241,19 @@ def unmatched(watch: Watch, functions: tuple[Selector, ...]) -> list[str]:
                 f"; {holder.name!r}, which holds a function of this name, was traced: name what "
                 "jax.jit returned"
             )
+        if not guess and (seen := _named(traced)):
+            guess = f"; traced here: {seen}"
         said.append(
             f"{who} ever traced here, and no jitted function of this name is alive, so that "
             f"nothing is guarded{guess}"
         )
     return said
+
+
+def _named(functions: list[Function]) -> str:
+    """Those that were traced last, by name."""
+    found = dict.fromkeys(one.name for one in reversed(functions) if one.kind != "op")
+    return ", ".join(list(found)[:_MOST_NAMED])
 
 
 def warn_of(texts: Iterable[str]) -> None:
@@ -254,6 +262,7 @@ def warn_of(texts: Iterable[str]) -> None:
         warnings.warn_explicit(text, RetraceWarning, *_caller(), registry={})
 
 
+_MOST_NAMED = 4
 _known: set[Selector] = set()
 """What was found once: a function that was traced or jitted."""
 

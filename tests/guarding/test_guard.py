@@ -415,3 +415,14 @@ def test_off_is_off(monkeypatch: pytest.MonkeyPatch) -> None:
     step = make_step()
     with retrace.freeze(), retrace.assert_max_traces(step, 0), retrace.assert_no_retrace():
         step(ones(3))
+
+
+def test_a_name_that_nothing_has_tells_what_was_traced() -> None:
+    def train_step(x: Any) -> Any:
+        return x + 1
+
+    with (
+        pytest.warns(retrace.RetraceWarning, match="'qqq' was ever.*traced here: .*train_step"),
+        retrace.assert_max_traces("qqq", 1),
+    ):
+        run(jax.jit(train_step), 2)
