@@ -54,7 +54,7 @@ class Misses:
         self._seen: set[int] = set()
         self._sources: dict[str, Function] = {}
         self._epochs: dict[int, int] = {}
-        self._cold: set[int] = set()
+        self._cold: dict[int, int] = {}
         self.making_cold = False
         """Whether a marker of a test is making functions cold, and not the program."""
         self._tokens.forgotten.append(self._forget)
@@ -185,7 +185,7 @@ class Misses:
     def _forget(self, dead: int) -> None:
         self._seen.discard(dead)
         self._epochs.pop(dead, None)
-        self._cold.discard(dead)
+        self._cold.pop(dead, None)
 
     def of_derived(
         self,
@@ -283,7 +283,8 @@ class Misses:
         fields["epoch"] = self._epoch()
         if epoch := self._epochs.get(function.object):
             fields["function_epoch"] = epoch
-            if function.object in self._cold:
+            # What clears everything since then is not the marker's doing.
+            if self._cold.get(function.object) == fields["epoch"]:
                 fields["cold"] = True
         if bodies:
             fields["new_bodies"] = [self._is_new(body.object) for body in bodies]
@@ -346,7 +347,9 @@ class Misses:
         if (number := self._tokens.number(function)) is not None:
             with self._lock:
                 self._epochs[number] = self._epochs.get(number, 0) + 1
-                (self._cold.add if self.making_cold else self._cold.discard)(number)
+                self._cold.pop(number, None)
+                if self.making_cold:
+                    self._cold[number] = self._clears.epoch()
 
     @property
     def begun(self) -> int:

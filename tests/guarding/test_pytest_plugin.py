@@ -340,6 +340,11 @@ COLD = """
 def test_alone(number):
     step(ones(2))
 """
+CLEARED = """
+def test_last():
+    jax.clear_caches()
+    step(ones(2))
+"""
 
 
 def test_a_budget_does_not_count_what_markers_made_cold(tmp_path: Path) -> None:
@@ -352,3 +357,7 @@ def test_a_budget_does_not_count_what_markers_made_cold(tmp_path: Path) -> None:
     first, again = [miss for miss in report["misses"] if miss["function"]["name"] == "step"]
     assert (first["cause"], again["cause"]) == ("first-trace", "cache-cleared")
     assert (again["avoidable"], again["fix"]) == ("no", None)
+    # What the program clears afterwards is its own doing.
+    done = run(tmp_path, "--retrace-dir", "cleared", source=COLD + CLEARED)
+    assert done.returncode == 0, done.stdout
+    assert retrace("check", "cleared", cwd=tmp_path).returncode == 1

@@ -23,7 +23,9 @@ AT_THE_END = frozenset(
 """The recording is closed then: nothing can be counted in it any more."""
 
 OF_WHO_WRITES = "capture/background.py let_go"
-"""Where the thread that writes cannot let go of its lock, it may be too late to count that."""
+"""Where the thread that writes cannot let go of its lock, it may be too late to count that:
+whether it is depends on which thread comes first."""
+_TRIES = 5
 
 AS_THE_USERS_OWN = (
     "capture/objects.py _array_type",
@@ -45,7 +47,15 @@ CALLED_BY_PYTHON = frozenset(
 
 
 def test_a_function_of_ours_that_raises_costs_the_recording_alone(tmp_path: Path) -> None:
-    results = tmp_path / "results.json"
+    wrong = _all_wrong(tmp_path / "results.json")
+    for _ in range(_TRIES):
+        if wrong.keys() != {OF_WHO_WRITES}:
+            break
+        wrong = _all_wrong(tmp_path / "results.json")
+    assert wrong == {}
+
+
+def _all_wrong(results: Path) -> dict[str, str]:
     done = subprocess.run(
         [sys.executable, str(FAULTS), str(results)],
         capture_output=True,
@@ -59,8 +69,7 @@ def test_a_function_of_ours_that_raises_costs_the_recording_alone(tmp_path: Path
         result for result in json.loads(results.read_text()) if result["raised"]
     ]
     assert len(found) > 150, "few functions were made to raise: are they still looked for?"
-    wrong = {result["function"]: why for result in found if (why := _wrong(result))}
-    assert wrong == {}
+    return {result["function"]: why for result in found if (why := _wrong(result))}
 
 
 def _wrong(result: dict[str, Any]) -> str | None:
@@ -73,6 +82,6 @@ def _wrong(result: dict[str, Any]) -> str | None:
         return None
     if told.count("retrace: a failure while recording") != 1:
         return f"not reported once: {told!r}"
-    if function not in (*AT_THE_END, OF_WHO_WRITES) and not result["losses"]:
+    if function not in AT_THE_END and not result["losses"]:
         return "the loss was not counted"
     return None
