@@ -306,7 +306,8 @@ def is_library(history: History) -> bool:
     """Whether a library makes the function anew by itself, inside a call of the user's."""
     miss = history.rows[0].miss
     if any(
-        isinstance(row.fix, Library) and not row.miss.function.in_library for row in history.rows
+        isinstance(row.fix, Library) and (row.fix.maker or not row.miss.function.in_library)
+        for row in history.rows
     ):
-        return True  # the user's function, which a library wraps and jits
+        return True  # made at each call; or the user's function, which a library wraps and jits
     return miss.function.in_library and (miss.function.kind is Kind.LAMBDA or miss.ahead)

@@ -16,6 +16,23 @@ def of_functions(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case 
                 f"{quoted(name)} is a method of a new {quoted(holder)} each time: create that "
                 f"object once and use it for all calls; if {where} creates it, report it there"
             )
+        case model.Library(name=name, package=where, maker=maker, wraps=wraps) if maker:
+            does = "wraps" if wraps else "creates"
+            return (
+                f"`{maker}` of {where} {does} {quoted(name)} again at each call, and each call "
+                f"compiles it again: nothing to change here; report it to {where}"
+            )
+        case model.Library(name=name, package=where, wraps=True):
+            return (
+                f"{where} wrapped {quoted(name)} again: create the object that it is given to "
+                f"once, and use that for all calls; if {where} wraps it at each call, report it "
+                "there"
+            )
+        case model.LibraryPasses(name=name, by=by, package=where):
+            return (
+                f"`{by}` of {where} passes the arguments of {quoted(name)} in another way: "
+                "nothing to change, unless the other call is yours"
+            )
         case model.Library(name=name, package=where):
             return (
                 f"{quoted(name)} belongs to {where}, which created it again: create the object "

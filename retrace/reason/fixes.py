@@ -11,13 +11,15 @@ from dataclasses import replace
 
 from retrace.causes import Cause
 from retrace.model import Change, Component, Miss
-from retrace.model.advice import Advice, FewMapped, Library, Proof
+from retrace.model.advice import Advice, FewMapped, Library, LibraryPasses, Proof
 from retrace.reason.cards import card
-from retrace.reason.evidence import Evidence, package_of
+from retrace.reason.evidence import Evidence, package_of, paths
 from retrace.reason.precedence import others
 from retrace.reason.traits import (
+    calling_library,
     is_new_as_well,
     is_of_another_model,
+    made_in_call,
     of_library,
     wrapped_by,
 )
@@ -47,8 +49,23 @@ def _fix(cause: Cause, evidence: Evidence) -> Advice | None:
         return None
     if of_library(cause, miss) or (is_new and miss.function.in_library):
         return _of_library(cause, miss)
+    if cause is Cause.CALL_SIGNATURE_CHANGED and (caller := calling_library(miss)):
+        package, _, by = caller.partition(":")
+        return LibraryPasses(
+            name=miss.function.name,
+            by=by,
+            package=package,
+            paths=tuple(paths(evidence.changes, Component.SIGNATURE)),
+            proof=Proof.MEANING,
+        )
     if (package := wrapped_by(cause, miss, evidence.nearest, evidence.changes)) is not None:
-        return Library(name=miss.function.name, package=package, proof=Proof.MEANING)
+        return Library(
+            name=miss.function.name,
+            package=package,
+            wraps=True,
+            maker=made_in_call(miss),
+            proof=Proof.MEANING,
+        )
     advise = card(cause).advice
     advised = None if advise is None else advise(evidence)
     if advised is None or not is_new:
@@ -61,7 +78,13 @@ def _of_library(cause: Cause, miss: Miss) -> Advice:
     package = package_of(function.file)
     receiver = function.receiver if cause is Cause.METHOD_REBOUND else None
     holder = "" if receiver is None else receiver.type.rpartition(".")[2]
-    return Library(name=function.name, package=package, holder=holder, proof=Proof.MEANING)
+    return Library(
+        name=function.name,
+        package=package,
+        holder=holder,
+        maker=made_in_call(miss),
+        proof=Proof.MEANING,
+    )
 
 
 def _with_others(advised: Advice, others: list[Change]) -> Advice:

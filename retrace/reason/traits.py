@@ -136,6 +136,26 @@ def of_library(cause: Cause, miss: Miss) -> bool:
     return miss.nested or not direct or site is None or site.in_library
 
 
+def made_in_call(miss: Miss) -> str:
+    """The library's function that made this one and was still running; empty where none is seen.
+
+    It makes one at each call, whatever its user keeps.
+    """
+    function = miss.function
+    made = (*function.wrappers, function.qualname) if function.in_library else function.wrappers
+    makers = [one.rpartition(".<locals>.")[0].replace(".<locals>", "") for one in made]
+    running = [one.partition(":")[2] for one in (miss.through, miss.via) if one is not None]
+    return next((maker for maker in makers if maker and maker in running), "")
+
+
+def calling_library(miss: Miss) -> str:
+    """The library's function, `package:name`, that calls one of its own; empty where none does.
+
+    How it passes the arguments is not in the user's hands.
+    """
+    return miss.via or "" if miss.function.in_library else ""
+
+
 def wrapped_by(
     cause: Cause, miss: Miss, nearest: Miss | None, changes: tuple[Change, ...]
 ) -> str | None:

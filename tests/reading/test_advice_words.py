@@ -24,6 +24,7 @@ KINDS = [
 PLAIN: dict[str, Any] = {
     "name": "step",
     "package": "flax",
+    "by": "Model.fit",
     "type": "Config",
     "is_method": True,
     "same": True,

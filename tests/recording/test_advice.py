@@ -156,8 +156,53 @@ def fit(model, state):
     if names == "ab":
         assert (text, avoidable) == ("", "no")
     else:  # the same model, and only made anew
-        assert "belongs to package, which created it again" in text
+        # It was seen to be made by the very call.
+        assert text.startswith("`fit` of package wraps `model` again at each call")
+        assert "nothing to change here" in text
         assert avoidable != "no"
+
+
+def test_what_a_library_keeps_in_an_object_is_the_users_to_keep(last: Last) -> None:
+    source = """
+import jax
+class Solver:
+    def __init__(self):
+        def step(x):
+            return x + 1
+        self.step = jax.jit(step)
+    def run(self, x):
+        return self.step(x)
+"""
+    own: dict[str, Any] = {"__name__": "package.module"}
+    exec(compile(source, "/opt/site-packages/package/module.py", "exec"), own)
+    text, _ = last(lambda: [own["Solver"]().run(ones) for _ in range(2)])
+    assert "create the object it comes from once" in text
+
+
+@pytest.mark.parametrize("by_library", [True, False])
+def test_how_a_library_calls_its_own_function_is_not_the_users(
+    by_library: bool, last: Last
+) -> None:
+    source = """
+import jax
+@jax.jit
+def filtered(x, scale=2.0):
+    return x * scale
+def fit(x):
+    return filtered(x, 2.0)
+def score(x):
+    return filtered(x, scale=2.0)
+"""
+    own: dict[str, Any] = {"__name__": "package.module"}
+    exec(compile(source, "/opt/site-packages/package/module.py", "exec"), own)
+    if by_library:
+        text, avoidable = last(lambda: [own["fit"](ones), own["score"](ones)])
+        by = "`score` of package passes the arguments of `filtered` in another way"
+        assert text.startswith(by) and avoidable == "maybe"
+    else:
+        call = own["filtered"]
+        text, avoidable = last(lambda: [call(ones, 3.0), call(ones, scale=3.0)])
+        assert (text, avoidable) == ("pass `scale` the same way at every call.", "yes")
 
 
 def test_a_lambda_in_a_config_is_named(last: Last) -> None:

@@ -802,6 +802,19 @@ def run(xs):
         names["run"](ones(7))
 
 
+def function_that_a_library_makes_at_each_call(_: Fixed) -> None:
+    source = """
+def fit(x):
+    def update(x):
+        return x * 2
+    return jax.jit(update)(x)
+"""
+    names: dict[str, Any] = {"jax": jax}
+    exec(compile(source, "/opt/site-packages/package/module.py", "exec"), names)
+    for _round in range(3):
+        names["fit"](ones(5))
+
+
 def eager_line_of_two_sizes(_: Fixed) -> None:
     for size in (11, 13):
         jnp.sum(np.float32(3) * jnp.cos(ones(size)))
@@ -816,6 +829,7 @@ def operations_of_what_drives_a_script(_: Fixed) -> None:
 
 
 NOTHING_TO_CHANGE = (
+    function_that_a_library_makes_at_each_call,
     operations_of_what_drives_a_script,
     eager_line_of_two_sizes,
     recurrent_layers_of_several_widths,

@@ -35,6 +35,20 @@ class Library(Advice):
     package: str
     holder: str = ""
     """The class of the object that a method is bound to, where that is another one each time."""
+    maker: str = ""
+    """The library's function that was just running, and makes the function at each call."""
+    wraps: bool = False
+    """Whether the function is the user's, and what the library makes is a wrapper around it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LibraryPasses(Advice):
+    """A library passes the arguments of the function in several ways."""
+
+    code = "library"
+    name: str
+    by: str
+    package: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from retrace.reason import arrays, functions, statics, values
 from retrace.reason.cards.card import Avoidable, Card, perhaps
 from retrace.reason.evidence import Evidence
 from retrace.reason.rules import in_key
-from retrace.reason.traits import looks_equal, stands_for_none
+from retrace.reason.traits import calling_library, looks_equal, stands_for_none
 
 
 def _if_all_look_equal(evidence: Evidence) -> Avoidable:
@@ -30,6 +30,8 @@ def _if_called_alike(evidence: Evidence) -> Avoidable:
     own = [change for change in changes if change.component is Component.SIGNATURE]
     meant = any("[" in (change.path or "") for change in own)
     passing = (Component.SIGNATURE, Component.STATIC, Component.TREE)
+    if calling_library(evidence.miss):
+        return "maybe"
     arrays_too = any(change.component not in passing for change in in_key(changes))
     return "maybe" if meant or arrays_too or stands_for_none(evidence.miss, changes) else "yes"
 
