@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Iterator
 from types import FrameType
 from typing import Any
@@ -84,9 +85,16 @@ def body_functions(interface: FrameType) -> tuple[Any, ...]:
         found += [
             item
             for item in items
-            if callable(item) and unwrap_plain(item) is not None and not is_internal(item)
+            if callable(item) and _is_function(item) and not is_internal(item)
         ]
     return tuple(found)
+
+
+def _is_function(value: Any) -> bool:
+    """Whether it is a function, rather than a module whose arrays a loop carries."""
+    while type(value) is functools.partial:
+        value = value.func
+    return unwrap_plain(at.JITTED_FUN.of(value, value)) is not None
 
 
 def _cell(function: Any, name: str) -> Any:

@@ -259,6 +259,11 @@ def _things(history: History, column: Column) -> Iterator[Hashable]:
                 token = history.value(row, part)
                 if isinstance(token, str) and _OBJECT.fullmatch(token):
                     yield history.run, token
+    elif column.family == "bodies":
+        for body in {body.site for row in history.rows for body in row.miss.bodies}:
+            yield "body", body
+    elif column.family == "function" and history.function.kind is not Kind.OP:
+        yield "body", history.function.site  # jitted, it is traced for itself as well
     elif column.family in _OF_LEAVES and all(map(_MEMBER.search, column.paths)):
         sites = [row.miss.call_site for row in history.rows if row.miss.call_site is not None]
         own = {(site.file, site.function) for site in sites if not site.in_library}

@@ -143,8 +143,9 @@ def of_functions(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case 
                 f"to `.{name}` makes a new object), or jit the function around it once"
             )
             return f"{said}; if it reads other values each time, pass those" if asks else said
-        case model.DefineBodyOnce(bodies=bodies):
+        case model.DefineBodyOnce(bodies=bodies, partial=partial):
             what = "what this line defines" if bodies == ("<lambda>",) else names(bodies)
+            what = f"the partial of {what}" if partial and len(bodies) == 1 else what
             is_made = "are made" if len(bodies) > 1 else "is made"
             return (
                 "jit the function around it once, and call that; a `scan`, `while_loop` or "

@@ -184,9 +184,15 @@ def _because(view: View, group: Group) -> Iterator[Line]:
 
 
 def _is_elsewhere(verdict: Verdict) -> bool:
-    """Whether the operation compared with ran from other lines: its shape says nothing."""
+    """Whether the operation compared with stands elsewhere: its shape says nothing.
+
+    It ran from other lines, or at another place of JAX's own code: at one place the signature and
+    the options are always the same.
+    """
     nearest, lines = verdict.nearest, verdict.miss.lines
-    return nearest is not None and lines is not None and nearest.lines != lines
+    return (nearest is not None and lines is not None and nearest.lines != lines) or any(
+        change.component in (Component.SIGNATURE, Component.OPTIONS) for change in verdict.changes
+    )
 
 
 def _reads(verdict: Verdict) -> Iterator[Line]:

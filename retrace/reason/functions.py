@@ -323,4 +323,8 @@ def body(evidence: Evidence) -> Advice:
     proof = _proof(evidence.program)
     if bound:
         return KeepMethod(name=bound[0], proof=proof)
-    return DefineBodyOnce(bodies=tuple(dict.fromkeys(body.name for body in bodies)), proof=proof)
+    return DefineBodyOnce(
+        bodies=tuple(dict.fromkeys(body.name for body in bodies)),
+        partial=any(body.kind is Kind.PARTIAL for body in bodies),
+        proof=proof,
+    )

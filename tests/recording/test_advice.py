@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from retrace.causes import Cause
 from retrace.model import Verdict
 from retrace.present.advice import advised
 from retrace.present.detail import detail
@@ -177,6 +178,28 @@ class Solver:
     exec(compile(source, "/opt/site-packages/package/module.py", "exec"), own)
     text, _ = last(lambda: [own["Solver"]().run(ones) for _ in range(2)])
     assert "create the object it comes from once" in text
+
+
+@pytest.mark.parametrize(
+    ("made", "named"),
+    [
+        (jax.jit, "where `body` is made"),
+        (functools.partial, "where the partial of `body` is made"),
+    ],
+)
+def test_the_body_of_a_loop_is_named_whatever_it_is_wrapped_in(
+    made: Callable[[Any], Any], named: str, judge_all: JudgeAll
+) -> None:
+    def run() -> None:
+        def body(carry: Any, x: Any) -> Any:
+            return carry + x, x
+
+        jax.lax.scan(made(body), jnp.float32(0), ones)
+
+    found = judge_all(lambda: [run() for _ in range(2)])[1]
+    loop = [verdict for verdict in found if verdict.cause is Cause.CONTROL_FLOW_RECREATED][-1]
+    assert loop.fix is not None and named in advised(loop.fix)
+    assert loop.avoidable == "yes"
 
 
 @pytest.mark.parametrize("by_library", [True, False])

@@ -20,10 +20,14 @@ import numpy as np
 import pytest
 
 from retrace.capture.session import begin_file, session
+from retrace.model import Component
 from retrace.model.advice import FewSizes, InCallback, JitInit, Library, LibraryCall, Proof
 from retrace.plan.order import plan
 from retrace.plan.step import Plan, Step
+from retrace.present.group import Group
+from retrace.present.message import lines
 from retrace.present.plan_words import sentence, title
+from retrace.present.view import View
 from retrace.reason.verdict import judge
 from retrace.store.reader import read
 
@@ -296,7 +300,9 @@ def test_what_a_library_wraps_and_jits_at_each_call_is_the_librarys(
     assert len(again) == 2
     for verdict in again:
         # Neither another way of passing nor one jitted function of the user's would be served.
-        assert verdict.fix == Library(name="loss", package="package", proof=Proof.MEANING)
+        assert verdict.fix == Library(
+            name="loss", package="package", wraps=True, proof=Proof.MEANING
+        )
         assert verdict.avoidable == "maybe"
     assert all(step.proposal.code == "keep-caches" for step in planned(program).steps)
 
@@ -377,3 +383,21 @@ def test_a_loop_over_many_lengths_is_asked_for_few(
     if again:  # padded and not defined once, it compiles for each body
         padded = planned(lambda: program((20, 20, 20, 20), again))
         assert padded.now.eager.low + padded.now.calls.low == 4
+
+
+def test_an_operation_at_another_place_in_jax_says_nothing_of_its_shape(judge_all: Any) -> None:
+    def program() -> None:
+        x = np.arange(3, dtype=np.float32)
+        jax.scipy.stats.multivariate_normal.logpdf(x, x, np.eye(3, dtype=np.float32))
+
+    recording, verdicts = judge_all(program)
+    again = [
+        verdict
+        for verdict in verdicts
+        if any(change.component is Component.SIGNATURE for change in verdict.changes)
+    ]
+    view = View(recording, verdicts)
+    assert again  # of one name, on one line of the program
+    for verdict in again:
+        labels = [line.label for line in lines(view, Group.alone(verdict))]
+        assert "because" not in labels

@@ -189,3 +189,5 @@ class DefineBodyOnce(Advice):
 
     code = "define-body-once"
     bodies: tuple[str, ...]
+    partial: bool = False
+    """Whether one of them is a `functools.partial`, which is to be made once as well."""
