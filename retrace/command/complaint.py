@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from retrace.command.selection import nearest
+from retrace.present.words import nearest
 
 _COMMANDS = (
-    *("run", "report", "plan", "check", "show", "programs", "diff", "hosts", "audit"),
-    *("import", "doctor", "clean"),
+    *("run", "report", "plan", "check", "show", "programs", "diff", "hosts", "watch", "slow"),
+    *("audit", "import", "export", "mcp", "doctor", "clean"),
 )
 
 

@@ -12,7 +12,7 @@ import typer
 from retrace.command import console
 from retrace.command.finding import found_in
 from retrace.command.options import DONE, FOUND
-from retrace.command.selection import at_last, one_of
+from retrace.command.selection import at_last, given, one_of
 from retrace.errors import UsageError
 from retrace.store.remote import is_address
 
@@ -196,12 +196,10 @@ def _check_hidden(runs: Iterable[Run]) -> None:
 
 def _miss(text: str, recording: Path | None) -> tuple[View, Verdict]:
     """The miss that `ID` or `DIR:ID` means, and the recording that it is in."""
-    from retrace.store.place import newest
-
     directory, mark, name = text.rpartition(":")
     if mark and _is_there(directory):
         return found_in([Path(directory)], name)
-    return found_in([newest() if recording is None else recording], text)
+    return found_in(given([recording]), text)
 
 
 def _misses(old: tuple[View, Verdict], new: tuple[View, Verdict], format: str) -> int:

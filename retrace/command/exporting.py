@@ -10,6 +10,7 @@ import typer
 
 from retrace.command import console, workers
 from retrace.command.options import OfDask
+from retrace.command.selection import given
 from retrace.errors import UsageError
 
 if TYPE_CHECKING:
@@ -42,14 +43,13 @@ def export(
 
     Example:  retrace export runs/* --to tables && duckdb -c "from 'tables/misses/*.parquet'"
     """
-    from retrace.store.place import newest
     from retrace.tables import exporting, writing
 
     if to is None:
         raise UsageError("nowhere to write the tables: pass --to DIR")
     workers.check(jobs, dask)
     writing.require()
-    todo = exporting.work(directories or [newest()], to, console.here(), redact=redact)
+    todo = exporting.work(given(directories), to, console.here(), redact=redact)
     writing.check(to)
     runs = misses = 0
     complaints: list[str] = []

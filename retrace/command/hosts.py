@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from retrace.command import console
-from retrace.command.selection import one_of, total_size
+from retrace.command.selection import given, one_of, total_size
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,11 +35,10 @@ def hosts(
     from retrace.hosts.compare import alone, diverge
     from retrace.hosts.trail import Trails
     from retrace.present.hosts import Told
-    from retrace.store.place import newest
     from retrace.store.reader import read_each
 
     one_of("--format", format, _FORMATS)
-    paths = directories or [newest()]
+    paths = given(directories)
     trails = Trails()
     listings: Mapping[str, Listing] = {}
     with console.progress("reading", total_size(paths)) as progress:

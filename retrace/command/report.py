@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from retrace.command import completing, console, workers
+from retrace.command import completing, console, github, workers
 from retrace.command.options import DONE, FOUND, Force, OfDask, Output
 from retrace.command.selection import Told, at_last, one_of
 from retrace.command.steps import steps_of
 from retrace.errors import UsageError
-from retrace.guards import check
 
 FORMATS = ("text", "json", "markdown", "html", "github", "sarif", "perfetto", "speedscope")
 SORTS = ("saving", "seconds", "count", "time")
@@ -115,47 +114,56 @@ def report(
     from retrace.causes import Cause
 
     codes = [code.value for code in Cause]
+    asked = [("--cause", cause), *(("--fail-on", code) for code in fail_on or ())]
     one_of("--format", format, FORMATS)
-    one_of("--sort", sort, SORTS)
-    for option, code in (("--cause", cause), *(("--fail-on", code) for code in fail_on or ())):
-        if code is not None:
-            one_of(option, code, codes)
-    if with_ is not None and format != "perfetto":
-        raise UsageError("--with needs --format perfetto")
-    if with_ is not None and redact:
-        raise UsageError("a profile cannot be redacted: pass --with or --redact")
-    workers.check(jobs, dask)
-    if tokens is not None and format != "json":
-        raise UsageError("--tokens bounds the JSON for a language model: add --format json")
-    form = format
-    if opened:
-        from retrace.command import opening
+    with github.failing(format, "report"):
+        one_of("--sort", sort, SORTS)
+        for option, code in asked:
+            if code is not None:
+                one_of(option, code, codes)
+        if with_ is not None and format != "perfetto":
+            raise UsageError("--with needs --format perfetto")
+        if with_ is not None and redact:
+            raise UsageError("a profile cannot be redacted: pass --with or --redact")
+        workers.check(jobs, dask)
+        if tokens is not None and format != "json":
+            raise UsageError("--tokens bounds the JSON for a language model: add --format json")
+        form = format
+        if opened:
+            from retrace.command import opening
 
-        form, output = opening.page(format, output)
-    told = at_last(
-        Told(directories or [], function, cause, redact=redact, every=every, jobs=jobs, dask=dask)
-    )
-    if earlier := told.earlier:
-        were = "attempt lies" if earlier == 1 else "attempts lie"
-        console.say(f"{earlier:,} earlier {were} there too: --all explains every one")
-    if with_ is not None:
-        from retrace.present import perfetto
-        from retrace.store import profile
+            form, output = opening.page(format, output)
+        told = Told(
+            directories or [],
+            function,
+            cause,
+            redact=redact,
+            every=every,
+            jobs=jobs,
+            dask=dask,
+        )
+        at_last(told)
+        if earlier := told.earlier:
+            were = "attempt lies" if earlier == 1 else "attempts lie"
+            console.say(f"{earlier:,} earlier {were} there too: --all explains every one")
+        if with_ is not None:
+            from retrace.present import perfetto
+            from retrace.store import profile
 
-        text = perfetto.pieces(told.view, told.again(), profile.read(with_))
-    else:
-        text = _report(told, form, sort, keys, output, top, tokens)
-    console.write(text, output, commands=form == "github", force=force)
-    if opened and output is not None:
-        from retrace.command import opening
+            text = perfetto.pieces(told.view, told.again(), profile.read(with_))
+        else:
+            text = _report(told, form, sort, keys, output, top, tokens, fail_on or ())
+        console.write(text, output, commands=form == "github", force=force)
+        if opened and output is not None:
+            from retrace.command import opening
 
-        opening.show(output)
-    causes = told.tally.causes.items()
-    failing = {cause: row.misses for cause, row in causes if cause.value in (fail_on or ())}
-    if failing:
-        found = ", ".join(cause.value for cause in failing)
-        console.say(f"found what --fail-on names, {sum(failing.values()):,} times: {found}")
-    return FOUND if failing else DONE
+            opening.show(output)
+        causes = told.tally.causes.items()
+        failing = {cause: row.misses for cause, row in causes if cause.value in (fail_on or ())}
+        if failing:
+            found = ", ".join(cause.value for cause in failing)
+            console.say(f"found what --fail-on names, {sum(failing.values()):,} times: {found}")
+        return FOUND if failing else DONE
 
 
 def _report(
@@ -166,6 +174,7 @@ def _report(
     output: Path | None,
     top: int | None,
     tokens: int | None,
+    fail_on: Sequence[str],
 ) -> str | Iterator[str]:
     view, tally = told.view, told.tally
     planned = tokens is not None or sort == "saving" or format in ("text", "markdown", "html")
@@ -189,7 +198,12 @@ def _report(
             )
         return report_json.encode(report_json.report(view, told.verdicts, keys=keys))
     if format == "github":
-        return check.to_github(view, tally)
+        over = {
+            group.shown.miss.id: f"--fail-on {group.cause.value}"
+            for group in tally.groups()
+            if group.cause.value in fail_on
+        }
+        return github.told(view, tally, over)
     if format == "sarif":
         from retrace import __version__
         from retrace.present import report_json, sarif

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -23,29 +24,39 @@ _MOST_HELD = 1 << 24
 """Bytes of recordings that are held as a whole; of larger ones one process at a time."""
 
 
-def nearest(text: str, known: Iterable[str]) -> str:
-    """A guess at what was meant, to stand behind a complaint; empty where there is none."""
-    from difflib import get_close_matches
-
-    close = get_close_matches(text[:80], list(dict.fromkeys(known)), 1, 0.5)
-    return f", did you mean {close[0]}?" if close else ""
-
-
 def one_of(option: str, value: str, known: Sequence[str]) -> None:
     """Raises UsageError where the value of an option is not among those known."""
     if value not in known:
-        guess = nearest(value, known) or f" ({', '.join(known)})"
-        raise UsageError(f"invalid value {value!r} for {option}{guess}")
+        from retrace.present.words import nearest
+
+        guess = nearest(value, known)
+        raise UsageError(f"invalid value {value!r} for {option}{guess} ({', '.join(known)})")
+
+
+def given(directories: Sequence[Path | None] | None) -> list[Path]:
+    """The recordings that are named; else the newest, of which it is told where it lies above."""
+    from retrace.store.place import newest
+
+    named = [one for one in directories or () if one is not None]
+    return named or [announced(newest())]
+
+
+def announced(found: Path) -> Path:
+    """A recording that nobody named; where it lies in a folder above, that is said."""
+    from retrace.store.place import ROOT
+
+    if not found.is_relative_to(ROOT):
+        console.say(f"reading {os.path.relpath(found)}")
+    return found
 
 
 def read_view(directories: list[Path]) -> View:
     """What was recorded, explained; the newest recording where none is named."""
     from retrace.present.view import View
     from retrace.reason.verdict import judge
-    from retrace.store.place import newest
     from retrace.store.reader import read
 
-    recording = read(directories or [newest()])
+    recording = read(given(directories))
     return View(recording, judge(recording), console.here())
 
 
@@ -83,6 +94,8 @@ def _of_function(verdicts: list[Verdict], function: str | None) -> list[Verdict]
 
 
 def _unknown(function: str, view: View) -> UsageError:
+    from retrace.present.words import nearest
+
     guess = nearest(function, view.names)
     return UsageError(f"no function {function!r} in this recording{guess}")
 
@@ -108,9 +121,8 @@ class Told:
         from retrace.model import Recording
         from retrace.present.tally import Tally
         from retrace.present.view import View
-        from retrace.store.place import newest
 
-        self._paths = directories or [newest()]
+        self._paths = given(directories)
         self._attempt = 0 if every else None
         self._function, self._cause = function, cause
         self._jobs, self._dask = jobs, dask
@@ -232,6 +244,8 @@ def not_one(view: View, text: str, found: Sequence[Miss], known: Iterable[str]) 
         named = [f"{miss.id} ({view.label(miss)})" for miss in found[:4]]
         more = f" and {len(found) - 4:,} more" if len(found) > 4 else ""
         return UsageError(f"{text!r} may mean {', '.join(named)}{more}: name one by its id")
+    from retrace.present.words import nearest
+
     guess = nearest(text, known) or "; `retrace report` lists the misses"
     return UsageError(f"no miss {text!r} in this recording{guess}")
 

@@ -11,7 +11,7 @@ import typer
 from retrace.command import completing, console
 from retrace.command.finding import found_in
 from retrace.command.options import DONE, Force, Output
-from retrace.command.selection import at_last, one_of
+from retrace.command.selection import at_last, given, one_of
 
 
 def show(
@@ -41,11 +41,10 @@ def show(
     Example:  retrace show 'train_step #3'
     """
     from retrace.compare.deep import stand_alone
-    from retrace.store.place import newest
 
     stand_alone()
     one_of("--format", format, ("text", "json"))
-    view, verdict = at_last(found_in([newest() if directory is None else directory], miss))
+    view, verdict = at_last(found_in(given([directory]), miss))
     if format == "json":
         from retrace.present import report_json
 

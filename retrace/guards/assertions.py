@@ -218,8 +218,9 @@ def unmatched(watch: Watch, functions: tuple[Selector, ...]) -> list[str]:
     asked = [one for one in functions if one not in _known]
     if not asked:
         return []
-    from retrace.guards.budget import names, nearest
+    from retrace.guards.budget import names
     from retrace.guards.jitted import find
+    from retrace.present.words import nearest
 
     misses = watch.misses_of(watch.numbers(0))
     traced = [one for miss in misses for one in (miss.function, *miss.bodies)]

@@ -18,10 +18,10 @@ from typing import NamedTuple, TypeAlias, cast
 
 from retrace.causes import Cause
 from retrace.errors import UsageError
-from retrace.guards.budget import checked_causes, nearest
+from retrace.guards.budget import checked_causes
 from retrace.guards.project import content, table, toml
 from retrace.model import Function, Kind, Miss, Run, Verdict
-from retrace.present.words import clean
+from retrace.present.words import clean, nearest
 from retrace.store import files
 
 SCHEMA = "retrace-baseline/1"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import NamedTuple, cast
 
@@ -13,7 +12,7 @@ from retrace.causes import Cause
 from retrace.errors import UsageError
 from retrace.model import Function, Kind, Miss, Stage, Verdict
 from retrace.present.view import View
-from retrace.present.words import count, listed, name, seconds
+from retrace.present.words import listed, name, nearest, seconds, times
 
 COUNTS = ("misses", "traces", "lowerings", "compiles", "seconds")
 """What can be limited beside the causes."""
@@ -63,6 +62,8 @@ class Budget:
     """Causes that do not count."""
     warmup: int = 0
     """So many misses of each function do not count, the first ones."""
+    optional: bool = False
+    """Whether a recording need not have the function."""
 
     def matches(self, *functions: Function) -> bool:
         """Whether the budget is that of one of these, the function of a miss and its bodies."""
@@ -158,7 +159,7 @@ def excesses(view: View, verdicts: Sequence[Verdict], budget: Budget) -> list[Ex
 
 
 def _said(who: str, limit: str, counted: list[Verdict], most: int) -> str:
-    number = count(len(counted), "time")
+    number = times(len(counted))
     allowed = f"at most {most:,} allowed" if most else "none allowed"
     if limit in _STAGES:
         did = {"traces": "traced", "lowerings": "lowered", "compiles": "compiled"}[limit]
@@ -166,7 +167,7 @@ def _said(who: str, limit: str, counted: list[Verdict], most: int) -> str:
     if limit == "misses":
         causes = dict.fromkeys(verdict.cause.value for verdict in counted)
         return f"{who} missed JAX's caches {number} ({listed(list(causes))}), {allowed}"
-    return f"{who} missed {number} by {limit}, {allowed}"
+    return f"{who} missed JAX's caches {number} by {limit}, {allowed}"
 
 
 def _amount(limit: str, number: int) -> str:
@@ -213,15 +214,11 @@ def checked_causes(
     found = [str(cause) for cause in causes]
     for cause in found:
         if cause not in known:
-            guess = nearest(cause, known) or f"; causes are {', '.join(known)}"
-            raise UsageError(f"{where}: there is no cause {cause!r}{guess}")
+            every = ", ".join(known)
+            raise UsageError(
+                f"{where}: there is no cause {cause!r}{nearest(cause, known)} ({every})"
+            )
     return frozenset(found)
-
-
-def nearest(text: str, known: Iterable[str]) -> str:
-    """`, did you mean shape-changed?`, or nothing where nothing is near."""
-    close = get_close_matches(text[:80], list(dict.fromkeys(known)), 1, 0.5)
-    return f", did you mean {close[0]}?" if close else ""
 
 
 def selectors(

@@ -1,8 +1,7 @@
-"""`retrace check`, and what is said to GitHub: recordings held to budgets and baseline."""
+"""`retrace check`: recordings held to budgets and baseline."""
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,17 +10,20 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from retrace.causes import Cause
-from retrace.command import console
-from retrace.errors import UsageError
+from retrace.command import console, github
+from retrace.command.options import DONE, FOUND, WRONG
+from retrace.command.selection import announced, one_of
+from retrace.errors import CannotTellError, UsageError
+from retrace.model import Kind
 
 if TYPE_CHECKING:
     from retrace.guards.baseline import Baseline
     from retrace.guards.budget import Budget
     from retrace.guards.project import Project
-    from retrace.present.tally import Tally
     from retrace.present.view import View
 
 _FORMATS = ("text", "github")
+_MOST_NAMED = 4
 
 
 def check(
@@ -49,14 +51,16 @@ def check(
 
     Example:  retrace check .retrace/ci --format github
     """
+    one_of("--format", format, _FORMATS)
+    with github.failing(format, "check"):
+        return _check(directories or [], config, format, update=update)
+
+
+def _check(directories: list[Path], config: Path | None, format: str, *, update: bool) -> int:
     from retrace.guards import baseline, project
-    from retrace.guards.budget import nearest
     from retrace.guards.config import budgets
     from retrace.guards.trust import doubt_of, never_imported_jax
 
-    if format not in _FORMATS:
-        guess = nearest(format, _FORMATS) or f" ({', '.join(_FORMATS)})"
-        raise UsageError(f"invalid value {format!r} for --format{guess}")
     if not (here := console.here()):
         raise UsageError("the working directory is gone: change to another one")
     found = project.around(Path(here)) if config is None else project.read(config.absolute())
@@ -64,40 +68,65 @@ def check(
     compared = kept is not None and kept.programs is not None
     if not (limits or update or compared):
         raise UsageError(_nothing_to_hold_to(found))
-    view = _read(directories or [_newest(found)])
+    view = _read(directories or [announced(_newest(found))])
     if never_imported_jax(view.recording):
         console.say("the program never imported jax: there is nothing to check")
-        return 0
+        return DONE
     doubt = doubt_of(view.recording, programs=update or compared)
     if doubt is not None and update:
-        raise doubt
+        raise CannotTellError(f"{doubt}; {found.baseline.name} stays as it is")
     over = exceeded(view, limits)
     if update or compared:
         _hold(view, found, kept or baseline.Baseline(), over, update=update, sure=doubt is None)
     if doubt is not None and not over.heads:
-        raise doubt
-    for said in unmatched(view, limits):
+        raise CannotTellError(f"{doubt}{_UNTIL_THEN if view.verdicts else ''}")
+    missing = unmatched(view, limits)
+    unknown = [said for name, said in missing.items() if not limits[name].optional]
+    for said in missing.values():
         console.say(said)
+    if over.heads:
+        _tell(view, over, [*over.heads, *unknown], format)
+        if doubt is not None:
+            console.say(str(doubt))
+        return FOUND
+    if limits:
+        console.say(_held(len(limits), len(missing), allowed=not unknown))
+    if unknown:
+        if format == "github":
+            github.fail("check", "\n".join(unknown))
+        return WRONG
+    if format == "github":
+        _tell(view, over, [], format)
+    return DONE
+
+
+_UNTIL_THEN = "; what was recorded exceeds no limit"
+
+
+def _held(of: int, missing: int, *, allowed: bool) -> str:
+    budgets = f"{of:,} budget{'s' if of > 1 else ''} held"
+    if not missing:
+        return budgets
+    said = f"{of - missing:,} of {budgets}, {missing:,} never matched"
+    return said if allowed else f"{said} (with `optional = true` a budget need not match)"
+
+
+def _tell(view: View, over: Exceeded, heads: list[str], format: str) -> None:
+    """What exceeds its limits, explained; GitHub is told too where nothing does."""
+    verdicts = [v for v in view.verdicts if v.miss.id in over.ids]
     if format == "github":
         from retrace.present.tally import Tally
 
-        tally = Tally.of(view, [v for v in view.verdicts if v.miss.id in over.ids])
+        tally = Tally.of(view, verdicts)
         tally.among = len(view.verdicts)
-        console.write(to_github(view, tally, over), None, commands=True)
+        console.write(github.told(view, tally, over.ids, heads), None, commands=True)
         for head in over.heads:
             console.say(head)
-    elif over.heads:
+    else:
         from retrace.present.guard import explanation
 
         width, _ = console.terminal(sys.stdout)
-        verdicts = [v for v in view.verdicts if v.miss.id in over.ids]
         console.write(f"{explanation(view, [*over.heads, *over.lines], verdicts, width)}\n", None)
-    if doubt is not None:
-        console.say(str(doubt))
-    elif limits and not over.heads:
-        number = len(limits)
-        console.say(f"{number:,} budget{'s' if number > 1 else ''} held")
-    return 1 if over.heads else 0
 
 
 def _nothing_to_hold_to(found: Project) -> str:
@@ -175,40 +204,24 @@ def exceeded(view: View, budgets: Mapping[str, Budget]) -> Exceeded:
     return Exceeded(list(heads), [], ids)
 
 
-def unmatched(view: View, budgets: Mapping[str, Budget]) -> list[str]:
-    """What to say of budgets whose pattern nothing in the recording has."""
-    from retrace.guards.budget import names, nearest
+def unmatched(view: View, budgets: Mapping[str, Budget]) -> dict[str, str]:
+    """What to say of each budget whose pattern nothing in the recording has."""
+    from retrace.guards.budget import names
+    from retrace.present.words import listed, nearest
 
-    functions = [verdict.miss.function for verdict in view.verdicts]
-    said: list[str] = []
+    functions = {
+        (one.site, one.name, one.jax_name): one
+        for verdict in view.verdicts
+        for one in (verdict.miss.function, *verdict.miss.bodies)
+    }.values()
+    said: dict[str, str] = {}
     for pattern, budget in budgets.items():
-        if not any(map(budget.matches, functions)):
+        if not budget.matches(*functions):
             guess = nearest(pattern, [name for f in functions for name in names(f)])
-            said.append(f'the budget "{pattern}" matches nothing that was recorded{guess}')
+            if not guess and (seen := [f.name for f in functions if f.kind is not Kind.OP]):
+                guess = f"; recorded: {listed(list(dict.fromkeys(seen)), _MOST_NAMED)}"
+            said[pattern] = f'the budget "{pattern}" never matched{guess}'
     return said
-
-
-def to_github(view: View, tally: Tally, over: Exceeded | None = None) -> str:
-    """Annotations for GitHub; where it gave a file for the summary of the step, a table there.
-
-    Args:
-        view: the whole recording.
-        tally: the misses to tell of.
-        over: what a check found, where it was one.
-    """
-    from retrace.present import github, markdown
-
-    if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
-        try:
-            with open(summary, "a", encoding="utf-8", errors="backslashreplace") as file:
-                if over is None:
-                    file.write(markdown.report(view, tally))
-                else:
-                    file.write(markdown.checked(view, tally, over.heads))
-        except OSError as error:
-            reason = (error.strerror or type(error).__name__).lower()
-            console.say(f"cannot write to $GITHUB_STEP_SUMMARY: {reason}")
-    return github.report(view, tally, None if over is None else over.ids)
 
 
 def _newest(found: Project) -> Path:

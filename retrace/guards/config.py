@@ -13,12 +13,12 @@ from retrace.guards.budget import (
     Selector,
     checked_causes,
     checked_limits,
-    nearest,
 )
 from retrace.guards.project import Project, table
+from retrace.present.words import nearest
 
 _KEYS = ("budgets", "baseline")
-_OF_BUDGET = ("allow", "warmup")
+_OF_BUDGET = ("allow", "warmup", "optional")
 
 
 def budgets(project: Project) -> dict[str, Budget]:
@@ -42,6 +42,8 @@ def _budget(pattern: str, given: object) -> Budget:
         raise UsageError(f"{where}: allow takes a list of causes, not {allow!r}")
     if type(warmup) is not int or warmup < 0:
         raise UsageError(f"{where}: warmup takes a number of misses, not {warmup!r}")
+    if type(optional := own.get("optional", False)) is not bool:
+        raise UsageError(f"{where}: optional takes true or false, not {optional!r}")
     if not most:
         raise UsageError(f"{where} has no limit: write traces = 1, or shape-changed = 3")
     return Budget(
@@ -49,6 +51,7 @@ def _budget(pattern: str, given: object) -> Budget:
         () if pattern == "*" else (Selector(pattern),),
         checked_causes(cast(list[str], allow), where),
         warmup,
+        optional,
     )
 
 

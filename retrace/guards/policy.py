@@ -69,7 +69,7 @@ class policy(Guard):  # noqa: N801 - it is used like a function
     ) -> None:
         super().__init__()
         if mode not in MODES:
-            from retrace.guards.budget import nearest
+            from retrace.present.words import nearest
 
             guess = nearest(str(mode), MODES) or f": it is one of {', '.join(MODES)}"
             raise UsageError(f"there is no policy {mode!r}{guess}")

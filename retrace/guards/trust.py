@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from retrace.errors import CannotTellError
 
 if TYPE_CHECKING:
-    from retrace.model import Recording
+    from retrace.model import Recording, Run
 
 HARMLESS = (
     "this JAX does not show its listeners",
@@ -75,9 +75,12 @@ def doubt(said: str, since: int) -> CannotTellError | None:
 
 def told(reasons: Sequence[str], where: str = "on this JAX") -> str:
     """Why nothing can be concluded, as the end of a line."""
-    shown = "; ".join(reasons[:_MOST])
+    return f"cannot tell {where}: {_some(reasons)} (see `retrace doctor`)"
+
+
+def _some(reasons: Sequence[str]) -> str:
     more = f"; and {len(reasons) - _MOST:,} more" if len(reasons) > _MOST else ""
-    return f"cannot tell {where}: {shown}{more} (see `retrace doctor`)"
+    return f"{'; '.join(reasons[:_MOST])}{more}"
 
 
 def never_imported_jax(recording: Recording) -> bool:
@@ -92,8 +95,20 @@ def doubt_of(recording: Recording, *, programs: bool) -> CannotTellError | None:
         recording: of any number of processes.
         programs: whether its programs are held to a baseline.
     """
+    from retrace.runs.ended import cut_short
+
     found = hiding((name for run in recording.runs for name in run.losses), programs=programs)
     if not recording.misses and any(run.jax for run in recording.runs):
         found.insert(0, "jax was imported and not one miss was seen")
-    found += [f"the program was ended by {run.raised}" for run in recording.runs if run.raised]
-    return CannotTellError(told(found, "from this recording")) if found else None
+    cut = [_end(run, by) for run, by in cut_short(recording)]
+    if found:
+        return CannotTellError(told([*cut, *found], "from this recording"))
+    if cut:
+        return CannotTellError(f"cannot tell from this recording: {_some(cut)}")
+    return None
+
+
+def _end(run: Run, raised: str | None) -> str:
+    if raised is not None:
+        return f"the program was ended by {raised}"
+    return f"process {run.pid} on {run.host} did not end (killed, or still running)"

@@ -148,7 +148,7 @@ class Planned:
 
         self._view = view
         self._plan = plan(view.recording, view.verdicts)
-        self._text = whole(view, self._plan).rstrip("\n")
+        self._text = whole(view, self._plan, ended=False).rstrip("\n")
 
     def __repr__(self) -> str:
         return self._text
@@ -192,7 +192,7 @@ def _magic(shell: Any) -> Callable[[str, str | None], None]:
             from IPython.core.error import UsageError
 
             if cell is None and name.isidentifier() and not is_off():
-                from retrace.guards.budget import nearest
+                from retrace.present.words import nearest
 
                 known = [*(one.miss.function.name for one in _view().verdicts), "plan", "audit"]
                 raise UsageError(

@@ -36,14 +36,22 @@ def section(found: Expected, old: View, new: View) -> Section:
     if found.new:
         labels = [f"{new.label(v.miss)} ({v.cause.value})" for v in found.new]
         rows.append(Row("new", (listed(labels, _MOST),)))
+    if found.both_cut:
+        rows.append(Row("note", ("neither program ran to its end",)))
     return Section("the plan", rows)
 
 
 def _verdict(found: Expected) -> str:
     first, last = found.numbers[0], found.numbers[-1]
     what = f"step {first}" if first == last else f"steps {first} to {last}"
-    if found.raised is not None:
-        return f"nothing can be told of {what}: the new program was ended by {found.raised}"
+    if found.cut:
+        run, raised = found.cut[0]
+        by = (
+            f"the new program did not end (killed, or still running: process {run.pid})"
+            if raised is None
+            else f"the new program was ended by {clean(raised)}"
+        )
+        return f"nothing can be told of {what}: {by}"
     if found.came_true:
         fewer = found.actual.calls.high < found.promised.calls.low
         return f"{what} came true{', and fewer calls miss than it said' if fewer else ''}"
@@ -85,4 +93,5 @@ def told(found: Expected) -> dict[str, Any]:
         "gone": list(found.gone),
         "still": list(found.still),
         "new": [verdict.miss.id for verdict in found.new],
+        "cut_short": [run.id for run, _ in found.cut],
     }

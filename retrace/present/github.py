@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 
 from retrace.model import Verdict
 from retrace.present.advice import advised
 from retrace.present.group import Group
 from retrace.present.message import heading
+from retrace.present.missing import lost
 from retrace.present.sentences import explanation
 from retrace.present.tally import Tally, worth_telling
-from retrace.present.terminal import lost
 from retrace.present.view import View
 from retrace.present.words import clean, count, seconds
 
@@ -25,11 +25,17 @@ def report(view: View, tally: Tally | None = None, over: Mapping[str, str] | Non
     Args:
         view: the whole recording.
         tally: the misses to tell of; None for all.
-        over: what each miss exceeds, by its number: then these are errors.
+        over: what each miss exceeds, by its number: these are errors, and come first.
     """
     tally = tally or Tally.of(view)
-    loud, small = worth_telling(tally, tally.groups())
+    groups = tally.groups()
+    loud, small = worth_telling(tally, groups)
     found = [*loud, *small]
+    if over:
+        # What is too much is told on a line of its own, but for what another cause tells as well.
+        said = {(one.shown.miss.function.site, over.get(one.shown.miss.id)) for one in found}
+        found += [one for one in groups if one.is_quiet and _exceeds(one, over, said)]
+        found.sort(key=lambda one: one.shown.miss.id not in over)
     out = [f"::warning title=retrace::{_data(said)}" for said in lost(view)]
     out += [_annotation(view, group, over or {}) for group in found[: _MOST - len(out)]]
     if rest := found[_MOST - bool(view.losses()) :]:
@@ -37,6 +43,19 @@ def report(view: View, tally: Tally | None = None, over: Mapping[str, str] | Non
         said = f"and {count(len(rest), 'more cause')}, {spent}: `retrace report` lists them"
         out.append(f"::notice title=retrace::{_data(said)}")
     return "".join(f"{line}\n" for line in out)
+
+
+def _exceeds(
+    group: Group, over: Mapping[str, str], said: Container[tuple[str, str | None]]
+) -> bool:
+    miss = group.shown.miss
+    return miss.id in over and (miss.function.site, over[miss.id]) not in said
+
+
+def failed(command: str, why: str) -> str:
+    """The workflow command of a command that ended without having found anything out."""
+    said = "\n".join(clean(line, None) for line in why.splitlines())
+    return f"::error title={_property(f'retrace {command}')}::{_data(said)}\n"
 
 
 def _annotation(view: View, group: Group, over: Mapping[str, str]) -> str:

@@ -11,10 +11,10 @@ from retrace.plan.step import Plan
 from retrace.present import again, dispatch, stale
 from retrace.present.group import Group
 from retrace.present.message import eager_row, heading, lines, origin, raised, where
+from retrace.present.missing import lost, unfinished
 from retrace.present.sentences import explanation
 from retrace.present.slow import section
 from retrace.present.tally import Sort, Tally, rest_told, worth_telling
-from retrace.present.terminal import lost, unfinished
 from retrace.present.view import View
 from retrace.present.words import clean, name, seconds
 
@@ -108,6 +108,12 @@ def checked(view: View, tally: Tally, heads: Sequence[str]) -> str:
         return f"# retrace check\n\nNothing exceeds its limits in {code(origin(view))}.\n"
     _, rest = report(view, tally).split("\n", 1)
     return "\n".join(["# retrace check", "", *(f"- {escaped(head)}" for head in heads), rest])
+
+
+def failed(command: str, why: str) -> str:
+    """What stands there where a command ended without having found anything out."""
+    said = "".join(f"- {escaped(line)}\n" for line in why.splitlines())
+    return f"# retrace {command}\n\n{said}"
 
 
 def _opening(view: View, tally: Tally) -> Iterator[str]:

@@ -14,6 +14,7 @@ from retrace.present import plan_page, side_by_side, terminal
 from retrace.present.group import Group
 from retrace.present.markup import prose, rows, text
 from retrace.present.message import Message, eager_row, firsts, raised, told
+from retrace.present.missing import lost
 from retrace.present.plan_sizes import sizes_told
 from retrace.present.plan_text import headline
 from retrace.present.plan_words import sentence
@@ -94,7 +95,7 @@ class Report:
         groups = tally.groups()
         loud, small = worth_telling(tally, groups)
         out = [_opening(tally.totals, self._program)]
-        out += [f"<p>{text(said)}</p>" for said in terminal.lost(view)]
+        out += [f"<p>{text(said)}</p>" for said in lost(view)]
         out += _messages([(told(view, group), _below(view, group)) for group in loud])
         out += _small(small)
         out += _eager(view, [group for group in groups if group.is_quiet])

@@ -27,10 +27,10 @@ from retrace.present import (
 from retrace.present.group import Group
 from retrace.present.markup import text, unbroken
 from retrace.present.message import origin
+from retrace.present.missing import lost, unfinished
 from retrace.present.page_data import Data, packed
 from retrace.present.page_source import Sources
 from retrace.present.tally import Sort, Tally, worth_telling
-from retrace.present.terminal import lost, unfinished
 from retrace.present.view import View
 from retrace.present.words import clean, count, seconds
 

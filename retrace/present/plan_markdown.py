@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from retrace.plan.step import Plan, Step
 from retrace.plan.warm import Warmth
 from retrace.present.markdown import code, escaped
+from retrace.present.missing import unfinished
 from retrace.present.plan_sizes import sizes_told
 from retrace.present.plan_text import (
     ASK,
@@ -25,6 +26,8 @@ from retrace.present.words import count
 def whole(view: View, plan: Plan, warmth: Warmth | None = None, top: int = 10) -> str:
     """The plan as Markdown."""
     out = ["# retrace plan", "", f"{escaped(headline(view, plan))}.", ""]
+    if said := list(unfinished(view)):
+        out += [*(f"- {escaped(one)}" for one in said), ""]
     out += table(view, plan, top)
     for number, step in enumerate(plan.steps[:top], 1):
         out += ["", f"{number}. {escaped(sentence(step.proposal))}"]

@@ -10,6 +10,7 @@ from retrace.plan.warm import Warmth
 from retrace.present import amounts as amount
 from retrace.present.layout import Paint, plain, wrapped
 from retrace.present.message import origin
+from retrace.present.missing import unfinished, warned
 from retrace.present.plan_sizes import sizes_told
 from retrace.present.plan_words import sentence, titles
 from retrace.present.view import View
@@ -31,9 +32,13 @@ def whole(
     top: int = 10,
     width: int = 80,
     paint: Paint = plain,
+    *,
+    ended: bool = True,
 ) -> str:
-    """All that `retrace plan` says."""
+    """All that `retrace plan` says; `ended` is false of a program that is known to go on."""
     out = [*_opening(view, plan, width, paint)]
+    if ended:
+        out += warned(unfinished(view), width, paint)
     if plan.steps:
         out += _table(view, plan, top, width, paint)
         out += _advice(plan, top, width)
@@ -77,6 +82,8 @@ def headline(view: View, plan: Plan) -> str:
         said += f" in {plan.processes} processes, added up"
     if not plan.steps:
         said += "; nothing to change"
+        if any(run.raised is not None for run in view.recording.runs):
+            said += " in what ran until then"
     return said
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from retrace.causes import Cause
@@ -13,13 +13,13 @@ from retrace.present import again, dispatch, glossary, slow, stale, stored
 from retrace.present.group import Group
 from retrace.present.layout import INDENT, Paint, key, parts, plain, wrapped
 from retrace.present.message import eager_row, firsts, fix, heading, origin, raised, told, where
+from retrace.present.missing import lost, unfinished, warned
 from retrace.present.plan_text import block
 from retrace.present.tally import Sort, Tally, rest_told, worth_telling
 from retrace.present.view import View
 from retrace.present.words import cells, clean, count, listed, name, padded, seconds
 
 _LONGEST_LIST = 8
-_MOST_LOSSES = 8
 _DEAREST = 3
 """So many causes are named in the summary of a run."""
 
@@ -272,51 +272,12 @@ def _closing(view: View, width: int, paint: Paint, *, runs: bool = False) -> Ite
     said = [] if runs else list(unfinished(view))
     if said:
         yield ""
-    yield from _warned(said, width, paint)
+    yield from warned(said, width, paint)
 
 
 def _lacking(view: View, width: int, paint: Paint) -> Iterator[str]:
     """What was lost stands above all else: the rest is to be read with that in mind."""
-    yield from _warned(lost(view), width, paint)
-
-
-def _warned(said: Iterable[str], width: int, paint: Paint) -> Iterator[str]:
-    for text in said:
-        for number, part in enumerate(wrapped(text, width, 2)):
-            yield paint(part, "warm") if number == 0 else part
-
-
-def unfinished(view: View) -> Iterator[str]:
-    """The processes that did not end their recording."""
-    for run in view.recording.runs:
-        if run.raised is not None:
-            yield (
-                f"process {run.pid} on {clean(run.host)} was ended by {clean(run.raised)}: "
-                "what it would have missed later is not here"
-            )
-    for run, miss in view.unfinished():
-        said = f"process {run.pid} on {clean(run.host)} did not end its recording"
-        said += " (killed, or still running)"
-        if miss is not None and miss.in_flight is not None:
-            said += f": it was in the {miss.in_flight.value} stage of {view.label(miss)}"
-            said += f", {view.place(miss)}"
-        yield said
-    for parent, runs in view.ended_idle().items():
-        host = clean(runs[0].host)
-        their, were = ("its", "it was") if len(runs) == 1 else ("their", "they were")
-        yield (
-            f"{count(len(runs), 'process', 'processes')} that process {parent} on {host} started "
-            f"did not end {their} recording; {were} in no stage of JAX as far as recorded "
-            "(a pool ends its workers like this)"
-        )
-
-
-def lost(view: View) -> Iterator[str]:
-    """What could not be recorded or read."""
-    losses = view.losses()
-    if losses:
-        named = [f"{clean(reason)} ({number:,})" for reason, number in losses.most_common()]
-        yield f"not recorded or not readable: {listed(named, _MOST_LOSSES)}"
+    yield from warned(lost(view), width, paint)
 
 
 def summary(

@@ -13,6 +13,7 @@ from retrace.model import Finding, Function, Miss, Recording, Run, Verdict
 from retrace.present import words
 from retrace.reason.dispatch import slow_dispatch
 from retrace.reason.stale import Audited, audited, together
+from retrace.runs import ended
 
 if TYPE_CHECKING:
     from retrace.present.hosts import Told
@@ -275,36 +276,11 @@ class View:
 
     def unfinished(self) -> list[tuple[Run, Miss | None]]:
         """The processes that did not close their recording, each with what it was at."""
-        at = {v.miss.run: v.miss for v in self.verdicts if v.miss.in_flight is not None}
-        return [
-            (run, at.get(run.id))
-            for run in self.recording.runs
-            if not run.complete and (run.id in at or self._ended_by(run) is None)
-        ]
+        return ended.unfinished(self.recording.runs, (v.miss for v in self.verdicts))
 
     def ended_idle(self) -> dict[int, list[Run]]:
-        """Processes that did not close their recording, idle ones of a parent that did.
-
-        So a pool of multiprocessing's leaves its workers: their parent ends them by a signal.
-        They are listed under the number of their parent's process.
-        """
-        at = {v.miss.run for v in self.verdicts if v.miss.in_flight is not None}
-        found: dict[int, list[Run]] = {}
-        for run in self.recording.runs:
-            if not run.complete and run.id not in at and (by := self._ended_by(run)) is not None:
-                found.setdefault(by, []).append(run)
-        return found
-
-    def _ended_by(self, run: Run) -> int | None:
-        """The process that started it, where that one ended its own recording."""
-        parent = run.started_by if run.forked_by is None else run.forked_by
-        # By the time that they began nothing is told: a parent may import jax after its children.
-        own = [
-            other.complete
-            for other in self.recording.runs
-            if (other.pid, other.host, other.attempt) == (parent, run.host, run.attempt)
-        ]
-        return parent if own and all(own) else None
+        """Idle processes that a parent ended by a signal, under the number of its process."""
+        return ended.ended_idle(self.recording.runs, (v.miss for v in self.verdicts))
 
     def losses(self) -> Counter[str]:
         """What could not be recorded or read, by reason."""

@@ -18,6 +18,7 @@ _CELL = re.compile(r"In \[(\d+| )\]")
 _FOLDER = re.compile(r"[/\\](?=.)")
 _PACKAGES = re.compile(r"^.*[/\\](?:site|dist)-packages[/\\]")
 
+_WORD = re.compile(r"[^\W_]{3,}")
 _WIDE = ("W", "F")
 
 LONG = 72
@@ -224,3 +225,22 @@ def quoted(name: str) -> str:
 def names(paths: Sequence[str]) -> str:
     """Names in a sentence: `a`, `b` and `c`, or how many more there are."""
     return listed([quoted(path) for path in paths])
+
+
+def nearest(text: str, known: Iterable[str]) -> str:
+    """`, did you mean shape-changed?`, to stand behind a complaint; empty where none is near.
+
+    A word that one of them alone has will do: `static` for `static-argument-changed`.
+    """
+    from difflib import get_close_matches
+
+    known = list(dict.fromkeys(known))
+    close = get_close_matches(text[:80], known, 1, 0.5)
+    if not close:
+        holders: dict[str, list[str]] = {}
+        for one in known:
+            for word in set(_WORD.findall(one)):
+                holders.setdefault(word, []).append(one)
+        only = [word for word, own in holders.items() if len(own) == 1]
+        close = [holders[word][0] for word in get_close_matches(text[:80], only, 1, 0.8)]
+    return f", did you mean {close[0]}?" if close else ""

@@ -9,12 +9,13 @@ from dataclasses import dataclass
 
 from retrace.causes import Cause
 from retrace.errors import UsageError
-from retrace.model import Verdict
+from retrace.model import Run, Verdict
 from retrace.model.advice import JitBlock, JitInit
 from retrace.plan.amount import Amount
 from retrace.plan.order import plan
 from retrace.plan.step import Plan, Step
 from retrace.runs.difference import Difference
+from retrace.runs.ended import cut_short
 from retrace.runs.sides import Side
 
 _STEPS = re.compile(r"(\d{1,4})(?:-(\d{1,4}))?")
@@ -38,8 +39,11 @@ class Expected:
     """Those that are there as before."""
     new: tuple[Verdict, ...]
     """Outermost misses that the old recording has not."""
-    raised: str | None
-    """Type of the exception that ended the new program, where one did not end the old one."""
+    cut: tuple[tuple[Run, str | None], ...]
+    """The processes of the new recording that were cut short, each with the exception that did
+    it, where that of the old one was not."""
+    both_cut: bool
+    """Whether those of both were: all that is told is told of what they did until then."""
     jitted: int
     """So many functions the steps jit that were not: each is compiled for a first time."""
 
@@ -48,7 +52,7 @@ class Expected:
         """Whether no more is left than was promised, and nothing new misses."""
         calls, eager = (promised.high for promised in self.promised[:2])
         return (
-            not (self.new or self.raised)
+            not (self.new or self.cut)
             and self.actual.calls.low <= calls + self.jitted
             and self.actual.eager.low <= eager
         )
@@ -72,6 +76,7 @@ def expected(found: Difference, text: str) -> Expected:
     # What has an equal miss in the new recording was not taken away.
     there = {pair.old.miss.id for pair in found.pairs if not pair.is_changed}
     jitted = sum(isinstance(step.proposal.advice, JitInit | JitBlock) for step in steps)
+    was_cut, cut = bool(cut_short(found.old.recording)), cut_short(found.new.recording)
     return Expected(
         numbers,
         steps,
@@ -81,9 +86,8 @@ def expected(found: Difference, text: str) -> Expected:
         tuple(name for name in meant if name not in there),
         tuple(name for name in meant if name in there),
         tuple(_unheard_of(found, jitted)),
-        next((one.raised for one in found.new.recording.runs if one.raised), None)
-        if not any(one.raised for one in found.old.recording.runs)
-        else None,
+        () if was_cut else tuple(cut),
+        was_cut and bool(cut),
         jitted,
     )
 

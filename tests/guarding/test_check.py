@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import signal
 import subprocess
 import sys
 import textwrap
@@ -95,3 +97,125 @@ def test_github_gets_annotations_and_a_table(project: Path) -> None:
     done = run(project, "check", "--format", "github", budgets=budgets)
     assert done.returncode == 1 and done.stdout.count("::error") == 1
     assert "3 traces%2C budget 1" in done.stdout and "train_step was traced" in done.stderr
+
+
+def test_an_excess_of_first_traces_is_annotated_too(project: Path) -> None:
+    budgets = '[tool.retrace.budgets."train_step"]\nfirst-trace = 0\n'
+    done = run(project, "check", "--format", "github", budgets=budgets)
+    assert done.returncode == 1 and done.stdout.count("::error") == 1, done.stdout
+    assert "1 first-trace%2C budget 0" in done.stdout
+    assert "train_step missed JAX's caches once by first-trace" in done.stderr
+
+
+def test_what_fails_a_report_is_an_error_and_comes_first(project: Path) -> None:
+    options = ("--format", "github", "--fail-on", "first-trace")
+    done = run(project, "report", *options)
+    assert done.returncode == 1
+    first, second = done.stdout.splitlines()
+    assert first.startswith("::error") and "--fail-on first-trace" in first
+    assert second.startswith("::warning") and "--fail-on" not in second
+
+
+def test_a_budget_that_never_matched_is_not_held(project: Path) -> None:
+    held = '[tool.retrace.budgets."train_step"]\ntraces = 3\n'
+    for name, told in (
+        ("trian_step", ", did you mean train_step?"),
+        ("zzz", "; recorded: train_step"),
+    ):
+        budgets = f'{held}[tool.retrace.budgets."{name}"]\ntraces = 1\n'
+        done = run(project, "check", budgets=budgets)
+        assert done.returncode == 2 and done.stdout == "", done.stderr
+        assert f'the budget "{name}" never matched{told}\n' in done.stderr
+        assert "1 of 2 budgets held, 1 never matched" in done.stderr
+        done = run(project, "check", "--format", "github", budgets=budgets)
+        assert done.returncode == 2
+        line = f'::error title=retrace check::the budget "{name}" never matched{told}\n'
+        assert done.stdout == line
+        assert (
+            f'- the budget "{name.replace("_", chr(92) + "_")}" never matched'
+            in (project / "summary.md").read_text()
+        ), "the summary"
+        # Other programs of the project may have it.
+        done = run(project, "check", budgets=f"{budgets}optional = true\n")
+        assert done.returncode == 0 and "1 of 2 budgets held, 1 never matched" in done.stderr
+
+
+def test_why_nothing_can_be_checked_is_annotated(project: Path) -> None:
+    for budgets, said in (("[tool\n", "is no TOML"), ("", "has no budgets")):
+        done = run(project, "check", "--format", "github", budgets=budgets)
+        assert done.returncode == 2 and done.stdout.count("\n") == 1
+        assert done.stdout.startswith("::error title=retrace check::") and said in done.stdout
+    assert (project / "summary.md").read_text().count("# retrace check\n") == 2
+
+
+@pytest.mark.parametrize("given", ["shap", "shapechanged", "static", "zzz"])
+def test_a_misspelt_cause_names_the_nearest_and_lists_them_all(project: Path, given: str) -> None:
+    meant = {"static": "static-argument-changed", "zzz": None}.get(given, "shape-changed")
+    budget = f"[tool.retrace.budgets.f]\nallow = ['{given}']\ntraces = 1\n"
+    for done in (
+        run(project, "report", "--fail-on", given),
+        run(project, "report", "--cause", given),
+        run(project, "check", budgets=budget),
+    ):
+        assert done.returncode == 2
+        assert (f", did you mean {meant}?" in done.stderr) == (meant is not None)
+        assert "did you mean" not in done.stderr or meant is not None
+        assert "eager-op" in done.stderr and done.stderr.count("\n") == 1
+
+
+KILLED = """
+import os, signal, jax, numpy as np
+step = jax.jit(lambda x: x)
+for size in range(1, 4):
+    step(np.ones(size, np.float32))
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+POOL = """
+import multiprocessing
+
+def work(_):
+    import jax, numpy as np
+    jax.jit(lambda x: x)(np.ones(1, np.float32))
+
+if __name__ == "__main__":
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        pool.map(work, range(2))
+    import jax
+    jax.jit(lambda x: x)(1.0)
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system kills otherwise")
+def test_a_program_that_was_killed_held_nothing(tmp_path: Path) -> None:
+    def recorded(name: str, source: str, *options: str) -> int:
+        (tmp_path / "program.py").write_text(source)
+        command = ("run", "--quiet", *options, "--out", name, "program.py")
+        done = subprocess.run(
+            [sys.executable, "-m", "retrace", *command], cwd=tmp_path, check=False
+        )
+        return done.returncode
+
+    assert recorded("recorded", KILLED) == -signal.SIGKILL
+    held = '[tool.retrace.budgets."<lambda>"]\ntraces = 3\n'
+    done = run(tmp_path, "check", budgets=held)
+    assert done.returncode == 2 and "did not end (killed, or still running)" in done.stderr
+    assert "budget" not in done.stderr and "exceeds no limit" in done.stderr
+    done = run(tmp_path, "check", "--update", budgets=held)
+    assert done.returncode == 2 and not (tmp_path / "retrace-baseline.toml").exists()
+    # What is too much is that, whatever came of the program later.
+    done = run(tmp_path, "check", budgets=held.replace("3", "2"))
+    assert done.returncode == 1 and "was traced 3 times" in done.stdout
+    assert "did not end" in done.stderr
+
+    # Nor did a step of a plan come true in it.
+    assert recorded("whole", KILLED.rpartition("os.kill")[0]) == 0
+    done = run(tmp_path, "diff", "whole", "--expect", "1", "--format", "json")
+    told = json.loads(done.stdout)["expected"]
+    assert done.returncode == 1 and not told["came_true"] and len(told["cut_short"]) == 1
+    assert "the new program did not end" in run(tmp_path, "diff", "whole", "--expect=1").stdout
+    # But a pool ends its workers itself, by a signal.
+    assert recorded("pool", POOL, "--children") == 0
+    (tmp_path / "recorded").rename(tmp_path / "killed")
+    (tmp_path / "pool").rename(tmp_path / "recorded")
+    done = run(tmp_path, "check", budgets=held)
+    assert done.returncode == 0 and "1 budget held" in done.stderr, done.stderr

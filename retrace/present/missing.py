@@ -1,0 +1,51 @@
+"""What a recording lacks: processes that were cut short, and what could not be recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from retrace.present.layout import Paint, wrapped
+from retrace.present.view import View
+from retrace.present.words import clean, count, listed
+
+_MOST_LOSSES = 8
+
+
+def warned(said: Iterable[str], width: int, paint: Paint) -> Iterator[str]:
+    """The same on a terminal."""
+    for text in said:
+        for number, part in enumerate(wrapped(text, width, 2)):
+            yield paint(part, "warm") if number == 0 else part
+
+
+def unfinished(view: View) -> Iterator[str]:
+    """The processes that did not end their recording."""
+    for run in view.recording.runs:
+        if run.raised is not None:
+            yield (
+                f"process {run.pid} on {clean(run.host)} was ended by {clean(run.raised)}: "
+                "what it would have missed later is not here"
+            )
+    for run, miss in view.unfinished():
+        said = f"process {run.pid} on {clean(run.host)} did not end its recording"
+        said += " (killed, or still running)"
+        if miss is not None and miss.in_flight is not None:
+            said += f": it was in the {miss.in_flight.value} stage of {view.label(miss)}"
+            said += f", {view.place(miss)}"
+        yield said
+    for parent, runs in view.ended_idle().items():
+        host = clean(runs[0].host)
+        their, were = ("its", "it was") if len(runs) == 1 else ("their", "they were")
+        yield (
+            f"{count(len(runs), 'process', 'processes')} that process {parent} on {host} started "
+            f"did not end {their} recording; {were} in no stage of JAX as far as recorded "
+            "(a pool ends its workers like this)"
+        )
+
+
+def lost(view: View) -> Iterator[str]:
+    """What could not be recorded or read."""
+    losses = view.losses()
+    if losses:
+        named = [f"{clean(reason)} ({number:,})" for reason, number in losses.most_common()]
+        yield f"not recorded or not readable: {listed(named, _MOST_LOSSES)}"
