@@ -147,6 +147,26 @@ def test_the_action_records_reports_and_checks(tmp_path: Path) -> None:
     assert not passed and "::error" not in printed and outputs["report"]
 
 
+@pytest.mark.skipif(shutil.which("bash") is None, reason="GitHub runs the steps in bash")
+@pytest.mark.parametrize(
+    ("run", "said"),
+    [
+        ("tain.py 2", "no such script: tain.py, did you mean train.py?"),
+        ("'train.py 2", "the input `run` is no command line: no closing quotation"),
+        ("", "the input `run` is empty"),
+    ],
+)
+def test_the_action_says_once_what_never_ran(tmp_path: Path, run: str, said: str) -> None:
+    runner = Runner(tmp_path)
+    (runner.project / "train.py").write_text(PROGRAM)
+    (runner.project / "pyproject.toml").write_text(BUDGET)
+    given = {"python": sys.executable, "working_directory": str(runner.project)}
+    passed, printed, outputs = runner.run(ACTION, run=run, **given)
+    assert not passed and printed.count(said) == 1 and printed.count("::error") == 1, printed
+    assert printed.count("nothing was recorded") >= 2 and "cannot read" not in printed
+    assert outputs["report"] == ""
+
+
 def _matched(lines: list[str]) -> list[tuple[str, str, str]]:
     """What GitHub's runner finds: for each matcher, patterns, one line after the other."""
     found: list[tuple[str, str, str]] = []

@@ -104,7 +104,9 @@ def find(program: Program) -> None:
 
 def _find_script(path: str) -> None:
     if not os.path.exists(path):
-        raise UsageError(f"no such script: {path}")
+        from retrace.command.complaint import no_script
+
+        raise no_script(path)
     place = os.path.join(os.getcwd(), path)
     if pkgutil.get_importer(place) is not None:
         if PathFinder.find_spec("__main__", [place]) is None:

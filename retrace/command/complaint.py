@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 
+from retrace.command import console
+from retrace.errors import UsageError
 from retrace.present.words import nearest
 
 _COMMANDS = (
@@ -22,3 +26,16 @@ def usage(error: Any) -> str:
         said += nearest(named[0], _COMMANDS)
     said = f"{said[:1].lower()}{said[1:]}"
     return f"{said}{'' if said.endswith('?') else ';'} see `{path} --help`"
+
+
+def no_script(path: str) -> UsageError:
+    """What to say where the program to be run is not there, with what may have been meant."""
+    if not path:
+        return UsageError("no program to run: name a script, as in `retrace run train.py`")
+    beside = Path(path).parent
+    try:
+        names = [one for one in os.listdir(beside) if one.endswith(".py")]
+    except OSError:
+        names = []
+    guess = nearest(os.path.basename(path), names)
+    return UsageError(f"no such script: {path}{guess or f' (in {console.here()})'}")

@@ -50,7 +50,9 @@ def run_script(
         UsageError: there is no such program.
     """
     if not os.path.exists(path):
-        raise UsageError(f"no such script: {path}")
+        from retrace.command.complaint import no_script
+
+        raise no_script(path)
     place = _absolute(path)
     sys.argv[:] = [path, *arguments]
     if pkgutil.get_importer(place) is not None:

@@ -109,7 +109,9 @@ def toml(found: bytes, what: str) -> dict[str, Any]:
     except RecursionError:
         raise deep from None
     except ValueError as error:  # that of a number too long is no TOMLDecodeError
-        raise UsageError(f"{what}: it is no TOML: {error}") from None
+        # The parser says where the line ended within quotes, not that one is missing.
+        said = str(error).replace("Illegal character '\\n'", "a quote is not closed")
+        raise UsageError(f"{what}: it is no TOML: {said}") from None
 
 
 def table(value: object, where: str) -> dict[str, Any]:

@@ -195,7 +195,8 @@ def _target(sizes: Sizes) -> tuple[str, str, str]:
 def _code(sizes: Sizes, width: int) -> Iterator[str]:
     name, axis, which = _target(sizes)
     chosen = sizes.chosen.sizes
-    yield from wrapped(f"    in the loader, with `x` for {name}:", width, 4)
+    called = "" if name == "`x`" else f", where `x` is {name}"
+    yield from wrapped(f"    in the loader{called}:", width, 4)
     if len(chosen) == 1:
         yield f"        SIZE = {chosen[0]}  # larger ones: split them, or raise it"
         yield f"        add = SIZE - x.shape[{axis}]"
