@@ -97,7 +97,11 @@ def _static(old: Miss, new: Miss) -> Iterator[Change]:
     # Of another value than the default, the value has changed as well.
     for name, a, b in _differing(old.key.static, new.key.static):
         default = dict(new.function.defaults).get(name)
-        yield StaticChange(name, a, b, _exact(a, b), default and default.text)
+        other = new if b is None else old
+        as_array = (a is None or b is None) and any(
+            leaf.path == name for leaf in other.key.leaves
+        )
+        yield StaticChange(name, a, b, _exact(a, b), default and default.text, as_array)
 
 
 def _signature(old: Miss, new: Miss) -> Iterator[Change]:

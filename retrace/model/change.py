@@ -127,6 +127,8 @@ class StaticChange(NamedTuple):
     exact: bool
     default: str | None = None
     """In words what counts where it was left out."""
+    as_array: bool = False
+    """Whether the call that has no such value passes an array there, as `filter_jit` lets it."""
 
     component = Component.STATIC
 

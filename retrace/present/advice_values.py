@@ -78,6 +78,11 @@ def of_values(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case eac
                 "the "
                 "same between calls"
             )
+        case model.ToArray(mixed=True):
+            return (
+                f"pass {who} as an array at every call (`jnp.asarray`): as a Python number it is "
+                "static, and each value a program of its own"
+            )
         case model.ToArray():
             array = "arrays" if many else "an array"
             return f"pass {who} as {array} if no shape depends on {it}; else keep to a few values"

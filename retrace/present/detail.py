@@ -84,6 +84,8 @@ def _of_value(
     match change:
         case StaticChange():
             known = change.default
+            if change.as_array:
+                return value(old, new, "an array")
             return value(old, new, "omitted" if known is None else f"omitted ({short(known)})")
         case OptionChange():
             return value(old, new, "not given")

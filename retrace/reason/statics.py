@@ -64,6 +64,9 @@ def _static_argument(evidence: Evidence, own: list[StaticChange]) -> Advice:
     first = own[0]
     paths = _paths([first])
     types = types_of(first)
+    mixed = [one for one in own if one.as_array and any(map(is_number, types_of(one)))]
+    if mixed and mixed[0] is first:
+        return ToArray(paths=_paths(mixed), mixed=True)
     if any(side is not None and side.text == "nan" for side in (first.old, first.new)):
         return OneNaN(paths=paths)
     if is_another_function(first):

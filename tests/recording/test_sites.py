@@ -15,8 +15,10 @@ from jax.extend.core import Primitive
 
 import retrace
 from retrace.causes import Cause
-from retrace.model import Kind, Recording, Verdict
+from retrace.model import Kind, Recording, StaticChange, Verdict
 from retrace.present import markdown, page, report_json, terminal
+from retrace.present.advice import advised
+from retrace.present.detail import detail
 from retrace.present.tally import Tally
 from retrace.present.view import View
 from retrace.store.redaction import Redaction
@@ -477,3 +479,22 @@ def test_pmap_raises_too(judge_all: JudgeAll) -> None:
 
     (found,) = _verdicts(judge_all, program)
     assert (found.miss.raised, found.cause) == ("RuntimeError", ADDED)
+
+
+def test_a_number_that_became_an_array_is_to_be_one_at_every_call(judge_all: JudgeAll) -> None:
+    @eqx.filter_jit
+    def step(x: jax.Array, rate: Any) -> jax.Array:
+        return x * rate
+
+    for rates in ((0.5, jnp.asarray(0.25)), (jnp.asarray(0.5), 0.25)):
+
+        def program(rates: tuple[Any, ...] = rates) -> None:
+            for rate in rates:
+                step(X, rate)
+
+        verdict = _verdicts(judge_all, program)[-1]
+        assert verdict.cause is Cause.STATIC_ARGUMENT_CHANGED
+        assert verdict.fix is not None and verdict.fix.code == "static-to-dynamic"
+        assert "pass `rate` as an array at every call" in advised(verdict.fix)
+        (change,) = (one for one in verdict.changes if isinstance(one, StaticChange))
+        assert "an array" in detail(change).split(" -> ")

@@ -93,6 +93,8 @@ class ToArray(Advice):
 
     code = "static-to-dynamic"
     in_tree: bool = False
+    mixed: bool = False
+    """Whether another call did so already: then no shape can depend on it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
