@@ -103,10 +103,11 @@ def plan(recording: str = "", top: int = 5) -> str:
     """
     from retrace.plan import order
     from retrace.present import plan_json, report_json
+    from retrace.runs.ended import cut_short
 
     view = _view(recording)
-    found = order.plan(view.recording, view.verdicts)
-    return report_json.encode(plan_json.told(found, None, max(1, top)))
+    found, cut = order.plan(view.recording, view.verdicts), cut_short(view.recording)
+    return report_json.encode(plan_json.told(found, None, max(1, top), cut))
 
 
 def report(recording: str = "", tokens: int = 4000) -> str:

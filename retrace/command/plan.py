@@ -62,8 +62,10 @@ def plan(
     calls = warmth(view.verdicts) if warm else None
     if format == "json":
         from retrace.present import plan_json, report_json
+        from retrace.runs.ended import cut_short
 
-        console.write(report_json.encode(plan_json.told(found, calls, top)), None)
+        cut = cut_short(view.recording)
+        console.write(report_json.encode(plan_json.told(found, calls, top, cut)), None)
         return 0
     top = top or _STEPS
     if format == "markdown":

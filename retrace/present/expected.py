@@ -6,6 +6,7 @@ from typing import Any
 
 from retrace.plan.amount import Amount
 from retrace.present.amounts import number, spent
+from retrace.present.missing import cut_json
 from retrace.present.plan_json import amount_told
 from retrace.present.plan_words import title
 from retrace.present.runs import Row, Section
@@ -93,5 +94,5 @@ def told(found: Expected) -> dict[str, Any]:
         "gone": list(found.gone),
         "still": list(found.still),
         "new": [verdict.miss.id for verdict in found.new],
-        "cut_short": [run.id for run, _ in found.cut],
+        "cut_short": cut_json(found.cut),
     }

@@ -17,11 +17,13 @@ from retrace.present.advice import advised
 from retrace.present.detail import detail
 from retrace.present.group import Group
 from retrace.present.message import heading, origin, where
+from retrace.present.missing import cut_json
 from retrace.present.report_json import Object, encode
 from retrace.present.sentences import explanation
 from retrace.present.tally import Sort, Tally
 from retrace.present.view import View
 from retrace.present.words import clean
+from retrace.runs.ended import cut_short
 
 SCHEMA = "retrace-extract/1"
 _CHARACTERS = 3
@@ -71,6 +73,8 @@ def extract(
         "tokens": {"most": tokens, "counted": 0, "rule": f"{_CHARACTERS} characters are one"},
         "more": "`retrace show ID` tells one miss in full, `retrace plan` every step",
     }
+    if cut := cut_short(view.recording):
+        told["cut_short"] = cut_json(cut[:_STEPS])
     told["tokens"]["counted"] = tokens  # as long as it will be
     needed = counted(told)
     if needed > tokens:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from retrace.model import Run
 from retrace.present.layout import Paint, wrapped
 from retrace.present.view import View
 from retrace.present.words import clean, count, listed
@@ -16,6 +17,11 @@ def warned(said: Iterable[str], width: int, paint: Paint) -> Iterator[str]:
     for text in said:
         for number, part in enumerate(wrapped(text, width, 2)):
             yield paint(part, "warm") if number == 0 else part
+
+
+def cut_json(cut: Iterable[tuple[Run, str | None]]) -> list[dict[str, str | None]]:
+    """The processes that were cut short, for programs; `by` is null of a killed one."""
+    return [{"run": run.id, "by": by} for run, by in cut]
 
 
 def unfinished(view: View) -> Iterator[str]:

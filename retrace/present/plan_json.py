@@ -2,26 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
+from retrace.model import Run
 from retrace.plan.amount import Amount, Span
 from retrace.plan.corners import Corners
 from retrace.plan.sizes import Choice
 from retrace.plan.step import Pairs, Plan, Proposal, Sizes, Step
 from retrace.plan.warm import Warmth
+from retrace.present.missing import cut_json
 from retrace.present.plan_words import sentence, titles
 
 SCHEMA = "retrace-plan/1"
 """Raised when a field changes its meaning; fields may be added under one number."""
 
 
-def told(plan: Plan, warmth: Warmth | None = None, top: int | None = None) -> dict[str, Any]:
-    """The plan; with `top`, its first steps alone, and how many were left out."""
+def told(
+    plan: Plan,
+    warmth: Warmth | None = None,
+    top: int | None = None,
+    cut: Iterable[tuple[Run, str | None]] = (),
+) -> dict[str, Any]:
+    """The plan, and which processes were cut short.
+
+    With `top` it has its first steps alone, and how many were left out.
+    """
     steps = plan.steps if top is None else plan.steps[:top]
     fields: dict[str, Any] = {
         "schema": SCHEMA,
         "processes": {"missed": plan.processes, "each": plan.each},
         "now": amount_told(plan.now),
+        "cut_short": cut_json(cut),
         "steps": [
             _step(step, named) for step, named in zip(plan.steps, titles(plan.steps), strict=True)
         ][: len(steps)],

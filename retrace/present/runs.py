@@ -360,7 +360,9 @@ def _seconds(found: Difference) -> Iterator[Row]:
     spent = found.seconds
     yield Row("", (f"{seconds(spent.old)} -> {seconds(spent.new)}",))
     if spent.added or spent.gone:
-        said = f"{seconds(spent.added)} on new misses, {seconds(spent.gone)} no longer"
+        said = (
+            f"new misses took {seconds(spent.added)}, those that are gone {seconds(spent.gone)}"
+        )
         yield Row("", (said,))
     for what, (old, new) in (
         ("misses whose key, cause or program changed", spent.changed),

@@ -212,6 +212,9 @@ def test_a_program_that_was_killed_held_nothing(tmp_path: Path) -> None:
     done = run(tmp_path, "diff", "whole", "--expect", "1", "--format", "json")
     told = json.loads(done.stdout)["expected"]
     assert done.returncode == 1 and not told["came_true"] and len(told["cut_short"]) == 1
+    told = json.loads(run(tmp_path, "plan", "--format", "json").stdout)
+    assert [one["by"] for one in told["cut_short"]] == [None]
+    assert "killed, or still running" in run(tmp_path, "plan").stdout
     assert "the new program did not end" in run(tmp_path, "diff", "whole", "--expect=1").stdout
     # But a pool ends its workers itself, by a signal.
     assert recorded("pool", POOL, "--children") == 0
