@@ -10,7 +10,7 @@ import time
 from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from retrace.capture import on_import
 from retrace.capture.commit import Checkout, checkout_of
@@ -49,11 +49,21 @@ def describe(jax: str, jaxlib: str, attempt: Attempt) -> Run:
         jaxlib=jaxlib,
         started_by=None if forked else os.getppid(),
         forked_by=os.getppid() if forked else None,
+        daemon_of=_daemon_of(),
         job=attempt.job,
         attempt=attempt.number,
         process_count=attempt.processes,
         variables=_variables(),
     )
+
+
+def _daemon_of() -> int | None:
+    """The process that ends this one with itself: a daemon of multiprocessing."""
+    told: Any = sys.modules.get("multiprocessing.process")
+    if told is None or not told.current_process().daemon:
+        return None
+    parent = told.parent_process()
+    return None if parent is None else parent.pid
 
 
 _READ_BY_JAX = ("JAX_", "XLA_", "LIBTPU_", "TPU_", "NCCL_")

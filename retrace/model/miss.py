@@ -146,6 +146,8 @@ class Run:
     """How many processes the job has; None where nobody told."""
     forked_by: int | None = None
     """The process that it was forked from; None for one that was started."""
+    daemon_of: int | None = None
+    """The process with which multiprocessing ends it, as a worker of a pool; else None."""
     off_fast_path: tuple[str, ...] = ()
     """What of a program keeps its calls off the fast path of this JAX: `effects`,
     `host-callbacks`. Empty where that was not told."""

@@ -79,9 +79,11 @@ def of_values(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case eac
                 "same between calls"
             )
         case model.ToArray(mixed=True):
+            number = "Python numbers they are" if many else "a Python number it is"
+            array = "arrays" if many else "an array"
             return (
-                f"pass {who} as an array at every call (`jnp.asarray`): as a Python number it is "
-                "static, and each value a program of its own"
+                f"pass {who} as {array} at every call (`jnp.asarray`): as {number} static, and "
+                "each value a program of its own"
             )
         case model.ToArray():
             array = "arrays" if many else "an array"

@@ -221,6 +221,10 @@ def _what(change: Change) -> str:
     return names(change.paths)
 
 
+def _arrays(change: Change) -> str:
+    return "an array" if len(change.paths) == 1 else "arrays"
+
+
 def _function(change: Change, advice: Advice | None) -> str:
     if isinstance(advice, model.JitAndPass) and advice.inject:
         held = [name for name in change.held if name not in advice.inject]
@@ -324,7 +328,7 @@ _TITLES: dict[str, Callable[[Change], str]] = {
     "shape": lambda change: f"one size for {_what(change)}",
     "rank": lambda change: f"one number of axes for {_what(change)}",
     "dtype": lambda change: f"one dtype for {_what(change)}",
-    "weak_type": lambda change: f"pass {_what(change)} as an array from the start",
+    "weak_type": lambda change: f"pass {_what(change)} as {_arrays(change)} from the start",
     "sharding": lambda change: f"place {_what(change)} before the first call",
     "clear": lambda _: "do not clear the caches",
     "again": lambda change: f"keep fewer programs beside {_who(change)}",

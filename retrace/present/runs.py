@@ -359,11 +359,9 @@ def _why(vain: Vain) -> str:
 def _seconds(found: Difference) -> Iterator[Row]:
     spent = found.seconds
     yield Row("", (f"{seconds(spent.old)} -> {seconds(spent.new)}",))
-    if spent.added or spent.gone:
-        said = (
-            f"new misses took {seconds(spent.added)}, those that are gone {seconds(spent.gone)}"
-        )
-        yield Row("", (said,))
+    parts = (("new misses took", spent.added), ("misses that are gone had taken", spent.gone))
+    if said := [f"{what} {seconds(took)}" for what, took in parts if took]:
+        yield Row("", (", ".join(said),))
     for what, (old, new) in (
         ("misses whose key, cause or program changed", spent.changed),
         ("equal misses that were found on disk in one run alone", spent.stored),

@@ -34,13 +34,20 @@ def ended_idle(runs: Sequence[Run], misses: Iterable[Miss]) -> dict[int, list[Ru
 def cut_short(recording: Recording) -> list[tuple[Run, str | None]]:
     """The processes that were ended before their time, with the exception where one did it.
 
-    Those that are still running are among them: nothing tells them from killed ones.
+    Those that are still running are among them: nothing tells them from killed ones. The workers
+    of a pool are not, whose parent ran to its end: it ends them once it has what they were for,
+    and what they were at may have been over, and not been written yet.
     """
     found: list[tuple[Run, str | None]] = [
         (run, run.raised) for run in recording.runs if run.raised is not None
     ]
     stopped = unfinished(recording.runs, recording.misses)
-    return found + [(run, None) for run, _ in stopped if run.raised is None]
+    return found + [
+        (run, None)
+        for run, _ in stopped
+        if run.raised is None
+        and (run.daemon_of is None or _ended_by(run, recording.runs) is None)
+    ]
 
 
 def _at(misses: Iterable[Miss]) -> dict[str, Miss]:
@@ -49,7 +56,9 @@ def _at(misses: Iterable[Miss]) -> dict[str, Miss]:
 
 def _ended_by(run: Run, runs: Sequence[Run]) -> int | None:
     """The process that started it, where that one ended its own recording."""
-    parent = run.started_by if run.forked_by is None else run.forked_by
+    parent = run.daemon_of  # which a forkserver did not fork
+    if parent is None:
+        parent = run.started_by if run.forked_by is None else run.forked_by
     # By the time that they began nothing is told: a parent may import jax after its children.
     own = [
         other.complete

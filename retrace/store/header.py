@@ -34,6 +34,7 @@ RUN: Mapping[str, Field[Run]] = {
     "attempt": Field("attempt", number),
     "process_count": Field("process_count", number),
     "forked_by": Field("forked_by", number),
+    "daemon_of": Field("daemon_of", number),
     "off_fast_path": Field("off_fast_path", texts),
     "redaction": Field("redaction", text),
     "variables": Field(
@@ -69,6 +70,8 @@ def encode_run(run: Run) -> dict[str, JSON]:
     fields: dict[str, JSON] = {name: getattr(run, name) for name in RUN if name not in _LATER}
     if run.source == "program":
         del fields["source"]
+    if run.daemon_of is None:
+        del fields["daemon_of"]
     return fields
 
 
