@@ -482,13 +482,13 @@ def test_pmap_raises_too(judge_all: JudgeAll) -> None:
 
 
 def test_a_number_that_became_an_array_is_to_be_one_at_every_call(judge_all: JudgeAll) -> None:
-    @eqx.filter_jit
-    def step(x: Any, rate: Any) -> Any:
-        return x * rate
-
     for rates in ((0.5, jnp.asarray(0.25)), (jnp.asarray(0.5), 0.25)):
 
         def program(rates: tuple[Any, ...] = rates) -> None:
+            @eqx.filter_jit
+            def step(x: Any, rate: Any) -> Any:
+                return x * rate
+
             for rate in rates:
                 step(X, rate)
 
