@@ -29,15 +29,19 @@ from retrace.jax_internals import anew, config
 from retrace.jax_internals.jaxprs import Transcript, transcribe
 from retrace.model import Audit, Checked, Function, Listing, Outcome, Reading, Reason, Value
 
+EACH = 10.0
+"""Seconds that each function may take."""
+ALL = 60.0
+"""Seconds that tracing them all may take."""
 _MOST_READS = 16
 
 
 class Limits(NamedTuple):
     """How long an audit may take."""
 
-    each: float = 10.0
+    each: float = EACH
     """Seconds for each function."""
-    all: float = 60.0
+    all: float = ALL
     """Seconds for tracing in all."""
     effects: bool = False
     """Whether functions are traced anew that write what is not their own."""
@@ -179,7 +183,9 @@ class Examination:
         except anew.GoneError:
             return untraced(Reason.GONE)
         except TooSlowError:
-            return untraced(Reason.SLOW, seconds=perf_counter() - began)
+            is_last = self._left < self._limits.each
+            why = Reason.TIME if is_last else Reason.SLOW
+            return untraced(why, seconds=perf_counter() - began)
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # noqa: BLE001 - the function may raise anything

@@ -15,7 +15,8 @@ from time import monotonic
 from retrace.store.place import REQUEST
 
 VARIABLE = "RETRACE_AUDIT"
-"""`end`; before it, between commas, `every 100` or `every 30s`; `all` for `--audit-all`."""
+"""`end`; before it, between commas, `every 100` or `every 30s`; `all` for `--audit-all`,
+`seconds 5` and `total 30` for its limits."""
 
 
 _PAUSE = 0.1
@@ -30,6 +31,11 @@ class Asked:
         self._request = str(directory / f"{run}{REQUEST}")
         words = [word.strip() for word in wish.split(",")]
         self._effects = "all" in words
+        self._limits = {
+            name: float(limit)
+            for name, _, limit in (word.partition(" ") for word in words)
+            if name in ("seconds", "total")
+        }
         every = next((word[6:] for word in words if word.startswith("every ")), "")
         self._seconds = float(every[:-1]) if every.endswith("s") else None
         self._misses = int(every) if every.isdigit() else None
@@ -76,10 +82,11 @@ class Asked:
     def _audit(self) -> None:
         self._withdraw()
         # Only here: whoever asks for no audit loads nothing of it.
-        from retrace.auditing.examination import Limits
+        from retrace.auditing.examination import ALL, EACH, Limits
         from retrace.auditing.request import audit
 
-        audit(Limits(effects=self._effects))
+        each, total = self._limits.get("seconds", EACH), self._limits.get("total", ALL)
+        audit(Limits(each, total, self._effects))
         self._left = self._misses or 0
         self._last = monotonic()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Iterator
@@ -20,20 +21,36 @@ _VARIABLE = "RETRACE_AUDIT"
 _EVERY = re.compile(r"[1-9]\d{0,8}s?")
 
 
-def ask(*, end: bool, every: str | None, effects: bool) -> None:
+def ask(
+    *,
+    end: bool,
+    every: str | None,
+    effects: bool,
+    seconds: float | None,
+    total: float | None,
+) -> None:
     """Tell the program, and what it starts, when to make audits.
 
     Raises:
-        UsageError: `every` is neither a number of misses nor of seconds.
+        UsageError: `every` is neither a number of misses nor of seconds, or a limit is negative.
     """
     if every is not None and not _EVERY.fullmatch(every):
         raise UsageError(
             f"invalid value {every!r} for --audit-every: give a number of misses (100), or of "
             "seconds (30s)"
         )
-    words = ["end"] if end or effects else []
+    limits = {"seconds": seconds, "total": total}
+    for name, limit in limits.items():
+        if limit is not None and not 0 <= limit < math.inf:
+            raise UsageError(
+                f"invalid value {limit} for --audit-{name}: give a number of seconds (10)"
+            )
+    given = [f"{name} {limit}" for name, limit in limits.items() if limit is not None]
+    # A limit is a limit of something.
+    words = ["end"] if end or effects or (given and every is None) else []
     words += [f"every {every}"] if every is not None else []
     words += ["all"] if effects else []
+    words += given
     if words:
         # By the environment, so that it holds for what the program starts as well.
         os.environ[_VARIABLE] = ",".join(words)

@@ -38,7 +38,16 @@ AS_COMMAND: dict[str, Any] = {
 }
 """How typer is told of it."""
 
-_WITH_VALUE = ("--out", "-o", "--job", "--audit-every", "--redact-key", "--slow-over")
+_WITH_VALUE = (
+    "--out",
+    "-o",
+    "--job",
+    "--audit-every",
+    "--audit-seconds",
+    "--audit-total",
+    "--redact-key",
+    "--slow-over",
+)
 """Options of `run` that are followed by a value."""
 
 
@@ -117,6 +126,20 @@ def run(
     audit_all: Annotated[
         bool, typer.Option("--audit-all", help="Also audit functions that write globals.")
     ] = False,
+    audit_seconds: Annotated[
+        float | None,
+        typer.Option(
+            "--audit-seconds",
+            metavar="SECONDS",
+            help="An audit's limit per function (default: 10).",
+        ),
+    ] = None,
+    audit_total: Annotated[
+        float | None,
+        typer.Option(
+            "--audit-total", metavar="SECONDS", help="Its limit for all functions (default: 60)."
+        ),
+    ] = None,
     live: Annotated[
         bool,
         typer.Option("--live", help="Show what is compiling, on the terminal's last line."),
@@ -161,7 +184,13 @@ def run(
     slow_.ask(slow=slow, over=slow_over)
     if count:
         os.environ["RETRACE_COUNT"] = "1"
-    audits.ask(end=audit, every=audit_every, effects=audit_all)
+    audits.ask(
+        end=audit,
+        every=audit_every,
+        effects=audit_all,
+        seconds=audit_seconds,
+        total=audit_total,
+    )
     kept = _Kept(out, force=force, append=append, children=children, job=job, live=live)
     return lambda: _launch(arguments, module, kept, quiet=quiet)
 

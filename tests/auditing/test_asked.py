@@ -30,6 +30,20 @@ later(jnp.ones(3))
 print(step(jnp.ones(3)))
 """
 
+WAITING = """
+import time, jax
+waits = False
+
+@jax.jit
+def step(x):
+    if waits:
+        time.sleep(600)
+    return x
+
+step(1.0)
+waits = True
+"""
+
 TESTS = """
 import jax, jax.numpy as jnp, pytest
 scale = 2.0
@@ -61,7 +75,7 @@ def retrace(*arguments: str, cwd: Path, **variables: str) -> subprocess.Complete
     environment = {**os.environ, "JAX_PLATFORMS": "cpu", **variables}
     line = [sys.executable, "-m", "retrace", *arguments]
     return subprocess.run(
-        line, capture_output=True, text=True, check=False, cwd=cwd, env=environment
+        line, capture_output=True, text=True, check=False, cwd=cwd, env=environment, timeout=300
     )
 
 
@@ -106,6 +120,16 @@ def test_without_values_and_every_so_often(tmp_path: Path) -> None:
     nobody = retrace("audit", "r", cwd=tmp_path)
     wrong = retrace("run", "--audit-every=often", "program.py", cwd=tmp_path)
     assert (nobody.returncode, wrong.returncode) == (2, 2)
+
+
+def test_for_no_longer_than_it_may(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(WAITING)
+    each = retrace("run", "--audit", "--audit-seconds=0.1", "program.py", cwd=tmp_path)
+    every = retrace("run", "--audit-total=0", "program.py", cwd=tmp_path)
+    nonsense = retrace("run", "--audit", "--audit-seconds=-1", "program.py", cwd=tmp_path)
+    assert "tracing it again took longer than the limit" in " ".join(each.stderr.split())
+    assert "the audit ran out of time" in " ".join(every.stderr.split())
+    assert (each.returncode, every.returncode, nonsense.returncode) == (0, 0, 2)
 
 
 def test_by_a_marker(tmp_path: Path) -> None:

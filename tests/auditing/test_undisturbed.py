@@ -264,7 +264,10 @@ def test_a_nested_function_is_traced_anew_below_every_transform() -> None:
 
 
 AFTERWARDS = """
+import signal
 import sys
+import threading
+import time
 import jax
 import retrace
 from retrace.auditing.limit import TooSlowError, limited
@@ -289,6 +292,13 @@ def swallowed():
         return 1
 
 
+def swallowing():
+    try:
+        for_ever()
+    except BaseException:
+        for_ever()
+
+
 try:
     limited(0.05, for_ever)
 except TooSlowError:
@@ -300,10 +310,37 @@ for seconds in (0.0, 0.00001, 0.0001, 0.001):
             limited(seconds, lambda: sum(range(turns)))
         except TooSlowError:
             pass
+for wait in (lambda: time.sleep(600), threading.Event().wait, swallowing):
+    try:
+        limited(0.05, wait)
+    except TooSlowError:
+        print("woken")
 sys.setprofile(lambda *arguments: None)
 (lambda: None)()
 sys.setprofile(None)
 print("profiled")
+print(signal.getsignal(signal.SIGURG) is signal.SIG_DFL)
+
+jax.clear_caches()
+waits = False
+
+
+def waiting(n):
+    def wait(x):
+        if waits:
+            time.sleep(600)
+        return x + n
+
+    return jax.jit(wait)
+
+
+with retrace.recording():
+    functions = [waiting(n) for n in range(5)]
+    for function in functions:
+        function(1.0)
+    waits = True
+    print([(one.verdict, one.reason) for one in retrace.audit(seconds=600, total=0.5)])
+    print([(one.verdict, one.reason) for one in retrace.audit(seconds=0.1)])
 """
 
 
@@ -314,7 +351,11 @@ def test_the_interpreter_is_left_with_nothing_to_look_for() -> None:
         [sys.executable, "-c", AFTERWARDS],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
         check=False,
     )
-    assert done.stdout.splitlines() == ["given up", "1", "profiled"], done.stderr
+    assert done.stdout.splitlines() == [
+        *("given up", "1", "woken", "woken", "woken", "profiled", "True"),
+        "[('perhaps', 'the audit ran out of time')]",
+        "[('perhaps', 'tracing it again took longer than the limit')]",
+    ], done.stderr
