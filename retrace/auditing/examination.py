@@ -228,7 +228,7 @@ class Examination:
                     again = fresh
         disturbed = self._disturbed(program, reads)
         seconds = perf_counter() - began
-        in_place = bool(arrays) and any(_is_in_place(read) for read in reads)
+        in_place = bool(arrays) and not anew.converts_anew() and any(map(_is_in_place, reads))
         if answer is True and not in_place:
             found = Checked(number, Outcome.SAME, reads)
         elif answer is not False:

@@ -24,6 +24,8 @@ from contextlib import ExitStack, contextmanager, nullcontext
 from types import FunctionType
 from typing import Any, cast
 
+import numpy as np
+
 from retrace.jax_internals import losses, names
 from retrace.jax_internals import names_audit as at
 from retrace.jax_internals.calls import is_staging
@@ -34,6 +36,8 @@ from retrace.jax_internals.traces import Trace
 
 _KEEPS_GIVEN = TRACE.expected
 """Whether JAX keeps, with a trace, the object that tells its arguments; else a table does."""
+_CONVERTED = 8
+"""Bytes of a number from which on JAX may convert an array on the host to fewer."""
 _PLAIN = frozenset((int, bool, str, type(None)))
 
 
@@ -190,7 +194,7 @@ def _replacements() -> Iterator[tuple[Any, str, Any, Any]]:
         if row.expected:
             owner, found = resolve(row.where), row.look()
             yield owner, row.name, found, _anew(found, _uncached(_inside(found)))
-    kind = type(at.INFER.get())
+    kind, canonical = type(at.INFER.get()), at.CANONICAL.look()
     known = {id(_inside(row.look())) for row in (TRACE, TRACE_BEFORE) if row.expected}
     made: dict[int, Any] = {}
     for module in list(sys.modules.values()):
@@ -198,6 +202,8 @@ def _replacements() -> Iterator[tuple[Any, str, Any, Any]]:
         if not str(names_in.get("__name__")).startswith("jax._src"):
             continue
         for name, value in list(names_in.items()):
+            if value is canonical and value is not None:
+                yield module, name, value, _converted_anew(value)
             # A cache may stand in several modules, by whichever name these import it.
             if type(value) is not kind or id(value) in known:
                 continue
@@ -234,6 +240,29 @@ def _anew(original: Any, uncached: Any) -> Any:
         if (method := getattr(original, name, None)) is not None:
             setattr(call, name, method)
     return call
+
+
+def converts_anew() -> bool:
+    """Whether arrays on the host are converted as they are now, rather than as they were."""
+    return at.CANONICAL.there() or not at.CANONICAL.expected
+
+
+def _converted_anew(original: Any) -> Any:
+    """In front of what remembers how an array was when it first converted its type."""
+
+    def canonicalize_value(x: Any) -> Any:
+        memory = _thread.memory
+        if not memory or type(x) is not np.ndarray or x.itemsize < _CONVERTED or not is_staging():
+            return original(x)
+        found = memory.get((id(original), id(x)))
+        if found is None:
+            # By a copy of ours, which nothing is remembered of. It lives as long as its number.
+            copied: Any = x.copy()
+            found = memory[id(original), id(x)] = (x, copied, original(copied))
+        return found[2]
+
+    canonicalize_value.__wrapped__ = original  # pyright: ignore[reportFunctionMemberAccess]
+    return canonicalize_value
 
 
 def _unheard(earlier: Any) -> Any:

@@ -14,6 +14,14 @@ ENTRIES_BEFORE = local(_CACHE_BEFORE, "fun_caches", losses.AUDITS)
 WRAPPED_FUN = attribute("jax._src.linear_util", "WrappedFun", losses.AUDITS, until="0.9")
 STORES = field("jax._src.linear_util.WrappedFun", "stores", losses.AUDITS, until="0.9")
 RESULT_PATHS = field("jax._src.core.DebugInfo", "result_paths", losses.AUDITS)
+CANONICAL = attribute(
+    "jax._src.dtypes",
+    "canonicalize_value",
+    None,
+    since="0.7",
+    said="An audit cannot prove that an array of 64 bits on the host was changed in place.",
+)
+"""Makes an array on the host one of JAX's types, and remembers what it made of each."""
 KEY_DATA = text(
     "jax._src.prng.PRNGKeyArray.__init__",
     "_base_array",

@@ -92,13 +92,19 @@ def others_wrote(checked: Checked) -> bool:
     A helper in a closure holds what it writes, as a counter of a callback's, and is told of as
     a whole as well.
     """
-    written = {read.name for read in checked.reads if read.written}
+    written = {_ends(read.name) for read in checked.reads if read.written}
     return any(
-        change.name not in written
+        _ends(change.name) not in written
         for read in checked.reads
         if not read.written
         for change in _of(read, (), only=False)
     )
+
+
+def _ends(name: str) -> tuple[str, str]:
+    """What a read begins with and which variable it leads to: of `timer.func.total['f']` both."""
+    variable = name.partition("[")[0]
+    return variable.partition(".")[0], variable.rpartition(".")[2]
 
 
 def remedy(
@@ -160,8 +166,8 @@ def _of_part(
     )
     path = part.path
     how: How = _how(part.old, part.new, only=only) if part.kind == "changed" else "again"
-    if held.keys() == _ARRAY and path.endswith(".content"):
-        path, how = path.removesuffix(".content"), "argument"
+    if held.keys() == _ARRAY and part.place[-1] == "content":
+        path, how = path.removesuffix(".content").removesuffix("['content']"), "argument"
         texts = str(held.get("array")), "other contents"
     return Change(
         read.name + path,

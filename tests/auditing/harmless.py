@@ -8,6 +8,7 @@ Each is a generator as in `stale`: what it changes is read by nothing, or leaves
 from __future__ import annotations
 
 import collections
+import contextlib
 import contextvars
 import dataclasses
 import functools
@@ -613,3 +614,44 @@ def an_optimizer_made_anew() -> Iterator[Any]:
     f = jax.jit(lambda g, state: held.optimizer.update(g, state))
     yield lambda: f(x, state)
     held.optimizer = optax.adam(1e-3)
+
+
+@harmless
+def a_memo_behind_a_lock() -> Iterator[Any]:
+    lock, memo = threading.RLock(), {}
+
+    def get(n: int) -> Any:
+        with lock:
+            if n not in memo:
+                memo[n] = np.float32(n)
+            return memo[n]
+
+    f = jax.jit(lambda x: x * get(3))
+    yield lambda: f(x)
+    get(5)
+
+
+@harmless
+def a_timer_around_it() -> Iterator[Any]:
+    total: dict[str, float] = collections.defaultdict(float)
+
+    @contextlib.contextmanager
+    def timer(name: str) -> Iterator[None]:
+        began = time.perf_counter()
+        yield
+        total[name] += time.perf_counter() - began
+
+    @jax.jit
+    def f(x: Any) -> Any:
+        with timer("f"):
+            return x * 2
+
+    yield lambda: f(x)
+
+
+@harmless
+def another_part_of_a_buffer() -> Iterator[Any]:
+    held = np.zeros(10)
+    f = jax.jit(lambda x: x + held[:3])
+    yield lambda: f(x)
+    held[5:] = 1

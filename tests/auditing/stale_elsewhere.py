@@ -317,3 +317,20 @@ def a_view_of_a_buffer() -> Iterator[Any]:
     f = jax.jit(lambda x: x * row)
     yield lambda: f(x)
     buffer[0, 1] = 9
+
+
+@stale
+def an_index_that_jax_converts() -> Iterator[Any]:
+    index = np.array([0, 1])
+    f = jax.jit(lambda x: x[index])
+    yield lambda: f(x)
+    index[0] = 2
+
+
+@stale
+def a_table_of_64_bits() -> Iterator[Any]:
+    table = {"rates": np.array([0.5, 1.0, 2.0])}
+    nested = jax.jit(lambda x, rates: x * rates)
+    f = jax.jit(lambda x: nested(x, table["rates"]))
+    yield lambda: f(x)
+    table["rates"][1] = 9
