@@ -72,10 +72,7 @@ def audit(
 
     found = list(_running(which))
     if not found:
-        raise UsageError(
-            f"no process that is running records under {which!r}: name its number, or the "
-            "directory that it records into"
-        )
+        raise UsageError(_nobody(which))
     for directory, run in found:
         try:
             (directory / f"{run.id}{REQUEST}").touch()
@@ -93,15 +90,38 @@ def _running(which: str) -> Iterator[tuple[Path, Run]]:
     import socket
 
     from retrace.store.old import lives
-    from retrace.store.place import recordings
+    from retrace.store.place import recordings, written_by
     from retrace.store.processes import headers
 
     host = socket.gethostname()
     path = Path(which)
-    directories = [path] if path.is_dir() else list(recordings())
+    if path.is_dir():
+        directories = [path]
+    else:
+        # It may record into a directory of its own, which the command is not told of.
+        theirs = written_by(int(which)) if which.isdecimal() else ()
+        by_place = {each.resolve(): each for each in (*theirs, *recordings())}
+        directories = list(by_place.values())
     for directory in directories:
         for _, run in headers(directory):
             if not path.is_dir() and str(run.pid) != which:
                 continue
             if run.host == host and lives(run.pid):
                 yield directory, run
+
+
+def _nobody(which: str) -> str:
+    """That nothing which records is meant, and what to name."""
+    from retrace.store.old import lives
+
+    if not which.isdecimal():
+        return (
+            f"no process that is running records under {which!r}: name its number, or the "
+            "directory that it records into"
+        )
+    if not lives(int(which)):
+        return f"no process {which} is running on this host"
+    return (
+        f"process {which} records nothing that is found from here: name the directory that it "
+        "records into, if it does"
+    )

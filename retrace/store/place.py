@@ -168,6 +168,20 @@ def recordings(root: Path | None = None) -> Iterator[Path]:
             yield directory
 
 
+def written_by(process: int) -> Iterator[Path]:
+    """The recordings that a process of this host has open, where the system tells."""
+    found: dict[Path, None] = {}
+    try:
+        for entry in os.scandir(f"/proc/{process}/fd"):
+            with suppress(OSError):  # closed meanwhile
+                path = Path(os.readlink(entry.path))
+                if path.suffix == ".jsonl":
+                    found[path.parent] = None
+    except OSError:
+        return
+    yield from filter(holds_recording, found)
+
+
 def _is_directory(entry: os.DirEntry[str]) -> bool:
     try:
         return entry.is_dir()

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 PROGRAM = """
 import os, pathlib, subprocess, sys
 import jax, jax.numpy as jnp
@@ -106,6 +108,19 @@ def test_on_the_command_line_and_by_another_process(tmp_path: Path) -> None:
         hidden = retrace("report", "--redact", f"--format={form}", cwd=tmp_path).stdout
         assert "54321.5" not in hidden
         assert "step" in hidden
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="nothing else tells what a process writes")
+def test_by_its_number_from_anywhere(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(PROGRAM)
+    (tmp_path / "elsewhere").mkdir()
+    elsewhere = str(tmp_path / "elsewhere")
+    ran = retrace("run", "--out=own", "program.py", elsewhere, cwd=tmp_path)
+    assert "asked process" in ran.stdout
+    report = json.loads(retrace("report", "own", "--format=json", cwd=tmp_path).stdout)
+    assert [one["function"] for one in report["stale"]] == ["step"]
+    nobody = retrace("audit", str(os.getpid()), cwd=tmp_path / "elsewhere")
+    assert (nobody.returncode, "name the directory" in nobody.stderr) == (2, True)
 
 
 def test_without_values_and_every_so_often(tmp_path: Path) -> None:
