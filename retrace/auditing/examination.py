@@ -214,6 +214,8 @@ class Examination:
         old = transcript(jaxpr)
         new, answer, jaxpr_now = self._traced(program, old, began)
         arrays = self._misses.kept.arrays(number)
+        if answer is False and _is_but_named(jaxpr, jaxpr_now):
+            answer = True
         if answer is True and arrays is not None and arrays != new.host:
             answer = False  # changed in place, and so in what JAX keeps of the trace as well
         again, fresh = None, None
@@ -304,6 +306,12 @@ def _computes(one: Any, other: Any) -> bool | None:
     """Whether two jaxprs compute the same, whatever their custom rules hold."""
     first, second = (transcribe(jaxpr, with_rules=False) for jaxpr in (one, other))
     return first.program.hash == second.program.hash and _captured_same(first, second)
+
+
+def _is_but_named(one: Any, other: Any) -> bool:
+    """Whether two jaxprs differ in nothing but the names of functions called inside."""
+    first, second = transcript(one, with_names=False), transcript(other, with_names=False)
+    return first.program.hash == second.program.hash and _captured_same(first, second) is True
 
 
 def _captured_same(one: Transcript, other: Transcript) -> bool | None:

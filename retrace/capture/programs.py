@@ -39,9 +39,14 @@ def _is_library(filename: str) -> bool | None:
             return None
 
 
-def transcript(jaxpr: Any) -> Transcript:
-    """A program written down, with its source lines."""
-    found = transcribe(jaxpr, _is_library, shown, _plain)
+def transcript(jaxpr: Any, *, with_names: bool = True) -> Transcript:
+    """A program written down, with its source lines.
+
+    Args:
+        jaxpr: the program.
+        with_names: whether the names of functions that are called inside are told.
+    """
+    found = transcribe(jaxpr, _is_library, shown, _plain, with_names=with_names)
     calls = callbacks(found.program.listing, found.listings)
     return found._replace(program=found.program._replace(callbacks=calls)) if calls else found
 

@@ -84,6 +84,7 @@ def transcribe(
     plain: Callable[[Any], str | None] = lambda _: None,
     *,
     with_rules: bool = True,
+    with_names: bool = True,
 ) -> Transcript:
     """A jaxpr and its sub-programs as plain data, in one walk.
 
@@ -94,8 +95,9 @@ def transcribe(
         shown: the name of a file for people.
         plain: the content of a value that a custom rule holds; None where it cannot be told.
         with_rules: whether the content of custom rules is told.
+        with_names: whether the names of functions that are called inside are told.
     """
-    walk = _Walk(is_library, shown, plain, with_rules)
+    walk = _Walk(is_library, shown, plain, with_rules, with_names)
     top = walk.program(jaxpr)
     program = Program(top.hash, top.size, top.id, results=results.digest(jaxpr))
     return Transcript(
@@ -138,6 +140,7 @@ class _Walk:
         shown: Callable[[str], str],
         plain: Callable[[Any], str | None],
         with_rules: bool,
+        with_names: bool,
     ) -> None:
         self.listings: dict[str, Listing] = {}
         self.arrays: list[Any] = []
@@ -146,6 +149,7 @@ class _Walk:
         self.host: list[str] = []
         self._rules = Rules(plain, self.held.append)
         self._in_rule, self._with_rules = False, with_rules
+        self._with_names = with_names
         self._is_library = is_library
         self._shown = shown
         self._programs: dict[int, Listing] = {}
@@ -303,6 +307,8 @@ class _Walk:
 
     def _parameters(self, parameters: dict[str, Any]) -> str:
         found: list[str] = []
+        if not self._with_names and any(isinstance(v, _JAXPRS) for v in parameters.values()):
+            parameters = {name: value for name, value in parameters.items() if name != "name"}
         for name, value in parameters.items():
             writer = WRITERS.get(type(value))
             text = writer(value) if writer is not None else self._value(value, 0)

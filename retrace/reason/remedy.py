@@ -93,6 +93,8 @@ def others_wrote(checked: Checked) -> bool:
     a whole as well.
     """
     written = {_ends(read.name) for read in checked.reads if read.written}
+    # The name of an object's private dict is left out where a change is told.
+    written |= {(root_, root_) for root_, last in written if last.startswith("_")}
     return any(
         _ends(change.name) not in written
         for read in checked.reads

@@ -655,3 +655,37 @@ def another_part_of_a_buffer() -> Iterator[Any]:
     f = jax.jit(lambda x: x + held[:3])
     yield lambda: f(x)
     held[5:] = 1
+
+
+@harmless
+def another_name_of_what_is_called() -> Iterator[Any]:
+    held = types.SimpleNamespace(name="first")
+
+    @jax.jit
+    def f(x: Any) -> Any:
+        def inner(x: Any) -> Any:
+            return x * 2
+
+        inner.__name__ = inner.__qualname__ = held.name
+        return jax.jit(inner)(x)
+
+    yield lambda: f(x)
+    held.name = "second"
+
+
+@harmless
+def a_table_of_jitted_functions() -> Iterator[Any]:
+    class Made:
+        def __init__(self) -> None:
+            self._made: dict[int, Any] = {}
+
+        def times(self, n: int) -> Any:
+            if n not in self._made:
+                self._made[n] = jax.jit(lambda x: x * n)
+            return self._made[n]
+
+    made = Made()
+    f = jax.jit(lambda x: made.times(2)(x))
+    made.times(2)
+    yield lambda: f(x)
+    made.times(3)
