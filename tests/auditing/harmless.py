@@ -679,10 +679,11 @@ def a_table_of_jitted_functions() -> Iterator[Any]:
         def __init__(self) -> None:
             self._made: dict[int, Any] = {}
 
-        def times(self, n: int) -> Any:
-            if n not in self._made:
-                self._made[n] = jax.jit(lambda x: x * n)
-            return self._made[n]
+        # By another name than `self`, as of what is written.
+        def times(table, n: int) -> Any:
+            if n not in table._made:
+                table._made[n] = jax.jit(lambda x: x * n)
+            return table._made[n]
 
     made = Made()
     f = jax.jit(lambda x: made.times(2)(x))
