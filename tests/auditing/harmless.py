@@ -3,7 +3,7 @@
 Each is a generator as in `stale`: what it changes is read by nothing, or leaves the program.
 """
 
-# pyright: basic, reportAttributeAccessIssue=false
+# pyright: basic, reportAttributeAccessIssue=false, reportSelfClsParameterName=false
 
 from __future__ import annotations
 

@@ -10,6 +10,9 @@ the program that JAX keeps apart: rules, operations of its own, what it prints.
 from __future__ import annotations
 
 import asyncio
+import collections
+import configparser
+import dataclasses
 import functools
 import importlib
 import json
@@ -334,3 +337,111 @@ def a_table_of_64_bits() -> Iterator[Any]:
     f = jax.jit(lambda x: nested(x, table["rates"]))
     yield lambda: f(x)
     table["rates"][1] = 9
+
+
+@stale
+def the_body_of_a_shard_map() -> Iterator[Any]:
+    settings = held(k=2.0)
+    mesh = jax.sharding.Mesh(np.array(jax.devices()[:1]), ("d",))
+    spec = jax.sharding.PartitionSpec("d")
+    if hasattr(jax, "shard_map"):
+        shard_map = jax.shard_map
+    else:
+        from jax.experimental.shard_map import shard_map
+    body = shard_map(lambda x: x * settings.k, mesh=mesh, in_specs=spec, out_specs=spec)
+    f = jax.jit(body)
+    yield lambda: f(x)
+    settings.k = 3.0
+
+
+@stale
+def a_rate_beside_what_is_donated() -> Iterator[Any]:
+    settings = held(rate=0.5)
+    f = jax.jit(lambda p, g: p - settings.rate * g, donate_argnums=0)
+    yield lambda: f(jnp.ones(3), x)
+    settings.rate = 0.1
+
+
+@stale
+def a_file_of_settings() -> Iterator[Any]:
+    settings = configparser.ConfigParser()
+    settings["model"] = {"rate": "0.5"}
+    f = jax.jit(lambda x: x * settings.getfloat("model", "rate"))
+    yield lambda: f(x)
+    settings["model"]["rate"] = "0.25"
+
+
+@stale
+def the_code_of_a_function() -> Iterator[Any]:
+    def g(x: Any) -> Any:
+        return x * 2
+
+    def other(x: Any) -> Any:
+        return x * 5
+
+    f = jax.jit(g)
+    yield lambda: f(x)
+    g.__code__ = other.__code__
+
+
+@stale
+def the_defaults_of_a_dataclass() -> Iterator[Any]:
+    @dataclasses.dataclass
+    class Config:
+        rate: float = 0.1
+
+    f = jax.jit(lambda x: x * Config().rate)
+    yield lambda: f(x)
+    Config.__init__.__defaults__ = (0.3,)
+
+
+@stale
+def what_a_descriptor_gives() -> Iterator[Any]:
+    class Rate:
+        value = 2.0
+
+        def __get__(self, owner: Any, kind: Any) -> float:
+            return self.value
+
+    class Model:
+        rate = Rate()
+
+    model = Model()
+    f = jax.jit(lambda x: x * model.rate)
+    yield lambda: f(x)
+    vars(Model)["rate"].value = 3.0
+
+
+@stale
+def an_attribute_of_a_metaclass() -> Iterator[Any]:
+    class Meta(type):
+        rate = 2.0
+
+    class Model(metaclass=Meta):
+        pass
+
+    f = jax.jit(lambda x: x * Model.rate)
+    yield lambda: f(x)
+    Meta.rate = 3.0
+
+
+@stale
+def a_layer_of_a_chain_of_maps() -> Iterator[Any]:
+    defaults = {"k": 2.0}
+    settings = collections.ChainMap({}, defaults)
+    f = jax.jit(lambda x: x * settings["k"])
+    yield lambda: f(x)
+    defaults["k"] = 4.0
+
+
+@stale
+def a_length_of_a_scan_below_a_gradient() -> Iterator[Any]:
+    settings = held(n=3)
+
+    @jax.jit
+    def roll(x: Any) -> Any:
+        return jax.lax.scan(lambda c, _: (c * 1.5, None), x, None, length=settings.n)[0].sum()
+
+    f = jax.jit(jax.value_and_grad(roll))
+    yield lambda: f(x)
+    settings.n = 5
