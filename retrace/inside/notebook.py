@@ -172,9 +172,7 @@ def _magic(shell: Any) -> Callable[[str, str | None], None]:
         """
         __tracebackhide__ = True
         if cell is None and line.strip() == "audit":
-            from retrace.inside.stale import audit
-
-            _display(audit())
+            _audit()
             return
         if cell is None and line.strip() == "plan" and not is_off():
             _display(Planned(_view()))
@@ -223,6 +221,22 @@ def _magic(shell: Any) -> Callable[[str, str | None], None]:
             raise error
 
     return retrace
+
+
+def _audit() -> None:
+    from IPython.core.error import UsageError as Refused
+
+    from retrace.errors import UsageError
+    from retrace.inside.stale import audit
+
+    if "jax" not in sys.modules and not is_off():
+        sys.stdout.write("retrace: nothing to audit: jax has not been imported yet\n")
+        return
+    try:
+        found = audit()
+    except UsageError as error:
+        raise Refused(str(error)) from None
+    _display(found)
 
 
 def _display(found: object) -> None:

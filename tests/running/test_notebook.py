@@ -236,3 +236,8 @@ def test_the_test_above_can_fail() -> None:
     assert not tags.found <= TAGS
     with pytest.raises(AssertionError):
         tags.feed("<p onclick='x'>")
+
+
+def test_an_audit_before_there_is_anything_to_audit() -> None:
+    told = session(LOAD, "%retrace audit")
+    assert (told[1].raised, "jax has not been imported yet" in told[1].text) == (None, True)
