@@ -9,6 +9,8 @@ from typing import cast
 
 import pytest
 
+from tests import sample
+
 os.environ["JAX_PLATFORMS"] = "cpu"
 for name in (
     "RETRACE",
@@ -56,6 +58,21 @@ def hooks_in_jax() -> list[str]:
             held = cast("list[object]", value) if isinstance(value, list) else [value]
             found += [f"{place}.{name}" for one in held if _is_ours(one)]
     return found
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what CI runs on another JAX: of tests marked `drawn`, one run does a part."""
+    left_out = [item for item in items if not _is_drawn(item)]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in set(left_out)]
+
+
+def _is_drawn(item: pytest.Item) -> bool:
+    mark = item.get_closest_marker("drawn")
+    # Without its parameters: what a fixture makes for all of them is made on one JAX alone.
+    name = item.nodeid.partition("[")[0]
+    return mark is None or sample.is_drawn(name, **{"of": 2, **mark.kwargs})
 
 
 @pytest.fixture(autouse=True)

@@ -6,7 +6,9 @@
     python tests/matrix.py --next      the tests on the newest pre-release or nightly of JAX
     python tests/matrix.py --full      as CI, but what CI tries a sample of is tried whole
 
-The tests that need no JAX run once, with the last of these.
+The tests that need no JAX run once, with the last of these. Tests marked `drawn` start processes
+and take seconds: CI runs each on the oldest JAX or on the newest, as the commit draws
+(`tests/sample.py`); with any argument they run on each.
 
 Run it with the Python of an environment that has retrace[test,check]. Each JAX that this
 environment has not gets one of its own under .venv/matrix/, which is kept and used again.
@@ -65,10 +67,10 @@ WITHOUT_JAX = (
     "tests/reading",
     "tests/store",
     "tests/tables",
-    "tests/running/test_suites.py",
     "tests/test_doors.py",
     "tests/test_github.py",
     "tests/test_private_names.py",
+    "tests/test_sample.py",
     # Once is enough.
     "tests/test_tutorial.py",
 )
@@ -85,8 +87,8 @@ def say(text: str) -> None:
     print(f"\n== {text}  ({time.monotonic() - STARTED:.0f} s)", flush=True)
 
 
-def passes(python: str, *arguments: str) -> bool:
-    environment = os.environ | {"JAX_PLATFORMS": "cpu"}
+def passes(python: str, *arguments: str, **more: str) -> bool:
+    environment = os.environ | {"JAX_PLATFORMS": "cpu"} | more
     return (
         subprocess.run([python, *arguments], cwd=ROOT, env=environment, check=False).returncode
         == 0
@@ -160,7 +162,14 @@ def plugins() -> str:
     return str(folder) if passes(sys.executable, *install, *wanted) else ""
 
 
-def tested(job: Job, made: Future[str | None], options: list[str], *, whole: bool) -> str:
+def tested(
+    job: Job,
+    made: Future[str | None],
+    options: list[str],
+    part: dict[str, str],
+    *,
+    whole: bool,
+) -> str:
     wanted = " or ".join(f"{major}.{minor}" for major, minor in job.pythons)
     found = interpreter(job.pythons)
     if found is None and job.name != "newest":
@@ -173,7 +182,7 @@ def tested(job: Job, made: Future[str | None], options: list[str], *, whole: boo
     say(f"jax {job.name}: the tests")
     left = [] if whole else [f"--ignore={path}" for path in WITHOUT_JAX]
     command = ("-m", "pytest", "-q", "-n", "auto", "--dist", "worksteal", *left, *options)
-    result = "passed" if passes(python, *command) else "FAILED"
+    result = "passed" if passes(python, *command, **part) else "FAILED"
     if found is None:
         result += (
             f" on jax {version('jax')}, the newest for this Python; newer ones NOT TESTED: "
@@ -195,7 +204,7 @@ def main() -> int:
     arguments = sys.argv[1:]
     split = arguments.index("--") if "--" in arguments else len(arguments)
     names, options = arguments[:split], arguments[split + 1 :]
-    if "--full" in names:
+    if full := "--full" in names:
         names.remove("--full")
         os.environ["RETRACE_TEST_ALL_NAMES"] = "1"
         os.environ["RETRACE_TEST_ALL_COMMANDS"] = "1"
@@ -218,9 +227,11 @@ def main() -> int:
     with ThreadPoolExecutor(max_workers=1) as making:
         made = [making.submit(environment, job) for job in jobs]
         results = {} if names else checked()
-        for job, python in zip(jobs, made, strict=True):
+        for number, (job, python) in enumerate(zip(jobs, made, strict=True)):
             whole = job is jobs[-1]
-            results[f"tests on jax {job.name}"] = tested(job, python, options, whole=whole)
+            part = {} if names or full else {"RETRACE_TEST_PART": str(number)}
+            name = f"tests on jax {job.name}"
+            results[name] = tested(job, python, options, part, whole=whole)
     say("in short")
     for name, result in results.items():
         print(f"{name:22}{result}")

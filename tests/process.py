@@ -28,15 +28,3 @@ def retrace(
         timeout=120,
         check=False,
     )
-
-
-def commit() -> str:
-    """The commit that is tested, by which a sample is drawn of what is too much for each run."""
-    done = subprocess.run(
-        ["git", "rev-parse", "HEAD"],
-        cwd=HERE,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return done.stdout.strip()

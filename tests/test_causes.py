@@ -21,6 +21,7 @@ CAUSES = sorted(
 )
 
 
+@pytest.mark.drawn
 @pytest.mark.parametrize("cause", CAUSES, ids=str)
 def test_the_program_of_a_page_misses_what_it_marks_and_the_fixed_one_nothing(
     cause: Cause, tmp_path: Path

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import os
 import re
@@ -19,6 +18,7 @@ import typer
 import yaml
 
 from retrace.command.cli import application
+from tests import sample
 from tests.process import environment
 
 ROOT = Path(__file__).parents[1]
@@ -250,16 +250,13 @@ def _run(script: str, folder: Path, work: Path | None = None) -> subprocess.Comp
 def _sample() -> list[Path]:
     pages = [page for page in PAGES if any(block.strip() for block in blocks(page))]
     assert len(pages) > 12
-    if os.environ.get("RETRACE_TEST_ALL_COMMANDS", "0") not in ("", "0"):
+    if sample.all_of("COMMANDS"):
         return pages
-    commit = subprocess.run(
-        ["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False
-    ).stdout.strip()
     pages = [page for page in pages if page.name not in LONG]
-    pages.sort(key=lambda page: hashlib.sha256(f"{commit} {page.name}".encode()).digest())
-    return pages[:SAMPLE]
+    return sorted(pages, key=lambda page: sample.number(page.name))[:SAMPLE]
 
 
+@pytest.mark.drawn
 @pytest.mark.skipif(shutil.which("bash") is None, reason="the commands are for a shell")
 def test_each_command_of_the_docs_runs(prepared: Path) -> None:
     wrong: list[str] = []
@@ -281,6 +278,7 @@ def test_each_command_of_the_docs_runs(prepared: Path) -> None:
     assert not wrong, "\n\n".join(wrong)
 
 
+@pytest.mark.drawn
 def test_the_python_of_the_docs_runs(tmp_path: Path) -> None:
     assert [name for name in BESIDE.values() if not (ROOT / "tests" / name).is_file()] == []
     (tmp_path / "train_digits.py").write_text(DIGITS)

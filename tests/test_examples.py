@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.drawn
+
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 
 

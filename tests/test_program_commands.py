@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.drawn
+
 EXAMPLE = Path(__file__).resolve().parent.parent / "examples" / "program_changes.py"
 
 

@@ -29,6 +29,8 @@ from retrace.reason.stale import Change, Stale
 from tests.auditing import stale
 from tests.auditing.stale import Program
 
+pytestmark = pytest.mark.drawn
+
 
 class Slot(NamedTuple):
     """Where a value lies that a function reads."""

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.drawn
+
 PROGRAM = """
 import os, pathlib, subprocess, sys
 import jax, jax.numpy as jnp

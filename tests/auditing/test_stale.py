@@ -27,6 +27,8 @@ from retrace.jax_internals.names_hooks import (
 from tests.auditing import harmless, stale, stale_elsewhere
 from tests.auditing.stale import Program
 
+pytestmark = pytest.mark.drawn
+
 CONFIG: Any = jax.config
 
 

@@ -26,6 +26,8 @@ import pytest
 import retrace
 from tests.auditing import writing
 
+pytestmark = pytest.mark.drawn
+
 x = jnp.arange(3.0)
 
 

@@ -255,6 +255,7 @@ print(threading.enumerate() == [threading.main_thread()])
 """
 
 
+@pytest.mark.drawn
 def test_the_end_of_a_program_does_not_wait_for_a_callback_that_hangs(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", PROGRAM, str(tmp_path)],

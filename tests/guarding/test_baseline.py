@@ -14,6 +14,8 @@ import pytest
 from retrace.guards import baseline
 from retrace.guards import project as settings
 
+pytestmark = pytest.mark.drawn
+
 PROGRAM = """
 import sys
 import jax, jax.numpy as jnp, numpy as np

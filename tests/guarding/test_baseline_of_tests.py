@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.drawn
+
 LIBRARY = """
 import jax, numpy as np
 

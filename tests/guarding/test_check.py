@@ -47,6 +47,7 @@ def run(project: Path, *arguments: str, budgets: str = "") -> subprocess.Complet
     )
 
 
+@pytest.mark.drawn
 def test_an_excess_is_explained(project: Path) -> None:
     budgets = """
     [tool.retrace.budgets."train_step"]
@@ -84,6 +85,7 @@ def test_what_is_wrong_in_the_file_is_one_line(project: Path, budgets: str, said
     assert done.stderr.count("\n") == 1 and said in done.stderr
 
 
+@pytest.mark.drawn
 def test_github_gets_annotations_and_a_table(project: Path) -> None:
     done = run(project, "report", "--format", "github")
     assert done.returncode == 0, done.stderr

@@ -85,6 +85,7 @@ def test_an_unknown_policy_is_refused() -> None:
         retrace.policy("rise")
 
 
+@pytest.mark.drawn
 @pytest.mark.parametrize(
     ("policy", "code", "said"), [("raise", 1, "MissError"), ("warm", 0, "did you mean warn")]
 )

@@ -16,6 +16,8 @@ import pytest
 from retrace.store.reader import read
 from tests.process import retrace
 
+pytestmark = pytest.mark.drawn
+
 HEAD = """
 import asyncio, functools
 import jax, numpy as np, pytest

@@ -28,6 +28,8 @@ from retrace.jax_internals import losses
 from retrace.jax_internals.row import Loss
 from retrace.store.reader import read
 
+pytestmark = pytest.mark.drawn
+
 Spoil = Callable[[], None]
 
 

@@ -62,11 +62,13 @@ def ran() -> Ran:
     return told
 
 
+@pytest.mark.drawn
 @pytest.mark.parametrize("case", ["equal", "again", "alone", "late", "warned", "off"])
 def test_what_is_no_disagreement_raises_nowhere(ran: Ran, case: str) -> None:
     assert [process[case]["said"] for process in ran] == [None] * COUNT
 
 
+@pytest.mark.drawn
 @pytest.mark.parametrize(
     ("case", "function", "sides"),
     [
@@ -84,16 +86,19 @@ def test_every_process_says_what_another_one_has(
         assert (f"than process {LAST}" in said) is (index != LAST), said
 
 
+@pytest.mark.drawn
 def test_a_late_process_is_told_with_its_last_program(ran: Ran) -> None:
     waited = [text for text in ran.said[:LAST] if f"process {LAST} (its last: step (" in text]
     assert len(waited) == LAST, ran.said
     assert ran[LAST]["late"]["said"] is None
 
 
+@pytest.mark.drawn
 def test_who_only_warns_says_it_and_goes_on(ran: Ran) -> None:
     assert "<lambda>" in ran.said[LAST] or any("<lambda>" in text for text in ran.said[:LAST])
 
 
+@pytest.mark.drawn
 def test_256_processes_agree_through_the_same_store(ran: Ran) -> None:
     assert ran[0]["many"]["said"] is None
 

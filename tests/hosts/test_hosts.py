@@ -20,6 +20,8 @@ from retrace.model import Key
 from tests.reading.story import TRAIN_STEP, Story, array, at, write
 from tests.reading.test_present_schema import DIVERGENCE
 
+pytestmark = pytest.mark.drawn
+
 VALIDATOR: Any = Draft202012Validator(DIVERGENCE)
 ROOT = Path(__file__).parents[2]
 JOB = ROOT / "tests" / "recording" / "programs" / "job.py"

@@ -203,6 +203,7 @@ def test_an_array_that_follows_the_size_may_have_other_rows() -> None:
     assert not _keeps_rows(scaled)
 
 
+@pytest.mark.drawn
 def test_generated_programs_that_are_told_to_keep_their_rows_keep_them() -> None:
     kinds = Counter(
         None

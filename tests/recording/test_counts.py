@@ -15,6 +15,8 @@ from retrace.model import Stage
 from retrace.reason.verdict import judge
 from retrace.store.reader import read
 
+pytestmark = pytest.mark.drawn
+
 PROGRAMS = Path(__file__).parent / "programs"
 
 

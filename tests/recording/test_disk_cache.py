@@ -15,6 +15,8 @@ import pytest
 
 from retrace.jax_internals.disk_cache import Lookup
 
+pytestmark = pytest.mark.drawn
+
 _PROGRAM = """
 import json, sys, warnings
 import jax

@@ -238,6 +238,7 @@ class Trainer:
 """
 
 
+@pytest.mark.drawn
 def test_one_call_is_one_step_whatever_functions_it_runs_through(planned: Planned) -> None:
     made = module(PARAMETERS.replace("{shown}", "print(tree[1].shape)"))
     found = planned(lambda: made.train(made.parameters))

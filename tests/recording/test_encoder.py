@@ -232,6 +232,7 @@ def _everything() -> None:
     _jit(lambda x: exported.call(x))(jnp.ones((4, 3)))
 
 
+@pytest.mark.drawn
 def test_nothing_is_lost_or_printed_and_all_is_read_back(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -9,6 +9,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+pytestmark = pytest.mark.drawn
+
 FAULTS = Path(__file__).parent / "programs" / "faults.py"
 
 AT_THE_END = frozenset(

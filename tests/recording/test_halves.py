@@ -17,6 +17,8 @@ from retrace.errors import UsageError
 from retrace.inside import slow as slow_
 from retrace.jax_internals import halves
 
+pytestmark = pytest.mark.drawn
+
 TABLE = np.ones((50, 60), np.float32)
 HELD = re.compile("dense<[^>]*> : tensor<50x60xf32>")
 

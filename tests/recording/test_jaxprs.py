@@ -134,6 +134,7 @@ print(fingerprint(jax.jit(program).trace(jnp.ones(3), jax.random.key(0)).jaxpr))
 """
 
 
+@pytest.mark.drawn
 def test_the_hash_is_the_same_in_every_process() -> None:
     outputs = {
         subprocess.run(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import subprocess
@@ -12,9 +11,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from retrace.guards.trust import hiding
 from retrace.jax_internals import losses, names
-from tests.process import commit
+from tests import sample
 
 RENAMED = Path(__file__).parent / "programs" / "renamed.py"
 SAMPLE = 10
@@ -51,12 +52,12 @@ def test_what_is_lost_without_a_name_is_said_in_a_sentence() -> None:
         assert row.lost is None or row.lost.startswith("this JAX does not ")
 
 
+@pytest.mark.drawn
 def test_one_name_less_is_told_and_takes_nothing_else_with_it(tmp_path: Path) -> None:
     expected = [str(number) for number, row in enumerate(names.TABLE) if row.expected]
     rows = [*expected, *EVENTS, *(f"source:{name}" for name in SOURCES if _is_here(name))]
-    if os.environ.get("RETRACE_TEST_ALL_NAMES", "0") in ("", "0"):
-        rows.sort(key=lambda row: hashlib.sha256(f"{commit()} {row}".encode()).digest())
-        rows = rows[:SAMPLE]
+    if not sample.all_of("NAMES"):
+        rows = sample.shuffled(rows)[:SAMPLE]
     results = tmp_path / "results"
     done = subprocess.run(
         [sys.executable, str(RENAMED), str(results), *rows],

@@ -20,6 +20,8 @@ import retrace
 from retrace.capture import misses as beginnings
 from retrace.store.reader import read
 
+pytestmark = pytest.mark.drawn
+
 PROGRAMS = Path(__file__).parent / "programs"
 ADDRESS = re.compile("0x[0-9a-f]+")
 

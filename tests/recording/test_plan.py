@@ -323,6 +323,7 @@ PAIRS: list[tuple[Program, list[set[str]]]] = [
 ]
 
 
+@pytest.mark.drawn
 @pytest.mark.parametrize(("program", "changes"), PAIRS, ids=lambda value: _name(value))
 def test_what_is_left_is_what_the_changed_program_compiles(
     program: Program, changes: list[set[str]], planned: Planned
@@ -958,6 +959,7 @@ def test_rows_of_the_data_weigh_what_is_padded_together(judge_all: JudgeAll) -> 
     assert (told["weighted_by"], told["beyond"]) == (53, 2)
 
 
+@pytest.mark.drawn
 def test_flops_of_a_corner_are_those_of_its_program(judge_all: JudgeAll) -> None:
     """Its program is compiled and counted, though no call was as long on both axes."""
 

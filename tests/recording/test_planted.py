@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import subprocess
@@ -10,11 +9,15 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
+import pytest
+
 from retrace.costs.account import Account, account
 from retrace.jax_internals import names_slow
 from retrace.model import Frame
 from retrace.store.reader import read
-from tests.process import commit
+from tests import sample
+
+pytestmark = pytest.mark.drawn
 
 PROGRAM = Path(__file__).parent / "programs" / "planted.py"
 TRACED = ("an_unrolled_loop", "an_equality", "a_flatten", "a_nested_trace", "a_deep_cond")
@@ -33,18 +36,14 @@ class Told(NamedTuple):
 
 
 def all_of_them() -> bool:
-    return os.environ.get("RETRACE_TEST_ALL_PLANTS", "0") not in ("", "0")
+    return sample.all_of("PLANTS")
 
 
 def drawn() -> list[str]:
     """A traced and a compiled one in CI; with RETRACE_TEST_ALL_PLANTS=1 each of them."""
     if all_of_them():
         return [*TRACED, *COMPILED]
-    key = commit()
-    return [
-        min(names, key=lambda name: hashlib.sha256(f"{key} {name}".encode()).digest())
-        for names in (TRACED, COMPILED)
-    ]
+    return [sample.shuffled(names)[0] for names in (TRACED, COMPILED)]
 
 
 def python(*arguments: object) -> None:

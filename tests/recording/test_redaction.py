@@ -19,6 +19,8 @@ from retrace.command.report import FORMATS
 from retrace.store.reader import read
 from tests.hostile import commands
 
+pytestmark = pytest.mark.drawn
+
 ROOT = Path(__file__).parents[2]
 RUN = (sys.executable, "-m", "retrace", "run")
 PROGRAM = Path(__file__).parent / "programs" / "confidential.py"

@@ -10,6 +10,10 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+pytestmark = pytest.mark.drawn
+
 PROGRAM = """
 import jax, jax.numpy as jnp, numpy as np
 f = jax.jit(lambda x: x * 2)

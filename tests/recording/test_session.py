@@ -15,6 +15,8 @@ import pytest
 from retrace.model import Miss, Recording, Stage
 from retrace.store.reader import read
 
+pytestmark = pytest.mark.drawn
+
 START = """
 import sys
 from pathlib import Path

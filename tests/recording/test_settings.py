@@ -12,6 +12,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+pytestmark = pytest.mark.drawn
+
 PROGRAM = """
 import contextlib
 import jax

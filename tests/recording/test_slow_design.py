@@ -72,6 +72,7 @@ class Calls:
         return jax.grad(calls) if self.gradient else calls
 
 
+@pytest.mark.drawn
 @pytest.mark.parametrize("seed", range(8))
 def test_a_function_that_is_traced_again_and_again_is_traced_once_when_jitted(seed: int) -> None:
     one = Calls(seed)

@@ -394,6 +394,7 @@ def test_a_class_of_the_same_name_is_another(
     assert tokens.static(module.C(1)) != before == tokens.static(old(1))
 
 
+@pytest.mark.drawn
 def test_plain_tokens_are_the_same_in_every_process() -> None:
     program = (
         "from retrace.capture.tokens import Tokens; import numpy as np\n"

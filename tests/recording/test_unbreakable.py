@@ -17,6 +17,8 @@ import pytest
 from retrace.model import Recording, Stage
 from retrace.store.reader import read
 
+pytestmark = pytest.mark.drawn
+
 ROOT = Path(__file__).parents[2]
 PROGRAMS = Path(__file__).parent / "programs"
 START = """

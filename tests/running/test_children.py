@@ -15,6 +15,8 @@ from retrace.present.view import View
 from retrace.reason.verdict import judge
 from retrace.store.reader import read
 
+pytestmark = pytest.mark.drawn
+
 ROOT = Path(__file__).parents[2]
 STARTS = """
 import multiprocessing, os, subprocess, sys

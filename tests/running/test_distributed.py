@@ -9,6 +9,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.drawn
+
 ROOT = Path(__file__).parents[2]
 PROGRAM = """
 import sys

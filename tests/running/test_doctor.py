@@ -17,6 +17,8 @@ import pytest
 from retrace.doctor.command import _lines  # pyright: ignore[reportPrivateUsage]
 from retrace.doctor.package import faults
 
+pytestmark = pytest.mark.drawn
+
 ROOT = Path(__file__).parents[2]
 NO_JAX = """
 import importlib.abc, sys

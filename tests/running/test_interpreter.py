@@ -7,6 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.drawn
+
 ROOT = Path(__file__).parents[2]
 
 # Python tells a hook that was there first of each that is added after it, and shows none.

@@ -16,6 +16,8 @@ import pytest
 from retrace.store.reader import read
 from tests.reading.story import training, write
 
+pytestmark = pytest.mark.drawn
+
 ROOT = Path(__file__).parents[2]
 
 ADDRESS = re.compile("0x[0-9a-f]+")

@@ -8,6 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.drawn
+
 ROOT = Path(__file__).parents[2]
 
 # What Windows lacks of the modules that retrace and a program share. Some stays that JAX,

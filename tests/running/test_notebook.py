@@ -12,6 +12,8 @@ from typing import NamedTuple
 
 import pytest
 
+pytestmark = pytest.mark.drawn
+
 pytest.importorskip("IPython")
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -13,6 +13,8 @@ from retrace.store.reader import read
 from tests.process import environment, retrace
 from tests.reading.story import training, write
 
+pytestmark = pytest.mark.drawn
+
 _TELL = "import sys, json; print(json.dumps(sys.argv))"
 
 

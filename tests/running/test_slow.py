@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 from jsonschema import Draft202012Validator
 
 from retrace.costs.account import account
@@ -20,6 +21,8 @@ from retrace.rebuilt.script import timed
 from retrace.store.reader import read
 from tests.process import retrace
 from tests.reading.test_present_schema import SLOW, VALIDATOR
+
+pytestmark = pytest.mark.drawn
 
 PROGRAM = """
 import jax, jax.numpy as jnp, numpy as np, time

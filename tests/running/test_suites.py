@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.drawn(of=4)  # the comparison is a tool of ours
+
 ROOT = Path(__file__).resolve().parents[2]
 
 SOUND = """

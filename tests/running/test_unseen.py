@@ -16,6 +16,8 @@ import pytest
 import retrace
 from retrace.store.reader import read
 
+pytestmark = pytest.mark.drawn
+
 ROOT = Path(__file__).parents[2]
 NOTHING = "/"
 """A working directory without modules."""

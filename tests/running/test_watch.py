@@ -34,6 +34,8 @@ from retrace.store.reader import read
 from tests.process import COMMAND, environment, retrace
 from tests.reading.story import TRAIN_STEP, Story, array, at, step_key, training, write
 
+pytestmark = pytest.mark.drawn
+
 PROGRAM = """
     import os, sys, time, jax, jax.numpy as jnp
 
