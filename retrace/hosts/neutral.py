@@ -24,17 +24,19 @@ def neutral(miss: Miss) -> Miss:
     A token or a number stands for an object of one process: that of another one may have the
     same number and be something else.
     """
-    key, local = miss.key, miss.processes is None
+    # All parts at once, so that the type checker finds a new one that is missing here.
+    leaves, tree, static, signature, options, config = miss.key
+    local = miss.processes is None
     return replace(
         miss,
         function=_function(miss.function),
         key=Key(
-            leaves=tuple(map(placeless, key.leaves)) if local else key.leaves,
-            tree=tuple(map(_node, key.tree)),
-            static=_values(key.static),
-            signature=key.signature,
-            options=_options(key.options, local),
-            config=config_of(key.config),
+            leaves=tuple(map(placeless, leaves)) if local else leaves,
+            tree=tuple(map(_node, tree)),
+            static=_values(static),
+            signature=signature,
+            options=_options(options, local),
+            config=config_of(config),
         ),
     )
 

@@ -136,14 +136,16 @@ class _Reading:
 
     def _around(self, key: Key, spans: int | None) -> Iterator[Hashable]:
         """What makes another program of an equal jaxpr."""
-        yield self._once(key.config, lambda config: tuple(_contents(config_of(config))))
-        options = tuple(_contents(key.options))
+        # All parts at once, so that the type checker finds a new one that is missing here.
+        leaves, _tree, _static, _signature, options, config = key
+        yield self._once(config, lambda config: tuple(_contents(config_of(config))))
+        given = tuple(_contents(options))
         if spans is None:
-            yield tuple([(name, type_, without_devices(text)) for name, type_, text in options])
-            yield self._once((key.leaves,), lambda one: tuple(map(_placed, one[0])), key.leaves)
+            yield tuple([(name, type_, without_devices(text)) for name, type_, text in given])
+            yield self._once((leaves,), lambda one: tuple(map(_placed, one[0])), leaves)
         else:
-            yield options
-            yield tuple([leaf[4:] for leaf in key.leaves])
+            yield given
+            yield tuple([leaf[4:] for leaf in leaves])
 
     def _once(self, part: Any, make: Callable[[Any], Hashable], kept: Any = None) -> Hashable:
         key = id(part) if kept is None else -id(kept)

@@ -23,3 +23,7 @@ def named(key: Key) -> tuple[tuple[Component, Named], ...]:
         (Component.OPTIONS, options),
         (Component.CONFIG, config),
     )
+
+
+NAMED = tuple([component for component, _ in named(Key())])
+"""The components of those parts."""

@@ -30,6 +30,7 @@ from retrace.model import (
     StaticChange,
     TreeChange,
     Value,
+    ValueChange,
     WeakTypeChange,
     is_cut,
 )
@@ -78,7 +79,7 @@ def detail(change: Change) -> str:
 
 
 def _of_value(
-    change: FieldChange | StaticChange | OptionChange | ConfigChange | HeldChange,
+    change: ValueChange,
 ) -> str:
     old, new = change.old, change.new
     match change:

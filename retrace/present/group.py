@@ -9,6 +9,7 @@ from typing import Literal
 
 from retrace.causes import Cause
 from retrace.model import CallSite, Change, Component, Stage, Verdict
+from retrace.model.parts import NAMED
 from retrace.plan.step import Proposal
 from retrace.present.changes import sides
 from retrace.present.detail import detail
@@ -24,7 +25,7 @@ _MOST = 4
 _URGENCY = {"yes": 0, "maybe": 1, "no": 2}
 _LEAF = (Component.SHAPE, Component.DTYPE, Component.WEAK_TYPE)
 _ARRAYS = {cause: part for cause in Cause for part in card(cause).components if part in _LEAF}
-_VALUES = (Component.STATIC, Component.SIGNATURE, Component.OPTIONS, Component.CONFIG)
+_VALUES = (*NAMED, Component.SIGNATURE)
 
 
 class Group:

@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple
 
 from retrace.causes import Cause
 from retrace.model import Change, Component, Kind, Miss, Stage, Verdict
+from retrace.model.parts import NAMED
 from retrace.present import logged, plan_words, sentences
 from retrace.present.advice import advised
 from retrace.present.cards import words
@@ -37,7 +38,7 @@ from retrace.present.words import (
 
 _LEAF = (Component.SHAPE, Component.DTYPE, Component.WEAK_TYPE)
 _OF_FUNCTION = (Component.FUNCTION, Component.CODE, Component.CLOSURE, Component.DEFAULTS)
-_VALUES = (Component.STATIC, Component.SIGNATURE, Component.OPTIONS, Component.CONFIG)
+_VALUES = (*NAMED, Component.SIGNATURE)
 _MOST = 4
 """So many changes are written out; the others are counted."""
 _SHORTEST = 12
@@ -260,12 +261,14 @@ _LEAF_WORDS = ((Component.SHAPE, "shapes"), (Component.DTYPE, "dtypes"))
 
 
 def _other_parts(verdict: Verdict) -> tuple[tuple[Component, str, bool], ...]:
-    key, function = verdict.miss.key, verdict.miss.function
+    # All parts at once, so that the type checker finds a new one that is missing here.
+    _leaves, _tree, static, _signature, options, config = verdict.miss.key
+    function = verdict.miss.function
     new = any(change.component in _OF_FUNCTION for change in verdict.changes)
     return (
-        (Component.STATIC, "static arguments", bool(key.static)),
-        (Component.OPTIONS, "jit options", bool(key.options)),
-        (Component.CONFIG, "config", bool(key.config)),
+        (Component.STATIC, "static arguments", bool(static)),
+        (Component.OPTIONS, "jit options", bool(options)),
+        (Component.CONFIG, "config", bool(config)),
         (Component.CODE, "code", new and function.code is not None),
         (Component.CLOSURE, "closure", new and bool(function.closure or function.bound)),
         (Component.DEFAULTS, "defaults", new and bool(function.defaults)),

@@ -139,18 +139,19 @@ def _cost(found: Sequence[Change]) -> int:
 
 def _key(miss: Miss, verdict: Verdict, whole: bool) -> Hashable:
     """What two equal misses share; the whole of it with cause, program and what is held."""
-    key, function = miss.key, miss.function
+    # All parts at once, so that the type checker finds a new one that is missing here.
+    leaves, nodes, static, signature, options, config = miss.key
+    function = miss.function
     tree = tuple(
-        (node.path, node.type, node.children, _identities(node.meta), node.made)
-        for node in key.tree
+        (node.path, node.type, node.children, _identities(node.meta), node.made) for node in nodes
     )
     found: tuple[Hashable, ...] = (
-        key.leaves,
+        leaves,
         tree,
-        _identities(key.static),
-        key.signature,
-        _identities(key.options),
-        _identities(key.config),
+        _identities(static),
+        signature,
+        _identities(options),
+        _identities(config),
         tuple(miss.stages) if whole else (),
     )
     if not whole:

@@ -164,17 +164,18 @@ class Neutral:
     def of(self, miss: Miss) -> Miss:
         """The miss as it can be compared with one of the other recording."""
         if (found := self._misses.get(miss.id)) is None:
-            key = miss.key
+            # All parts at once, so that the type checker finds a new one that is missing here.
+            leaves, tree, static, signature, options, config = miss.key
             found = self._misses[miss.id] = replace(
                 miss,
                 function=self._function(miss.function),
                 key=Key(
-                    key.leaves,
-                    self._tree(key),
-                    self._values(key.static),
-                    key.signature,
-                    self._values(key.options, self._options),
-                    self._values(key.config, self._config),
+                    leaves=leaves,
+                    tree=self._tree(tree),
+                    static=self._values(static),
+                    signature=signature,
+                    options=self._values(options, self._options),
+                    config=self._values(config, self._config),
                 ),
             )
         return found
@@ -200,14 +201,14 @@ class Neutral:
         self._known[id(function)] = function, found
         return found
 
-    def _tree(self, key: Key) -> tuple[Node, ...]:
-        known = self._known.get(id(key.tree))
+    def _tree(self, tree: tuple[Node, ...]) -> tuple[Node, ...]:
+        known = self._known.get(id(tree))
         if known is None:
-            tree = tuple(
+            own = tuple(
                 node._replace(meta=self._values(node.meta)) if node.meta else node
-                for node in key.tree
+                for node in tree
             )
-            known = self._known[id(key.tree)] = key.tree, tree
+            known = self._known[id(tree)] = tree, own
         return known[1]  # pyright: ignore[reportReturnType]
 
     def _values(
