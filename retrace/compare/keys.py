@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import chain
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias, cast, get_args
 
 from retrace.compare.equality import identity, placement, same_content
 from retrace.compare.tree import Arguments, field_path, walk
@@ -24,6 +24,7 @@ from retrace.model import (
     HeldChange,
     Leaf,
     Miss,
+    NamedChange,
     Node,
     ObjectChange,
     OptionChange,
@@ -251,10 +252,8 @@ def doubts(old: Miss, new: Miss) -> tuple[ValueChange, ...]:
     return tuple(found)
 
 
-_OF_COMPONENT: dict[Component, type[StaticChange | OptionChange | ConfigChange]] = {
-    Component.STATIC: StaticChange,
-    Component.OPTIONS: OptionChange,
-    Component.CONFIG: ConfigChange,
+_OF_COMPONENT: dict[Component, type[NamedChange]] = {
+    kind.component: kind for kind in get_args(NamedChange)
 }
 
 

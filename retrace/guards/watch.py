@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from retrace.guards.history import History
 from retrace.guards.others import Others
 from retrace.inside.live import here
-from retrace.model import Function, Listing, Miss, Recording, Verdict
+from retrace.model import Function, Listing, Miss, Pattern, Recording, Verdict
 from retrace.present.view import View
 from retrace.reason.patterns import recognise
 from retrace.reason.verdict import judge
@@ -220,7 +220,7 @@ class Watch:
         if miss.parent is not None:
             self._add(_number(miss.parent), wanted)
 
-    def _patterns(self, verdicts: Sequence[Verdict]) -> dict[str, str]:
+    def _patterns(self, verdicts: Sequence[Verdict]) -> dict[str, Pattern]:
         """What several misses of a site make together, seen from the last of each site."""
         last = {one.miss.function.site: one for one in verdicts}
         found: dict[str, str] = {}

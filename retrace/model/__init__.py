@@ -15,6 +15,7 @@ from retrace.model.change import (
     DtypeChange,
     FieldChange,
     HeldChange,
+    NamedChange,
     ObjectChange,
     OptionChange,
     PassingChange,
@@ -33,7 +34,7 @@ from retrace.model.key import JSON, Class, Dim, Key, Leaf, Node, Passing, Value,
 from retrace.model.miss import Miss, PersistentCache, Recording, Run, Stage
 from retrace.model.program import Callback, Frame, Listing, Program, Stack
 from retrace.model.slow import Slow, Tracing
-from retrace.model.verdict import Comparison, Finding, Verdict
+from retrace.model.verdict import Comparison, Finding, Pattern, Verdict
 
 __all__ = [
     "JSON",
@@ -59,12 +60,14 @@ __all__ = [
     "Leaf",
     "Listing",
     "Miss",
+    "NamedChange",
     "Node",
     "ObjectChange",
     "OptionChange",
     "Outcome",
     "Passing",
     "PassingChange",
+    "Pattern",
     "PersistentCache",
     "Program",
     "ProgramChange",

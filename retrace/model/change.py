@@ -234,7 +234,9 @@ class SettingChange(NamedTuple):
     exact = True
 
 
-ValueChange: TypeAlias = FieldChange | StaticChange | OptionChange | ConfigChange | HeldChange
+NamedChange: TypeAlias = StaticChange | OptionChange | ConfigChange
+"""A change of a value in a part of the key that holds values by name (`model/parts`)."""
+ValueChange: TypeAlias = FieldChange | NamedChange | HeldChange
 """A change of a Python value."""
 Change: TypeAlias = (
     ShapeChange

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Literal, NamedTuple, Protocol
 
 from retrace.causes import Cause
@@ -29,6 +30,19 @@ class Comparison(Protocol):
         ...
 
 
+class Pattern(StrEnum):
+    """What several misses of one function have in common. The names are stable, as causes are."""
+
+    COMPILES_TWICE = "compiles-twice"
+    PLACED_LATER = "placed-later"
+    EQUAL_BUT_NOT_THE_SAME = "equal-but-not-the-same"
+    GROWS_BY_ONE = "grows-by-one"
+    MANY_SIZES = "many-sizes"
+    LAST_PARTIAL_BATCH = "last-partial-batch"
+    PING_PONG = "ping-pong"
+    THOUSAND_TINY_PROGRAMS = "thousand-tiny-programs"
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """What is concluded of one miss. The wording is left to `present`."""
@@ -43,8 +57,7 @@ class Verdict:
     fix: Advice | None
     detail: str | None = None
     """What the cause alone does not say: "an equal Filter that has died"."""
-    pattern: str | None = None
-    """The name of a pattern over the misses of one function: "compiles-twice"."""
+    pattern: Pattern | None = None
     reads: tuple[HeldChange, ...] = ()
     """What its function reads from outside and found changed, where its program is another
     one with nothing in its key to say why: evidence, and part of no key."""

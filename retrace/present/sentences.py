@@ -2,31 +2,37 @@
 
 from __future__ import annotations
 
-from retrace.model import Stage, Verdict
+from retrace.model import Pattern, Stage, Verdict
 from retrace.present.cards import words
 from retrace.present.cards.card import Told
 from retrace.present.view import View
 from retrace.present.words import clean, did, name
 
-PATTERNS = {
-    "compiles-twice": "compiles twice: one call passes a Python number (weak type), the other an "
-    "array (strong type)",
-    "placed-later": "placed later: inputs were uncommitted on the first call and committed "
-    "afterwards",
-    "equal-but-not-the-same": "same contents, different object",
-    "grows-by-one": "grows by one: every call has a new shape",
-    "last-partial-batch": "last partial batch: the dataset size is not a multiple of the batch "
-    "size",
-    "many-sizes": "many sizes: JAX compiles one program for each",
-    "ping-pong": "ping-pong: the same settings alternate",
-    "thousand-tiny-programs": "a thousand tiny programs: each operation is compiled separately",
-}
-"""The patterns that have a name, in words."""
 
-
-def pattern(name: str) -> str:
-    """A pattern in words, also one that is not known here."""
-    return PATTERNS.get(name) or clean(name.replace("-", " "))
+def pattern(found: Pattern) -> str:
+    """A pattern in words."""
+    match found:
+        case Pattern.COMPILES_TWICE:
+            return (
+                "compiles twice: one call passes a Python number (weak type), the other an array "
+                "(strong type)"
+            )
+        case Pattern.PLACED_LATER:
+            return (
+                "placed later: inputs were uncommitted on the first call and committed afterwards"
+            )
+        case Pattern.EQUAL_BUT_NOT_THE_SAME:
+            return "same contents, different object"
+        case Pattern.GROWS_BY_ONE:
+            return "grows by one: every call has a new shape"
+        case Pattern.LAST_PARTIAL_BATCH:
+            return "last partial batch: the dataset size is not a multiple of the batch size"
+        case Pattern.MANY_SIZES:
+            return "many sizes: JAX compiles one program for each"
+        case Pattern.PING_PONG:
+            return "ping-pong: the same settings alternate"
+        case Pattern.THOUSAND_TINY_PROGRAMS:
+            return "a thousand tiny programs: each operation is compiled separately"
 
 
 def explanation(view: View, verdict: Verdict) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
 from retrace.causes import Cause
-from retrace.model import ShapeChange, ShardingChange, Verdict, WeakTypeChange
+from retrace.model import Pattern, ShapeChange, ShardingChange, Verdict, WeakTypeChange
 from retrace.reason import rules
 from retrace.reason.evidence import grown
 from retrace.reason.history import is_partial_batch
@@ -20,7 +20,7 @@ _TINY = 10
 """From so many programs of single operations on, a line has compiled too many."""
 
 
-def recognise(verdicts: Sequence[Verdict]) -> dict[str, str]:
+def recognise(verdicts: Sequence[Verdict]) -> dict[str, Pattern]:
     """The pattern of each miss that belongs to one, by the id of the miss."""
     functions: dict[tuple[str, str], Verdicts] = {}
     for verdict in verdicts:
@@ -28,13 +28,13 @@ def recognise(verdicts: Sequence[Verdict]) -> dict[str, str]:
         if verdict.cause is not Cause.FIRST_TRACE and verdict.miss.raised is None:
             key = (verdict.miss.run, verdict.miss.function.site)
             functions.setdefault(key, []).append(verdict)
-    found: dict[str, str] = {}
+    found: dict[str, Pattern] = {}
     for group in functions.values():
-        for name, members in _PATTERNS:
+        for name, members in OF_FUNCTION:
             for verdict in members(group):
                 found.setdefault(verdict.miss.id, name)
     for verdict in _tiny_programs(verdicts):
-        found.setdefault(verdict.miss.id, "thousand-tiny-programs")
+        found.setdefault(verdict.miss.id, Pattern.THOUSAND_TINY_PROGRAMS)
     return found
 
 
@@ -100,15 +100,16 @@ def _ping_pong(group: Verdicts) -> Verdicts:
     return [v for v, side in zip(configs, sides, strict=True) if side in turned]
 
 
-_PATTERNS: tuple[tuple[str, Callable[[Verdicts], Verdicts]], ...] = (
-    ("compiles-twice", _compiles_twice),
-    ("placed-later", _placed_later),
-    ("equal-but-not-the-same", _equal_but_not_the_same),
-    ("grows-by-one", _grows_by_one),
-    ("many-sizes", _many_sizes),
-    ("last-partial-batch", _last_partial_batch),
-    ("ping-pong", _ping_pong),
+OF_FUNCTION: tuple[tuple[Pattern, Callable[[Verdicts], Verdicts]], ...] = (
+    (Pattern.COMPILES_TWICE, _compiles_twice),
+    (Pattern.PLACED_LATER, _placed_later),
+    (Pattern.EQUAL_BUT_NOT_THE_SAME, _equal_but_not_the_same),
+    (Pattern.GROWS_BY_ONE, _grows_by_one),
+    (Pattern.MANY_SIZES, _many_sizes),
+    (Pattern.LAST_PARTIAL_BATCH, _last_partial_batch),
+    (Pattern.PING_PONG, _ping_pong),
 )
+"""How each is recognised among the misses of one function; a miss has the first that it is in."""
 
 
 def _of_shape(group: Verdicts) -> Verdicts:

@@ -6,8 +6,9 @@ from collections import Counter
 
 from retrace.causes import OF_FUNCTION, Cause
 from retrace.compare.keys import NOT_IN_KEY
-from retrace.model import Component, Kind
+from retrace.model import Component, Kind, Pattern
 from retrace.reason.cards import card
+from retrace.reason.patterns import OF_FUNCTION as PATTERNS
 
 
 def test_each_part_of_the_key_and_each_kind_of_function_is_on_one_card() -> None:
@@ -26,3 +27,8 @@ def test_what_lies_in_a_function_is_in_no_part_of_the_key() -> None:
     assert not any(card(cause).components for cause in OF_FUNCTION)
     of_kinds = {cause for cause in Cause if card(cause).kinds}
     assert of_kinds - {Cause.EAGER_OP} == OF_FUNCTION - {Cause.SOURCE_CHANGED}
+
+
+def test_each_pattern_is_looked_for() -> None:
+    # Of the operations of one line, which are not of one function, by a rule of its own.
+    assert {name for name, _ in PATTERNS} == {*Pattern} - {Pattern.THOUSAND_TINY_PROGRAMS}
