@@ -223,7 +223,7 @@ class Watch:
     def _patterns(self, verdicts: Sequence[Verdict]) -> dict[str, Pattern]:
         """What several misses of a site make together, seen from the last of each site."""
         last = {one.miss.function.site: one for one in verdicts}
-        found: dict[str, str] = {}
+        found: dict[str, Pattern] = {}
         for one in last.values():
             found.update(recognise([*self._history.before(one.miss), one]))
         return found
