@@ -7,12 +7,13 @@ import sys
 import tempfile
 import webbrowser
 from pathlib import Path
+from typing import Literal
 
 from retrace.command import console
 from retrace.errors import UsageError
 
 
-def page(format: str, output: Path | None) -> tuple[str, Path]:
+def page(format: str, output: Path | None) -> tuple[Literal["html"], Path]:
     """The format and the file of a page that is to be shown.
 
     Raises UsageError where another format was asked for.

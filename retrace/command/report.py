@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, assert_never, get_args
 
 import typer
 
@@ -15,7 +15,13 @@ from retrace.command.selection import Told, at_last, one_of
 from retrace.command.steps import steps_of
 from retrace.errors import UsageError
 
-FORMATS = ("text", "json", "markdown", "html", "github", "sarif", "perfetto", "speedscope")
+if TYPE_CHECKING:
+    from retrace.plan.step import Plan
+
+Form: TypeAlias = Literal[
+    "text", "json", "markdown", "html", "github", "sarif", "perfetto", "speedscope"
+]
+FORMATS: tuple[Form, ...] = get_args(Form)
 SORTS = ("saving", "seconds", "count", "time")
 _EXPLAINED = 10
 """So many causes are explained in text, where nothing else is asked for."""
@@ -115,7 +121,7 @@ def report(
 
     codes = [code.value for code in Cause]
     asked = [("--cause", cause), *(("--fail-on", code) for code in fail_on or ())]
-    one_of("--format", format, FORMATS)
+    form = one_of("--format", format, FORMATS)
     with github.failing(format, "report"):
         one_of("--sort", sort, SORTS)
         for option, code in asked:
@@ -128,21 +134,21 @@ def report(
         workers.check(jobs, dask)
         if tokens is not None and format != "json":
             raise UsageError("--tokens bounds the JSON for a language model: add --format json")
-        form = format
         if opened:
             from retrace.command import opening
 
-            form, output = opening.page(format, output)
-        told = Told(
-            directories or [],
-            function,
-            cause,
-            redact=redact,
-            every=every,
-            jobs=jobs,
-            dask=dask,
+            form, output = opening.page(form, output)
+        told = at_last(
+            Told(
+                directories or [],
+                function,
+                cause,
+                redact=redact,
+                every=every,
+                jobs=jobs,
+                dask=dask,
+            )
         )
-        at_last(told)
         if earlier := told.earlier:
             were = "attempt lies" if earlier == 1 else "attempts lie"
             console.say(f"{earlier:,} earlier {were} there too: --all explains every one")
@@ -168,7 +174,7 @@ def report(
 
 def _report(
     told: Told,
-    format: str,
+    form: Form,
     sort: Any,
     keys: bool,
     output: Path | None,
@@ -177,7 +183,7 @@ def _report(
     fail_on: Sequence[str],
 ) -> str | Iterator[str]:
     view, tally = told.view, told.tally
-    planned = tokens is not None or sort == "saving" or format in ("text", "markdown", "html")
+    planned = tokens is not None or sort == "saving" or form in ("text", "markdown", "html")
     steps = steps_of(told) if planned else None
     if steps is not None:
         tally.gather(view, steps)
@@ -185,56 +191,69 @@ def _report(
             tally.follow(view, steps)
     elif sort == "saving":
         console.say("no plan is made of a part or of a large recording: sorted by seconds")
-    if format == "json":
-        from retrace.present import extract, report_json
+    match form:
+        case "json":
+            return _json(told, sort, keys, top, tokens, steps)
+        case "github":
+            over = {
+                group.shown.miss.id: f"--fail-on {group.cause.value}"
+                for group in tally.groups()
+                if group.cause.value in fail_on
+            }
+            return github.told(view, tally, over)
+        case "sarif":
+            from retrace import __version__
+            from retrace.present import report_json, sarif
 
-        if tokens is not None:
-            return report_json.encode(extract.extract(view, tally, steps, tokens, top))
-        if told.is_large and top is None:
-            return report_json.pieces(view, tally, told.again(), keys=keys)
-        if top is not None:
-            return report_json.encode(
-                report_json.first(view, tally, told.again(), sort, top, keys=keys)
+            return report_json.encode(sarif.report(view, tally, __version__))
+        case "perfetto":
+            from retrace.present import perfetto
+
+            return perfetto.pieces(view, told.again())
+        case "speedscope":
+            from retrace.present import speedscope
+
+            return speedscope.report(view, told.again())
+        case "html":
+            from retrace.present import page
+
+            return page.report(
+                view, tally, told.again(), sort=sort, keys=keys, plan=steps, top=top
             )
-        return report_json.encode(report_json.report(view, told.verdicts, keys=keys))
-    if format == "github":
-        over = {
-            group.shown.miss.id: f"--fail-on {group.cause.value}"
-            for group in tally.groups()
-            if group.cause.value in fail_on
-        }
-        return github.told(view, tally, over)
-    if format == "sarif":
-        from retrace import __version__
-        from retrace.present import report_json, sarif
+        case "markdown":
+            from retrace.present import markdown
 
-        return report_json.encode(sarif.report(view, tally, __version__))
-    if format == "perfetto":
-        from retrace.present import perfetto
+            return markdown.report(view, tally, sort=sort, keys=keys, plan=steps, top=top)
+        case "text":
+            from retrace.present import terminal
 
-        return perfetto.pieces(view, told.again())
-    if format == "speedscope":
-        from retrace.present import speedscope
+            width, paint = console.terminal(sys.stdout, output)
+            return terminal.report(
+                view,
+                tally,
+                sort=sort,
+                keys=keys,
+                width=width,
+                paint=paint,
+                plan=steps,
+                top=_EXPLAINED if top is None else top,
+            )
+        case _:
+            assert_never(form)
 
-        return speedscope.report(view, told.again())
-    if format == "html":
-        from retrace.present import page
 
-        return page.report(view, tally, told.again(), sort=sort, keys=keys, plan=steps, top=top)
-    if format == "markdown":
-        from retrace.present import markdown
+def _json(
+    told: Told, sort: Any, keys: bool, top: int | None, tokens: int | None, steps: Plan | None
+) -> str | Iterator[str]:
+    from retrace.present import extract, report_json
 
-        return markdown.report(view, tally, sort=sort, keys=keys, plan=steps, top=top)
-    from retrace.present import terminal
-
-    width, paint = console.terminal(sys.stdout, output)
-    return terminal.report(
-        view,
-        tally,
-        sort=sort,
-        keys=keys,
-        width=width,
-        paint=paint,
-        plan=steps,
-        top=_EXPLAINED if top is None else top,
-    )
+    view, tally = told.view, told.tally
+    if tokens is not None:
+        return report_json.encode(extract.extract(view, tally, steps, tokens, top))
+    if told.is_large and top is None:
+        return report_json.pieces(view, tally, told.again(), keys=keys)
+    if top is not None:
+        return report_json.encode(
+            report_json.first(view, tally, told.again(), sort, top, keys=keys)
+        )
+    return report_json.encode(report_json.report(view, told.verdicts, keys=keys))

@@ -19,18 +19,21 @@ if TYPE_CHECKING:
     from retrace.store.redaction import Redaction
 
 Read = TypeVar("Read")
+Word = TypeVar("Word", bound=str)
 
 _MOST_HELD = 1 << 24
 """Bytes of recordings that are held as a whole; of larger ones one process at a time."""
 
 
-def one_of(option: str, value: str, known: Sequence[str]) -> None:
-    """Raises UsageError where the value of an option is not among those known."""
-    if value not in known:
-        from retrace.present.words import nearest
+def one_of(option: str, value: str, known: Sequence[Word]) -> Word:
+    """The value of an option, as one of those known; raises UsageError where it is none."""
+    from retrace.present.words import nearest
 
-        guess = nearest(value, known)
-        raise UsageError(f"invalid value {value!r} for {option}{guess} ({', '.join(known)})")
+    for one in known:
+        if one == value:
+            return one
+    guess = nearest(value, known)
+    raise UsageError(f"invalid value {value!r} for {option}{guess} ({', '.join(known)})")
 
 
 def given(directories: Sequence[Path | None] | None) -> list[Path]:
