@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,13 +15,18 @@ from retrace.present.advice import advised
 
 HOSTILE = ("None", "a -> b", "it's `x` and, y", "line\nbreak", "x" * 5_000, "{0}", "changed too.")
 ABSTRACT = (advice.Advice, advice.OfFunction)
-KINDS = [
-    kind
-    for name in advice.__all__
-    if isinstance(kind := getattr(advice, name), type)
-    and issubclass(kind, Advice)
-    and kind not in ABSTRACT
-]
+
+
+def kinds_of(kind: type[Advice]) -> Iterator[type[Advice]]:
+    """The kind and all that are made of it, also one that nobody imports yet."""
+    # `slots=True` makes a class anew, and the first one may still be there.
+    if vars(sys.modules[kind.__module__]).get(kind.__name__) is kind:
+        yield kind
+    for one in kind.__subclasses__():
+        yield from kinds_of(one)
+
+
+KINDS = [kind for kind in kinds_of(Advice) if kind not in ABSTRACT]
 PLAIN: dict[str, Any] = {
     "name": "step",
     "package": "flax",
@@ -58,6 +64,10 @@ def every() -> Iterator[Advice]:
         for proof in Proof:
             yield made(kind, proof=proof)
             yield made(kind, proof=proof, paths=("a", "b.c"))
+
+
+def test_every_advice_is_where_others_look_for_it() -> None:
+    assert {kind.__name__ for kind in KINDS} <= {*advice.__all__}
 
 
 def test_every_advice_has_a_sentence_and_a_code() -> None:
