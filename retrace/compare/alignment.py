@@ -1,9 +1,9 @@
-"""Two sequences held against each other: which runs they share, in O(ND).
+"""Align two sequences: the runs they share, in O(ND).
 
 The greedy algorithm of Myers (1986) finds the fewest edits, and takes time that
 grows with the number of edits, not with their length. Beyond `EXACT` edits it goes
 on piecewise: the nearest place where both agree again for a while ends a piece.
-That is no longer the minimum for certain, and is said so.
+The result may then not be the minimum, and says so.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
 EXACT = 128
-"""So many edits are found with certainty to be the fewest."""
+"""Up to this many edits, the result is certainly the minimum."""
 
 _PIECE = 40
 _AGREED = 24
@@ -31,7 +31,7 @@ class Alignment(NamedTuple):
 
     blocks: tuple[Block, ...]
     minimal: bool
-    """Whether no alignment with fewer edits exists, for certain."""
+    """Whether this is certainly the alignment with the fewest edits."""
 
 
 class Hunk(NamedTuple):

@@ -1,6 +1,6 @@
 """What a program does along an axis: whether rows may be added at its end, and what to mask.
 
-Two programs of one function that were traced for two sizes are held side by side, equation by
+Two programs of one function that were traced for two sizes are compared equation by
 equation. An axis whose size differs between them is one of those that would be padded, wherever
 it stands: nothing has to be followed. What an equation does along such an axis tells whether the
 rows that were there before keep their results.
@@ -17,9 +17,9 @@ from retrace.compare.source_lines import place
 from retrace.model import Frame, Key, Listing
 
 _DEEPEST = 40
-_MOST = 100_000
-"""Equations that are held side by side."""
-_MOST_TOLD = 8
+_MAX_EQUATIONS = 100_000
+"""Maximum number of equations compared."""
+_MAX_TOLD = 8
 
 
 class Step(NamedTuple):
@@ -96,7 +96,7 @@ class _Walk:
             return Along()
         self._seen.add((old.id, new.id))
         self._walked += len(old.equations)
-        if not _are_alike(old, new) or deep > _DEEPEST or self._walked > _MOST:
+        if not _are_alike(old, new) or deep > _DEEPEST or self._walked > _MAX_EQUATIONS:
             return UNKNOWN
         # A result that is the size itself, or another result for another size.
         found = Along(whole=old.outputs == new.outputs)
@@ -154,7 +154,7 @@ class _Walk:
 
 
 def _few(steps: tuple[Step, ...] | list[Step]) -> tuple[Step, ...]:
-    return tuple(dict.fromkeys(steps))[:_MOST_TOLD]
+    return tuple(dict.fromkeys(steps))[:_MAX_TOLD]
 
 
 def _are_alike(old: Listing, new: Listing) -> bool:

@@ -8,8 +8,8 @@ from retrace.compare.alignment import Alignment
 from retrace.compare.repeats import Repeat, inserted, repeats
 from retrace.model import Listing
 
-_MOST_LOOPS = 200
-_MOST_WORK = 8_000_000
+_MAX_LOOPS = 200
+_MAX_WORK = 8_000_000
 """Equations of both times the places where they differ, up to which loops are looked for."""
 
 
@@ -17,7 +17,7 @@ def repeated(old: Listing, new: Listing, alignment: Alignment) -> list[Repeat]:
     """The blocks that explain all that differs between two programs; none where they do not."""
     # A loop grows in few places; to look for blocks in a program costs more than to align it.
     places = len(alignment.blocks)
-    if places > _MOST_LOOPS or places * (len(old.equations) + len(new.equations)) > _MOST_WORK:
+    if places > _MAX_LOOPS or places * (len(old.equations) + len(new.equations)) > _MAX_WORK:
         return []
     for tokens in (_exact, numberless):
         sides = tokens(old), tokens(new)

@@ -1,4 +1,4 @@
-"""Two equations held against each other: is it another one, or the same with other numbers?"""
+"""Compare two equations: are they different, or the same with other numbers?"""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ Axes: TypeAlias = dict[int, frozenset[int]]
 """By the position of an input or an argument."""
 
 _DEEPEST = 40
-_MOST_AXES = 8
+_MAX_AXES = 8
 
 
 class Kernels(NamedTuple):
@@ -59,9 +59,9 @@ def _kept(text: str, listing: Listing, listings: Listings, given: int, deep: int
         if axes is None or axes[4]:
             return Kernels({})
         contracted = {int(axis) for axis in axes[2].split(",") if axis}
-        return Kernels({1: frozenset(range(_MOST_AXES)) - contracted})
+        return Kernels({1: frozenset(range(_MAX_AXES)) - contracted})
     if name == "conv_general_dilated":
-        return Kernels({1: frozenset(range(_MOST_AXES))})
+        return Kernels({1: frozenset(range(_MAX_AXES))})
     found: Axes = {}
     whole = True
     for hash_ in inner(text):

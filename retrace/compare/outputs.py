@@ -16,8 +16,8 @@ _HASH = re.compile(r"@[0-9a-f]{32}")
 _CALLS = frozenset(("pjit", "jit"))
 """Equations whose arguments are the inputs of their one sub-program, one by one."""
 _DEEPEST = 40
-_MOST = 100_000
-"""Equations that are held against others, those of sub-programs each time they are called."""
+_MAX_EQUATIONS = 100_000
+"""Maximum number of equations compared; those of a sub-program count at each call."""
 
 
 class Output(NamedTuple):
@@ -69,7 +69,7 @@ def arithmetic(listing: Listing, listings: Listings) -> Counter[tuple[str, ...]]
             types += results.split(" ") if results else []
             for hash_ in inner(text):
                 known = listings.get(one.inner.get(hash_, ""))
-                if known is None or done > _MOST:
+                if known is None or done > _MAX_EQUATIONS:
                     return None
                 waiting.append(known)
             if name not in _CALLS and name != "convert_element_type":

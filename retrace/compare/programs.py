@@ -1,4 +1,4 @@
-"""Two programs held against each other: wasted, shareable, or rightly separate?
+"""Compare two programs: was the second one wasted, could one serve both, or are both needed?
 
 identical       the same content
 shapes-only     equation for equation the same, but for the sizes of axes
@@ -44,7 +44,7 @@ class Size(NamedTuple):
     old: Dim
     new: Dim
     equations: int
-    """So many equations follow it."""
+    """How many equations follow it."""
     inputs: tuple[tuple[int, int], ...]
     """The inputs of the program that have it: position and axis."""
 
@@ -82,7 +82,7 @@ class Difference(NamedTuple):
     repeats: tuple[Repeated, ...] = ()
     lines: tuple[LineChange, ...] = ()
     minimal: bool = True
-    """Whether fewer edits would not do, for certain."""
+    """Whether this is certainly the smallest number of edits."""
     rewired: bool = False
     """The same equations, over other variables."""
     unsure: bool = False

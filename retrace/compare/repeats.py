@@ -13,7 +13,7 @@ _PLACES = 64
 _FEWEST_LONG, _MOST_LONG = 3, 16
 """Rounds of a long block."""
 _STEPS = 4
-_MOST_PLACES = 400
+_MAX_PLACES = 400
 _BUDGET = 4_000_000
 """Comparisons of single equations, after which no more blocks are looked for."""
 
@@ -71,7 +71,7 @@ def long_runs(tokens: Sequence[Hashable]) -> Iterator[Run]:
     places = {
         number: array("q")
         for number, times in Counter(row).items()
-        if _FEWEST_LONG <= times <= _MOST_PLACES
+        if _FEWEST_LONG <= times <= _MAX_PLACES
     }
     for index, number in enumerate(row):
         if number in places:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from retrace.compare.repeats import Repeat
 from retrace.model import Listing
 
-_MOST_USES = 8
+_MAX_USES = 8
 
 
 class _Place(NamedTuple):
@@ -32,7 +32,7 @@ class _Use(NamedTuple):
     """A variable of a block that a later round takes."""
 
     rounds: int
-    """So many rounds later."""
+    """How many rounds later."""
     equation: int
     argument: int
 
@@ -110,7 +110,7 @@ class _Side:
                 at = self.place(wire)
                 if at.block == block and at.round < times - 1:
                     uses = found.setdefault(at[2:], [])
-                    if len(uses) < _MOST_USES:
+                    if len(uses) < _MAX_USES:
                         uses.append(_Use(times - 1 - at.round, equation, argument))
         return found
 

@@ -16,7 +16,7 @@ from retrace.model import Frame, Listing, Stack
 
 _DEEPEST = 40
 _LENGTH = re.compile(r"\tlength=([0-9]{1,18})(?![0-9])")
-_MOST_TRIPS = 1 << 62
+_MAX_TRIPS = 1 << 62
 _BUDGET = 4_000_000
 """Frames of the rows of programs that stand inside others again, after which no more are
 followed: a hostile recording holds programs inside programs without end."""
@@ -24,7 +24,8 @@ _FEWEST_TIMES = 8
 _FEWEST_EQUATIONS = 24
 """A block that is repeated less is not worth a word."""
 _LARGE = 200
-"""Unless a loop leaves out so many equations: a step of a physics engine, six times."""
+"""Fewer rounds are enough if a loop saves this many equations: a step of a physics engine, six
+times."""
 _FEWEST_LARGE = 3
 _AGAIN = 0.8
 """Of the lines of a round, those that it goes through again where it holds a loop."""
@@ -66,7 +67,7 @@ class Unrolled(NamedTuple):
 
     @property
     def saved(self) -> int:
-        """So many equations fewer a loop of JAX's own would have."""
+        """How many equations a loop of JAX's would save."""
         return (self.times - 1) * self.equations
 
 
@@ -121,8 +122,8 @@ class _Walk:
             for hash_, copies in Counter(inner(text)).items():
                 sub = self._listings.get(listing.inner.get(hash_, ""))
                 if sub is not None:
-                    amount = min(number * times * copies, _MOST_TRIPS)
-                    self.program(sub, amount, min(inside, _MOST_TRIPS), stack, depth + 1)
+                    amount = min(number * times * copies, _MAX_TRIPS)
+                    self.program(sub, amount, min(inside, _MAX_TRIPS), stack, depth + 1)
 
 
 def _each(programs: Iterable[Listing], listings: Mapping[str, Listing]) -> Iterator[Listing]:

@@ -16,8 +16,8 @@ Kind: TypeAlias = Literal["changed", "added", "removed"]
 Place: TypeAlias = tuple[str | int, ...]
 """Names of fields, keys and indices, from the value inwards."""
 
-_SMALL = 10_000
-"""Characters of both values together, up to which they are compared in depth."""
+_MAX_DEEP_CHARACTERS = 10_000
+"""Values with more characters than this, taken together, are not compared in depth."""
 _TYPE = "$type"
 
 
@@ -60,7 +60,7 @@ def differences(old: Value, new: Value, *, aligned: bool = False) -> tuple[Diffe
         return ()
     if old.type != new.type or not _alike(a, b):
         return (Difference("", "changed", a, b),)
-    is_small = aligned and len(repr(a)) + len(repr(b)) <= _SMALL
+    is_small = aligned and len(repr(a)) + len(repr(b)) <= _MAX_DEEP_CHARACTERS
     found = _deep(a, b) if is_small else _walk(a, b, ())
     found, a, b, is_object = _public(found, a, b, not _is_mapping(new))
     return tuple(
@@ -117,7 +117,7 @@ def _equal(a: JSON, b: JSON) -> bool:
 
 
 def _alike(a: JSON, b: JSON) -> bool:
-    """Whether both are containers of one type, of which parts can be held against each other."""
+    """Whether both are containers of one type, so that their parts can be compared."""
     if type(a) not in (dict, list) or type(a) is not type(b):
         return False
     return _parts(a).get(_TYPE) == _parts(b).get(_TYPE)

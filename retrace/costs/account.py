@@ -20,14 +20,14 @@ from retrace.model import Frame, Listing, Miss, Recording, Stage
 from retrace.model.slow import Anew, Compiling, Kernel, Loop, Memory, Pass
 
 OVER = 5.0
-"""From so many seconds on a miss is slow where the recording does not say otherwise."""
+"""A miss that takes this many seconds is slow, unless the recording says otherwise."""
 _DEAR = 0.1
 """Of the whole miss, what is worth an advice."""
-_LARGE = 1 << 20
-"""Bytes of constants that are worth an advice."""
+_MIN_CONSTANT_BYTES = 1 << 20
+"""Smaller constants are not worth advice."""
 _UNTRACED = 0.25
 """Of a trace, code outside JAX that is worth an advice."""
-_MOST_ADVICE = 6
+_MAX_ADVICE = 6
 _HOLDS = 0.8
 """Of a compiled program's instructions, what one line must hold for the work that XLA does on the
 whole program to be told on it."""
@@ -187,7 +187,7 @@ def account(miss: Miss, recording: Recording) -> Account:
         donated(miss.key, memory, listing),
         copies(miss, recording.misses),
         tuple(_growth(miss, recording.misses)),
-        tuple(advice[:_MOST_ADVICE]),
+        tuple(advice[:_MAX_ADVICE]),
     )
 
 
@@ -292,7 +292,7 @@ def _advice(
             )
         )
     bytes_ = sum(one.bytes for one in held)
-    if bytes_ >= _LARGE:
+    if bytes_ >= _MIN_CONSTANT_BYTES:
         found.append(Advice("argument", held[0].frame, len(held), bytes_))
     if trace is not None:
         found += _outside(trace)

@@ -10,7 +10,7 @@ from retrace.compare.source_lines import place
 from retrace.model import Frame, Listing
 
 _TYPE = re.compile(r"~?([a-z]+)(\d*)[a-z0-9_]*\[([\d,]*)\]")
-_MOST_BYTES = 1 << 62
+_MAX_BYTES = 1 << 62
 SMALLEST = 1024
 """Bytes; no smaller one is told."""
 
@@ -89,7 +89,7 @@ def size(type_: str) -> int:
     kind, bits, shape = match.groups()
     number = 1
     for dim in filter(None, shape.split(",")):
-        number = min(number * int(dim[:18]), _MOST_BYTES)
+        number = min(number * int(dim[:18]), _MAX_BYTES)
     width = 8 if kind == "bool" else int(bits[:4] or 0)
     if kind == "key":
         width = 64

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from retrace.model import Miss, Stage
 
-_FEWEST = 3
-_WIDEST = 1.5
-"""So many times larger the largest program must be than the smallest."""
+_MIN_PROGRAMS = 3
+_MIN_RANGE = 1.5
+"""The largest program must be at least this many times larger than the smallest."""
 _FIT = 0.9
 _LEAST = 0.05
 """Seconds; what takes less is mostly not in proportion to anything."""
@@ -56,7 +56,7 @@ def growth(misses: Iterable[Miss], stage: Stage) -> Growth | None:
     sizes = sorted(
         size for size, miss in of_size.items() if size and miss.stages[stage] >= _LEAST
     )
-    if len(sizes) < _FEWEST or sizes[-1] < _WIDEST * sizes[0]:
+    if len(sizes) < _MIN_PROGRAMS or sizes[-1] < _MIN_RANGE * sizes[0]:
         return None
     found = [of_size[size] for size in sizes]
     spent = [miss.stages[stage] for miss in found]

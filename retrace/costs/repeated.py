@@ -9,15 +9,15 @@ from typing import NamedTuple, TypeAlias
 from retrace.compare.equation import inner
 from retrace.model import Frame, Listing, Stack
 
-_FEWEST = 3
-"""Calls that are alike."""
+_MIN_CALLS = 3
+"""Fewer equal calls are not reported."""
 _SMALLEST = 20
 """Equations of one call: a trace of fewer is as quick as finding it again."""
 _DEEPEST = 12
 """Of the frames of a stack, those that are looked at."""
-_MOST_FUNCTIONS = 4_000
+_MAX_FUNCTIONS = 4_000
 _BUDGET = 4_000_000
-"""Equations that are looked at, each once for each function around it."""
+"""Maximum number of equations visited, once for each enclosing function."""
 
 _Function: TypeAlias = tuple[str, int, str]
 
@@ -54,7 +54,7 @@ def repeated(listing: Listing, listings: Mapping[str, Listing]) -> list[Repeated
         times = kinds[max(saved, key=lambda kind: saved[kind])]
         # Of a gradient, a call leaves its forward and its backward equations apart.
         equations = sum(sum(sizes[r] for r in at[kind]) for kind in kinds if kinds[kind] == times)
-        if times >= _FEWEST and equations >= _SMALLEST:
+        if times >= _MIN_CALLS and equations >= _SMALLEST:
             file, line, name = function
             frame = Frame(file, line, name, line, in_library=False)
             found.append(Repeated(frame, times, equations))
@@ -70,7 +70,7 @@ def _calls(listing: Listing) -> dict[_Function, list[range]]:
     for index, at in enumerate(listing.places):
         here = kinds[at]
         budget -= len(here)
-        if budget < 0 or len(found) > _MOST_FUNCTIONS:
+        if budget < 0 or len(found) > _MAX_FUNCTIONS:
             break
         for call in [call for call in open_ if call not in here]:
             found[call[0]].append(range(open_.pop(call), index))

@@ -32,7 +32,7 @@ THREAD = "retrace.on_miss"
 _LINGER = 0.02
 _TURN = 0.1
 """Seconds between two looks at misses of which only time tells whether they have ended."""
-_MOST_BYTES = 1 << 26
+_MAX_BYTES = 1 << 26
 """Lines that wait while a callback does not return; beyond these nothing more is handed over."""
 _AT_EXIT = 2.0
 
@@ -101,7 +101,7 @@ class Following:
         """Hand over what is left, and nothing after that.
 
         Args:
-            timeout: wait so many seconds for it at most.
+            timeout: maximum number of seconds to wait for it.
 
         Returns:
             Whether all was handed over in time.
@@ -130,7 +130,7 @@ class Following:
         """Wait until all misses that have ended by now were handed over.
 
         Args:
-            timeout: so many seconds at most.
+            timeout: maximum number of seconds.
 
         Returns:
             Whether they were.
@@ -159,7 +159,7 @@ class Following:
             return
         self._lines.append(line)
         self._size += len(line)
-        if self._size > _MOST_BYTES:
+        if self._size > _MAX_BYTES:
             self._is_deaf = True
         if not line.startswith(BEGINNING):  # which tells of no miss by itself
             self._stir()
@@ -292,7 +292,7 @@ def on_miss(
 
     Args:
         callback: called with one `ExplainedMiss`; what it returns is not looked at.
-        most_waiting: so many misses wait for it at most.
+        most_waiting: maximum number of misses waiting for it.
         at_end: called after the last miss, on the same thread, under the same conditions.
 
     Returns:

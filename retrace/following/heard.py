@@ -18,10 +18,10 @@ from retrace.store.reader import Reader
 
 SETTLED = 1.0
 """A miss that stops before it is compiled (`lower`, `eval_shape`) has ended when nothing of it
-has run for so many seconds. Only a later call could tell sooner, and there need not be one."""
+has run for this many seconds. Only a later call could tell sooner, and there need not be one."""
 
 _LATEST = 24
-"""So many earlier misses of a function are looked at for a pattern: more cost more each time."""
+"""How many earlier misses of a function are searched for a pattern; each one costs time."""
 
 
 class Heard:

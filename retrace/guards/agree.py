@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from retrace.model import CallSite, Function, Key, Value
 
 MODES = ("raise", "warn", "off")
-_MOST_KEPT = 4096
+_MAX_KEPT = 4096
 """Misses that have begun and are not compiled yet."""
-_MOST_PARTS = 400
-_LONGEST = 120
+_MAX_PARTS = 400
+_MAX_CHARACTERS = 120
 _failed = False
 
 
@@ -80,7 +80,7 @@ class _Here:
         """A miss began, or an operation that had begun became known."""
         known = self._begun.get(number)
         self._begun[number] = (function, key, site if known is None else known[2])
-        while len(self._begun) > _MOST_KEPT:  # traces that nothing was compiled of
+        while len(self._begun) > _MAX_KEPT:  # traces that nothing was compiled of
             self._begun.pop(next(iter(self._begun), -1), None)
 
     def alone(self, number: int) -> None:
@@ -131,7 +131,7 @@ def _described(program: str, function: Function, key: Key, site: CallSite | None
     told = {
         "argument": [
             (leaf.path, array(leaf) + (f" {leaf.sharding}" if leaf.sharding else ""))
-            for leaf in key.leaves[:_MOST_PARTS]
+            for leaf in key.leaves[:_MAX_PARTS]
         ],
         "static": _texts(key.static),
         "option": _texts(key.options),
@@ -145,7 +145,7 @@ def _described(program: str, function: Function, key: Key, site: CallSite | None
 
 
 def _texts(values: Iterable[tuple[str, Value]]) -> list[tuple[str, str]]:
-    return [(name, value.text[:_LONGEST]) for name, value in values][:_MOST_PARTS]
+    return [(name, value.text[:_MAX_CHARACTERS]) for name, value in values][:_MAX_PARTS]
 
 
 def _said(found: Disagreement, process: int) -> str:

@@ -27,8 +27,8 @@ _ROOT = "retrace/agree"
 _SLICE = 0.5
 """Seconds after which whoever waits for several processes looks whether one has said no."""
 _GRACE = 2.0
-_MOST_PENDING = 100
-_MOST_TOLD = 4
+_MAX_PENDING = 100
+_MAX_TOLD = 4
 
 
 class Store(Protocol):
@@ -203,7 +203,7 @@ class Agreement:
         if self._seconds is None or self._store.look(f"{_ROOT}/{place}/done") != "all":
             with self._lock:
                 self._mine[place] = program
-                while len(self._mine) > _MOST_PENDING:
+                while len(self._mine) > _MAX_PENDING:
                     del self._mine[next(iter(self._mine))]
         return None
 
@@ -247,6 +247,6 @@ def _differences(
             if here.get(name) != there.get(name):
                 sides = (here.get(name, "absent"), there.get(name, "absent"))
                 found.append(f"{kind} {name}: {sides[0]} here, {sides[1]} there")
-    if len(found) > _MOST_TOLD:
-        found = [*found[:_MOST_TOLD], f"and {len(found) - _MOST_TOLD} more"]
+    if len(found) > _MAX_TOLD:
+        found = [*found[:_MAX_TOLD], f"and {len(found) - _MAX_TOLD} more"]
     return tuple(found)

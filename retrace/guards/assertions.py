@@ -254,7 +254,7 @@ def unmatched(watch: Watch, functions: tuple[Selector, ...]) -> list[str]:
 def _named(functions: list[Function]) -> str:
     """Those that were traced last, by name."""
     found = dict.fromkeys(one.name for one in reversed(functions) if one.kind != "op")
-    return ", ".join(list(found)[:_MOST_NAMED])
+    return ", ".join(list(found)[:_MAX_NAMED])
 
 
 def warn_of(texts: Iterable[str]) -> None:
@@ -263,7 +263,7 @@ def warn_of(texts: Iterable[str]) -> None:
         warnings.warn_explicit(text, RetraceWarning, *_caller(), registry={})
 
 
-_MOST_NAMED = 4
+_MAX_NAMED = 4
 _known: set[Selector] = set()
 """What was found once: a function that was traced or jitted."""
 
@@ -287,7 +287,7 @@ class assert_max_traces(Assertion):  # noqa: N801 - it is used like a function
         f: a function (jitted or not), its name, a pattern (`"mymodule.*"`), several of
             these, or None: every function, each by itself.
         n: how many traces are allowed.
-        warmup: so many misses of each function are not counted, the first ones.
+        warmup: how many first misses of each function are not counted.
         compiles: how many compilations are allowed.
         lowerings: how many lowerings are allowed.
         seconds: how many seconds of tracing, lowering and compiling are allowed.
@@ -335,7 +335,7 @@ class assert_no_retrace(Assertion):  # noqa: N801 - it is used like a function
     Args:
         f: a function, a name, a pattern, several of these, or None: everything.
         allow: causes that do not count, by their codes: `{"first-trace"}`.
-        warmup: so many misses of each function are not counted, the first ones.
+        warmup: how many first misses of each function are not counted.
 
     Raises:
         ExceededError: an `AssertionError`, at the end of the block; its text explains

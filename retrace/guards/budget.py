@@ -18,7 +18,7 @@ COUNTS = ("misses", "traces", "lowerings", "compiles", "seconds")
 """What can be limited beside the causes."""
 
 _STAGES = {"traces": Stage.TRACE, "lowerings": Stage.LOWER, "compiles": Stage.COMPILE}
-_MOST_NAMED = 10_000
+_MAX_NAMED = 10_000
 _SEPARATORS = re.compile(r"[/\\]+")
 
 
@@ -61,7 +61,7 @@ class Budget:
     allow: frozenset[str] = frozenset()
     """Causes that do not count."""
     warmup: int = 0
-    """So many misses of each function do not count, the first ones."""
+    """How many first misses of each function do not count."""
     optional: bool = False
     """Whether a recording need not have the function."""
 
@@ -114,7 +114,7 @@ class Named:
         key = (function.site, function.name, function.jax_name)
         known = self._known.get(key)
         if known is None:
-            if len(self._known) >= _MOST_NAMED:
+            if len(self._known) >= _MAX_NAMED:
                 self._known.clear()
             known = self._known[key] = self._budget.matches(function)
         return known

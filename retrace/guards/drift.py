@@ -19,8 +19,8 @@ from retrace.model import Verdict
 from retrace.present.view import View
 from retrace.present.words import count, listed, times
 
-_MOST = 40
-"""So many lines of a difference are shown; the others are counted."""
+_MAX_LINES = 40
+"""Maximum number of lines of a difference that are shown; the rest are counted."""
 
 
 class Drift(NamedTuple):
@@ -129,9 +129,12 @@ def told(change: Difference, file: str) -> str:
 
 def shown(change: Difference) -> list[str]:
     """The lines of a difference; of very many the first."""
-    if len(change.lines) <= _MOST:
+    if len(change.lines) <= _MAX_LINES:
         return change.lines
-    return [*change.lines[:_MOST], f"and {count(len(change.lines) - _MOST, 'more line')}"]
+    return [
+        *change.lines[:_MAX_LINES],
+        f"and {count(len(change.lines) - _MAX_LINES, 'more line')}",
+    ]
 
 
 def _by_program(

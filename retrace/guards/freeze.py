@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from retrace.present.view import View
 
 _IN_FULL = 3
-"""So many warnings of one function and cause are whole messages; later ones are a line."""
+"""The first few warnings for a function and cause are full messages; later ones are one line."""
 
 
 class freeze(Guard):  # noqa: N801 - it is used like a function
@@ -34,7 +34,7 @@ class freeze(Guard):  # noqa: N801 - it is used like a function
         f: a function, a name, a pattern, several of these, or None: everything, eager
             operations included.
         allow: causes that do not count: `{"first-trace", "eager-op"}`.
-        warmup: so many misses of each function pass, the first ones.
+        warmup: how many misses of each function are allowed first.
         warn: issue a `RetraceWarning` at the calling line instead of raising.
 
     Raises:

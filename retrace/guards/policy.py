@@ -27,9 +27,9 @@ DEAR = 0.1
 
 _AGAIN = (10, 100, 1_000, 10_000)
 """At these repetitions of one function and cause a line says that it goes on."""
-_MOST_BEGUN = 10_000
-_MOST = 10
-"""Messages a minute."""
+_MAX_BEGUN = 10_000
+_MAX_MESSAGES = 10
+"""Maximum number of messages per minute."""
 
 
 class policy(Guard):  # noqa: N801 - it is used like a function
@@ -43,7 +43,7 @@ class policy(Guard):  # noqa: N801 - it is used like a function
             nothing.
         f: a function, a name, a pattern, several of these, or None: everything.
         allow: causes that do not count.
-        warmup: so many misses of each function pass, the first ones.
+        warmup: how many misses of each function are allowed first.
         dear: seconds that the misses of one function and cause cost before "warn" tells.
         every: whether "warn" also tells what can perhaps not be avoided.
 
@@ -228,7 +228,7 @@ class _Warner:
         """What it cost is not known yet."""
         if not self._is_paused and (not functions or self._named(functions)):
             self._begun[number] = None
-            if len(self._begun) > _MOST_BEGUN:  # traces that nothing was compiled of
+            if len(self._begun) > _MAX_BEGUN:  # traces that nothing was compiled of
                 self._begun.pop(next(iter(self._begun)), None)
         return None
 
@@ -271,7 +271,7 @@ class _Warner:
     def _may_speak(self) -> bool:
         now = time.monotonic()
         self._recent = [at for at in self._recent if now - at < 60]
-        if len(self._recent) >= _MOST:
+        if len(self._recent) >= _MAX_MESSAGES:
             return False
         self._recent.append(now)
         return True

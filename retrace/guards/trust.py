@@ -39,7 +39,7 @@ OF_PROGRAMS = (
     "unreadable programs",
 )
 """How losses begin that only matter where programs are compared."""
-_MOST = 3
+_MAX_REASONS = 3
 
 
 def hiding(losses: Iterable[str], *, programs: bool = False) -> list[str]:
@@ -79,8 +79,8 @@ def told(reasons: Sequence[str], where: str = "on this JAX") -> str:
 
 
 def _some(reasons: Sequence[str]) -> str:
-    more = f"; and {len(reasons) - _MOST:,} more" if len(reasons) > _MOST else ""
-    return f"{'; '.join(reasons[:_MOST])}{more}"
+    more = f"; and {len(reasons) - _MAX_REASONS:,} more" if len(reasons) > _MAX_REASONS else ""
+    return f"{'; '.join(reasons[:_MAX_REASONS])}{more}"
 
 
 def never_imported_jax(recording: Recording) -> bool:
@@ -93,7 +93,7 @@ def doubt_of(recording: Recording, *, programs: bool) -> CannotTellError | None:
 
     Args:
         recording: of any number of processes.
-        programs: whether its programs are held to a baseline.
+        programs: whether its programs are compared with a baseline.
     """
     from retrace.runs.ended import cut_short
 

@@ -1,1 +1,1 @@
-"""Processes of one job held against each other: which did otherwise, where first, and in what."""
+"""Compare the processes of one job: which one differs, where it first did, and in what."""

@@ -18,10 +18,10 @@ from retrace.model import Change, Component, HeldChange, Listing, Miss, Run, Set
 from retrace.reason.program import Comparison
 from retrace.reason.state import suspects, telling
 
-_MOST_EXAMPLES = 64
-"""Earlier calls that one without a counterpart is held against."""
-_MOST_PARTINGS = 20
-"""So many are told; the later ones follow from them as a rule."""
+_MAX_EXAMPLES = 64
+"""How many earlier calls a call without a counterpart is compared with."""
+_MAX_PARTINGS = 20
+"""Maximum number of differences reported; later ones usually follow from these."""
 
 
 def hosts(runs: Iterable[Run], *, any_processes: bool = False) -> dict[int, Run]:
@@ -62,7 +62,7 @@ def diverge(
     environment = differing(runs, comparable=trails.comparable)
     partings: list[Parting] = []
     for slot in slots(lines):
-        if len(partings) < _MOST_PARTINGS and (found := asked.parting(slot)) is not None:
+        if len(partings) < _MAX_PARTINGS and (found := asked.parting(slot)) is not None:
             partings.append(found)
     if not partings:
         found = asked.of_environment([one for one in environment if one.matters])
@@ -219,8 +219,8 @@ class _Asked(NamedTuple):
         """
         steps = self.lines[majority[0]].steps.items()
         known = [(step.occurrence, thing) for thing, step in steps if thing[0] == slot.site]
-        before = [thing for at, thing in known if at < occurrence][: -_MOST_EXAMPLES - 1 : -1]
-        after = [thing for at, thing in known if at >= occurrence][:_MOST_EXAMPLES]
+        before = [thing for at, thing in known if at < occurrence][: -_MAX_EXAMPLES - 1 : -1]
+        after = [thing for at, thing in known if at >= occurrence][:_MAX_EXAMPLES]
         key = neutral(new)
         return min(
             [self.trails.examples[thing] for thing in (*before, *after)],

@@ -41,7 +41,7 @@ class Parting:
     changes: tuple[Change, ...] = ()
     reads: tuple[HeldChange, ...] = ()
     groups: int = 2
-    """So many different things were done."""
+    """How many different things were done."""
 
 
 class Setting(NamedTuple):

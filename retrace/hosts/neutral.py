@@ -14,8 +14,8 @@ OF_PROCESS = frozenset(("axis_env", "jax_default_device", "mesh", "user_context"
 """Parts of JAX's configuration that name the devices of a process, or its objects."""
 _DEVICES = re.compile(r" on \[[^]]*\]")
 _DEVICE = re.compile(r"\b([a-z]\w*):\d+(?=[,\])}]|$)")
-_MOST = 200
-"""Programs inside programs that are compared without their devices."""
+_MAX_PROGRAMS = 200
+"""Maximum number of nested programs that are compared without their devices."""
 
 
 def neutral(miss: Miss) -> Miss:
@@ -65,7 +65,7 @@ def same_but_devices(old: Listing, new: Listing, listings: Mapping[str, Listing]
         a, b = waiting.pop()
         if a.hash == b.hash:
             continue
-        if len(seen) > _MOST or len(a.equations) != len(b.equations):
+        if len(seen) > _MAX_PROGRAMS or len(a.equations) != len(b.equations):
             return False
         inside = list(zip(a.inner.items(), b.inner.items(), strict=False))
         if len(a.inner) != len(b.inner):

@@ -10,7 +10,7 @@ from retrace.errors import UsageError
 
 _STAYS = 0.6
 """Of the seconds of a part, what a half of it must take to be looked at alone."""
-_MOST_STEPS = 24
+_MAX_STEPS = 24
 
 
 class Line(NamedTuple):
@@ -96,7 +96,7 @@ def slow(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Slow:
     spent, text = halves.compiled(part)
     whole, steps = spent, [Step(equations, spent)]
     around: tuple[Line, ...] = ()
-    while len(steps) < _MOST_STEPS:
+    while len(steps) < _MAX_STEPS:
         if (within := halves.inside(part)) is not None and halves.size(within):
             # JAX's own functions hold no line of the user's: that of their call stands for them.
             around = _lines(part) or around

@@ -16,7 +16,7 @@ import numpy as np
 
 _LEFT_OUT = re.compile(r"dense_resource<__elided__> : (tensor<((?:\d+x)*)((?:[^<>]|<[^<>]*>)*)>)")
 _PERIOD = 1021
-"""After so many elements a stand-in begins anew."""
+"""After this many elements a stand-in repeats."""
 _AS_BYTES = re.compile(r"(?:(complex)<f(32|64)>|(ui|i|f|bf)(\d+)(\w*))$")
 
 

@@ -11,9 +11,9 @@ from typing import Any
 
 from retrace.jax_internals.names_values import READ_OPTIONS
 
-_MOST_KEPT = 64
-"""Compile options that are remembered; a program has one or two, and one for each device."""
-_LONGEST = 300
+_MAX_KEPT = 64
+"""Maximum number of compile options remembered; a program has one or two, plus one per device."""
+_MAX_CHARACTERS = 300
 _DEEPEST = 3
 _FIELD = re.compile(r"^(\w+):\s*(.*)$")
 _BLOCK = re.compile(r"^(\w+)\s*\{$")
@@ -33,7 +33,7 @@ def fields_of(data: bytes, digest: str) -> Fields:
     if found is None:
         read = READ_OPTIONS.get()
         found = () if read is None else tuple(sorted(_read(read(data), "", _DEEPEST).items()))
-        if len(_known) < _MOST_KEPT:
+        if len(_known) < _MAX_KEPT:
             _known[digest] = found
     return found
 
@@ -54,7 +54,7 @@ def _read(options: Any, prefix: str, depth: int) -> dict[str, str]:
         elif depth > 1 and any(isinstance(one, property) for one in vars(kind).values()):
             found |= _read(value, f"{prefix}{name}.", depth - 1)
         else:
-            found[f"{prefix}{name}"] = " ".join(text.split())[:_LONGEST]
+            found[f"{prefix}{name}"] = " ".join(text.split())[:_MAX_CHARACTERS]
     return found
 
 
@@ -73,4 +73,4 @@ def _flags(text: str) -> dict[str, str]:
             found.setdefault(field[1], []).append(field[2])
         elif (begins := _BLOCK.match(line)) is not None:
             block = begins[1], []
-    return {name: ", ".join(values)[:_LONGEST] for name, values in found.items()}
+    return {name: ", ".join(values)[:_MAX_CHARACTERS] for name, values in found.items()}

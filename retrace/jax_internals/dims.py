@@ -10,7 +10,7 @@ from retrace.jax_internals.names_values import SYMBOL
 from retrace.model import Dim
 
 _counter = itertools.count(1)
-_MOST_SCOPES = 1000
+_MAX_SCOPES = 1000
 _scopes: dict[int, tuple[weakref.ref[Any], int]] = {}
 """By identity. A callback that took out the dead would be Python's, in which Ctrl-C is lost."""
 
@@ -66,7 +66,7 @@ def _scope_number(size: Any) -> int:
     known = _scopes.get(id(scope))
     if known is not None and known[0]() is scope:
         return known[1]
-    if len(_scopes) >= _MOST_SCOPES:
+    if len(_scopes) >= _MAX_SCOPES:
         for key in [key for key, (reference, _) in list(_scopes.items()) if reference() is None]:
             _scopes.pop(key, None)
     try:

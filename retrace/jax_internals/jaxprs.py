@@ -128,7 +128,7 @@ def has_at_most(jaxpr: Any, equations: int) -> bool:
 
 _BOUNDARY = frozenset(("trace_to_jaxpr_dynamic", "trace_to_jaxpr"))
 """Where the trace of a program begins; since jax 0.10 tracebacks end there by themselves."""
-_MOST_FRAMES = 32
+_MAX_FRAMES = 32
 
 
 class _Walk:
@@ -263,7 +263,7 @@ class _Walk:
                     self._frames[key] = self._frame(traceback, code, position)
                 if (frame := self._frames[key]) is not None:
                     frames.append(frame)
-            found = self._stacks[traceback] = tuple(frames[:_MOST_FRAMES])
+            found = self._stacks[traceback] = tuple(frames[:_MAX_FRAMES])
         return found
 
     def _frame(self, traceback: Any, code: Any, position: int) -> Frame | None:

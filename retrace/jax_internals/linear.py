@@ -25,7 +25,7 @@ from retrace.jax_internals.names_values import (
 from retrace.jax_internals.row import code_of
 
 _DEEPEST = 5
-_MOST = 32
+_MAX_PARTS = 32
 
 
 class Made(NamedTuple):
@@ -69,7 +69,7 @@ def _source(thing: Any, depth: int) -> str | None:
         inside = tuple(cell.cell_contents for cell in thing.__closure__ or ())
     elif type(thing) is VJP.get():
         inside = (HOLDS_PROGRAM.of(thing),)
-    for one in inside[:_MOST]:
+    for one in inside[:_MAX_PARTS]:
         if (found := _source(one, depth - 1)) is not None:
             return found
     return None

@@ -13,13 +13,13 @@ from retrace.jax_internals.shardings import dtype_name
 
 MOST_CONTENT = 64 * 1024
 """Bytes: the content of a larger array is no part of the text."""
-_MOST_BYTES = 64
+_MAX_BYTES = 64
 SCALARS: tuple[Any, ...] = (bool, int, float, complex)
 
 
 def _binary(value: bytes) -> str:
     # The module of an exported function, the payload of a kernel: megabytes.
-    if len(value) <= _MOST_BYTES:
+    if len(value) <= _MAX_BYTES:
         return repr(value)
     return f"bytes[{len(value)}]={hashlib.blake2b(value, digest_size=8).hexdigest()}"
 

@@ -12,8 +12,8 @@ from retrace.jax_internals import names_frames as at
 from retrace.jax_internals.results import result_paths
 from retrace.jax_internals.shardings import describe
 
-_MOST = 10_000
-"""Arguments and results of which the placement is looked at."""
+_MAX_ARRAYS = 10_000
+"""Maximum number of arguments and results whose placement is read."""
 
 
 def lowered_with(frame: FrameType) -> Callable[[], str] | None:
@@ -40,7 +40,7 @@ def lowered_with(frame: FrameType) -> Callable[[], str] | None:
 
 
 def _digest(avals: Sequence[Any], results: object, given: Sequence[Any]) -> str:
-    types = [len(avals), *map(_type, avals[:_MOST])]
+    types = [len(avals), *map(_type, avals[:_MAX_ARRAYS])]
     parts = [types, results, *map(_told, given)]
     return hashlib.blake2b(repr(parts).encode("utf-8", "replace"), digest_size=8).hexdigest()
 
@@ -55,7 +55,7 @@ def _told(values: object) -> object:
     if not isinstance(values, tuple | list):
         return None if values is None else repr(values)
     items = cast("Iterable[Any]", values)
-    told = [_text(value) for _, value in zip(range(_MOST), items, strict=False)]
+    told = [_text(value) for _, value in zip(range(_MAX_ARRAYS), items, strict=False)]
     return [len(told), *told] if any(told) else len(told)
 
 

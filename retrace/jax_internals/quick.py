@@ -7,9 +7,9 @@ from typing import Any
 
 from retrace.jax_internals.names_values import INNER, OF_EQUATION, OF_JAXPR
 
-_FEW = 24
+_MAX_EQUATIONS = 24
 """Equations, those of sub-programs included."""
-_LARGE = 1 << 16
+_MIN_FOLDED_ELEMENTS = 1 << 16
 """Elements: XLA may compute a constant of so many, or more, while it compiles."""
 _PLAIN = frozenset(
     (
@@ -27,7 +27,7 @@ _PLAIN = frozenset(
 
 def is_quick(jaxpr: Any) -> bool:
     """Whether a program is a few plain operations on small arrays."""
-    waiting, left = [getattr(jaxpr, "jaxpr", jaxpr)], _FEW
+    waiting, left = [getattr(jaxpr, "jaxpr", jaxpr)], _MAX_EQUATIONS
     while waiting:
         inner = waiting.pop()
         made = list(OF_JAXPR["constvars"].of(inner, ()))
@@ -44,4 +44,4 @@ def is_quick(jaxpr: Any) -> bool:
 
 def _is_large(variable: Any) -> bool:
     sizes = getattr(variable.aval, "shape", ())
-    return not all(type(size) is int for size in sizes) or prod(sizes) >= _LARGE
+    return not all(type(size) is int for size in sizes) or prod(sizes) >= _MIN_FOLDED_ELEMENTS

@@ -20,7 +20,7 @@ from retrace.jax_internals.names_values import HOST_ARRAYS, RULE_PARTS, TRACER
 
 _FOLDER = os.path.dirname(jax.__file__) + os.sep
 _DEEPEST = 12
-_MOST = 2_000
+_MAX_PARTS = 2_000
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), type(...))
 
 
@@ -43,7 +43,7 @@ class Rules:
         self._open: set[int] = set()
         self._known: dict[int, str] = {}
         self._alive: list[Any] = []
-        self._left = _MOST
+        self._left = _MAX_PARTS
 
     def text(self, rule: Any, array: Callable[[Any], str]) -> str:
         """`<WrappedFun '0f3a...'>`; what is quoted stands for all that the rule holds.
@@ -53,7 +53,7 @@ class Rules:
             array: the text of an array that it holds, on a device or not. It is not kept: whoever
                 has these rules would be held by it, and the program with it.
         """
-        self._left = _MOST
+        self._left = _MAX_PARTS
         self._array = array
         try:
             told = self._content(rule, 0, ours=True)

@@ -25,7 +25,7 @@ from retrace.jax_internals.names_values import (
 )
 from retrace.model import Leaf
 
-_MOST_KEPT = 64
+_MAX_KEPT = 64
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 # A sharding takes no weak reference, so a few are held, with their meshes: devices
@@ -129,7 +129,7 @@ def _describe(sharding: Any) -> tuple[str, str | None]:
     if found is None:
         memory = getattr(sharding, "memory_kind", None)
         found = _described[sharding] = (_text(sharding, memory), memory)
-        while len(_described) > _MOST_KEPT:
+        while len(_described) > _MAX_KEPT:
             # Another thread may have been quicker, or have stopped the recording.
             try:
                 _described.popitem(last=False)

@@ -35,7 +35,7 @@ _AROUND = frozenset(
     )
 )
 """The whole compilation: what it spends outside all passes is no pass, and makes no code."""
-_MOST_PASSES = 200
+_MAX_PASSES = 200
 
 
 class Event(NamedTuple):
@@ -96,7 +96,7 @@ def compilation(data: bytes) -> Compilation:
         Pass(name, seconds, int(times), _kind(name)) for name, (seconds, times) in spent.items()
     ]
     passes = sorted((one for one in passes if one.seconds > 0), key=lambda one: -one.seconds)
-    return Compilation(tuple(passes[:_MOST_PASSES]), kernels, threads, machine, programs)
+    return Compilation(tuple(passes[:_MAX_PASSES]), kernels, threads, machine, programs)
 
 
 def _without_those_of_kernels(events: list[Event]) -> list[Event]:

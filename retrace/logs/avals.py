@@ -19,7 +19,7 @@ _WEAK = re.compile(r"weak_type=True")
 _SPACE = re.compile(r"<([\w ]+)>$")
 _OPEN = ("UnspecifiedValue", "AUTO", "UNSPECIFIED", "None")
 _MEMORIES = ("host", "device", "pinned_host", "unpinned_host")
-_MOST = 100_000
+_MAX_ARGUMENTS = 100_000
 """Arguments of one program."""
 _CACHED = 1 << 16
 """Longer texts are worked out each time: keeping them would cost more than it saves."""
@@ -53,7 +53,7 @@ def _leaves(types: str, mapping: str) -> tuple[Leaf, ...] | None:
         if (space := _SPACE.search(dtype)) and space[1] in _MEMORIES:
             dtype, kind = dtype[: space.start()], space[1]
         index = len(found)
-        if index >= _MOST:
+        if index >= _MAX_ARGUMENTS:
             return None
         place = None
         if places is not None and index < len(places):

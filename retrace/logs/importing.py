@@ -37,13 +37,13 @@ from retrace.store.attempts import attempt_of
 if TYPE_CHECKING:
     from retrace.store.redaction import Redaction
 
-_MOST_PROCESSES = 1024
+_MAX_PROCESSES = 1024
 _HELD = 1 << 22
 """Characters that wait to be written, of all processes together."""
-_MOST_OUTER = 4096
+_MAX_OUTER = 4096
 _LOOKED_AT = 1 << 23
 """Bytes at the beginning that are searched for explanations of JAX's."""
-_MOST_BETWEEN = 8
+_MAX_BETWEEN = 8
 """Lines of others between those of one explanation."""
 _IS_HANDLED = {**dict.fromkeys(BEGIN, False), "WARNING": True, "DEBUG:2": True, "INFO:20": True}
 _MARK = "TRACING CACHE MISS"
@@ -252,7 +252,7 @@ class Importer:
         outer, text, stamp, more = self._reading.outer(line.rstrip("\r\n"))
         if outer in self._partial or more:
             text = self._partial.pop(outer, "") + text
-            if more and len(text) < source.LONGEST and len(self._partial) < _MOST_OUTER:
+            if more and len(text) < source.LONGEST and len(self._partial) < _MAX_OUTER:
                 self._partial[outer] = text
                 return ""
             line = text
@@ -267,7 +267,7 @@ class Importer:
             if text.startswith("  ") or not text:
                 return ""
             tells = may_tell(line)
-            if not tells and len(pending.text) < 2 and pending.others < _MOST_BETWEEN:
+            if not tells and len(pending.text) < 2 and pending.others < _MAX_BETWEEN:
                 pending.others += 1  # the program printed into the middle of it
                 return ""
             self._explained(outer)
@@ -327,9 +327,9 @@ class Importer:
         key = (prefix.outer, prefix.process)
         making = self._makings.get(key)
         if making is None:
-            if len(self._makings) >= _MOST_PROCESSES:
+            if len(self._makings) >= _MAX_PROCESSES:
                 making = next(iter(self._makings.values()))
-                making.lose(f"a line of more than {_MOST_PROCESSES:,} processes")
+                making.lose(f"a line of more than {_MAX_PROCESSES:,} processes")
             else:
                 making = self._makings[key] = self._new(prefix, _took(event))
                 for reason in self._lost:

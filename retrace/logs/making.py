@@ -14,8 +14,8 @@ from retrace.store.writer import Sink, Writer
 if TYPE_CHECKING:
     from retrace.store.redaction import Redaction
 
-_MOST_NODES = 64
-_MOST_SITES = 1024
+_MAX_NODES = 64
+_MAX_SITES = 1024
 
 
 class Making:
@@ -110,7 +110,7 @@ class Making:
         known = self._called.get(site)
         if known is None:
             hide = self._redaction
-            if len(self._called) >= _MOST_SITES:
+            if len(self._called) >= _MAX_SITES:
                 self._called.clear()
             known = encode_call_site(site if hide is None else hide.call_site(site))
             self._called[site] = known
@@ -121,7 +121,7 @@ class Making:
         size = len(leaves)
         tree = self._trees.get(size)
         if tree is None:
-            if len(self._trees) >= _MOST_NODES:
+            if len(self._trees) >= _MAX_NODES:
                 self._trees.clear()
             names = tuple(leaf.path.removeprefix("args") for leaf in leaves)
             tree = self._trees[size] = (Node("args", "tuple", names),)

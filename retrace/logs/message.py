@@ -98,8 +98,8 @@ _REASONS = (
 )
 
 
-_LONGEST = 1 << 12
-"""Characters of a text that is kept; a longer one is read each time."""
+_MAX_CACHED_CHARACTERS = 1 << 12
+"""The result of reading a longer text is not cached."""
 
 _MAY_TELL = re.compile(
     "Finished |Compiling |TRACING CACHE MISS|ersistent c|PERSISTENT|get_cache_key hash after"
@@ -130,7 +130,7 @@ def _with_key(found: re.Match[str] | None, outcome: str) -> OnDisk | None:
 
 
 HEAD = 7
-"""So many characters tell how a message begins."""
+"""How many characters are enough to recognise a message."""
 
 BEGIN: Mapping[str, Callable[[str], Event | None]] = {
     "Finishe": lambda message: _finished(message, 9),
@@ -179,7 +179,7 @@ def read(line: str) -> tuple[Event, int] | None:
 def _finished(line: str, at: int) -> Event | None:
     # Names come again and again, so that little is left to be read: the seconds.
     end = line.rfind(" in ", at)
-    if not 0 <= end - at <= _LONGEST or (stage := _stage(line[at:end])) is None:
+    if not 0 <= end - at <= _MAX_CACHED_CHARACTERS or (stage := _stage(line[at:end])) is None:
         return None
     kind, name, older = stage
     try:
@@ -213,7 +213,7 @@ _MAPPING = ". Argument mapping: "
 
 def _compiling(line: str, at: int) -> Event | None:
     text = line[at:]
-    return _program(text) if len(text) <= _LONGEST else _program.__wrapped__(text)
+    return _program(text) if len(text) <= _MAX_CACHED_CHARACTERS else _program.__wrapped__(text)
 
 
 @lru_cache(maxsize=512)

@@ -54,7 +54,7 @@ _RANK = re.compile(r"\b(?:rank|proc|host|process_index)[=: _-]?(\d{1,6})\b", re.
 _THREAD = re.compile(
     r"\b(MainThread|Thread-\d+(?: \([^)]*\))?|ThreadPoolExecutor-\d+_\d+|AnyIO worker thread)"
 )
-_MOST_PID = 1 << 22
+_MAX_PID = 1 << 22
 """Linux has no greater one; absl writes the number of a thread in the same place."""
 
 
@@ -119,7 +119,7 @@ class Reading:
             # C++ names the thread, Python's absl its ident: only a small one of Python's is
             # a process.
             own = absl[7].endswith(".py")
-            is_pid = own and number and int(number[:18]) < _MOST_PID
+            is_pid = own and number and int(number[:18]) < _MAX_PID
             thread = number if own and number and not is_pid else ""
             return Prefix(outer, number if is_pid else "", thread, moment)
         moment = stamp
@@ -149,7 +149,7 @@ def _told(text: str, handled: bool) -> tuple[str, str]:
     pid = _PID.search(text) or (_BARE_PID.search(text) if handled else None)
     if pid is not None:
         number = next(part for part in pid.groups() if part is not None)
-        if int(number) < _MOST_PID:
+        if int(number) < _MAX_PID:
             named.append(number)
         elif not thread:
             thread = number

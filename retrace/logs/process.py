@@ -28,13 +28,13 @@ from retrace.logs.observed import Observed, Thread, same_name
 from retrace.logs.words import parse
 from retrace.model import CallSite, Stage
 
-_MOST_OPEN = 256
+_MAX_OPEN = 256
 """Programs that wait for their next stage: lowered ahead of time and never compiled, say."""
-_MOST_FRAMES = 64
-_MOST_CHILDREN = 4096
-_MOST_REMARKS = 8
-_MOST_INGREDIENTS = 32
-_LONGEST = 2000
+_MAX_FRAMES = 64
+_MAX_CHILDREN = 4096
+_MAX_REMARKS = 8
+_MAX_INGREDIENTS = 32
+_MAX_REMARK_CHARACTERS = 2000
 _LASTED = (Traced, Lowered, Compiled)
 
 
@@ -86,7 +86,7 @@ class Process:
         self.explanation_torn = self.explanation_torn or explanation
 
     def _doubt(self, name: str) -> None:
-        if len(self.doubted) < _MOST_OPEN:
+        if len(self.doubted) < _MAX_OPEN:
             self.doubted.update((name, name.partition("_")[2]))
 
     def feed(self, event: Event, thread: str, time: float | None) -> None:
@@ -127,7 +127,7 @@ class Process:
     def _of(self, thread: str) -> Thread:
         found = self._threads.get(thread)
         if found is None:
-            if len(self._threads) >= _MOST_OPEN:  # names that are none: all of them are one
+            if len(self._threads) >= _MAX_OPEN:  # names that are none: all of them are one
                 return self._threads[next(iter(self._threads))]
             found = self._threads[thread] = Thread()
         return found
@@ -152,7 +152,7 @@ class Process:
                 miss.call_site = site
                 self._explaining = (miss, event)
                 return
-            if len(thread.frames) >= _MOST_FRAMES:
+            if len(thread.frames) >= _MAX_FRAMES:
                 self._trace_alone(thread.frames.pop(0))
             thread.frames.append(miss)
         miss.call_site = site
@@ -181,13 +181,13 @@ class Process:
         miss.time = min(miss.time, self._clock - event.seconds)
         miss.stages[Stage.TRACE] = event.seconds
         if frames:
-            if len(frames[-1].children) < _MOST_CHILDREN:
+            if len(frames[-1].children) < _MAX_CHILDREN:
                 frames[-1].children.append(miss)
             return
         if not event.nested_too:
             self._settle(thread, ())
-        elif len(thread.closed) >= _MOST_CHILDREN:
-            self._settle(thread, thread.closed[-_MOST_FRAMES:])
+        elif len(thread.closed) >= _MAX_CHILDREN:
+            self._settle(thread, thread.closed[-_MAX_FRAMES:])
         thread.closed.append(miss)
 
     def _own_after_all(self, event: Traced, thread: Thread) -> Observed | None:
@@ -234,15 +234,15 @@ class Process:
         miss.lowering = True
         if miss.leaves is None:
             self._lose("the arguments of a program, in a form that this retrace cannot read", 1)
-        if len(miss.children) > _MOST_CHILDREN:
-            self._lose("a trace inside another", len(miss.children) - _MOST_CHILDREN)
-            del miss.children[_MOST_CHILDREN:]
+        if len(miss.children) > _MAX_CHILDREN:
+            self._lose("a trace inside another", len(miss.children) - _MAX_CHILDREN)
+            del miss.children[_MAX_CHILDREN:]
         self._begin(miss, None)
         known = self._open.setdefault(event.name, [])
         known.append(miss)
         self._waiting += 1
         self._latest = miss
-        if self._waiting > _MOST_OPEN:
+        if self._waiting > _MAX_OPEN:
             oldest = next(iter(self._open))
             self._close(self._open[oldest].pop(0))
             if not self._open[oldest]:
@@ -362,7 +362,7 @@ class Process:
         return None
 
     def _ingredient(self, event: Ingredient, _: str) -> None:
-        if len(self._ingredients) < _MOST_INGREDIENTS:
+        if len(self._ingredients) < _MAX_INGREDIENTS:
             self._ingredients.append(event)
 
     def _on_disk(self, event: OnDisk, _: str) -> None:
@@ -388,8 +388,8 @@ class Process:
             else:
                 self._lose("a remark of XLA's or JAX's about no program that the log shows", 1)
             return
-        if event.text != "Executable fingerprint" and len(miss.remarks) < _MOST_REMARKS:
-            miss.remarks += ((event.by, event.text[:_LONGEST]),)
+        if event.text != "Executable fingerprint" and len(miss.remarks) < _MAX_REMARKS:
+            miss.remarks += ((event.by, event.text[:_MAX_REMARK_CHARACTERS]),)
 
 
 @lru_cache(maxsize=1024)

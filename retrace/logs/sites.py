@@ -31,8 +31,8 @@ from retrace.model.log import (
 )
 
 _CELL = re.compile(r"<ipython-input-|.*ipykernel_\d+[/\\]\d+\.py$")
-_MOST_SITES = 100_000
-_MOST_KEYS = 256
+_MAX_SITES = 100_000
+_MAX_KEYS = 256
 
 
 class Site:
@@ -106,7 +106,7 @@ class Sites:
             placed.traced = not (is_known or explains)
         if site is None or miss.leaves is None or is_known:
             return placed
-        if len(site.programs) < _MOST_KEYS:
+        if len(site.programs) < _MAX_KEYS:
             site.programs[miss.leaves] = None
         return placed
 
@@ -165,7 +165,7 @@ class Sites:
     def _make(
         self, key: str, name: str, jax_name: str, kind: Kind, file: str | None, line: int | None
     ) -> Site:
-        if len(self._sites) >= _MOST_SITES:  # a program that makes up names without end
+        if len(self._sites) >= _MAX_SITES:  # a program that makes up names without end
             self._sites.clear()
             self._named.clear()
         function = Function(
@@ -204,7 +204,7 @@ def _hidden(miss: Observed, words: Words, site: Site, static_shown: bool) -> tup
 def _agrees(leaves: tuple[Leaf, ...], words: Words, site: Site) -> bool:
     """Whether JAX's words and the arguments of the programs tell of the same difference."""
     near = nearest(leaves, site)
-    if near is None or len(site.programs) >= _MOST_KEYS:
+    if near is None or len(site.programs) >= _MAX_KEYS:
         return False
     return any(names_of(differences, leaves, near) for differences in words.closest)
 

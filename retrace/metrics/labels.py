@@ -9,8 +9,8 @@ from retrace.errors import UsageError
 from retrace.inside.explained import ExplainedMiss
 
 OTHER = "(other)"
-_MOST_FUNCTIONS = 200
-"""Each name is a series of its own; what comes after so many is counted as one."""
+_MAX_FUNCTIONS = 200
+"""Each name is a series of its own; functions beyond this many share one."""
 
 
 class Labels:
@@ -23,7 +23,7 @@ class Labels:
         """The name of its function."""
         name: str = miss["function"]["name"].encode(errors="replace").decode()
         if name not in self._functions:
-            if len(self._functions) >= _MOST_FUNCTIONS:
+            if len(self._functions) >= _MAX_FUNCTIONS:
                 return OTHER
             self._functions.add(name)
         return name

@@ -11,8 +11,8 @@ from retrace.inside.explained import ExplainedMiss
 from retrace.metrics.labels import Labels, package, stages
 
 _NAME = "retrace"
-_MOST_SPANS = 1000
-"""So many are remembered, for those that lie inside them."""
+_MAX_SPANS = 1000
+"""Maximum number of spans remembered as parents of later ones."""
 
 
 def opentelemetry(*, tracer_provider: Any = None, meter_provider: Any = None) -> Following:
@@ -73,7 +73,7 @@ class _Teller:
             span.set_status(self._trace.StatusCode.ERROR, miss["raised"])
         span.end(end_time=round((begun + spent) * 1e9))
         self._spans[miss["id"]] = span
-        if len(self._spans) > _MOST_SPANS:
+        if len(self._spans) > _MAX_SPANS:
             self._spans.popitem(last=False)
 
 

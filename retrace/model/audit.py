@@ -1,4 +1,4 @@
-"""What an audit observed: which programs no longer match the code and what it reads."""
+"""What an audit observed: which programs no longer match their code and the values it reads."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from retrace.model.key import Value
 
 
 class Outcome(StrEnum):
-    """What came of tracing a function anew."""
+    """The result of tracing a function again."""
 
     SAME = "same"
     """The same program as the one that JAX keeps."""
     OTHER = "other"
-    """Another program; traced once more, it is that one again."""
+    """Another program, and the same one when traced a second time."""
     EACH = "each"
     """Another program at each trace."""
     UNTRACED = "untraced"
-    """It was not traced anew, or what came of it could not be compared; `reason` says why."""
+    """It was not traced again, or the result could not be compared; `reason` says why."""
 
 
 class Reason(StrEnum):
-    """Why a function was not traced anew."""
+    """Why a function was not traced again."""
 
     WRITES = "writes"
     CALLS = "calls"
@@ -37,7 +37,7 @@ class Reason(StrEnum):
 
 
 class Reading(NamedTuple):
-    """Something that a function reads from outside, and that has changed since its trace."""
+    """A value from outside that a function reads and that has changed since it was traced."""
 
     name: str
     old: Value
@@ -59,7 +59,7 @@ class Source(NamedTuple):
 
 
 class Checked(NamedTuple):
-    """One program that was looked at."""
+    """One program that was checked."""
 
     miss: int
     """The number of the miss that traced it."""
@@ -69,15 +69,15 @@ class Checked(NamedTuple):
     detail: str = ""
     """What it writes, which option differs, what it raised."""
     old: str | None = None
-    """The text of the program that JAX keeps, by id; recorded where it is out of date."""
+    """The id of the text of the cached program; recorded if it is out of date."""
     new: str | None = None
-    """That of the program of today."""
+    """The id of the text of the program as it would be traced now."""
     again: str | None = None
-    """That of a further trace, where it is another one still."""
+    """The id of the text of a second trace, if that differs again."""
     sources: tuple[Source, ...] = ()
     seconds: float = 0.0
     disturbed: tuple[str, ...] = ()
-    """What the function reads and changed itself when it was traced anew."""
+    """What the function reads and itself changed when it was traced again."""
 
 
 class Audit(NamedTuple):
@@ -90,11 +90,11 @@ class Audit(NamedTuple):
     misses: int
     """How many misses there had been."""
     programs: int
-    """How many programs were looked at."""
+    """How many programs were checked."""
     seconds: float
     checked: tuple[Checked, ...]
-    """Those of which there is something to tell; the others are as they were."""
+    """The programs worth reporting; the others are unchanged."""
     same: tuple[int, ...] = ()
-    """Of these, the misses that traced them."""
+    """The misses that traced them."""
     gone: int = 0
-    """How many programs JAX had let go of, so that nothing is known of them."""
+    """How many programs JAX had already dropped, so that they could not be checked."""

@@ -1,4 +1,4 @@
-"""What was observed: misses, and the processes that they happened in."""
+"""What was observed: misses, and the processes they happened in."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ class PersistentCache(NamedTuple):
     key: str | None = None
     reason: str | None = None
     ingredients: tuple[tuple[str, str], ...] = ()
-    """What JAX made the key of, in order, each with the hash of all so far."""
+    """The ingredients of the key, in order, each with the hash of everything up to it."""
     own: tuple[str, ...] = ()
-    """The hash of each ingredient alone; empty where an older retrace recorded."""
+    """The hash of each ingredient alone; empty in recordings of older releases."""
     saved: float | None = None
-    """Of a hit: how many seconds longer it had taken to compile than it took to read."""
+    """For a hit: the compile time it saved, in seconds, less the time to read it."""
     options: tuple[tuple[str, str], ...] = ()
-    """The fields of the compile options; of those with one hash, at the first of a process."""
+    """The fields of the compile options; given once in a process for each hash of them."""
 
 
 @dataclass(slots=True)
@@ -74,31 +74,30 @@ class Miss:
     lines: str | None = None
     """A hash of all lines on the stack outside JAX: equal in the rounds of one loop."""
     ahead: bool = False
-    """Asked for ahead of time (`lower`, `trace`, `eval_shape`), not by a call."""
+    """Made ahead of time (`lower`, `trace`, `eval_shape`), not by a call."""
     new_object: bool = True
     """Whether the function object was seen here for the first time."""
     bodies: tuple[Function, ...] = ()
     """The functions that an eager control-flow operation was given."""
     new_bodies: tuple[bool, ...] = ()
     settings: tuple[tuple[str, CallSite], ...] = ()
-    """Where the options of the configuration were set, of which that could be seen."""
+    """Where options of the configuration were set, as far as that was seen."""
     unseen: tuple[str, ...] = ()
-    """What this JAX did not show of it, in words: of that nothing can be concluded."""
+    """What this JAX did not show, in words. Nothing can be concluded about it."""
     epoch: int = 0
     """How often `jax.clear_caches()` had run."""
     function_epoch: int = 0
     """How often `f.clear_cache()` had run for this function object."""
     cold: bool = False
-    """Whether a marker of a test made the function cold since it was called last."""
+    """Whether a test marker cleared the function's caches since its last call."""
     stages: dict[Stage, float] = field(default_factory=dict[Stage, float])
-    """Seconds of each stage that ran to its end or raised, nested ones included."""
+    """Seconds of each stage that finished or raised, including nested stages."""
     began: dict[Stage, float] = field(default_factory=dict[Stage, float])
-    """When each of them began, in seconds since the epoch; of one that ran twice, the first time.
-    Empty where that was not recorded."""
+    """When each stage first began, in seconds since the epoch. Empty if not recorded."""
     in_flight: Stage | None = None
-    """The stage that had begun and not ended when the recording stopped."""
+    """The stage that was running when the recording stopped."""
     since: float | None = None
-    """When XLA was given it, in seconds since the epoch; None where that was not told."""
+    """When XLA began to compile it, in seconds since the epoch; None if not recorded."""
     raised: str | None = None
     persistent_cache: PersistentCache | None = None
     program: Program | None = None
@@ -109,12 +108,12 @@ class Miss:
     """What JAX and XLA themselves logged about it, word for word: (`jax` or `xla`, text).
     From imported logs. Shown beside our conclusions, and never taken as one."""
     calls: int | None = None
-    """How many calls its program served, this one included; None where that was not counted."""
+    """How many calls its program served, including this one; None if they were not counted."""
     processes: int | None = None
-    """On the devices of how many processes its program runs; None for its own process alone,
-    or where that was not told."""
+    """How many processes own the devices that its program runs on; None for its own process
+    alone, or if not recorded."""
     slow: Slow | None = None
-    """Where its seconds went; None where it was not slow, or that was not asked for."""
+    """Where its seconds went; None if it was not slow, or if that was not recorded."""
 
     @property
     def seconds(self) -> float:

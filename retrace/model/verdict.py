@@ -13,7 +13,7 @@ from retrace.model.miss import Miss
 
 
 class Finding(NamedTuple):
-    """What a miss shows about the calls after it."""
+    """Something a miss tells about later calls of the same program."""
 
     code: Literal["slow-dispatch"]
     primitive: str
@@ -22,7 +22,7 @@ class Finding(NamedTuple):
 
 
 class Comparison(Protocol):
-    """Two programs held against each other, when it is asked for."""
+    """The comparison of two programs, made when somebody asks for it."""
 
     @property
     def kind(self) -> str | None:
@@ -52,21 +52,21 @@ class Verdict:
     nearest: Miss | None
     changes: tuple[Change, ...]
     program: Comparison | None = field(compare=False)
-    """Its program against the nearest's; None where they are not comparable."""
+    """Its program compared with that of `nearest`; None where they cannot be compared."""
     avoidable: Literal["yes", "no", "maybe"]
     fix: Advice | None
     detail: str | None = None
     """What the cause alone does not say: "an equal Filter that has died"."""
     pattern: Pattern | None = None
     reads: tuple[HeldChange, ...] = ()
-    """What its function reads from outside and found changed, where its program is another
-    one with nothing in its key to say why: evidence, and part of no key."""
+    """Values from outside the function that changed, where the program differs and the key does
+    not say why. They are evidence, not part of the key."""
     repeat: bool = False
-    """Of one cause with an earlier miss, and not counted as a further first trace: the
-    same call again after it raised, or another stage of what was traced before."""
+    """Whether it repeats an earlier miss and has its cause, so that it is not counted as another
+    first trace: the same call after it raised, or a later stage of a program traced before."""
     follows: str | None = None
-    """The id of the miss whose cause it shares, its own key being an earlier one's: the call
-    that a backward program belongs to, or the same call in another thread."""
+    """The id of the miss whose cause it shares, because its key is the same: the call that a
+    backward program belongs to, or the same call in another thread."""
 
     @property
     def program_change(self) -> str | None:

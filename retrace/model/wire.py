@@ -8,7 +8,7 @@ from typing import TypeAlias
 Field: TypeAlias = int | memoryview
 _SIZES = {1: 8, 5: 4}
 """Bytes of the numbers that have a fixed size, by how they are written."""
-_LONGEST = 63
+_MAX_SHIFT = 63
 """Bits that the last part of a number may be shifted by."""
 
 
@@ -42,7 +42,7 @@ def _number(message: memoryview, at: int) -> tuple[int, int]:
     if value < 128:  # nearly all are
         return value, at
     value, shift = value & 127, 7
-    while shift <= _LONGEST:
+    while shift <= _MAX_SHIFT:
         byte = message[at]
         at += 1
         value |= (byte & 127) << shift

@@ -16,7 +16,7 @@ from retrace.reason.verdict import judge
 _OF_ITS_PROCESS = ("id", "run", "time", "began", "since", "slow", "said")
 """No verdict depends on these, where no two threads missed at the same time."""
 MOST_KINDS = 8
-"""So many processes that did otherwise are remembered, the latest."""
+"""How many of the latest processes that did something different are remembered."""
 _APART = ("parent", "stages", "persistent_cache")
 _plain = attrgetter(
     *(field.name for field in fields(Miss) if field.name not in (*_OF_ITS_PROCESS, *_APART))

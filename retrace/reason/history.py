@@ -29,7 +29,7 @@ from retrace.reason.sized import sized
 _KINDS = ("int", "str", "bool", "float", "numpy.bool", "numpy.bool_")
 _CAUSES = (Cause.STATIC_ARGUMENT_CHANGED, Cause.TREE_STRUCTURE_CHANGED)
 _BUCKETS = 3
-"""From so many sizes on, each twice the one before, they look chosen."""
+"""If this many sizes each double the one before, they look chosen."""
 
 
 def revise(verdicts: Sequence[Verdict]) -> list[Verdict]:

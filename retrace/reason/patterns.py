@@ -14,10 +14,10 @@ from retrace.reason.traits import is_placed_later, looks_equal
 
 Verdicts: TypeAlias = list[Verdict]
 
-_MANY = 4
-"""From so many misses of one kind on, a pattern is one."""
-_TINY = 10
-"""From so many programs of single operations on, a line has compiled too many."""
+_MIN_MISSES = 4
+"""Fewer misses of one kind are no pattern."""
+_MIN_TINY_PROGRAMS = 10
+"""Fewer programs of single operations on one line are no pattern."""
 
 
 def recognise(verdicts: Sequence[Verdict]) -> dict[str, Pattern]:
@@ -44,7 +44,9 @@ def _tiny_programs(verdicts: Iterable[Verdict]) -> Verdicts:
         site = verdict.miss.entry or verdict.miss.call_site
         if verdict.cause is Cause.EAGER_OP and site is not None and not site.in_library:
             lines.setdefault((verdict.miss.run, site.file, site.line), []).append(verdict)
-    return [verdict for line in lines.values() if len(line) >= _TINY for verdict in line]
+    return [
+        verdict for line in lines.values() if len(line) >= _MIN_TINY_PROGRAMS for verdict in line
+    ]
 
 
 def _compiles_twice(group: Verdicts) -> Verdicts:
@@ -79,7 +81,7 @@ def _equal_but_not_the_same(group: Verdicts) -> Verdicts:
 
 def _grows_by_one(group: Verdicts) -> Verdicts:
     grown = [verdict for verdict in group if _grew_by_one(verdict)]
-    return grown if len(grown) >= _MANY - 1 else []
+    return grown if len(grown) >= _MIN_MISSES - 1 else []
 
 
 def _last_partial_batch(group: Verdicts) -> Verdicts:
@@ -88,7 +90,7 @@ def _last_partial_batch(group: Verdicts) -> Verdicts:
 
 def _many_sizes(group: Verdicts) -> Verdicts:
     shapes = _of_shape(group)
-    return shapes if len(shapes) >= _MANY else []
+    return shapes if len(shapes) >= _MIN_MISSES else []
 
 
 def _ping_pong(group: Verdicts) -> Verdicts:

@@ -17,7 +17,7 @@ _CALLBACKS = frozenset(("pure_callback", "io_callback", "debug_callback"))
 
 
 class Comparison:
-    """A miss's program held against the nearest's, when it is asked for."""
+    """The program of a miss compared with that of the nearest, when somebody asks for it."""
 
     def __init__(
         self,

@@ -15,7 +15,7 @@ from retrace.reason.fields import is_function
 StaleVerdict: TypeAlias = Literal["proved", "each-trace", "perhaps", "not-checked"]
 How: TypeAlias = Literal["argument", "static", "again", "result"]
 
-_MOST_FIELDS = 4
+_MAX_FIELDS = 4
 _ARRAY = {"array", "content"}
 """What is recorded of a small array on the host: its type, and a hash of what it holds."""
 _CHOICES = frozenset(
@@ -135,7 +135,7 @@ def remedy(
 def _of(read: Reading, constants: Collection[tuple[str, str]], *, only: bool) -> Iterator[Change]:
     old, new = read.old, read.new
     parts = () if new is None else differences(old, new)
-    is_apart = parts and len(parts) <= _MOST_FIELDS and all(part.path for part in parts)
+    is_apart = parts and len(parts) <= _MAX_FIELDS and all(part.path for part in parts)
     if is_apart and not _are_array(old, parts):
         for part in parts:
             yield _of_part(read, part, constants, only=only)

@@ -18,9 +18,9 @@ from retrace.model import Change, Miss, ShapeChange, StaticChange, Verdict
 from retrace.reason.eager import LENGTH, by_size, same_work
 
 _LOOKED = 4
-"""So many earlier operations of one place are compared with a new one."""
+"""How many earlier operations at one place a new one is compared with."""
 _SIZES = 3
-"""From so many sizes along the same axes on, they are one thing that varies."""
+"""This many sizes along the same axes count as one thing that varies."""
 _MOSTLY = 0.75
 """Of the operations of a place, so many vary by one thing alone, where data do."""
 

@@ -58,7 +58,7 @@ class Stale(NamedTuple):
     until: Audit | None
     """A later one that found it as it should be again."""
     programs: int
-    """So many programs of the function are meant."""
+    """How many programs of the function this is about."""
     disturbed: tuple[str, ...]
 
     @property

@@ -19,7 +19,7 @@ from retrace.jax_internals.modules import At, Modules, Part, called, places
 
 _STAYS = 0.6
 """Of the seconds of a part, what a half of it must take to be looked at alone."""
-_MOST_STEPS = 40
+_MAX_STEPS = 40
 
 
 class Halving:
@@ -39,7 +39,7 @@ class Halving:
         warm()
         part = self._modules.whole()
         spent = self._spent(part)
-        while len(self._steps) < _MOST_STEPS:
+        while len(self._steps) < _MAX_STEPS:
             smaller = self._modules.inside(part)
             found = [(self._spent(one), one) for one in smaller or _halves(part)]
             # Alone, a callee or the body of a loop is nearly all of what holds it.

@@ -16,7 +16,7 @@ from retrace.rebuilt.script import Timed, timed
 _UNKNOWN = re.compile(r"Unknown flags? in XLA_FLAGS: (.*)")
 _VALUE = re.compile(r"Couldn't interpret value (.*) for flag (\S+?)\.?$", re.MULTILINE)
 _ERROR = re.compile(r"[\w.]*(?:Error|Exception): ")
-_MOST_SAID = 200
+_MAX_SAID = 200
 
 
 def compile_alone(script: str, flags: Sequence[str] = ()) -> Timed:
@@ -61,12 +61,12 @@ def run(arguments: Iterable[str], variables: Mapping[str, str], given: str = "")
 
 def _why(said: str, code: int) -> str:
     if (unknown := _UNKNOWN.search(said)) is not None:
-        return f"XLA does not know {unknown[1].strip()[:_MOST_SAID]}"
+        return f"XLA does not know {unknown[1].strip()[:_MAX_SAID]}"
     if (value := _VALUE.search(said)) is not None:
-        return f"XLA cannot use {value[1][:_MOST_SAID]!r} as the value of {value[2]}"
+        return f"XLA cannot use {value[1][:_MAX_SAID]!r} as the value of {value[2]}"
     if "No module named 'jax'" in said:
         return "jax is not installed here, and nothing can be compiled without it"
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     raised = [line for line in lines if _ERROR.match(line)]
     last = next(iter(raised or lines[-1:]), f"exit code {code}")
-    return f"the program could not be compiled alone: {last[:_MOST_SAID]}"
+    return f"the program could not be compiled alone: {last[:_MAX_SAID]}"

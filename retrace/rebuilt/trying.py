@@ -11,8 +11,8 @@ from retrace.rebuilt.script import Recorded, Timed, script
 
 _ROUNDS = 2
 """A second time in the same order, so that what else the machine does falls on all."""
-_LONG = 60.0
-"""Seconds of a compilation from which on it is done once."""
+_ONCE_FROM_SECONDS = 60.0
+"""A compilation that takes longer is not repeated."""
 
 
 def tried(recorded: Recorded, flags: Sequence[str]) -> list[Tried]:
@@ -26,7 +26,7 @@ def tried(recorded: Recorded, flags: Sequence[str]) -> list[Tried]:
     text = script(recorded)
     found: list[list[Timed]] = [[] for _ in settings]
     for number in range(_ROUNDS):
-        if number and max(row[0].seconds for row in found) > _LONG:
+        if number and max(row[0].seconds for row in found) > _ONCE_FROM_SECONDS:
             break
         for row, setting in zip(found, settings, strict=True):
             row.append(compile_alone(text, setting))

@@ -1,1 +1,1 @@
-"""Two recordings held against each other: what is concluded of that is data."""
+"""Compare two recordings. The conclusions are data."""

@@ -19,8 +19,8 @@ from retrace.runs.form import Form, form
 from retrace.runs.module import Modules
 from retrace.runs.named import named
 
-_MOST = 100_000
-"""Programs that are told apart; those that come later are not counted."""
+_MAX_PROGRAMS = 100_000
+"""Maximum number of different programs; later ones are not counted."""
 _NOT_ON_DISK = frozenset({"inline"})
 """Options of `jit` that are no part of what XLA is asked. Seen in suites, where the cache served
 what these alone told apart."""
@@ -109,7 +109,7 @@ class Again:
         for one in compiled:
             program = self._programs.get(one.program)
             if program is None:
-                if len(self._programs) >= _MOST:
+                if len(self._programs) >= _MAX_PROGRAMS:
                     continue
                 program = Program(one.name, one.file, one.line, first=one.seconds)
                 program.alike, program.listing = one.alike, one.listing

@@ -13,10 +13,10 @@ from retrace.runs.named import number, stand_for
 if TYPE_CHECKING:
     from retrace.runs.again import Program
 
-_MOST_FORMS = 4096
-"""Programs that are taken apart; what comes later is compared with none."""
-_MOST_TOLD = 16
-"""Values of a constant that are kept."""
+_MAX_FORMS = 4096
+"""Maximum number of programs analysed; later ones are not compared."""
+_MAX_TOLD = 16
+"""Maximum number of values kept for one constant."""
 
 FormOf = Callable[["Program"], Form | None]
 
@@ -101,7 +101,7 @@ def families(programs: Iterable[Program], form_of: FormOf) -> list[Family]:
         key=lambda group: -sum(one.seconds for one in group),
     )
     found: list[Family] = []
-    left = _MOST_FORMS
+    left = _MAX_FORMS
     for group in several:
         forms: dict[str, list[tuple[Program, Form]]] = {}
         for one in group[:left]:
@@ -157,4 +157,4 @@ def _name(
 
 def _few(numbers: Iterable[str]) -> tuple[str, ...]:
     each = dict.fromkeys(numbers)
-    return tuple(sorted(each, key=lambda text: (number(text) or 0.0, text))[:_MOST_TOLD])
+    return tuple(sorted(each, key=lambda text: (number(text) or 0.0, text))[:_MAX_TOLD])

@@ -16,7 +16,7 @@ from retrace.runs.sides import Neutral, Side
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Two recordings held against each other."""
+    """The comparison of two recordings."""
 
     old: Side
     new: Side
@@ -24,9 +24,9 @@ class Difference:
     functions: Functions
     pairs: tuple[Pair, ...]
     changed: tuple[Pair, ...]
-    """Those of the pairs whose keys or causes differ, the dearest first."""
+    """The pairs whose keys or causes differ, most expensive first."""
     added: tuple[Verdict, ...]
-    """The misses of the new one alone, the dearest first."""
+    """The misses found only in the new recording, most expensive first."""
     gone: tuple[Verdict, ...]
     programs: tuple[Changed, ...]
     untold: tuple[Pair, ...]
@@ -43,7 +43,7 @@ class Difference:
 
     @property
     def is_equal(self) -> bool:
-        """Whether all keys, causes and program hashes are the same, for certain."""
+        """Whether all keys, causes and program hashes are certainly the same."""
         differing = self.changed or self.added or self.gone or self.programs
         return not differing and not self.untold and not self.losses
 

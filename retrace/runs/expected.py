@@ -45,7 +45,7 @@ class Expected:
     both_cut: bool
     """Whether those of both were: all that is told is told of what they did until then."""
     jitted: int
-    """So many functions the steps jit that were not: each is compiled for a first time."""
+    """How many functions the steps jit that were not jitted before: each compiles once."""
 
     @property
     def came_true(self) -> bool:

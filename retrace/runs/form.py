@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from retrace.model import Listing
 
-_MOST_EQUATIONS = 20_000
-_MOST_NUMBERS = 1024
+_MAX_EQUATIONS = 20_000
+_MAX_NUMBERS = 1024
 _DEEPEST = 40
 """Programs inside programs: a damaged recording may hold one inside itself."""
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*(?:e[-+]?\d+)?|inf|nan)|#[0-9a-f]{12}", re.IGNORECASE)
@@ -39,10 +39,10 @@ def form(listing: Listing, listings: Mapping[str, Listing]) -> Form | None:
         listing: the program.
         listings: where its sub-programs are found, by id.
     """
-    if listing.size > _MOST_EQUATIONS:
+    if listing.size > _MAX_EQUATIONS:
         return None
     taken = _Taken(listings)
-    if not taken.program(listing, 0) or len(taken.numbers) > _MOST_NUMBERS:
+    if not taken.program(listing, 0) or len(taken.numbers) > _MAX_NUMBERS:
         return None
     return Form(taken.digest.hexdigest(), tuple(taken.numbers))
 

@@ -17,9 +17,9 @@ _ALIKE = 0.6
 """How much two functions of other names and other code must share to be one."""
 _NAMESAKES = 0.3
 """The same for two of one name in two files, where neither code nor place is the same."""
-_MOST = 400
-"""So many functions of each side, at most, are compared by what they compute."""
-_MOST_EQUATIONS = 4096
+_MAX_FUNCTIONS = 400
+"""Maximum number of functions on each side that are compared by what they compute."""
+_MAX_EQUATIONS = 4096
 
 By: TypeAlias = Callable[[Group, int], Hashable | None]
 
@@ -76,7 +76,7 @@ class Matching:
             a, b = olds[key], news[key]
             if len(a) == len(b) == 1 and least is None:
                 self._take(a[0], b[0])
-            elif len(a) <= _MOST and len(b) <= _MOST:
+            elif len(a) <= _MAX_FUNCTIONS and len(b) <= _MAX_FUNCTIONS:
                 self._choose(a, b, least)
             else:
                 for old, new in zip(a, b, strict=False):
@@ -147,7 +147,7 @@ class Matching:
                 program = verdict.miss.program
                 listing = program and listings.get(program.listing or "")
                 if listing:
-                    found.update(map(primitive, listing.equations[:_MOST_EQUATIONS]))
+                    found.update(map(primitive, listing.equations[:_MAX_EQUATIONS]))
                     break
         return found
 

@@ -11,8 +11,9 @@ from retrace.model import Change, Component, Miss, Value, Verdict
 from retrace.runs.functions import Same
 from retrace.runs.sides import Neutral
 
-_MOST_PAIRS = 4096
-"""So many pairs of one function's misses are held against each other; of more, in their order."""
+_MAX_PAIRS = 4096
+"""Maximum number of pairs of misses of one function that are compared; beyond it, misses are
+paired in order."""
 _OF_A_TREE = 100
 
 
@@ -92,7 +93,7 @@ class _Matching:
         self.new = left
 
     def _nearest(self) -> None:
-        if len(self.old) * len(self.new) > _MOST_PAIRS:
+        if len(self.old) * len(self.new) > _MAX_PAIRS:
             pairs = list(enumerate(range(min(len(self.old), len(self.new)))))
         else:
             pairs = self._least()

@@ -8,8 +8,8 @@ from hashlib import blake2b
 
 from retrace.model import Listing
 
-_MOST_KEPT = 20_000
-_MOST_TEXT = 20_000
+_MAX_KEPT = 20_000
+_MAX_TEXT = 20_000
 """Equations of a program that is looked at; a larger one is taken as it is."""
 _WEAK = re.compile(r"~(?=[a-z]+[0-9]*(?:_[a-z0-9]+)?\[)|(?<=\tweak_type=)(?:True|False)")
 """XLA knows no weak types: `~f32[]` is a `f32[]` there."""
@@ -40,7 +40,7 @@ class Modules:
         found = None if listing is None else listings.get(listing)
         if found is None:
             return hash  # another process may still tell
-        if len(self._known) >= _MOST_KEPT:
+        if len(self._known) >= _MAX_KEPT:
             self._known.clear()
         known = self._known[hash] = _digest(found, listings) or hash
         return known
@@ -48,7 +48,7 @@ class Modules:
 
 def _digest(top: Listing, listings: Mapping[str, Listing]) -> str | None:
     """None where the hash of the program stands for it."""
-    if top.size > _MOST_TEXT:
+    if top.size > _MAX_TEXT:
         return None
     texts: list[str] = []
     told: set[str] = set()

@@ -12,8 +12,8 @@ from retrace.model import JSON, Miss, Value
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*(?:e[-+]?\d+)?|inf|nan)", re.IGNORECASE)
 _CLOSE = 1e-6
 """Relative: a number of Python's stands in a program as a float32."""
-_MOST = 64
-"""Names of one function."""
+_MAX_NAMES = 64
+"""Maximum number of names kept for one function."""
 _SAME: tuple[Callable[[float], float], ...] = (
     lambda value: value,
     # A step downhill has the rate with the other sign.
@@ -71,7 +71,7 @@ def named(miss: Miss) -> dict[str, float]:
     found: dict[str, float] = {}
     for name, value in _values(miss):
         for within, said in (("", _said(value)), *_fields(value.data).items()):
-            if len(found) < _MOST and (known := number(said)) is not None:
+            if len(found) < _MAX_NAMES and (known := number(said)) is not None:
                 found.setdefault(f"{name}{within}", known)
     return found
 

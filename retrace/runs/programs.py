@@ -68,7 +68,7 @@ class Texts(Mapping[str, Listing]):
 
 
 def changed(old: Side, new: Side, pairs: Sequence[Pair]) -> list[Changed]:
-    """The programs that differ, each once, the dearest first."""
+    """The programs that differ, each once, most expensive first."""
     texts = Texts(old.recording.listings, new.recording.listings)
     found: dict[tuple[str, str, str], list[Pair]] = {}
     for pair in pairs:

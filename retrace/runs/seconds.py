@@ -11,9 +11,9 @@ from retrace.runs.misses import Pair
 
 _LEAST = 0.02
 """Seconds below which a miss says nothing of the speed of a machine."""
-_ENOUGH = 8
-"""So many misses on the same work must agree before a machine is called slower: fewer are the
-load of a moment."""
+_MIN_MISSES = 8
+"""A machine is called slower only if this many misses on the same work agree: fewer may be a
+moment of load."""
 _FACTOR = 1.5
 """Runs of the same work on one machine differ by as much, where others use it too."""
 _AGREE = 0.8
@@ -92,7 +92,7 @@ def _programs_differ(pair: Pair) -> bool:
 
 def _slower(ratios: list[float]) -> float | None:
     """The factor by which equal misses differ; None where that may be noise."""
-    if len(ratios) < _ENOUGH:
+    if len(ratios) < _MIN_MISSES:
         return None
     middle = statistics.median(ratios)
     if middle < 1:

@@ -28,8 +28,8 @@ _WHICH = re.compile(
 """Variables that tell the processes of a job apart, as launchers name them."""
 _POD = re.compile(r"(?P<job>.+)-(?P<index>\d{1,9})(?:-[a-z0-9]{5})?", re.DOTALL)
 """How Kubernetes names a pod of an indexed job, and its host: `train-3`, `train-3-x7k2p`."""
-_MOST = 1 << 20
-"""Bytes of such a file that are read."""
+_MAX_BYTES = 1 << 20
+"""How much of such a file is read."""
 
 
 class Job(NamedTuple):
@@ -197,7 +197,7 @@ def _members(directory: Path, number: int) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     try:
         with _file(directory, number).open("rb") as file:
-            lines = file.read(_MOST).splitlines()
+            lines = file.read(_MAX_BYTES).splitlines()
     except OSError:
         return []
     for line in lines:

@@ -12,9 +12,9 @@ from retrace.store.segments import all_of
 
 _STEP = 1 << 20
 _TOLD = 1 << 18
-"""So many bytes are told of at once."""
+"""Maximum number of bytes handed over at once."""
 _ENDLESS = 1 << 28
-"""Bytes; a line of so many ends the reading: a sparse file may have no other."""
+"""Reading stops at a line of this many bytes: a sparse file may hold nothing else."""
 
 
 def lines(file: IO[bytes]) -> Iterator[tuple[bytes | None, int]]:

@@ -19,11 +19,11 @@ _VALUES = frozenset(
     ("integer_pow y", "scan length", "slice limit_indices", "slice start_indices")
 )
 """Parameters that stand for a number which an argument could bring as well."""
-_MOST_AXES = 8
+_MAX_AXES = 8
 _SHAPES = re.compile(r"\[([0-9]{1,18}(?:,[0-9]{1,18}){0,5})\]")
 _SYMBOLIC = re.compile(r"\[([^\][]*[A-Za-z_][^\][]*)\]")
-_MOST_SHAPES = 1000
-_AXES = tuple(map(str, range(_MOST_AXES)))
+_MAX_SHAPES = 1000
+_AXES = tuple(map(str, range(_MAX_AXES)))
 
 
 class Hash(Protocol):
@@ -86,7 +86,7 @@ class Equations:
         self, equation: str, text: str, where: str, pieces: re.Pattern[str] = _PIECES
     ) -> str:
         name, _, value = text.partition("=")
-        most = 0 if f"{equation} {name}" in _VALUES else _MOST_AXES
+        most = 0 if f"{equation} {name}" in _VALUES else _MAX_AXES
 
         def shown(found: re.Match[str]) -> str:
             if (hash_ := found["hash"]) is not None:
@@ -128,7 +128,7 @@ def _numbers_of_sizes(listing: Listing) -> set[str]:
     """
     shapes = {shape for type_ in listing.inputs for shape in _SHAPES.findall(type_)}
     sizes: set[int] = set()
-    for shape in sorted(shapes)[:_MOST_SHAPES]:
+    for shape in sorted(shapes)[:_MAX_SHAPES]:
         # A mean over some of the axes divides by the product of their sizes.
         products = [1]
         for size in map(int, shape.split(",")):

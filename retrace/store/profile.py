@@ -22,7 +22,7 @@ _PLANE, _NAME, _STAT_NAMES, _STATS = 1, 2, 5, 6
 _ENVIRONMENT = b"Task Environment"
 _START = b"profile_start_time"
 _SUFFIX = ".xplane.pb"
-_MOST_EVENTS = 1 << 28
+_MAX_EVENTS = 1 << 28
 """Bytes of events that are read."""
 
 
@@ -117,8 +117,8 @@ def _events(space: Path) -> list[Any]:
     if not beside.is_file():
         return []
     with gzip.open(beside) as file:
-        data = file.read(_MOST_EVENTS + 1)
-    if len(data) > _MOST_EVENTS:
+        data = file.read(_MAX_EVENTS + 1)
+    if len(data) > _MAX_EVENTS:
         raise ValueError("too large")
     told: Any = json.loads(data)
     found: Any = cast("dict[str, Any]", told).get("traceEvents") if type(told) is dict else None

@@ -36,14 +36,15 @@ SUFFIX = ".programs"
 _PACKED_FROM = 1024
 _LARGEST = 1 << 62
 _WHOLE = {int}
-_MOST_KNOWN = 1 << 16
-"""So many ids a writer keeps (about 10 MB); after that, programs are written again."""
+_MAX_KNOWN = 1 << 16
+"""Maximum number of ids that a writer keeps (about 10 MB); then programs are written again."""
 _LONGEST_BLOCK = 1 << 27
-"""Bytes of a block that a reader unpacks at most."""
-_MOST_KEPT = 1 << 28
-"""Bytes of blocks whose programs a reader keeps; those that were asked for first go first."""
-_MOST_UNPACKED = 1 << 32
-"""Bytes that a reader unpacks in all: a hostile block is a thousandth of what it unpacks to."""
+"""Maximum size of an unpacked block, in bytes."""
+_MAX_KEPT = 1 << 28
+"""Maximum size of the unpacked blocks that a reader keeps, in bytes; the oldest go first."""
+_MAX_UNPACKED = 1 << 32
+"""Maximum number of bytes that a reader unpacks in all: a hostile block may unpack to a
+thousand times its size."""
 _ID = re.compile(r'"([^"\\]+)"')
 _NONSENSE = (
     TypeError,
@@ -80,7 +81,7 @@ class Shelf:
             self._sink.open()
             self._open = True
         self._sink.write(line)
-        if len(self._known) >= _MOST_KNOWN:
+        if len(self._known) >= _MAX_KNOWN:
             self._known.clear()
         self._known.update(listing.id for listing in new)
 
@@ -314,14 +315,14 @@ class Library(Mapping[str, Listing]):
     def _decoded(self, block: _Block) -> dict[str, Listing]:
         if (kept := self._kept.get(id(block))) is not None:
             return kept[2]
-        if self._unpacked > _MOST_UNPACKED:
+        if self._unpacked > _MAX_UNPACKED:
             raise ValueError("too much in all")
         text = _unpacked(block.line())
         self._unpacked += len(text)
         found = {listing.id: listing for listing in _listings(text)}
         self._kept[id(block)] = block, len(text), found
         self._size += len(text)
-        while self._size > _MOST_KEPT:
+        while self._size > _MAX_KEPT:
             self._size -= self._kept.pop(next(iter(self._kept)))[1]
         return found
 

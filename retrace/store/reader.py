@@ -28,9 +28,9 @@ from retrace.store.shared import Beginning, Shared, beginning, digest
 _RUN_ID = re.compile("[0-9a-z]{1,40}")
 _UNREADABLE = "unreadable line"
 _decode = json.JSONDecoder().decode
-_MOST_AUDITS = 10_000
-_MOST_FOREIGN = 1 << 28
-"""After so many bytes without a line of ours a file is no recording."""
+_MAX_AUDITS = 10_000
+_MAX_FOREIGN = 1 << 28
+"""A file that begins with this many bytes of foreign lines is not a recording."""
 
 
 def read(paths: Sequence[Path], attempt: int | None = None) -> Recording:
@@ -309,7 +309,7 @@ class Reader:
         return reason
 
     def _take_audit(self, line: Mapping[str, Any]) -> str | None:
-        if len(self.audits) >= _MOST_AUDITS:
+        if len(self.audits) >= _MAX_AUDITS:
             return "one audit more than are read"
         self.audits.append(decode_audit(line, self._run.id))
         return None
@@ -362,7 +362,7 @@ def _read_file(
             else:
                 reader.add(text, last)
             foreign += size
-            if foreign > _MOST_FOREIGN and not reader.recognised:
+            if foreign > _MAX_FOREIGN and not reader.recognised:
                 return None
     except OSError as error:
         raise UnreadableError(f"cannot read {path}: {files.reason(error)}") from error

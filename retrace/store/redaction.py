@@ -65,7 +65,7 @@ _SUBSCRIPT = re.compile(
 _TELLING = frozenset(("compiler_options",))
 """Options of `jit` that may hold anything."""
 
-_MOST_KEPT = 1 << 12
+_MAX_KEPT = 1 << 12
 _SHORTEST_KEY = 32
 
 
@@ -380,7 +380,7 @@ class Redaction:
             )
             for name, value in config
         )
-        if len(self._config) >= _MOST_KEPT:
+        if len(self._config) >= _MAX_KEPT:
             self._config.clear()
         self._config[id(config)] = config, found
         return found

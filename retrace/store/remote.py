@@ -21,8 +21,8 @@ _PART = re.compile(r"(.*\.(?:jsonl|programs))(?:\.(\d{1,15})-(\d{1,15}))?", re.D
 _MEMBER = re.compile(r"\.attempt-(\d{1,9})\..*", re.DOTALL)
 OURS = (".jsonl", ".programs")
 """How the files of a recording end."""
-_MOST_FILES = 10_000
-_MOST_BYTES = 1 << 36
+_MAX_FILES = 10_000
+_MAX_BYTES = 1 << 36
 _STEP = 1 << 20
 _TOO_MUCH = "it holds more than can be copied; name one recording in it"
 
@@ -161,7 +161,7 @@ class Store:
         self._system.invalidate_cache()
         if not _answer(self._system.exists, self._root):
             return found
-        for path in _answer(self._system.find, self._root, maxdepth=1)[:_MOST_FILES]:
+        for path in _answer(self._system.find, self._root, maxdepth=1)[:_MAX_FILES]:
             name = path.rpartition("/")[2]
             if (told := _MEMBER.fullmatch(name)) is None:
                 continue
@@ -201,13 +201,13 @@ def _copy(system: Any, root: str, target: Path, only: str | None = None) -> None
         target: the folder here.
         only: the name of the one process whose files are wanted, which lie in `root` itself.
     """
-    left, number = _MOST_BYTES, 0
+    left, number = _MAX_BYTES, 0
     found = _found(system, root, 2 if only is None else 1)
     for inner, objects in found.items():
         if only is not None and name_of(Path(inner)) != only:
             continue
         number += len(objects)
-        if number > _MOST_FILES:
+        if number > _MAX_FILES:
             raise UnreadableError(_TOO_MUCH)
         file = target / inner
         file.parent.mkdir(exist_ok=True)

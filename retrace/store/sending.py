@@ -31,12 +31,12 @@ _ANSWER = 60.0
 """Seconds until a store has to have answered before the program starts."""
 _END = 120.0
 """Seconds that the end of a program waits for the rest to be sent."""
-_OFTEN = 0.1
+_POLL_SECONDS = 0.1
 """Seconds between two looks at whether the program has ended."""
-_EVERY = 30.0
+_SEND_SECONDS = 30.0
 """Seconds after which what is new is sent, however little it is."""
-_LARGE = 8 << 20
-"""Bytes that are sent at once, whenever they were written."""
+_SEND_BYTES = 8 << 20
+"""As soon as this much is waiting, it is sent, however recently it was written."""
 _WHOLE = 64 << 20
 """Bytes up to which a file takes the place of its parts at the end."""
 _END_MARK, _DONE_MARK, _OWN_MARK = ".sending-end", ".sending-done", ".sending"
@@ -157,7 +157,7 @@ def finish(directory: Path) -> str | None:
                 return "the process that sends was killed"
             if time.monotonic() > until:
                 return f"not all was sent within {_END:.0f} s"
-            time.sleep(_OFTEN / 4)
+            time.sleep(_POLL_SECONDS / 4)
         return done.read_text("utf-8") or None
     except (OSError, ValueError) as error:
         return str(error)
@@ -206,7 +206,7 @@ class Sender:
         """Send until the program has ended, and all that it started."""
         while not self._is_over():
             self.send_new(due=self._is_due())
-            time.sleep(_OFTEN)
+            time.sleep(_POLL_SECONDS)
         self.end()
         with suppress(OSError):  # a directory that was removed
             if (self._directory / _END_MARK).exists():
@@ -215,7 +215,7 @@ class Sender:
                 (self._directory / _OWN_MARK).unlink()
         while any(self._living()):
             self.send_new(due=self._is_due())
-            time.sleep(_EVERY)
+            time.sleep(_SEND_SECONDS)
         self.end()
 
     def _is_over(self) -> bool:
@@ -230,7 +230,7 @@ class Sender:
                 yield run.pid
 
     def _is_due(self) -> bool:
-        if time.monotonic() - self._last < _EVERY:
+        if time.monotonic() - self._last < _SEND_SECONDS:
             return False
         self._last = time.monotonic()
         return True
@@ -239,7 +239,7 @@ class Sender:
         """Send what is new of each file: where it is `due` in any case, else where it is much."""
         for file in self._files():
             new = file.stat().st_size - self._sent.get(file.name, 0)
-            if new >= _LARGE or (due and new):
+            if new >= _SEND_BYTES or (due and new):
                 self._guarded(file, self._send_part)
 
     def end(self) -> None:

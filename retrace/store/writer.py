@@ -32,7 +32,7 @@ RETRY_SECONDS = 1.0
 
 _SHARED = 1 << 10
 _KNOWN_PARTS = 1 << 16
-"""So many digests are kept (about 10 MB); after that, parts are written again."""
+"""Maximum number of digests kept (about 10 MB); then parts are written again."""
 
 
 def _untold(value: object) -> str:

@@ -16,7 +16,7 @@ from retrace.present.view import View
 
 Row: TypeAlias = tuple[Any, ...]
 
-_MOST_MICROSECONDS = 253_402_300_800_000_000
+_MAX_MICROSECONDS = 253_402_300_800_000_000
 """The year 10,000: a damaged recording holds any number."""
 _LARGEST = 1 << 63
 
@@ -165,7 +165,7 @@ def cache_rows(verdicts: Iterable[Verdict]) -> Iterator[Row]:
 
 
 def portions(rows: Iterable[Row], size: int) -> Iterator[Sequence[Row]]:
-    """So many rows at a time."""
+    """How many rows at a time."""
     portion: list[Row] = []
     for row in rows:
         portion.append(row)
@@ -186,7 +186,7 @@ def time(seconds: float) -> int | None:
     if not isfinite(seconds):
         return None
     micros = round(seconds * 1e6)
-    return micros if abs(micros) < _MOST_MICROSECONDS else None
+    return micros if abs(micros) < _MAX_MICROSECONDS else None
 
 
 def _seconds(seconds: float | None) -> float | None:

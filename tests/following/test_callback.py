@@ -167,7 +167,7 @@ def test_more_than_may_wait_is_counted(got: list[ExplainedMiss]) -> None:
 def test_what_waits_takes_no_more_memory_than_is_allowed(
     got: list[ExplainedMiss], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_MOST_BYTES", 1)
+    monkeypatch.setattr(module, "_MAX_BYTES", 1)
     begun, go_on = threading.Event(), threading.Event()
 
     def slow(miss: Any) -> None:

@@ -103,7 +103,7 @@ def test_prometheus_has_an_endpoint_and_a_file(tmp_path: Path) -> None:
 
 
 def test_many_functions_are_no_flood(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(labels, "_MOST_FUNCTIONS", 2)
+    monkeypatch.setattr(labels, "_MAX_FUNCTIONS", 2)
     known = labels.Labels()
     misses: list[Any] = [{"function": {"name": name}} for name in ("a", "b", "c", "a", "\ud800")]
     assert [known.function(miss) for miss in misses] == [

@@ -40,8 +40,8 @@ AT_MOST = [
     ("a line", f"{schema.LONGEST_LINE >> 20} MiB and {ITEMS}"),
     ("nesting of a value", f"{decoded._DEEPEST} levels"),
     ("a block of programs, unpacked", f"{programs._LONGEST_BLOCK >> 20} MiB and {ITEMS}"),
-    ("programs that are kept unpacked", f"{programs._MOST_KEPT >> 20} MiB of text"),
-    ("programs unpacked in all", f"{programs._MOST_UNPACKED >> 30} GiB of text"),
+    ("programs that are kept unpacked", f"{programs._MAX_KEPT >> 20} MiB of text"),
+    ("programs unpacked in all", f"{programs._MAX_UNPACKED >> 30} GiB of text"),
     *((INSIDE, f"{part._DEEPEST} levels") for part in (comparison, line_counts, size)),
     (
         "equations of programs that stand inside others again and again",
@@ -124,7 +124,7 @@ def test_programs_beyond_what_is_unpacked_in_all_are_counted(
 ) -> None:
     found = [chained(number, *["sin\t$\tf32[8]"] * 1000) for number in range(20)]
     long = len(programs._unpacked(encode(found[:1])))
-    monkeypatch.setattr(programs, "_MOST_UNPACKED", 4 * long + long // 2)
+    monkeypatch.setattr(programs, "_MAX_UNPACKED", 4 * long + long // 2)
     path = tmp_path / "abc.programs"
     path.write_text("".join(f"{encode([program])}\n" for program in found))
     kept, run = Library(), Run("abc", "", 0, None, 0.0, [], "", "", "")

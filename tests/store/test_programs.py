@@ -49,7 +49,7 @@ def library(found: list[Listing]) -> Library:
 
 
 def test_a_library_keeps_few_of_many_programs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(programs, "_MOST_KEPT", 36_000)  # bytes of four blocks
+    monkeypatch.setattr(programs, "_MAX_KEPT", 36_000)  # bytes of four blocks
     kept = library([listing(number, 1000) for number in range(20)])
     for _ in range(2):  # what was let go of is read again
         assert [len(kept[id_].equations) for id_ in kept] == [1000] * 20
@@ -180,7 +180,7 @@ def test_a_block_is_read_as_it_was_written() -> None:
 def test_few_ids_are_kept_of_many_programs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(programs, "_MOST_KNOWN", 8)
+    monkeypatch.setattr(programs, "_MAX_KNOWN", 8)
     path = tmp_path / "x.programs"
     shelf = Shelf(File(path))
     for number in [*range(20), 0]:  # the first of them is written twice
