@@ -47,7 +47,7 @@ _SUMS = ("reduce_", "argmax", "argmin")
 _PLACED = (
     *("dynamic_", "gather", "scatter", "while", "scan", "lt", "le", "gt", "ge", "eq", "ne"),
 )
-"""What looks up or writes where it is told, or goes on for as long as it is told."""
+"""Primitives that read or write at given positions, or loop a given number of times."""
 _SO_FAR = ("cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp")
 _LINEAR = frozenset(
     ["cholesky", "eig", "eigh", "householder_product", "lu", "qr", "svd", "triangular_solve"]

@@ -39,7 +39,7 @@ def remade(old: Value, new: Value) -> Class | None:
         return None
     before = {known.name: known.number for known in old.classes}
     after = {known.name for known in new.classes}
-    # Of the first of a name nothing is written: that it is there is told by what looks the same.
+    # The first class of a name is not recorded: values that otherwise look the same show it.
     sure = {new.type} if old.type == new.type else set[str]()
     alike = same_content(old, new)
     for known in new.classes:

@@ -41,7 +41,7 @@ class _Side:
     """A program, cut into what stands in blocks and what stands outside."""
 
     def __init__(self, listing: Listing, blocks: Sequence[tuple[int, int, int]]) -> None:
-        """`blocks` are told by start, length and times, in their order."""
+        """`blocks` are given by start, length and number of rounds, in order."""
         self.blocks = blocks
         self._inputs = len(listing.inputs)
         self._wires = listing.wires

@@ -12,7 +12,7 @@ from retrace.model import Frame, Listing
 _TYPE = re.compile(r"~?([a-z]+)(\d*)[a-z0-9_]*\[([\d,]*)\]")
 _MAX_BYTES = 1 << 62
 SMALLEST = 1024
-"""Bytes; no smaller one is told."""
+"""Smaller constants, in bytes, are not reported."""
 
 
 class Constant(NamedTuple):

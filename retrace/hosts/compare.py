@@ -101,7 +101,7 @@ _TYPES = frozenset((Component.SHAPE, Component.DTYPE, Component.WEAK_TYPE, Compo
 
 
 def alone(trails: Trails) -> Divergence:
-    """What is told where there is no second process to compare: of each what it took."""
+    """What can be said without a second process to compare: what each one took."""
     own = dict(enumerate(trails.all))
     return Divergence(
         runs={process: trail.run for process, trail in own.items()},
@@ -118,7 +118,7 @@ class _Asked(NamedTuple):
     lines: dict[int, Line]
 
     def parting(self, slot: Slot) -> Parting | None:
-        """What is told of a slot; None where all did the same after all."""
+        """What to report about a slot; None if all processes did the same after all."""
         groups = slot.groups
         (most, majority), *others = groups
         examples = {

@@ -1,4 +1,4 @@
-"""What is told of the processes of a job: where they part, who stopped, what they were set to."""
+"""Findings about the processes of a job: where they differ, which stopped, their settings."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Stopped(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Divergence:
-    """All that is told of the processes of a job."""
+    """All findings about the processes of a job."""
 
     runs: dict[int, Run]
     """The processes, by their index."""

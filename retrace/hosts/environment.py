@@ -59,7 +59,7 @@ def _differing(told: Mapping[int, Mapping[str, JSON]], *, absent: bool) -> Itera
 
 
 def _without_hashes(told: Mapping[str, JSON]) -> dict[str, JSON]:
-    """What is told, without what stands for what is hidden: that is another text for each key."""
+    """The values without hashes of hidden ones: those differ for each key."""
     return {
         name: _HIDDEN.sub("<redacted>", value) if isinstance(value, str) else value
         for name, value in told.items()

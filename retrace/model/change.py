@@ -113,7 +113,7 @@ class FieldChange(NamedTuple):
     new: Value | None
     exact: bool
     name: str = ""
-    """Of the field; empty where the container has but one datum, which has no name."""
+    """The name of the field; empty for the single unnamed datum of a container."""
 
     component = Component.TREE
 

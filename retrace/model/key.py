@@ -14,7 +14,7 @@ Dim: TypeAlias = int | str
 
 
 class Class(NamedTuple):
-    """A class of the user's, told from others of its name."""
+    """A user class, distinguished from other classes of the same name."""
 
     name: str
     """With its module: `train.State`."""

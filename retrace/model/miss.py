@@ -138,20 +138,20 @@ class Run:
     started_by: int | None = None
     """The process that started it; None for a forked one."""
     job: str | None = None
-    """The job that it is a process of, as it was named or the scheduler told."""
+    """Its job, as named by the user or by the scheduler."""
     attempt: int = 1
     """Which of the runs that the directory holds it belongs to."""
     process_count: int | None = None
-    """How many processes the job has; None where nobody told."""
+    """How many processes the job has; None if unknown."""
     forked_by: int | None = None
     """The process that it was forked from; None for one that was started."""
     daemon_of: int | None = None
     """The process with which multiprocessing ends it, as a worker of a pool; else None."""
     off_fast_path: tuple[str, ...] = ()
     """What of a program keeps its calls off the fast path of this JAX: `effects`,
-    `host-callbacks`. Empty where that was not told."""
+    `host-callbacks`. Empty if not recorded."""
     redaction: str | None = None
-    """What tells the key apart under which its values are hidden; None where none are."""
+    """Identifies the key under which its values are hidden; None if they are not."""
     variables: dict[str, str] = field(default_factory=dict[str, str])
     """The environment variables of JAX, XLA, libtpu and NCCL, as they stood when it began."""
     settings: dict[str, JSON] = field(default_factory=dict[str, JSON])
@@ -170,7 +170,7 @@ class Run:
     source: Literal["program", "log"] = "program"
     """What it was made from: a program under recording, or the log of one."""
     raised: str | None = None
-    """Type of the exception that ended the program; None where none did, or nobody told."""
+    """Type of the exception that ended the program; None if there was none, or if unknown."""
     complete: bool = False
     losses: dict[str, int] = field(default_factory=dict[str, int])
     """What could not be recorded or read, by reason."""

@@ -105,7 +105,7 @@ class Compiling(NamedTuple):
     named: int = 0
     """Kernels in all, those without a source line included."""
     threads: float = 0.0
-    """Seconds of the compiler's own threads, which work side by side."""
+    """Seconds summed over the compiler's threads, which run in parallel."""
     unprofiled: str | None = None
     """Why there are no passes: `jax`, `program` profiles itself, `server`, `other`, `size`, or
     it looked `quick`."""
@@ -149,7 +149,7 @@ class Slow(NamedTuple):
     memory: Memory | None = None
     module: Module | None = None
     over: float = 0.0
-    """From how many seconds on a miss counted as slow; 0 where that was not told."""
+    """A miss of at least this many seconds counted as slow; 0 if not recorded."""
 
 
 class Tried(NamedTuple):

@@ -174,7 +174,7 @@ class Held:
             part
             for change in changes
             if change.component in (Component.CLOSURE, Component.DEFAULTS) and change.path
-            # What of it the code reads is told by itself.
+            # The parts that the code reads are reported on their own.
             if not any(
                 str(other).startswith((f"{change.path}.", f"{change.path}[")) for other in told
             )

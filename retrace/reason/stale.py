@@ -209,7 +209,7 @@ def _verdict(miss: Miss, checked: Checked | None) -> StaleVerdict | None:
         return "proved"
     if checked.outcome is Outcome.EACH:
         return "each-trace"
-    # What a library reads of its own is told only where it is proved.
+    # What a library reads of its own is reported only with proof.
     if miss.function.in_library or not others_wrote(checked):
         return "not-checked"
     return "perhaps"

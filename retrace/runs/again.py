@@ -25,7 +25,7 @@ _NOT_ON_DISK = frozenset({"inline"})
 """Options of `jit` that are no part of what XLA is asked. Seen in suites, where the cache served
 what these alone told apart."""
 _COMPILED_WITH = frozenset({"compiler_options"})
-"""Options of `jit` that are told nowhere else, where it was recorded what was lowered."""
+"""Options of `jit` that nothing else shows if the lowering was recorded."""
 _TRACED_WITH = frozenset(
     {
         "axis_env",

@@ -43,7 +43,7 @@ _PLAIN: dict[str, Callable[[Run], JSON]] = {
     "commit": lambda run: run.commit,
     "dirty": lambda run: run.dirty,
 }
-"""In the order in which they are told."""
+"""In the order in which they are shown."""
 _KNOWN_LATER = ("backend", "device_kind", "local_devices", "platform_version", "process_count")
 _KNOWN_SOMETIMES = (*_KNOWN_LATER, "commit", "dirty")
 """What is not known is no difference."""

@@ -28,7 +28,7 @@ class Modules:
         self._known: dict[str, str] = {}
 
     def of(self, hash: str, listing: str | None, listings: Mapping[str, Listing]) -> str:
-        """A digest that programs share if, and as far as is told only if, their modules do.
+        """A digest that two programs share if (and, as far as known, only if) their modules do.
 
         Args:
             hash: the program's.

@@ -33,7 +33,7 @@ _MAX_BYTES = 1 << 20
 
 
 class Job(NamedTuple):
-    """What the scheduler tells of this process."""
+    """What the scheduler says about this process."""
 
     name: str | None = None
     rank: int | None = None

@@ -29,8 +29,8 @@ class Field(Generic[T]):
     read: Callable[[Any], Any]
     """Makes of JSON what the model holds; raises one of `decoded.NONSENSE`."""
     hide: Callable[[Redaction, str, Any], Any] | None = None
-    """What is told of it where the recording is redacted; None where that is all of it. Given
-    the definition site that it belongs to, or "", and the field as the model holds it."""
+    """Makes its redacted value; None if redaction leaves it as it is. Takes the definition site
+    that it belongs to, or "", and the value as the model holds it."""
     write: Callable[[Any], JSON] | None = None
     """Makes JSON of it, where the writer's encoder cannot (`store/writer`)."""
     put: Callable[[T, Any], None] | None = None
@@ -79,7 +79,7 @@ def shown(
 def hidden(
     one: object, fields: Mapping[str, Field[Any]], hide: Redaction, site: str = ""
 ) -> Iterator[tuple[str, Any]]:
-    """The attributes of which something is hidden, each with what is told instead."""
+    """The attributes that redaction changes, each with its redacted value."""
     for field in fields.values():
         held = getattr(one, field.attribute, None)
         if field.hide is not None and held is not None:

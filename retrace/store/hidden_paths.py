@@ -51,7 +51,7 @@ class Paths:
         return f"<outside {self._hash(3, 'file', folder)}>/{last}"
 
     def site(self, function: Function) -> str:
-        """The definition site, told by paths that may be told."""
+        """The definition site, with redacted paths."""
         site, file = function.site, function.file
         at = ""
         if called := _CALLED_AT.fullmatch(site):

@@ -20,7 +20,7 @@ _LONGEST_HEADER = 1 << 20
 
 
 def headers(directory: Path) -> Iterator[tuple[Path, Run]]:
-    """The files in a directory, each with what its first line tells of its process."""
+    """The files in a directory, each with what its first line says about its process."""
     for path in firsts(recording_files(directory)):
         try:
             with files.opened(path) as file:
@@ -80,7 +80,7 @@ def _attempt(file: Path) -> int | None:
 
 
 def header_of(file: Path) -> Run | None:
-    """What the first line of a file tells of its process; None where it cannot be read."""
+    """What the first line of a file says about its process; None if it cannot be read."""
     try:
         with file.open("rb") as opened:
             text = opened.readline(_LONGEST_HEADER).decode()

@@ -206,7 +206,7 @@ class Redaction:
         return "".join((*told, name[at:]))
 
     def site(self, function: Function) -> str:
-        """The definition site, told by paths that may be told."""
+        """The definition site, with redacted paths."""
         return self._paths.site(function)
 
     def key(self, key: Key, site: str) -> Key:
@@ -246,15 +246,15 @@ class Redaction:
         return site._replace(file=self.path(site.file), source=None)
 
     def lines(self, lines: str) -> str:
-        """What tells one stack of the user's lines from another."""
+        """Distinguishes one stack of user lines from another."""
         return self._hash(8, "lines", lines)
 
     def lowered_with(self, digest: str) -> str:
-        """What tells apart programs of equal equations that become different modules."""
+        """Distinguishes programs with equal equations that become different modules."""
         return self._hash(8, "lowered_with", digest)
 
     def program(self, program: Program) -> Program:
-        """A program's hash and the id of its text, which tell it apart and no more."""
+        """A program's hash and the id of its text, which identify it and reveal nothing else."""
         return program._replace(
             hash=self._program_hash(program.hash),
             listing=program.listing and self.listing_id(program.listing),
@@ -263,7 +263,7 @@ class Redaction:
         )
 
     def results(self, digest: str) -> str:
-        """What tells apart the paths of a program's results."""
+        """Distinguishes the paths of a program's results."""
         return self._hash(6, "results", digest)
 
     def slow(self, slow: Slow) -> Slow:

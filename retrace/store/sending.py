@@ -43,7 +43,7 @@ _END_MARK, _DONE_MARK, _OWN_MARK = ".sending-end", ".sending-done", ".sending"
 
 
 class Order(NamedTuple):
-    """What the process that sends is told."""
+    """The arguments of the sending process."""
 
     address: str
     directory: str
@@ -141,7 +141,7 @@ def _answer(source: int) -> dict[str, Any]:
 
 
 def end(directory: Path) -> None:
-    """Say that a recording that `begin` was told of is closed, so that the rest is sent."""
+    """Mark a recording passed to `begin` as closed, so that the rest of it is sent."""
     with suppress(OSError):  # `finish` tells
         (directory / _END_MARK).touch()
 

@@ -36,7 +36,7 @@ _KNOWN_PARTS = 1 << 16
 
 
 def _untold(value: object) -> str:
-    # What should have been made plain data: its type alone is told, and that is counted.
+    # This should have been plain data by now: only its type is written, and that is counted.
     name = type(value).__name__
     _untold_types.append(name)
     return f"<{name}>"
@@ -121,7 +121,7 @@ class Writer:
         self._shared: dict[int, tuple[object, int]] = {}
         self._numbers = count()
         self._first: int | None = None
-        """Of the misses that it was told of, the one that began first."""
+        """The earliest of the misses it was given."""
         try:
             self._begin()
         except OSError as error:

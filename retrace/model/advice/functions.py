@@ -104,11 +104,11 @@ class JitAndPass(OfFunction):
     computed: bool = False
     """Whether Python computes with what is to be traced."""
     numbers: bool = False
-    """Whether there are numbers among it, which an `if` could ask for."""
+    """Whether it contains numbers, which an `if` could test."""
     bound: bool = False
     """Whether a partial binds it, rather than a closure."""
     one_type: tuple[str, ...] = ()
-    """What of it came in several types, of which each would be a program."""
+    """The parts passed as several types, each of which would need a program."""
     inject: tuple[str, ...] = ()
     """Optimizers of optax among what it holds, whose state can keep their numbers."""
 

@@ -63,6 +63,6 @@ class FewSizes(Advice):
     code = "eager-sizes"
     grows: bool = False
     loop: bool = False
-    """Whether it is a loop of JAX's, which compiles for each size wherever it stands."""
+    """Whether it is a JAX loop, which compiles for each size wherever it is called."""
     body: str | None = None
-    """Its body, where that is a new function object as well, for which it compiles again."""
+    """Its body, if that is a new function object too and makes it compile again."""

@@ -47,7 +47,7 @@ class CompareByValue(Advice):
     varies: bool = False
     """Whether another call passes one that holds something else."""
     package: str | None = None
-    """The library that its class is part of, which nobody edits."""
+    """The library that defines its class, so that the user cannot edit it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,13 +105,13 @@ class ToArgument(Advice):
     outside: tuple[str, ...] = ()
     """The objects that hold it."""
     function: str | None = None
-    """The static function that holds it, which is then to be made once."""
+    """The static function that holds it and should then be created once."""
     computed: bool = False
     """Whether the constants are not the value itself but what Python makes of it."""
     fixed: tuple[str, ...] = ()
     """Primitives that hold it where no array can stand, or in a rule (`custom_jvp_call`)."""
     one_type: bool = False
-    """Whether calls gave it in several types, of which each would be a program."""
+    """Whether calls passed it as several types, each of which would need a program."""
     unread: tuple[str, ...] = ()
     """What changed beside it, and is no constant of the program."""
 
@@ -130,7 +130,7 @@ class LoopInProgram(Advice):
     code = "loop-in-program"
     seen: bool
     one_type: bool = False
-    """Whether calls gave the number in several types, of which each would be a program."""
+    """Whether calls passed the number as several types, each of which would need a program."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,7 +139,7 @@ class TripsInProgram(Advice):
 
     code = "trips-in-program"
     one_type: bool = False
-    """Whether calls gave the number in several types, of which each would be a program."""
+    """Whether calls passed the number as several types, each of which would need a program."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
