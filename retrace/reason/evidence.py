@@ -27,15 +27,6 @@ def paths(changes: tuple[Change, ...], *components: Component) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def listed(names: list[str | None] | list[str]) -> str:
-    """Names in a sentence: `a`, `b` and `c`, or how many more there are."""
-    known = [name for name in names if name is not None]
-    quoted = [f"`{name}`" for name in known[:3]]
-    if len(known) > 3:
-        return f"{', '.join(quoted[:3])} and {len(known) - 3} more"
-    return " and ".join([", ".join(quoted[:-1]), quoted[-1]] if len(quoted) > 1 else quoted)
-
-
 def root(path: str) -> str:
     """The name that a path begins with: the argument, or the variable."""
     return re.split(r"[.\[]", path, maxsplit=1)[0]
