@@ -34,7 +34,7 @@ from retrace.model.key import JSON, Class, Dim, Key, Leaf, Node, Passing, Value,
 from retrace.model.miss import Miss, PersistentCache, Recording, Run, Stage
 from retrace.model.program import Callback, Frame, Listing, Program, Stack
 from retrace.model.slow import Slow, Tracing
-from retrace.model.verdict import Comparison, Finding, Pattern, Verdict
+from retrace.model.verdict import Comparison, Detail, Finding, How, Pattern, Verdict
 
 __all__ = [
     "JSON",
@@ -48,6 +48,7 @@ __all__ = [
     "Comparison",
     "Component",
     "ConfigChange",
+    "Detail",
     "Dim",
     "DtypeChange",
     "FieldChange",
@@ -55,6 +56,7 @@ __all__ = [
     "Frame",
     "Function",
     "HeldChange",
+    "How",
     "Key",
     "Kind",
     "Leaf",

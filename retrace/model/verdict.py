@@ -30,6 +30,41 @@ class Comparison(Protocol):
         ...
 
 
+class How(StrEnum):
+    """How a cause came about, where the cause alone does not say it."""
+
+    APPLIED_AGAIN = "a decorator was applied again"
+    WRAPPED_AGAIN = "wrapped again"
+    LAMBDA_MADE_AGAIN = "the lambda in it was made again"
+    DEF_RAN_AGAIN = "its def ran again"
+    BOUND_AGAIN = "a new bound method of the same object"
+    OF_ANOTHER = "of another object"
+    OF_AN_EQUAL = "of an equal object"
+    OF_AN_UNEQUAL = "of an unequal object"
+    JITTED_AGAIN = "a jitted function was jitted again"
+    ALL_RAISED = "every earlier call raised"
+    IN_ANOTHER_THREAD = "another thread was still at it"
+    DROPPED = "a clear dropped the earlier program"
+    CLEARED = "a clear"
+    CLEARED_BY_MARKER = "the marker of a test"
+    DERIVED_AGAIN = "another program derived from it"
+    NAME_ALONE = "this JAX showed no more than its name"
+    MADE_AGAIN = "the same program was made again"
+    TRACED_AGAIN = "traced again with an equal key"
+    WITHOUT_CLEAR = "ran again without a clear"
+    NOT_SHOWN = "something was not shown"
+
+
+class Detail(NamedTuple):
+    """What the cause alone does not say. The wording is left to `present`."""
+
+    how: How
+    names: tuple[str, ...] = ()
+    """What did it: a decorator, a type, a call; or what was not shown."""
+    misses: int = 0
+    """How many there were in between."""
+
+
 class Pattern(StrEnum):
     """What several misses of one function have in common. The names are stable, as causes are."""
 
@@ -55,8 +90,7 @@ class Verdict:
     """Its program compared with that of `nearest`; None where they cannot be compared."""
     avoidable: Literal["yes", "no", "maybe"]
     fix: Advice | None
-    detail: str | None = None
-    """What the cause alone does not say: "an equal Filter that has died"."""
+    detail: Detail | None = None
     pattern: Pattern | None = None
     reads: tuple[HeldChange, ...] = ()
     """Values from outside the function that changed, where the program differs and the key does

@@ -8,9 +8,10 @@ from itertools import islice
 from typing import Literal
 
 from retrace.causes import Cause
-from retrace.model import CallSite, Change, Component, Stage, Verdict
+from retrace.model import CallSite, Change, Component, Detail, Stage, Verdict
 from retrace.model.parts import NAMED
 from retrace.plan.step import Proposal
+from retrace.present import verdict_detail
 from retrace.present.changes import sides
 from retrace.present.detail import detail
 from retrace.present.words import clean, count, listed, operation, times, turned
@@ -171,7 +172,7 @@ class Sums:
         """How many were found in JAX's cache on disk."""
         self.runs: set[str] = set()
         self.raised: Counter[str] = Counter()
-        self.details: Counter[str | None] = Counter()
+        self.details: Counter[Detail] = Counter()
         self.operations: Counter[str] = Counter()
         """Eager ones, by name."""
         self.folded = 0
@@ -243,9 +244,9 @@ class Sums:
     def other_ways(self, shown: Verdict) -> str:
         """How else it came to the same, beside the way of the miss that is shown."""
         others = [
-            f"{turned(said, 80)} ({times(number)})"
+            f"{turned(verdict_detail.in_words(said) or '', 80)} ({times(number)})"
             for said, number in self.details.items()
-            if said and said != shown.detail
+            if said != shown.detail
         ]
         return f"also {listed(others, 3, 'other way')}" if others else ""
 

@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 from retrace.causes import Cause
 from retrace.model import Change, Component, Kind, Miss, Stage, Verdict
 from retrace.model.parts import NAMED
-from retrace.present import logged, plan_words, sentences
+from retrace.present import logged, plan_words, sentences, verdict_detail
 from retrace.present.advice import advised
 from retrace.present.cards import words
 from retrace.present.changes import set_at, sides
@@ -160,7 +160,7 @@ def _because(view: View, group: Group) -> Iterator[Line]:
         yield Line(label, (sentences.explanation(view, verdict),))
         return
     if (because := words(group.cause).because) is not None:
-        detail = clean(verdict.detail, 160) if verdict.detail else ""
+        detail = clean(verdict_detail.in_words(verdict.detail) or "", 160)
         yield Line(label, (because(detail),))
         label = ""
         if ways := group.sums.other_ways(verdict):

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias, cast
 
 from retrace.causes import Cause
 from retrace.model import JSON, Leaf, Miss, Run, Stage, Value, Verdict
-from retrace.present import again, dispatch, slow_json, stale, stored
+from retrace.present import again, dispatch, slow_json, stale, stored, verdict_detail
 from retrace.present.advice import advised
 from retrace.present.changes import change_fields
 from retrace.present.program import evidence
@@ -194,7 +194,7 @@ def miss_report(view: View, verdict: Verdict, *, keys: bool = False) -> Object:
         "persistent_cache": cache
         and {"outcome": cache.outcome, "key": cache.key, "reason": cache.reason},
         "cause": verdict.cause.value,
-        "detail": verdict.detail,
+        "detail": verdict_detail.in_words(verdict.detail),
         "said": [{"by": who, "text": text} for who, text in miss.said],
         "pattern": verdict.pattern,
         "nearest": nearest and nearest.id,

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from retrace.causes import OF_FUNCTION, Cause
 from retrace.compare.keys import read_changes
 from retrace.compare.nearest import TRACED
-from retrace.model import Change, HeldChange, Kind, Listing, Miss, Stage, Verdict
+from retrace.model import Change, Detail, HeldChange, Kind, Listing, Miss, Stage, Verdict
 from retrace.model.advice import Advice, Proof
 from retrace.reason import unseen
 from retrace.reason.avoidable import avoidable
@@ -23,7 +23,7 @@ class Conclusion(NamedTuple):
     """The cause of one miss, and what its judge found beside it."""
 
     cause: Cause
-    detail: str | None = None
+    detail: Detail | None = None
     repeat: bool = False
     changes: tuple[Change, ...] | None = None
     follows: str | None = None

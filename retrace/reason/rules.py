@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TypeAlias
 
-from retrace.compare.equality import same_content, type_name
+from retrace.compare.equality import same_content
 from retrace.compare.keys import NOT_IN_KEY
-from retrace.model import Change, Function, Kind, Miss, Passing
+from retrace.model import Change, Detail, Function, How, Kind, Miss, Passing
 
 Passed: TypeAlias = frozenset[str]
 """Static parameters of which nothing but the passing changed."""
@@ -41,22 +41,21 @@ def wrapped_again(old: Function, new: Function) -> bool:
     return new.base != 0 and (old.base or old.object) == new.base
 
 
-def detail_of_function(old: Function, new: Function) -> str | None:
+def detail_of_function(old: Function, new: Function) -> Detail | None:
     """What the cause alone does not say: of a receiver, and of what is new in what is new."""
     if new.kind in (Kind.DEF, Kind.LAMBDA) and wrapped_again(old, new):
         made = new.decorators or new.wrappers
-        return f"`{made[0]}` was applied to it again" if made else "it was wrapped again"
+        return Detail(How.APPLIED_AGAIN, made[:1]) if made else Detail(How.WRAPPED_AGAIN)
     if new.kind in (Kind.TRANSFORM, Kind.PARTIAL) and old.base and new.base not in (0, old.base):
         is_lambda = new.qualname.endswith("<lambda>")
-        return "the lambda in it was made again" if is_lambda else "its `def` ran again"
+        return Detail(How.LAMBDA_MADE_AGAIN if is_lambda else How.DEF_RAN_AGAIN)
     before, after = old.receiver, new.receiver
     if before is None or after is None or new.kind not in (Kind.METHOD, Kind.CALLABLE):
         return None
-    what = f"`{type_name(after.type)}` object"
     if before.object is not None and before.object == after.object:
-        return f"a new bound method of the same {what}; the method before it has died"
-    if before.equal is None or after.equal is None:
-        return f"of another {what}"
-    if before.equal == after.equal:
-        return f"of an equal {what}; the one before it has died"
-    return f"of a new {what}, unequal to the one before"
+        how = How.BOUND_AGAIN
+    elif before.equal is None or after.equal is None:
+        how = How.OF_ANOTHER
+    else:
+        how = How.OF_AN_EQUAL if before.equal == after.equal else How.OF_AN_UNEQUAL
+    return Detail(how, (after.type,))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from retrace.model import Miss
+from retrace.model import Detail, How, Miss
 from retrace.model.log import OF_LOG
 
 _OF_KEY = frozenset(
@@ -36,9 +36,7 @@ def hides_state(miss: Miss, nearest: Miss) -> bool:
     return bool(miss.unseen or nearest.unseen)
 
 
-def told(miss: Miss, nearest: Miss | None = None) -> str:
-    """Why the cause is not known, in words."""
-    parts = list(dict.fromkeys((*miss.unseen, *(() if nearest is None else nearest.unseen))))
-    named = " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
-    shown = "the log" if OF_LOG.intersection(parts) else "this JAX"
-    return f"{shown} does not show {named}"
+def detail(miss: Miss, nearest: Miss | None = None) -> Detail:
+    """Why the cause is not known."""
+    parts = dict.fromkeys((*miss.unseen, *(() if nearest is None else nearest.unseen)))
+    return Detail(How.NOT_SHOWN, tuple(parts))

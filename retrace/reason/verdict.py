@@ -12,7 +12,9 @@ from retrace.compare.keys import doubts, function_changes
 from retrace.compare.nearest import Index, Nearest, was_lowered
 from retrace.model import (
     Change,
+    Detail,
     Function,
+    How,
     Kind,
     Listing,
     Miss,
@@ -156,7 +158,7 @@ class Judge:
 
     def _unknown(self, miss: Miss, nearest: Miss | None, found: tuple[Change, ...]) -> Verdict:
         """A miss of which this JAX did not show what would tell its cause."""
-        conclusion = Conclusion(Cause.UNKNOWN, unseen.told(miss, nearest))
+        conclusion = Conclusion(Cause.UNKNOWN, unseen.detail(miss, nearest))
         told = Told(Cause.UNKNOWN, "maybe", None)
         return concluded(miss, nearest, found, conclusion, self._listings, told)
 
@@ -173,17 +175,16 @@ class Judge:
         site, derived, transforms = site_of(miss)
         plain = self._histories.get((site, derived, ()))
         if plain is not None and plain.begun and set(transforms) == {"jit"}:
-            said = "a jitted function was jitted again"
-            return Conclusion(Cause.FIRST_TRACE, said, repeat=True)
-        said = "every earlier call raised" if history.begun and not history.keys else None
-        return Conclusion(Cause.FIRST_TRACE, said, repeat=history.begun)
+            return Conclusion(Cause.FIRST_TRACE, Detail(How.JITTED_AGAIN), repeat=True)
+        raised = Detail(How.ALL_RAISED) if history.begun and not history.keys else None
+        return Conclusion(Cause.FIRST_TRACE, raised, repeat=history.begun)
 
     def _same_again(self, miss: Miss, near: Miss, history: _History) -> Conclusion:
         """Why an equal key of the same function object was not served."""
         if near.thread != miss.thread and near.time + near.seconds > miss.time:
             # There was no entry yet when this call came.
-            said = "another thread was still at it"
-            return Conclusion(self._told[near.id].cause, said, repeat=True, follows=near.id)
+            other = Detail(How.IN_ANOTHER_THREAD)
+            return Conclusion(self._told[near.id].cause, other, repeat=True, follows=near.id)
         other_program = (
             miss.program is not None
             and near.program is not None
@@ -193,16 +194,16 @@ class Judge:
             how = "jax.clear_caches()" if miss.epoch != near.epoch else "clear_cache()"
             # The clear only brought to light that the kept program was out of date.
             if other_program and was_traced(miss) and miss.derived is None:
-                return Conclusion(Cause.JAXPR_CHANGED, f"`{how}` dropped the earlier program")
-            by = "by the marker of a test" if miss.cold else f"by `{how}`"
+                return Conclusion(Cause.JAXPR_CHANGED, Detail(How.DROPPED, (how,)))
+            by = Detail(How.CLEARED_BY_MARKER) if miss.cold else Detail(How.CLEARED, (how,))
             return Conclusion(Cause.CACHE_CLEARED, by)
         if _is_derived(miss, near, history):
-            return Conclusion(Cause.FIRST_TRACE, "another program derived from it", repeat=True)
+            return Conclusion(Cause.FIRST_TRACE, Detail(How.DERIVED_AGAIN), repeat=True)
         if miss.derived is not None and miss.parent in self._told:
             cause = self._told[miss.parent].cause
             return Conclusion(cause, repeat=True, follows=miss.parent)
         if not miss.function.object:
-            return Conclusion(Cause.UNKNOWN, "this JAX showed no more of it than its name")
+            return Conclusion(Cause.UNKNOWN, Detail(How.NAME_ALONE))
         if unsure := doubts(near, miss):
             return Conclusion(precedence.cause_of(unsure), changes=unsure)
         if other_program:
@@ -211,13 +212,9 @@ class Judge:
         if between + self._traces - self._told[near.id].traces < _SMALLEST_CACHE:
             # No bounded cache can have dropped it: `linearize` and `vjp` derive one program each.
             if not was_traced(miss):
-                said = "JAX made the same program of it once more"
-                return Conclusion(Cause.FIRST_TRACE, said, repeat=True)
-            said = "JAX traced it again with an equal key, and no cache of its was full"
-            return Conclusion(Cause.UNKNOWN, said)
-        misses = "miss" if between == 1 else "misses"
-        said = f"it ran again without any clear, {between:,} {misses} after the equal one"
-        return Conclusion(Cause.CACHE_EVICTED, said)
+                return Conclusion(Cause.FIRST_TRACE, Detail(How.MADE_AGAIN), repeat=True)
+            return Conclusion(Cause.UNKNOWN, Detail(How.TRACED_AGAIN))
+        return Conclusion(Cause.CACHE_EVICTED, Detail(How.WITHOUT_CLEAR, misses=between))
 
     def _operation(self, miss: Miss, history: _History) -> Verdict:
         near = history.keys.nearest(miss)

@@ -7,6 +7,7 @@ from math import isfinite
 from typing import Any, NamedTuple, TypeAlias
 
 from retrace.model import JSON, Run, Stage, Verdict
+from retrace.present import verdict_detail
 from retrace.present.advice import advised
 from retrace.present.changes import json_sides
 from retrace.present.detail import detail
@@ -82,7 +83,7 @@ def miss_rows(view: View, verdicts: Iterable[Verdict]) -> Iterator[Row]:
             miss.in_flight and miss.in_flight.value,
             miss.raised,
             verdict.cause.value,
-            verdict.detail,
+            verdict_detail.in_words(verdict.detail),
             verdict.pattern,
             verdict.avoidable,
             verdict.nearest and verdict.nearest.id,

@@ -15,6 +15,8 @@ from retrace.causes import Cause
 from retrace.model import (
     CallSite,
     Component,
+    Detail,
+    How,
     Key,
     Kind,
     Miss,
@@ -28,6 +30,7 @@ from retrace.model import (
 )
 from retrace.present.advice import advised as words
 from retrace.present.detail import detail
+from retrace.present.verdict_detail import in_words
 from retrace.reason.history import revise
 from retrace.reason.rules import in_key
 from retrace.reason.verdict import Judge, judge
@@ -173,7 +176,16 @@ def test_lambdas_of_one_notebook_are_held_against_their_own_kind() -> None:
 def test_a_rebound_method_says_of_what(before: Receiver, after: Receiver, said: str) -> None:
     one, two = (function(n, Kind.METHOD, receiver=r) for n, r in ((1, before), (2, after)))
     _, verdict = verdicts(call(function=one), call(function=two))
-    assert said in (verdict.detail or "")
+    assert said in (in_words(verdict.detail) or "")
+
+
+@pytest.mark.parametrize("name", ["None", "a -> b", "x and, `y`", "line\nbreak", "x" * 5_000])
+def test_a_hostile_name_is_one_name_of_what_made_a_function_anew(name: str) -> None:
+    made = {"base": 7, "decorators": (name,)}
+    one, two = (function(n, Kind.DEF, **made) for n in (1, 2))
+    _, verdict = verdicts(call(function=one), call(function=two))
+    assert verdict.cause is Cause.FUNCTION_REDEFINED
+    assert verdict.detail == Detail(How.APPLIED_AGAIN, (name,))
 
 
 def test_the_highest_of_several_changes_is_the_cause() -> None:
@@ -263,7 +275,7 @@ def test_another_program_after_a_clear_is_not_the_fault_of_the_clear(
     first, second = call(program="a"), call(program="b", **cleared)
     _, verdict = verdicts(first, second)
     assert verdict.cause is Cause.JAXPR_CHANGED
-    assert "clear" in str(verdict.detail)
+    assert verdict.detail is not None and verdict.detail.how is How.DROPPED
     assert verdict.fix is not None
     assert verdict.fix.code == "pass-state"
 

@@ -22,6 +22,7 @@ from retrace.capture.session import session
 from retrace.causes import Cause
 from retrace.model import Miss, Recording, Stage
 from retrace.present.advice import advised
+from retrace.present.verdict_detail import in_words
 from retrace.reason.verdict import judge
 from tests.recording.conftest import Record
 
@@ -512,7 +513,7 @@ def test_what_is_new_of_a_wrapped_function_is_told(record: Record) -> None:
 
     misses = record(program)
     verdicts = [v for v in judge(Recording([], list(misses))) if v.nearest is not None]
-    assert [(v.cause.value, v.detail) for v in verdicts] == [
+    assert [(v.cause.value, in_words(v.detail)) for v in verdicts] == [
         ("function-redefined", "`logged` was applied to it again"),
         ("transform-recreated", None),
         ("transform-recreated", "the lambda in it was made again"),

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from retrace.model import Change, Miss, Verdict
+from retrace.present import verdict_detail
 from retrace.present.view import View
 from retrace.present.words import clean
 
@@ -44,7 +45,7 @@ class Told:
     @property
     def detail(self) -> str:
         """What the cause alone does not say; empty where there is no more to say."""
-        return clean(self.verdict.detail, 160) if self.verdict.detail else ""
+        return clean(verdict_detail.in_words(self.verdict.detail) or "", 160)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -198,6 +198,7 @@ def _recorded() -> dict[str, Any]:
     from retrace.capture.session import begin_memory, session
     from retrace.present.sentences import explanation
     from retrace.present.terminal import summary
+    from retrace.present.verdict_detail import in_words
     from retrace.present.view import View
     from retrace.reason.verdict import judge
     from retrace.store.reader import read_lines
@@ -220,7 +221,7 @@ def _recorded() -> dict[str, Any]:
                 "name": v.miss.function.name,
                 "nested": v.miss.nested,
                 "cause": v.cause.value,
-                "detail": v.detail,
+                "detail": in_words(v.detail),
                 "stages": sorted(stage.value for stage in v.miss.stages),
                 "text": explanation(view, v),
             }
