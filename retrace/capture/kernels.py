@@ -30,6 +30,7 @@ _LOCATION = re.compile(r"(\d+) \{file_name_id=(\d+) function_name_id=(\d+) line=
 _FRAME = re.compile(r"(\d+) \{file_location_id=(\d+)(?: parent_frame_id=(\d+))?")
 _INSTRUCTION = re.compile(r"\s+(?:ROOT )?%?([\w.\-]+) = (?:\(.*?\)|\S+) ([\w\-]+)\(")
 _INNER = re.compile(r"(?:calls|to_apply|body|condition|\w+_computation)=%?([\w.\-]+)")
+_HAS_INNER = ("calls=", "to_apply=", "body=", "condition=", "_computation=")
 _BRANCHES = re.compile(r"branch_computations=\{([^}]*)\}")
 _OPERAND = re.compile(r"%([\w.\-]+)")
 _COMPUTATION = re.compile(r"(?:ENTRY )?%?([\w.\-]+) (?:\(.*\) -> |\{)")
@@ -108,7 +109,7 @@ def kernels(
         for one in computation:
             if one.operation in _QUIET and _SMALL not in one.text:
                 continue
-            own = spent.get(_plain(one.name), 0.0)
+            own = spent.get(_plain(one.name), 0.0) if spent else 0.0
             is_kernel = name not in within or own > 0
             named += is_kernel
             if one.place is None:
@@ -172,8 +173,9 @@ def _computations(body: str, places: Mapping[int, _Place]) -> dict[str, list[_In
         instruction = _INSTRUCTION.match(line)
         if instruction is None:
             continue
-        inner = tuple(_INNER.findall(line))
-        if (branches := _BRANCHES.search(line)) is not None:
+        # Few instructions have any: to search each line for the names would take longest of all.
+        inner = tuple(_INNER.findall(line)) if any(map(line.__contains__, _HAS_INNER)) else ()
+        if "branch_computations" in line and (branches := _BRANCHES.search(line)) is not None:
             inner += tuple(_OPERAND.findall(branches[1]))
         computation.append(
             _Instruction(instruction[1], instruction[2], line, _place(line, places), inner)
@@ -208,8 +210,12 @@ def _locate(computations: dict[str, list[_Instruction]]) -> None:
 
 
 def _operands(one: _Instruction, known: Mapping[str, _Instruction]) -> list[_Instruction]:
-    arguments = one.text.partition(f" {one.operation}(")[2].partition("), ")[0]
-    return [known[name] for name in _OPERAND.findall(arguments) if name in known]
+    begins = one.text.find(f" {one.operation}(")
+    if begins < 0:
+        return []
+    ends = one.text.find("), ", begins)
+    names = _OPERAND.findall(one.text, begins, ends if ends >= 0 else len(one.text))
+    return [known[name] for name in names if name in known]
 
 
 def _is_whole(one: _Instruction) -> bool:
@@ -241,6 +247,8 @@ def _plain(name: str) -> str:
 
 
 def _place(line: str, places: Mapping[int, _Place]) -> _Place | None:
+    if "metadata=" not in line:
+        return None
     if (by_frame := _BY_FRAME.search(line)) is not None:
         return places.get(int(by_frame[1]))
     if (by_line := _BY_LINE.search(line)) is not None:

@@ -1,8 +1,8 @@
 """The stack of a thread that traces, looked at from another thread of ours.
 
-A trace that lasts is sampled, at most a hundred times a second; a trace that is over before
-that is never looked at. Each sample counts for the time since the one before, so that C code
-which holds the interpreter counts for as long as it did.
+A trace that lasts is sampled, at most a hundred times a second, and less often the longer it has
+lasted; a trace that is over before that is never looked at. Each sample counts for the time since
+the one before, so that C code which holds the interpreter counts for as long as it did.
 
 As with the thread that writes (`background`), `threading` does not know of this one. It begins
 with a trace and ends with it.
@@ -22,6 +22,7 @@ from typing import TypeAlias
 from retrace.capture.loops import Around, around, loops
 from retrace.capture.notebook_cells import shown
 from retrace.capture.place import Owner, owner
+from retrace.capture.turn import Turn
 from retrace.failure import contain
 from retrace.jax_internals.parts import (
     equation_of,
@@ -36,6 +37,9 @@ INTERVAL = 0.01
 """Seconds between two samples."""
 _SHARE = 0.02
 """So much of its time may be spent on looking: stacks that are deep are looked at less often."""
+_SPARSE = 1 / 250
+"""Of what a trace has lasted, the least between two samples: some 1,000 of a minute tell as much
+as 6,000, and cost a sixth."""
 _MOST_STACKS = 4000
 _MOST_FRAMES = 2000
 _MOST_ELSEWHERE = 200
@@ -119,6 +123,11 @@ class Sampler:
         self._asleep = allocate_lock()
         self._asleep.acquire()
         self._cost_of_loops = 0.0
+        self._turn = Turn()
+
+    def forked(self) -> None:
+        """This is a child, in which the thread that looks is not."""
+        self._turn.over()
 
     def began(self, number: int) -> None:
         """A trace begins in this thread, inside no other."""
@@ -145,7 +154,7 @@ class Sampler:
         try:
             self._asleep.release()
         except RuntimeError:  # it is awake
-            pass
+            self._asleep.acquire(timeout=self._turn.soon())
 
     def _stir(self) -> None:
         if not self._at_work.acquire(blocking=False):
@@ -177,8 +186,9 @@ class Sampler:
     def _pause(self, cost: float) -> float:
         """Seconds until there is something to look at again."""
         now = perf_counter()
-        since = min((one.since for one in list(self._watched.values())), default=now)
-        return max(INTERVAL, cost / _SHARE, since + self._patience - now)
+        begun = [one.since for one in list(self._watched.values())]
+        waits = min(begun, default=now) + self._patience - now
+        return max(INTERVAL, cost / _SHARE, waits, (now - max(begun, default=now)) * _SPARSE)
 
     def _look(self) -> None:
         due = [
@@ -188,7 +198,11 @@ class Sampler:
         ]
         if not due:
             return
-        stacks = _frames()
+        try:
+            self._asleep.acquire(timeout=self._turn.soon())
+            stacks = _frames()
+        finally:
+            self._turn.over()
         try:
             for thread, one in due:
                 self._take(thread, one, stacks.get(thread))

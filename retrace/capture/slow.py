@@ -114,6 +114,8 @@ class Clock:
 
     def forked(self) -> None:
         """This is a child now, without its parent's threads."""
+        if self._sampler is not None:
+            self._sampler.forked()
         self._sampler = self._new_sampler()
         self._profile.forked()
         self._unprofiled.clear()

@@ -393,6 +393,7 @@ def test_what_is_donated_and_what_no_result_takes(slowly: Slowly) -> None:
 
 
 @needs_a_profile
+@sampled  # where even a small one took long, the next one is profiled
 def test_few_plain_operations_are_not_profiled(
     slowly: Slowly, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from retrace.capture.loops import around, loops
 from retrace.capture.programs import transcript
 from retrace.capture.sampling import look
 from retrace.capture.session import begin_memory, session
+from retrace.capture.turn import Turn
 from retrace.costs.account import Account, account
 from retrace.costs.folding import Folded, folded
 from retrace.costs.tracing import told
@@ -207,6 +209,50 @@ def test_what_is_derived_is_told_on_the_line_that_it_is_derived_from(of: Of) -> 
     assert row.frame is not None and row.frame.line == line_of("derived")
     assert row.seconds > 0.6 * found.seconds
     assert Part.TRANSPOSITION in dict(row.parts)
+
+
+def rounds(x: Any, spent: list[float]) -> Any:
+    begun = time.thread_time()
+    for _ in range(15):
+        x = jnp.cos(x) * 2  # rounds
+    spent[0] += time.thread_time() - begun
+    return x
+
+
+@sampled
+def test_what_lets_other_threads_in_again_and_again_is_not_told_for_all(of: Of) -> None:
+    """Each `jax.jit` lets go of the interpreter, every two milliseconds."""
+    spent = [0.0, 0.0]
+
+    def jits(x: Any) -> Any:
+        begun = time.thread_time()
+        for _ in range(150):
+            x = jax.jit(lambda x: rounds(x, spent))(x)
+        spent[1] += time.thread_time() - begun
+        return x.sum()
+
+    interval = sys.getswitchinterval()
+    found = of(lambda: jax.jit(jits).trace(np.ones(3)), "jits").trace
+    assert sys.getswitchinterval() == interval
+    assert found is not None
+    told = {row.frame and row.frame.line: row.seconds for row in found.lines}
+    share = told.get(line_of("rounds"), 0.0) / sum(told.values())
+    assert share == pytest.approx(spent[0] / spent[1], rel=0.25), told
+
+
+def test_an_interval_that_the_program_sets_meanwhile_stays() -> None:
+    before = sys.getswitchinterval()
+    turn = Turn()
+    try:
+        assert 0 < turn.soon() < 0.01 and sys.getswitchinterval() < before
+        turn.over()
+        assert sys.getswitchinterval() == before
+        turn.soon()
+        sys.setswitchinterval(0.001)
+        turn.over()
+        assert sys.getswitchinterval() == pytest.approx(0.001)
+    finally:
+        sys.setswitchinterval(before)
 
 
 class Equal:
