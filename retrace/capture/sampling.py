@@ -15,6 +15,7 @@ import sys
 from _thread import allocate_lock, get_ident, start_new_thread
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from time import perf_counter, thread_time
 from types import CodeType, FrameType
 from typing import TypeAlias
@@ -22,7 +23,7 @@ from typing import TypeAlias
 from retrace.capture.loops import Around, around, loops
 from retrace.capture.notebook_cells import shown
 from retrace.capture.place import Owner, owner
-from retrace.capture.turn import Turn
+from retrace.capture.turn import Held, Turn
 from retrace.failure import contain
 from retrace.jax_internals.parts import (
     equation_of,
@@ -79,6 +80,7 @@ class Watched:
     told: float = _FIRST_TOLD
     loops: dict[Line, int] = field(default_factory=dict[Line, int])
     """The Python loops around the user's lines, by their own line, with the last one."""
+    held: Held = field(default_factory=Held)
     elsewhere: int = 0
     """How often in a row it was in no call of JAX's."""
 
@@ -169,10 +171,12 @@ class Sampler:
             while True:
                 pause = INTERVAL
                 while self._watched:
+                    since = perf_counter()
                     self._asleep.acquire(timeout=pause)
+                    late = perf_counter() - since - pause
                     # Its own time: what it waits for the interpreter costs the program nothing.
                     begun, loops_before = thread_time(), self._cost_of_loops
-                    self._guarded(self._look)
+                    self._guarded(partial(self._look, late))
                     once = self._cost_of_loops - loops_before
                     pause = self._pause(thread_time() - begun - once)
                 self._at_work.release()
@@ -190,22 +194,24 @@ class Sampler:
         waits = min(begun, default=now) + self._patience - now
         return max(INTERVAL, cost / _SHARE, waits, (now - max(begun, default=now)) * _SPARSE)
 
-    def _look(self) -> None:
-        due = [
-            (thread, one)
-            for thread, one in list(self._watched.items())
-            if perf_counter() - one.since >= self._patience
-        ]
+    def _look(self, late: float) -> None:
+        """Take samples, having been let in by so many seconds too late."""
+        now = perf_counter()
+        watched = list(self._watched.items())
+        due = [(thread, one) for thread, one in watched if now - one.since >= self._patience]
         if not due:
             return
         try:
-            self._asleep.acquire(timeout=self._turn.soon())
+            # C code that let nobody in for long is over by the next moment; else it is awaited.
+            if not any(one.held.was_held(late) for _, one in due):
+                self._asleep.acquire(timeout=self._turn.soon())
             stacks = _frames()
         finally:
             self._turn.over()
         try:
             for thread, one in due:
                 self._take(thread, one, stacks.get(thread))
+                one.held.seen()
         finally:
             # Our own frame is among them: a ring, which would keep what all of them hold alive
             # until the collector comes.

@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from retrace.compare.size import Unrolled, unrolled
 from retrace.costs import tracing
+from retrace.costs.by_line import by_line
 from retrace.costs.constants import Constant, constants, each
 from retrace.costs.copies import Copies, copies
 from retrace.costs.donation import Donated, donated
@@ -104,7 +105,7 @@ class Account(NamedTuple):
         return [one for one in self._all() if self._is_foreign(one)]
 
     def _all(self) -> Sequence[Kernel]:
-        return () if self.compiling is None else self.compiling.kernels
+        return () if self.compiling is None else by_line(self.compiling.kernels)
 
     def _is_foreign(self, one: Kernel) -> bool:
         return bool(self.own) and not one.function and (one.file, one.line) not in self.own

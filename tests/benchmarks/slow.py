@@ -34,12 +34,14 @@ jax.jit(step)(jnp.ones(64)).block_until_ready()
 
 
 def rows(quick: bool) -> Iterator[Callable[[], Ratio | None]]:
-    """Both rows, each to be measured when it is called."""
+    """The rows, each to be measured when it is called."""
     pairs = 2 if quick else 7
     yield lambda: _measured("a trace of many seconds", _TRACE, 3_000 if quick else 12_000, pairs)
     yield lambda: _measured(
         "a compilation of many seconds", _COMPILE, 60 if quick else 250, pairs
     )
+    if not quick:
+        yield lambda: _measured("a compilation of about a minute", _COMPILE, 900, 3)
 
 
 def _measured(name: str, program: str, rounds: int, pairs: int) -> Ratio:

@@ -20,11 +20,12 @@ from retrace.capture.sampling import look
 from retrace.capture.session import begin_memory, session
 from retrace.capture.turn import Turn
 from retrace.costs.account import Account, account
+from retrace.costs.by_line import by_line
 from retrace.costs.folding import Folded, folded
 from retrace.costs.tracing import told
 from retrace.jax_internals import names_slow
 from retrace.model import Frame, Tracing
-from retrace.model.slow import Part, Sampled
+from retrace.model.slow import Kernel, Part, Sampled
 from retrace.store.reader import read_lines
 from retrace.store.slow import decode_slow, encode_slow
 from tests.recording.test_slow import sampled
@@ -115,10 +116,10 @@ def test_what_xla_added_is_told_on_the_line_that_it_was_added_for() -> None:
     assert dict(lines[20].operations) == {"add": 1, "reduce-window": 1}
     # A fusion of two lines is shared; the equal one was made once and counts no second time.
     # Machine code follows the seconds of kernels, and of a sort its instructions: half a second
-    # for each of three, and so one for two.
-    assert lines[10].seconds == pytest.approx(0.5 + 5 * 0.5 / 2.5)
-    assert lines[20].seconds == pytest.approx(1.0 + 5 * 1.0 / 2.5)
-    assert lines[30].seconds == pytest.approx(5 * 1.0 / 2.5)
+    # for each of three, and a tenth of that for the two by which the sort compares.
+    assert lines[10].seconds == pytest.approx(0.5 + 5 * 0.5 / 1.6)
+    assert lines[20].seconds == pytest.approx(1.0 + 5 * 1.0 / 1.6)
+    assert lines[30].seconds == pytest.approx(5 * 0.1 / 1.6)
 
 
 def test_without_seconds_lines_are_told_by_their_instructions() -> None:
@@ -238,6 +239,57 @@ def test_what_lets_other_threads_in_again_and_again_is_not_told_for_all(of: Of) 
     told = {row.frame and row.frame.line: row.seconds for row in found.lines}
     share = told.get(line_of("rounds"), 0.0) / sum(told.values())
     assert share == pytest.approx(spent[0] / spent[1], rel=0.25), told
+
+
+class Checked:
+    """A node of a pytree that works in C for milliseconds, and lets nobody in meanwhile."""
+
+    spent = 0.0
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+        begun = time.thread_time()
+        sorted(range(150_000), key=str)  # in C
+        Checked.spent += time.thread_time() - begun
+
+
+jax.tree_util.register_pytree_node(
+    Checked, lambda one: ((one.value,), None), lambda _, children: Checked(*children)
+)
+
+
+@sampled
+def test_what_lets_nobody_in_is_told_on_its_line(of: Of) -> None:
+    Checked.spent = whole = 0.0
+
+    def checks(x: Any) -> Any:
+        nonlocal whole
+        begun = time.thread_time()
+        one = Checked(x)
+        for _ in range(15):
+            one = jax.tree.map(lambda x: x + 1, one)
+            for number in range(12):
+                x = jnp.sin(x) * number
+        whole = time.thread_time() - begun
+        return one.value + x
+
+    found = of(lambda: jax.jit(checks).trace(np.ones(3)), "checks").trace
+    assert found is not None
+    told = {row.frame and row.frame.line: row.seconds for row in found.lines}
+    share = told.get(line_of("in C"), 0.0) / sum(told.values())
+    assert share == pytest.approx(Checked.spent / whole, rel=0.25), told
+
+
+def test_two_functions_on_one_line_are_one_row() -> None:
+    operations = (("sine", 2), ("add", 1))
+    rows = [
+        Kernel("a.py", 1, "f.<locals>.<lambda>", 5, 2, 1.0, operations),
+        Kernel("a.py", 2, "f", 9, 2, 1.5, operations),
+        Kernel("a.py", 1, "f", 3, 1, 1.0, (("add", 2),)),
+    ]
+    first, second = by_line(rows)
+    assert first == Kernel("a.py", 1, "f", 8, 3, 2.0, (("add", 3), ("sine", 2)))
+    assert second is rows[1]
 
 
 def test_an_interval_that_the_program_sets_meanwhile_stays() -> None:
