@@ -52,7 +52,7 @@ _QUIET = frozenset(
 """What no code is made for."""
 _CALLS = frozenset(("while", "conditional", "call", "async-start"))
 """What runs other computations: their kernels are kernels of their own."""
-_COMPARES = 0.1
+_COMPARES = 0.05
 """Of an instruction of a kernel, what one that compares two numbers of a sort takes LLVM: no loop
 over arrays is made for it. Twenty sorts of eight arrays were compiled beside none, and ten."""
 _SMALL = 'xla_cpu_small_call="true"'

@@ -116,10 +116,10 @@ def test_what_xla_added_is_told_on_the_line_that_it_was_added_for() -> None:
     assert dict(lines[20].operations) == {"add": 1, "reduce-window": 1}
     # A fusion of two lines is shared; the equal one was made once and counts no second time.
     # Machine code follows the seconds of kernels, and of a sort its instructions: half a second
-    # for each of three, and a tenth of that for the two by which the sort compares.
-    assert lines[10].seconds == pytest.approx(0.5 + 5 * 0.5 / 1.6)
-    assert lines[20].seconds == pytest.approx(1.0 + 5 * 1.0 / 1.6)
-    assert lines[30].seconds == pytest.approx(5 * 0.1 / 1.6)
+    # for each of three, and a twentieth of that for the two by which the sort compares.
+    assert lines[10].seconds == pytest.approx(0.5 + 5 * 0.5 / 1.55)
+    assert lines[20].seconds == pytest.approx(1.0 + 5 * 1.0 / 1.55)
+    assert lines[30].seconds == pytest.approx(5 * 0.05 / 1.55)
 
 
 def test_without_seconds_lines_are_told_by_their_instructions() -> None:

@@ -184,7 +184,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         prog="python -m tests.suites",
         usage="%(prog)s CHECKOUT [--cache | --pairs N | --ways N] [--python PYTHON] "
-        "[--limit SECONDS] [--keep DIR] -- [ARGUMENTS OF PYTEST]...",
+        "[--limit SECONDS] [--slow-over SECONDS] [--keep DIR] -- [ARGUMENTS OF PYTEST]...",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -192,6 +192,7 @@ def main() -> int:
     parser.add_argument("--python", default=sys.executable, help="the one to run it with")
     parser.add_argument("--limit", type=float, default=1800, help="seconds for each run")
     parser.add_argument("--cache", action="store_true", help="compare cache keys as well")
+    parser.add_argument("--slow-over", type=float, help="record where slow misses go, too")
     parser.add_argument("--pairs", type=int, help="only time it, so often each way")
     parser.add_argument("--ways", type=int, help="only time each way, so often in turn")
     parser.add_argument("--keep", type=Path, help="a new directory to keep the recordings in")
@@ -202,7 +203,8 @@ def main() -> int:
         parser.error(f"no such directory: {options.checkout}")
     if options.keep is not None and options.keep.exists():
         parser.error(f"{options.keep} is there already: name a new directory")
-    suite = Suite(options.python, options.checkout, tuple(arguments[split + 1 :]), options.limit)
+    given = tuple(arguments[split + 1 :])
+    suite = Suite(options.python, options.checkout, given, options.limit, options.slow_over)
     scratch = options.keep or Path(tempfile.mkdtemp(prefix="suites-"))
     try:
         if options.ways:

@@ -82,6 +82,8 @@ class Suite(NamedTuple):
     """What is given to pytest."""
     limit: float
     """Seconds for each run."""
+    over: float | None = None
+    """From how many seconds on a miss is slow; None where that is not observed."""
 
     def run(self, scratch: Path, *, recorded: bool, cache: Path | None = None) -> Run:
         """Run it once; `scratch` is a directory that does not exist yet."""
@@ -89,10 +91,11 @@ class Suite(NamedTuple):
         counts = scratch / "counts.jsonl"
         beside = laid_beside(scratch)
         recording = scratch / "recording"
-        through = ("-m", "retrace", "run", "-q", "--out", str(recording)) if recorded else ()
+        slow = () if self.over is None else ("--slow-over", str(self.over))
+        through = ("-m", "retrace", "run", "-q", *slow, "--out", str(recording))
         command = [
             self.python,
-            *through,
+            *(through if recorded else ()),
             *("-m", "pytest", "-q", "-rN", "--tb=short"),
             *("-p", "suite_counts", "-p", "no:cacheprovider", "-p", "no:xdist"),
             f"--basetemp={scratch / 'temporary'}",
