@@ -100,7 +100,8 @@ def whole(
             yield from _row(label, text, width, paint)
     if not one.was_observed:
         said = "the lines and passes behind these seconds were not recorded"
-        yield from _row("note", f"{said}: record with `retrace run --slow`", width, paint)
+        how = "`retrace run --slow`" if one.miss.slow is None else "a smaller `--slow-over`"
+        yield from _row("note", f"{said}: record with {how}", width, paint)
 
 
 def accounts(view: View) -> list[Account]:

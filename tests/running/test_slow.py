@@ -168,6 +168,14 @@ def test_a_recording_without_says_so(tmp_path: Path) -> None:
     assert report_json.report(view)["slow"] == []
 
 
+def test_a_miss_that_was_not_slow_enough_says_what_to_ask_for(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(PROGRAM.replace("range(60)", "range(3)"))
+    run = retrace(*("run", "-q", "--slow-over", "900", "--out", "out", "train.py"), cwd=tmp_path)
+    assert run.returncode == 0, run.stderr
+    told = " ".join(retrace("slow", "step #1", "out", cwd=tmp_path).stdout.split())
+    assert "were not recorded: record with a smaller `--slow-over`" in told
+
+
 def test_what_cannot_be_done_is_said(tmp_path: Path) -> None:
     for arguments in (
         ["run", "--slow-over", "-1", "x.py"],
