@@ -8,6 +8,7 @@ from retrace.compare.equality import same_content
 from retrace.compare.programs import compare
 from retrace.compare.tree import field_path
 from retrace.model import Component, Function, HeldChange, Listing, Miss, Value
+from retrace.model.advice import ToArgument
 from retrace.plan.history import Column, History, Part
 from retrace.reason.evidence import is_arrays
 from retrace.reason.program import Comparison
@@ -58,6 +59,7 @@ def classes(
     if column.family in ("function", "bodies"):
         _join_unseen(history, column, found, programs)
     elif column.family in ("static", "meta"):
+        _join_passed(history, column, found, programs)
         apart = all(found.of(value) == value for value in column.values)
         found.alike = _join_alike(history, column, found, programs) and apart
     return found, constants
@@ -144,11 +146,54 @@ def _join_unseen(
     for position, value in enumerate(tops):
         for other in tops[:position][:_MOST]:
             mine, theirs = programs[value], programs[found.of(other)]
-            if any(mine[place].isdisjoint(theirs[place]) for place in mine.keys() & theirs):
+            if _are_apart(mine, theirs):
                 continue
             if _passable(first[other], first[value]):
                 found.join(other, value)
                 break
+
+
+def _join_passed(
+    history: History,
+    column: Column,
+    found: Classes,
+    programs: Mapping[int, dict[Hashable, set[int]]],
+) -> None:
+    """Join values that changed with others, where all that changed are constants of the program.
+
+    Each is then an argument, whatever the others are: no set of calls shows that of one alone.
+    """
+    known = {verdict.miss.id: row for row, verdict in enumerate(history.rows)}
+    for row, verdict in enumerate(history.rows):
+        advised, near = verdict.fix, verdict.nearest
+        if near is None or near.id not in known or not isinstance(advised, ToArgument):
+            continue
+        changed = [
+            other
+            for other in history.columns
+            if other.values[row] != other.values[known[near.id]]
+        ]
+        passed = {*advised.paths, *advised.unread}
+        if (
+            advised.sure != "clear"
+            or advised.others
+            or not any(other is column for other in changed)
+            or not all(
+                other.family == "static" and passed.issuperset(other.paths) for other in changed
+            )
+        ):
+            continue
+        pair = column.values[row], column.values[known[near.id]]
+        one, other = sorted(map(found.of, pair))
+        if one != other and not _are_apart(programs[one], programs[other]):
+            found.join(one, other)
+            for place, own in programs[other].items():
+                programs[one].setdefault(place, set()).update(own)
+
+
+def _are_apart(one: Mapping[Hashable, set[int]], other: Mapping[Hashable, set[int]]) -> bool:
+    """Whether two values were seen to have two programs, where all else was the same."""
+    return any(one[place].isdisjoint(other[place]) for place in one.keys() & other)
 
 
 def _join_alike(
@@ -174,9 +219,7 @@ def _join_alike(
             continue
         first = tops.setdefault(held, value)
         mine, theirs = programs[value], programs[first]
-        if first != value and not any(
-            mine[place].isdisjoint(theirs[place]) for place in mine.keys() & theirs
-        ):
+        if first != value and not _are_apart(mine, theirs):
             found.join(first, value)
             joined = True
     return joined

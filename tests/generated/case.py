@@ -38,10 +38,10 @@ def family(make: Family) -> Family:
     return make
 
 
-def drawn(seed: int) -> Case:
-    """The program of a seed."""
+def drawn(seed: int, name: str | None = None) -> Case:
+    """The program of a seed, of the family of that name or, without one, of that of the seed."""
     rng = Random(seed)
-    name = sorted(FAMILIES)[seed % len(FAMILIES)]
+    name = name or sorted(FAMILIES)[seed % len(FAMILIES)]
     case = FAMILIES[name](rng)
     case.name = f"{seed} {name}: {case.name}"
     return case
