@@ -144,11 +144,11 @@ HI_PRIMITIVES = {
         "VJPHiPrimitive",
         losses.PROGRAMS,
         since="0.10",
-        until="0.12",
+        until="0.11.2",
         said=_WITHOUT_PART,
     ),
     "HiPrim": attribute(
-        "jax._src.hijax", "HiPrim", losses.PROGRAMS, since="0.12", said=_WITHOUT_PART
+        "jax._src.hijax", "HiPrim", losses.PROGRAMS, since="0.11.2", said=_WITHOUT_PART
     ),
 }
 """Operations that JAX, and users, write as classes."""

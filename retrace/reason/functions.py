@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import cast
 
 from retrace.compare.equality import type_name
@@ -308,6 +309,12 @@ def _proof(program: Comparison | None) -> Proof:
     return Proof.PROGRAM if program.is_wasted else Proof.MEANING
 
 
+def holds_other(changes: Iterable[Change]) -> bool:
+    """Whether a function that was made again closes over other values, or has other defaults."""
+    differing = (Component.CLOSURE, Component.DEFAULTS)
+    return any(change.component in differing for change in changes)
+
+
 def hidden(evidence: Evidence) -> Advice:
     """What to do about a function that reads what is no argument."""
     return PassState(name=evidence.miss.function.name)
@@ -321,6 +328,8 @@ def body(evidence: Evidence) -> Advice:
         package = package_of(bodies[0].file)
         return Library(name=bodies[0].name, package=package, proof=Proof.MEANING)
     proof = _proof(evidence.program)
+    if proof is Proof.KEY and holds_other(evidence.changes):
+        proof = Proof.MEANING
     if bound:
         return KeepMethod(name=bound[0], proof=proof)
     return DefineBodyOnce(

@@ -423,6 +423,21 @@ def test_a_body_made_again_is_recreated_unless_the_key_changed_as_well() -> None
     assert in_key(recreated.changes) == ()
 
 
+@pytest.mark.parametrize(
+    ("limit", "worth", "sure"), [("3", "yes", "likely"), ("4", "maybe", "ask")]
+)
+def test_a_body_over_another_value_may_be_another_program_where_none_was_seen(
+    limit: str, worth: str, sure: str
+) -> None:
+    steps = [scan(number, 3, new=True) for number in range(2)]
+    for step, text in zip(steps, ("3", limit), strict=True):
+        step.bodies = (step.bodies[0]._replace(closure=(("limit", value(text)),)),)
+    again = verdicts(*steps)[1]
+    assert again.cause is Cause.CONTROL_FLOW_RECREATED
+    assert again.fix is not None
+    assert (again.avoidable, again.fix.sure) == (worth, sure)
+
+
 def test_patterns_are_named() -> None:
     total = [Key((leaf("total", dtype="int32", weak=weak),)) for weak in (True, False)]
     assert [v.pattern for v in verdicts(*map(call, total))] == [None, "compiles-twice"]

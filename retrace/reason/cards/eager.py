@@ -13,7 +13,8 @@ def _of_body(evidence: Evidence) -> Avoidable:
     """Whether a jitted function around the loop would have been one program for all bodies."""
     program = evidence.program
     if program is None or program.kind is None:
-        return "yes"
+        # With nothing to compare: over other values it may be another program.
+        return "maybe" if functions.holds_other(evidence.changes) else "yes"
     # Jitted around, a loop of another length or another body is another program too,
     # unless all that changed is a number that the body holds.
     held = [change for change in evidence.changes if change.component is Component.CLOSURE]

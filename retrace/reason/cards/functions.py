@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from retrace.model import Component, Kind
+from retrace.model import Kind
 from retrace.reason import functions, values
 from retrace.reason.cards.card import Avoidable, Card
 from retrace.reason.evidence import Evidence
@@ -14,8 +14,7 @@ def _made_again(evidence: Evidence) -> Avoidable:
         return decided
     # The same function made again is wasted; one made over other values needs
     # them as arguments, which is not always possible.
-    differing = (Component.CLOSURE, Component.DEFAULTS)
-    if any(change.component in differing for change in evidence.changes):
+    if functions.holds_other(evidence.changes):
         return "maybe"
     # With nothing else changed, another program comes from a global that it reads.
     return "yes" if evidence.program is None else "maybe"
