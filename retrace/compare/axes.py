@@ -196,6 +196,8 @@ def _of_one(one: Equation, touched: list[frozenset[int]]) -> Doing:
         case "rev":
             return _if_along(one, "dimensions", touched)
         case "top_k":
+            if "axis" in one.old:  # of newer JAX, which goes along any axis
+                return _if_along(one, "axis", touched)
             last = len(one.given[0].old) - 1
             return "ordered" if last in touched[0] else "nothing"
         case "slice":

@@ -77,6 +77,7 @@ SEPARATE: dict[str, Function] = {
     "loop of its own length": lambda x: jax.lax.fori_loop(0, 3, lambda _, y: jnp.sin(y), x),
     "a rule of its own": jax.nn.silu,
     "sort within a row": lambda x: jnp.sort(x, -1),
+    "the largest of each row": lambda x: jax.lax.top_k(x, 2)[0],
     "noise": lambda x: x + jax.random.normal(jax.random.key(0), x.shape),
     "a convolution of each row": lambda x: _convolved(x[:, :, None]),
 }
@@ -100,6 +101,8 @@ ORDERED: dict[str, Function] = {
     "scan": lambda x: jax.lax.scan(lambda c, row: (c + row, None), jnp.zeros(_WIDE), x)[0],
     "sums so far": lambda x: jnp.cumsum(x, 0, dtype=np.float32)[-1],
     "sort": lambda x: jnp.sort(x, 0),
+    # A newer JAX has `axis=0` here, where an older one turns the array.
+    "the largest rows": jax.vmap(lambda one: jax.lax.top_k(one, 2)[0], in_axes=1),
     "concatenation": lambda x: jnp.concatenate([x, x]),
     "last row": lambda x: x[-1],
     "all but the last": lambda x: x[1:] - x[:-1],
