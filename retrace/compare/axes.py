@@ -196,10 +196,7 @@ def _of_one(one: Equation, touched: list[frozenset[int]]) -> Doing:
         case "rev":
             return _if_along(one, "dimensions", touched)
         case "top_k":
-            if "axis" in one.old:  # of newer JAX, which goes along any axis
-                return _if_along(one, "axis", touched)
-            last = len(one.given[0].old) - 1
-            return "ordered" if last in touched[0] else "nothing"
+            return _largest(one, touched)
         case "slice":
             return "nothing" if _takes_all(one, touched[0]) else "ordered"
         case "dynamic_slice" | "gather":
@@ -215,6 +212,14 @@ def _of_one(one: Equation, touched: list[frozenset[int]]) -> Doing:
             return _convolution(one, touched)
         case _:
             return "unknown"
+
+
+def _largest(one: Equation, touched: list[frozenset[int]]) -> Doing:
+    """The largest along the last axis, or, of newer JAX, along any."""
+    if "axis" in one.old:
+        return _if_along(one, "axis", touched)
+    last = len(one.given[0].old) - 1
+    return "ordered" if last in touched[0] else "nothing"
 
 
 def _product(one: Equation, touched: list[frozenset[int]]) -> Doing:

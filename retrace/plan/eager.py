@@ -25,7 +25,7 @@ from retrace.model.advice import (
     Proof,
     Sure,
 )
-from retrace.reason.eager import new_body, of_caller
+from retrace.reason.eager import joins, new_body, of_caller
 from retrace.reason.sized import sized, sizes_of
 
 Place: TypeAlias = tuple[str, str]
@@ -184,11 +184,14 @@ def _own(
         site = members[0].miss.call_site
         if site is None or len(members) < _MANY:
             continue
-        if not isinstance(call, Call):
-            yield Root("eager", site, tuple(members), ())
-            continue
-        every = (*members, *below.get(call, ()))
-        yield Root("eager", call.asked(members[0]), every, (), function=call.function)
+        of_call = isinstance(call, Call)
+        every = (*members, *(below.get(call, ()) if of_call else ()))
+        if len({verdict.miss.function.jax_name for verdict in every}) == 1:
+            continue  # one operation for many arrays is as many programs when it is jitted
+        if of_call:
+            yield Root("eager", call.asked(members[0]), every, (), function=call.function)
+        else:
+            yield Root("eager", site, every, ())
 
 
 class Call(NamedTuple):
@@ -249,6 +252,13 @@ class _Sized(NamedTuple):
     again: tuple[Verdict, ...]
     sizes: frozenset[Dim]
 
+    @property
+    def joins(self) -> bool:
+        """Whether arrays are joined, another number of them each time."""
+        nearest = (verdict.nearest for verdict in self.again)
+        pairs = zip(nearest, self.again, strict=True)
+        return all(old is not None and joins(old, new.miss) for old, new in pairs)
+
 
 def _gathered(found: list[_Sized], inside: list[tuple[Verdict, ...]]) -> Iterator[Root]:
     """One cause for all lines to which the same sizes come, as of one array that grows.
@@ -260,7 +270,12 @@ def _gathered(found: list[_Sized], inside: list[tuple[Verdict, ...]]) -> Iterato
     gathered: list[list[_Sized]] = []
     for one in found:
         for group in gathered:
-            if one.site.file == group[0].site.file and one.sizes <= group[0].sizes:
+            leader = group[0]
+            if (
+                one.site.file == leader.site.file
+                and one.sizes <= leader.sizes
+                and not (one.joins or leader.joins)
+            ):
                 group.append(one)
                 break
         else:
@@ -277,6 +292,8 @@ def _gathered(found: list[_Sized], inside: list[tuple[Verdict, ...]]) -> Iterato
         bodies = (new_body(verdict.miss, verdict.nearest) for verdict in again)
         body = next(filter(None, bodies), None) if loop else None
         advice = FewSizes(loop=True, body=body, proof=Proof.MEANING) if loop else None
+        if group[0].joins:
+            advice = FewSizes(joined=True)  # NumPy joins any number of them
         yield Root("eager-sizes", dearest.site, tuple(members), again, advice, lines=number)
 
 

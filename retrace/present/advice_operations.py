@@ -57,6 +57,12 @@ def of_operations(advice: Advice) -> str | None:
                 "each size compiles the operations of this line again: give what grows its last "
                 "size from the start, with NumPy, or compute this line with NumPy"
             )
+        case model.FewSizes(joined=True):
+            return (
+                "each number of arrays compiles this operation again: write them into one array "
+                "that has its last size from the start, or join them with NumPy "
+                "(`np.concatenate`)"
+            )
         case model.FewSizes():
             return (
                 "each size compiles the operations of this line again: give it arrays of a few "

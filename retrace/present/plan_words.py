@@ -280,6 +280,12 @@ def _mapped(change: Change, advice: Advice) -> str:
     return f"few sizes of the mapped axis {names(axes)} ({change.seen} seen)"
 
 
+def _few_sizes(change: Change, advice: Advice) -> str:
+    if isinstance(advice, model.FewSizes) and advice.joined:
+        return f"one array, or NumPy, where {_lines(change)} joins them"
+    return f"few lengths of the loop on {_lines(change)}"
+
+
 _TOLD_BY_ADVICE = (
     "eager-init",
     "eager-sizes",
@@ -311,7 +317,7 @@ _BY_ADVICE: tuple[tuple[type[Advice], Callable[[Change, Advice], str]], ...] = (
     (model.JitInit, lambda _, advice: _init(advice)),
     (model.InjectHyperparams, lambda _, advice: _inject(advice)),
     (model.ToArray, lambda _, advice: f"make {names(advice.paths)} an array"),
-    (model.FewSizes, lambda change, _: f"few lengths of the loop on {_lines(change)}"),
+    (model.FewSizes, _few_sizes),
     (model.CastResult, lambda change, _: f"give the result {_what(change)} a dtype"),
 )
 """Where the advice says more than the part of the key that changed."""

@@ -54,7 +54,7 @@ def eager(evidence: Evidence) -> Advice | None:
     if same_work(evidence.nearest, miss) and any(map(grows, evidence.changes)):
         return FewSizes(grows=True, proof=Proof.MEANING)
     if same_work(evidence.nearest, miss) and by_size(evidence.changes):
-        return FewSizes(proof=Proof.MEANING)
+        return FewSizes(joined=joins(evidence.nearest, miss), proof=Proof.MEANING)
     return JitBlock(proof=Proof.MEANING)
 
 
@@ -80,6 +80,11 @@ def same_work(old: Miss, new: Miss) -> bool:
         return False  # the leaves of one tree are no sizes of one thing
     bodies = [[(body.site, body.code) for body in miss.bodies] for miss in (old, new)]
     return old.lines == new.lines and bodies[0] == bodies[1]
+
+
+def joins(old: Miss, new: Miss) -> bool:
+    """Whether an operation that joins any number of arrays was given another number of them."""
+    return new.function.jax_name == "concatenate" and (len(old.key.leaves) != len(new.key.leaves))
 
 
 def new_body(miss: Miss, nearest: Miss | None) -> str | None:

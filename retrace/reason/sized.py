@@ -14,8 +14,9 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import TypeAlias, cast
 
 from retrace.compare.keys import changes
-from retrace.model import Change, Miss, ShapeChange, StaticChange, Verdict
-from retrace.reason.eager import LENGTH, by_size, same_work
+from retrace.model import Change, Component, Miss, ShapeChange, StaticChange, Verdict
+from retrace.reason.eager import LENGTH, by_size, joins, same_work
+from retrace.reason.rules import in_key
 
 _LOOKED = 4
 """How many earlier operations at one place a new one is compared with."""
@@ -45,14 +46,15 @@ def sized(members: Sequence[Verdict]) -> tuple[Verdict, ...]:
         key = (miss.run, miss.function.jax_name, miss.lines)
         before = earlier.setdefault(key, [])
         pairs = [
-            found
+            (one, found)
             for one in before[:_LOOKED]
             if same_work(one, miss) and by_size(found := changes(one, miss))
         ]
         if pairs:
             again.append(verdict)
             own: set[_Axes] = set()
-            for axes, old, new in filter(None, map(_one_size, pairs)):
+            sides = (_one_size(one, miss, found) for one, found in pairs)
+            for axes, old, new in filter(None, sides):
                 sizes[key][axes] |= {old, new}
                 own.add(axes)
             varying[miss.id] = key, own
@@ -68,12 +70,31 @@ def sized(members: Sequence[Verdict]) -> tuple[Verdict, ...]:
 def sizes_of(again: Iterable[Verdict]) -> set[object]:
     """The sizes for which operations were compiled again, those of their first time as well."""
     turns = [turn for one in again for change in one.changes for turn in _turns(change)]
-    return {size for *_, old, new in turns for size in (old, new)}
+    found = {size for *_, old, new in turns for size in (old, new)}
+    if found:
+        return found
+    pairs = ((one.nearest, one.miss) for one in again if one.nearest is not None)
+    return {number for pair in pairs for number in arrays(*pair) or ()}
 
 
-def _one_size(found: Iterable[Change]) -> tuple[_Axes, object, object] | None:
+def arrays(old: Miss, new: Miss) -> tuple[int, int] | None:
+    """How many arrays an operation joined, where nothing but that is another number.
+
+    A list that grows is joined anew in each round: no shape of what is in it changes.
+    """
+    parts = (Component.TREE, Component.SIGNATURE)
+    if not joins(old, new) or any(c.component not in parts for c in in_key(changes(old, new))):
+        return None
+    return len(old.key.leaves), len(new.key.leaves)
+
+
+def _one_size(
+    before: Miss, after: Miss, found: Iterable[Change]
+) -> tuple[_Axes, object, object] | None:
     """The axes along which one size became another; None where several did, or no size."""
     turns = [turn for change in found for turn in _turns(change)]
+    if not turns and (numbers := arrays(before, after)) is not None:
+        return frozenset((("", -1),)), *numbers
     # What pads an array to a size, or cuts it, follows from how long the array is.
     turns = [turn for turn in turns if turn[0]] or turns
     sizes = {(old, new) for *_, old, new in turns}

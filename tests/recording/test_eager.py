@@ -156,6 +156,37 @@ def test_sizes_are_a_cause_where_one_line_ran_again(planned: Planned) -> None:
     assert step.gone.eager.low == 6
 
 
+def test_a_list_that_grows_is_joined_by_numpy_or_not_at_all(planned: Planned) -> None:
+    """Jitted, each number of arrays would be a program as well."""
+
+    def program(join: Callable[[list[Any]], Any]) -> list[Any]:
+        seen: list[Any] = []
+        for number in range(12):
+            seen.append(np.full(5, number, np.float32))
+            joined = np.asarray(join(seen))
+        return [joined]
+
+    results: list[Any] = []
+    before = planned(lambda: results.append(program(jnp.concatenate)))
+    step = eager(before)["eager-sizes"]
+    assert isinstance(step.proposal.advice, FewSizes) and step.proposal.advice.joined
+    assert "`np.concatenate`" in sentence(step.proposal)
+    assert (step.sure, step.worth) == ("likely", True)
+    after = planned(lambda: results.append(program(np.concatenate)))
+    spared = before.now.eager.low - after.now.eager.low
+    assert step.gone.eager.low <= spared <= step.gone.eager.high
+    np.testing.assert_array_equal(*results)
+
+
+def test_one_operation_on_many_arrays_is_not_to_be_jitted(planned: Planned) -> None:
+    kernels = [np.ones((a + 3, 40 - a), np.float32) for a in range(11)]
+    found = planned(lambda: [jnp.max(x) - jnp.min(x) for x in kernels])
+    assert "eager" in eager(found)
+    found = planned(lambda: [jnp.sum(x) for x in kernels])
+    assert found.now.eager.low == len(kernels)
+    assert "eager" not in eager(found)
+
+
 def test_the_layers_of_ones_own_network_are_no_sizes_of_one_thing(planned: Planned) -> None:
     widths = (4, 32, 32, 8, 2)
     layers = [(np.ones((b, a), np.float32), np.ones(b, np.float32)) for a, b in pairwise(widths)]

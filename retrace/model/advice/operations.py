@@ -62,6 +62,8 @@ class FewSizes(Advice):
 
     code = "eager-sizes"
     grows: bool = False
+    joined: bool = False
+    """Whether it joins arrays, another number of them each time."""
     loop: bool = False
     """Whether it is a JAX loop, which compiles for each size wherever it is called."""
     body: str | None = None
