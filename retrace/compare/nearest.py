@@ -2,7 +2,8 @@
 
 It is the one that differs in the fewest (component, path) pairs; a changed tree
 counts more than anything else. Among equally near ones it is one of the same
-function object, and of those the latest. Functions are otherwise not compared.
+function object, of those one whose objects look the same, and of those the latest.
+Functions are otherwise not compared.
 """
 
 from __future__ import annotations
@@ -157,6 +158,8 @@ class _Group:
         self._codes: dict[str | None, int] = {}
         self._held: dict[str, Column] = {}
         """By name what the functions of the rows hold."""
+        self._looks: dict[Hashable, int] = {}
+        """The rows of objects that are equal to themselves alone, by what they look like."""
         self._compared: tuple[Miss, dict[Place, Hashable]] | None = None
         self._lowered = 0
         self._nested = 0
@@ -176,6 +179,8 @@ class _Group:
         self._codes[function.code] = self._codes.get(function.code, 0) | bit
         for name, value in _held(function):
             self._held.setdefault(name, Column()).add(value, row)
+        for look in _looks(miss.key):
+            self._looks[look] = self._looks.get(look, 0) | bit
         if was_lowered(miss):
             self._lowered |= bit
         if miss.nested:
@@ -272,7 +277,11 @@ class _Group:
                 differing[rows] = differing.get(rows, 0) + 1
             number, among = least(differing, own, everyone)
             alike = alike & among if number else among
-        row = (same or alike or among).bit_length() - 1
+        pool = same or alike or among
+        for look in _looks(miss.key) if pool & (pool - 1) else ():
+            # Of two settings, one that looks the same tells more than the latest.
+            pool = pool & self._looks.get(look, 0) or pool
+        row = pool.bit_length() - 1
         tree += parts
         rank = (-tree, -other, bool(same), bool(same or alike), self._orders[row])
         return _Found(self._misses[row], Distance(tree, other), rank)
@@ -316,6 +325,17 @@ def _held(function: Function) -> list[tuple[str, Hashable]]:
     """All that a function closes over, binds and defaults to."""
     named = (*function.closure, *function.bound, *function.defaults)
     return [(name, identity(value)) for name, value in named]
+
+
+def _looks(key: Key) -> Iterator[Hashable]:
+    """What the objects among static values and fields look like that compare by identity."""
+    for name, value in key.static:
+        if value.token is not None and "#" in value.token:
+            yield name, value.type, value.text
+    for node in key.tree:
+        for name, value in node.meta:
+            if value.token is not None and "#" in value.token:
+                yield node.path, name, value.type, value.text
 
 
 _OF_LEAVES = frozenset(

@@ -89,6 +89,16 @@ def test_of_two_equally_near_keys_it_is_the_later() -> None:
     assert nearest(sized(3), sized(4), sized(5)) == 1
 
 
+def test_of_two_settings_it_is_the_one_that_looks_the_same() -> None:
+    def given(text: str, number: int) -> Key:
+        return Key((leaf("x", 3),), (), (("cfg", value(text, f"#7 #{number}", "t.Cfg")),))
+
+    relu, tanh = "Cfg(act='relu')", "Cfg(act='tanh')"
+    assert nearest(given(relu, 1), given(tanh, 2), given(relu, 3)) == 0
+    assert nearest(given(relu, 1), given(relu, 2), given(tanh, 3), given(relu, 4)) == 1
+    assert nearest(given(relu, 1), given(tanh, 2), given("Cfg(act='sin')", 3)) == 1
+
+
 def test_one_shape_is_nearer_than_another_structure() -> None:
     many = tuple(leaf(f"x[{i}]", 3) for i in range(9))
     grown = tuple(leaf(f"x[{i}]", 4) for i in range(9))
