@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import PurePath
 
 from retrace.causes import OF_FUNCTION, Cause
-from retrace.model import Component, Function, Miss, Verdict
+from retrace.model import Component, Function, Kind, Miss, Verdict
 from retrace.model.advice import (
     Advice,
     BranchInProgram,
@@ -21,10 +23,11 @@ from retrace.model.advice import (
     ToArgument,
     ToArray,
 )
-from retrace.plan.candidate import Candidate
+from retrace.plan.candidate import VALUES, Candidate
 from retrace.plan.eager import Root
 from retrace.plan.history import ABSENT, Column, History
 from retrace.plan.ledger import outermost
+from retrace.plan.programs import value_at
 from retrace.plan.step import Change, Proposal
 
 _CODES = {
@@ -118,14 +121,17 @@ def proposal(members: Sequence[Candidate], names: Sequence[str], told: Told) -> 
     pairs = next((member.pairs for member in members if member.pairs is not None), None)
     if all(isinstance(verdict.fix, LeaveOutArray) for verdict in own):
         sizes = pairs = None  # nothing to pad
-    file, line = _place([verdict.miss for verdict in own])
+    misses = [verdict.miss for verdict in own]
+    written = _written(members, misses, told)
+    file, line = written or _place(misses)
+    made = written is not None
     family = members[0].family
     if advised is None and len(members) == 1:
         advised = _constant(members[0], told)
     if family in _CODES and not isinstance(advised, LeaveOutArray):
-        return Proposal(_CODES[family], changes, None, file, line, sizes, pairs)
+        return Proposal(_CODES[family], changes, None, file, line, sizes, pairs, made)
     code = _PLAIN.get(family, family) if advised is None else advised.code
-    return Proposal(code, changes, advised, file, line, sizes, pairs)
+    return Proposal(code, changes, advised, file, line, sizes, pairs, made)
 
 
 def _advised(members: Sequence[Candidate], own: Sequence[Verdict], told: Told) -> Advice | None:
@@ -224,6 +230,50 @@ def eager_proposal(root: Root) -> Proposal:
     plain = FewSizes.code if root.family == "eager-sizes" else JitBlock.code
     code = plain if root.advice is None else root.advice.code
     return Proposal(code, (change,), root.advice, root.site.file, root.site.line)
+
+
+_FUNCTION = re.compile(r"<function .+ at ([^:]+):(\d+)>")
+"""What a function looks like among static values and fields, with where it is written."""
+
+
+def _written(
+    members: Sequence[Candidate], misses: Sequence[Miss], told: Told
+) -> tuple[str, int] | None:
+    """Where the user wrote the function that is made again; None where that is not known.
+
+    Of an object that a library makes for the user, as optax does, nothing tells which line asked
+    for it.
+    """
+    family = members[0].family
+    if family == "function" and all(
+        miss.function.kind in (Kind.DEF, Kind.LAMBDA) and not miss.function.in_library
+        for miss in misses
+    ):
+        found = {(miss.function.file, miss.function.line) for miss in misses}
+        ((file, line), *others) = found
+        return None if others or file is None or line is None else (file, line)
+    if len(members) > 1 or family not in VALUES:
+        return None
+    columns = told.columns(members[0])
+    texts = {
+        str(value.text)
+        for history, column in columns
+        for row in history.rows
+        for part in column.parts
+        if (value := value_at(row.miss, part)) is not None
+    }
+    matches = [_FUNCTION.fullmatch(text) for text in texts]
+    files = {
+        PurePath(site.file).name: site.file
+        for miss in misses
+        for site in (miss.call_site, *miss.callers)
+        if site is not None and not site.in_library
+    }
+    places = {(files.get(one[1]), int(one[2])) for one in matches if one is not None}
+    if None in matches or len(places) != 1:
+        return None
+    ((file, line),) = places
+    return None if file is None else (file, line)
 
 
 def _place(misses: Sequence[Miss]) -> tuple[str | None, int | None]:

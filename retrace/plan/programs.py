@@ -227,12 +227,16 @@ def _join_alike(
 
 def _held(miss: Miss, part: Part) -> Hashable:
     """What a static value or a field of a tree looks like; None where it cannot be told."""
-    if part.family == "static":
-        value = dict(miss.key.static).get(part.path)
-    else:
-        fields = ((field_path(n, name), v) for n in miss.key.tree for name, v in n.meta)
-        value = next((value for path, value in fields if path == part.path), None)
+    value = value_at(miss, part)
     return None if value is None else (value.type, value.text, repr(value.data))
+
+
+def value_at(miss: Miss, part: Part) -> Value | None:
+    """The static value of a part, or the field of a tree."""
+    if part.family == "static":
+        return dict(miss.key.static).get(part.path)
+    fields = ((field_path(n, name), v) for n in miss.key.tree for name, v in n.meta)
+    return next((value for path, value in fields if path == part.path), None)
 
 
 def _passable(old: Function, new: Function) -> bool:

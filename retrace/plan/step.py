@@ -98,6 +98,8 @@ class Proposal(NamedTuple):
     line: int | None
     sizes: Sizes | None = None
     pairs: Pairs | None = None
+    made: bool = False
+    """Whether the line is where what is made again is written, and not that of the call."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,12 +58,20 @@ def sentence(proposal: Proposal) -> str:
     if proposal.advice is None and (told := _EAGER.get(change.family)) is not None:
         return told(change)
     said = f"{title(proposal)}." if proposal.advice is None else advised(proposal.advice)
+    if not proposal.made and _is_made_once(proposal.advice):
+        said = f"{said[:-1]}; this line passes it, and where it is made was not seen."
     others = said if len(proposal.changes) > 1 else ""
     if proposal.pairs is not None:
         return _together(proposal.pairs, others)
     if proposal.sizes is None:
         return said
     return _padded(proposal.sizes, others)
+
+
+def _is_made_once(advice: Advice | None) -> bool:
+    """Whether one object is to be made, and passed to every call."""
+    by_value = isinstance(advice, model.CompareByValue) and bool(advice.held or advice.package)
+    return by_value or isinstance(advice, model.ReuseObject)
 
 
 def _block(change: Change) -> str:
