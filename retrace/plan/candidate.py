@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from retrace.model import Function, Kind, Listing
 from retrace.model.advice import (
+    DefineBodyOnce,
     JitAndPass,
     Library,
     LoopInProgram,
@@ -113,9 +114,15 @@ def _take(
         candidate.at[at] = _across_types(history, column, mapped, names)
     if column.family == "function" and (static := _static(history)):
         candidate.certain[at] = _by_held(history, column, mapped, static)
-    if column.family == "bodies" and constants:
+    if column.family == "bodies" and (constants or _is_jitted_around(history)):
         # Jitted around, so that its numbers are arguments, it is a call of its own, once.
         candidate.certain[at] = tuple(min(value, 1) for value in range(number))
+
+
+def _is_jitted_around(history: History) -> bool:
+    """Whether a library makes one of the bodies anew: nobody can define it once."""
+    fixes = [row.fix for row in history.rows if isinstance(row.fix, DefineBodyOnce)]
+    return any(fix.package is not None for fix in fixes)
 
 
 def _is_rolled(history: History, column: Column) -> bool:

@@ -143,6 +143,12 @@ def of_functions(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case 
                 f"to `.{name}` makes a new object), or jit the function around it once"
             )
             return f"{said}; if it reads other values each time, pass those" if asks else said
+        case model.DefineBodyOnce(package=str(package)):
+            differs = ", with what differs passed in" if asks else ""
+            return (
+                f"jit the function around it once, and call that{differs}: {package} makes its "
+                "loop anew at each call"
+            )
         case model.DefineBodyOnce(bodies=bodies, partial=partial):
             what = "what this line defines" if bodies == ("<lambda>",) else names(bodies)
             what = f"the partial of {what}" if partial and len(bodies) == 1 else what

@@ -202,6 +202,8 @@ def _title(change: Change, proposal: Proposal) -> str:
             return words(change, proposal.advice)
     if change.family == "function":
         return _function(change, proposal.advice)
+    if isinstance(proposal.advice, model.DefineBodyOnce) and proposal.advice.package:
+        return f"jit once around the loop of {_who(change)}"
     if isinstance(proposal.advice, model.DefineBodyOnce) and proposal.advice.partial:
         return f"make the partial of {_who(change)} once, outside"
     words_of = _TITLES.get(change.family)

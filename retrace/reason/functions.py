@@ -335,5 +335,6 @@ def body(evidence: Evidence) -> Advice:
     return DefineBodyOnce(
         bodies=tuple(dict.fromkeys(body.name for body in bodies)),
         partial=any(body.kind is Kind.PARTIAL for body in bodies),
+        package=next((package_of(body.file) for body in bodies if body.in_library), None),
         proof=proof,
     )

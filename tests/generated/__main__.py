@@ -7,13 +7,13 @@ import sys
 import time
 from collections import Counter
 
-from tests.generated import rows, several
+from tests.generated import lengths, rows, several
 from tests.generated.proof import prove
 from tests.generated.sample import drawn
 
 _EACH = 10
-"""For so many programs one in which several things vary, mended alone and together. Of rows there
-are as many as are told."""
+"""For so many programs one in which several things vary, mended alone and together, and one of
+many lengths. Of rows there are as many as are told."""
 
 
 def main() -> int:
@@ -31,7 +31,7 @@ def main() -> int:
             wrong += 1
             print(f"{case.name}\n    {problem}", flush=True)
     for seed in range(chosen.seed, chosen.seed + chosen.count // _EACH):
-        for problem in several.prove(seed):
+        for problem in (*several.prove(seed), *lengths.prove(seed)):
             wrong += 1
             print(problem, flush=True)
     for seed in range(chosen.seed, chosen.seed + chosen.count):
@@ -39,7 +39,7 @@ def main() -> int:
             wrong += 1
             print(problem, flush=True)
     spent = time.process_time() - began
-    number = 2 * chosen.count + chosen.count // _EACH
+    number = 2 * chosen.count + 2 * (chosen.count // _EACH)
     print(f"{number} programs, {wrong} wrong, {spent:.0f} s of processor time")
     for name, number in sorted(told.items()):
         print(f"  {number:6,}  {name}")

@@ -387,6 +387,29 @@ def test_what_a_library_passes_to_its_own_function_is_asked(planned: Planned) ->
     assert step.sure == "clear"
 
 
+def test_a_loop_that_a_library_makes_of_ones_own_function_is_jitted_around(
+    planned: Planned,
+) -> None:
+    """Nobody can define once what a library defines at each call."""
+    solver = library(
+        "def solve(step, x):\n"
+        "    def unfinished(x):\n        return x < 9\n"
+        "    return jax.lax.while_loop(unfinished, step, x)\n"
+    )
+
+    def double(x: Any) -> Any:
+        return x * 2
+
+    before = planned(lambda: [solver.solve(double, np.float32(2)) for _ in range(5)])
+    (step,) = before.steps
+    assert title(step.proposal).startswith("jit once around")
+    assert "package makes its loop anew" in sentence(step.proposal)
+    around = jax.jit(lambda x: solver.solve(double, x))
+    after = planned(lambda: [around(np.float32(2)) for _ in range(5)])
+    assert (before.now.calls.low, after.now.calls.low) == (4, 1)
+    assert (step.left.calls.low, step.left.calls.high) == (0, 1)
+
+
 @pytest.mark.parametrize("by", ["data", "length"])
 @pytest.mark.parametrize("again", [False, True])
 def test_a_loop_over_many_lengths_is_asked_for_few(

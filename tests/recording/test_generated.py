@@ -9,6 +9,7 @@ import pytest
 
 from tests import sample
 from tests.generated.case import FAMILIES
+from tests.generated.lengths import prove as prove_lengths
 from tests.generated.proof import prove
 from tests.generated.sample import drawn
 from tests.generated.several import prove as prove_several
@@ -17,6 +18,8 @@ pytestmark = pytest.mark.drawn
 
 SEVERAL = 6
 """So many with several things that vary."""
+LENGTHS = 15
+"""So many of many lengths."""
 SAMPLE = 60
 """So many programs run in CI; `python -m tests.generated --count 5000` runs more."""
 WRONG_ONCE = (
@@ -53,6 +56,12 @@ def test_what_was_once_found_wrong_is_right(family: str, seed: int) -> None:
 def test_what_is_said_of_each_step_alone_and_of_what_is_left_is_so() -> None:
     first = _first()
     wrong = [said for seed in range(first, first + SEVERAL) for said in prove_several(seed)]
+    assert wrong == []
+
+
+def test_what_is_padded_as_the_plan_chooses_is_as_much_as_it_says() -> None:
+    first = _first()
+    wrong = [said for seed in range(first, first + LENGTHS) for said in prove_lengths(seed)]
     assert wrong == []
 
 

@@ -191,3 +191,5 @@ class DefineBodyOnce(Advice):
     bodies: tuple[str, ...]
     partial: bool = False
     """Whether one of them is a `functools.partial`, which is to be made once as well."""
+    package: str | None = None
+    """The library that makes one of them at each call, so that it cannot be defined once."""

@@ -1,0 +1,212 @@
+"""Programs of many lengths: padded as the plan chooses, they are as many as it says.
+
+Functions that zeros at the end leave as they are, called with arrays of one length or two; loops
+outside of `jit` over data of many lengths; and lists that grow and are joined in each round. The
+edit is applied by machine, what still misses is counted, and results are held to be the same.
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownLambdaType=false, reportUnknownVariableType=false
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Any, NamedTuple, TypeAlias
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from retrace.model.advice import FewSizes
+from retrace.plan.corners import corner_of
+from retrace.plan.step import Pairs, Sizes, Step
+from tests.generated.proof import ran
+
+Lengths: TypeAlias = tuple[int, ...]
+Chosen: TypeAlias = Sequence[Sequence[int]]
+
+
+class Many(NamedTuple):
+    """A program and how it is called with other lengths than its own."""
+
+    name: str
+    run: Callable[[Any], Any]
+    """Of what pads an array; without it the arrays are as they come."""
+    family: str
+    """What the plan is to name: "shape", or "eager-sizes"."""
+
+
+_WIDE = 3
+OF_ROWS: dict[str, Callable[[Any], Any]] = {
+    "sum of squares": lambda x: (x * x).sum(),
+    "a layer": lambda x: jnp.tanh(x @ jnp.full((_WIDE, 2), 0.5)).sum(0),
+    "largest": lambda x: jnp.abs(x).max(),
+    "a loop": lambda x: jax.lax.scan(lambda c, row: (c + row.sum(), None), 0.0, x)[0],
+}
+OF_TABLES: dict[str, Callable[[Any], Any]] = {
+    "sum of squares": lambda x: (x * x).sum(),
+    "rows, then columns": lambda x: jnp.abs(x.sum(1)).sum(),
+    "largest": lambda x: jnp.abs(x).max(),
+    "products": lambda x: (x.T @ x).sum() if x.ndim == 2 else x,
+}
+
+
+def _numbers(shape: Sequence[int]) -> Any:
+    return np.sin(np.arange(1, 1 + int(np.prod(shape)), dtype=np.float32)).reshape(shape)
+
+
+def _as_it_is(x: Any) -> Any:
+    return x
+
+
+def _of_rows(rng: Random) -> Many:
+    name = rng.choice(sorted(OF_ROWS))
+    sizes = rng.sample(range(2, 60), rng.randint(2, 9))
+    static = rng.random() < 0.3
+
+    def run(pad: Callable[[Any], Any]) -> Any:
+        step = jax.jit(lambda x, k: OF_ROWS[name](x) * k, static_argnames="k")
+        ks = (1, 2) if static else (1,)
+        return [step(pad(_numbers((size, _WIDE))), k=k) for size in sizes for k in ks]
+
+    return Many(f"{name} of {sizes}, {1 + static} values", run, "shape")
+
+
+def _of_tables(rng: Random) -> Many:
+    name = rng.choice(sorted(OF_TABLES))
+    way = rng.choice(("bound", "some", "all"))
+    rows = rng.sample(range(2, 40), rng.randint(3, 6))
+    columns = rng.sample(range(2, 40), len(rows) if way == "bound" else rng.randint(2, 4))
+    if way == "bound":
+        sizes = list(zip(sorted(rows), sorted(columns, reverse=True), strict=True))
+    else:
+        sizes = [(a, b) for a in rows for b in columns]
+        sizes = rng.sample(sizes, len(sizes) // 2) if way == "some" else sizes
+    rng.shuffle(sizes)
+
+    def run(pad: Callable[[Any], Any]) -> Any:
+        step = jax.jit(OF_TABLES[name])
+        return [step(pad(_numbers(size))) for size in sizes]
+
+    return Many(f"{name} of {sizes}", run, "shape")
+
+
+def _of_loops(rng: Random) -> Many:
+    sizes = rng.sample(range(2, 60), rng.randint(4, 8))
+    again = rng.random() < 0.5
+
+    def add(carry: Any, one: Any) -> Any:
+        number, there = one
+        return jnp.where(there, carry * 0.5 + number, carry), None
+
+    def run(pad: Callable[[Any], Any]) -> Any:
+        found: list[Any] = []
+        once = pad is not _as_it_is  # the advice says to define it once, outside, as well
+        for size in sizes:
+            body = (lambda c, one: add(c, one)) if again and not once else add
+            data = pad(_numbers((size,))), pad(np.ones(size, bool))
+            found.append(jax.lax.scan(body, np.float32(0), data)[0])
+        return found
+
+    return Many(f"a loop over {sizes}{', made again' if again else ''}", run, "eager-sizes")
+
+
+def _of_lists(rng: Random) -> Many:
+    number, each = rng.randint(4, 14), rng.randint(1, 5)
+
+    def run(pad: Callable[[Any], Any]) -> Any:
+        join: Any = jnp.concatenate if pad is _as_it_is else np.concatenate
+        seen = [np.full(each, 1, np.float32)]
+        for one in range(number):
+            joined = np.asarray(join(seen))
+            seen.append(np.full(each, one + joined.mean(), np.float32))
+        return [joined]
+
+    return Many(f"a list of {number}", run, "eager-sizes")
+
+
+KINDS = (_of_rows, _of_tables, _of_tables, _of_loops, _of_lists)
+
+
+def drawn(seed: int) -> Many:
+    """The program of a seed."""
+    return KINDS[seed % len(KINDS)](Random(seed))
+
+
+def prove(seed: int) -> list[str]:
+    """What the plan says wrongly of the program of a seed."""
+    program = drawn(seed)
+    named = f"{seed} lengths: {program.name}"
+    before = ran(lambda: program.run(_as_it_is))
+    own = [
+        step
+        for step in before.plan.steps
+        if any(change.family == program.family for change in step.proposal.changes)
+    ]
+    if not own:  # what would be padded may cost more than it saves
+        return []
+    pad = _padding(own)
+    after = ran(lambda: program.run(pad))
+    problems: list[str] = []
+    for a, b in zip(before.results, after.results, strict=True):
+        if not np.allclose(a, b, rtol=1e-4):
+            problems.append(f"{named}: padded, it gives {b}, and {a} before")
+            break
+    spared = before.plan.now, after.plan.now
+    if program.family == "shape":
+        # Other steps may stand before them; two of sizes are one after the other.
+        alone = before.plan.now.calls.minus(own[0].alone.calls)
+        said, true = alone if len(own) == 1 else own[-1].left.calls, after.calls
+        if not said.low <= true <= said.high:
+            problems.append(f"{named}: {said.low:g} to {said.high:g} calls were said, {true} are")
+    else:
+        # A body that is no longer made again is a call less, and no eager operation.
+        gone = [_all(one) for one in spared]
+        said = own[0].gone.eager
+        if own[0].gone.calls.high == 0 and not said.low <= gone[0] - gone[1] <= said.high:
+            problems.append(
+                f"{named}: {said.low:g} to {said.high:g} operations were to go, of "
+                f"{gone[0]} {gone[1]} are left"
+            )
+    return problems
+
+
+def _all(amount: Any) -> int:
+    return int(amount.eager.high + amount.calls.high)
+
+
+def _padding(steps: Sequence[Step]) -> Callable[[Any], Any]:
+    """What pads an array as all of these steps ask together."""
+    rules = [(step.proposal.sizes, step.proposal.pairs, step.proposal.advice) for step in steps]
+
+    def pad(x: Any) -> Any:
+        shape = list(x.shape)
+        for sizes, pairs, advice in rules:
+            if pairs is not None:
+                shape = _together(pairs, shape)
+            elif sizes is not None:
+                shape = _each(sizes, shape)
+            elif isinstance(advice, FewSizes) and advice.loop:
+                shape[0] = 64
+        return np.pad(x, [(0, b - a) for a, b in zip(x.shape, shape, strict=True)])
+
+    return pad
+
+
+def _each(sizes: Sizes, shape: list[int]) -> list[int]:
+    found = list(shape)
+    for name in sizes.names:
+        axis = int(name.rpartition(" axis ")[2])
+        if axis < len(found):
+            found[axis] = min(one for one in sizes.chosen.sizes if one >= found[axis])
+    return found
+
+
+def _together(pairs: Pairs, shape: list[int]) -> list[int]:
+    axes = [int(name.rpartition(" axis ")[2]) for name in pairs.axes]
+    corner = corner_of(tuple(shape[axis] for axis in axes), pairs.chosen.sizes)
+    found = list(shape)
+    for axis, size in zip(axes, corner, strict=True):
+        found[axis] = size
+    return found
