@@ -131,7 +131,37 @@ def proposal(members: Sequence[Candidate], names: Sequence[str], told: Told) -> 
     if family in _CODES and not isinstance(advised, LeaveOutArray):
         return Proposal(_CODES[family], changes, None, file, line, sizes, pairs, made)
     code = _PLAIN.get(family, family) if advised is None else advised.code
-    return Proposal(code, changes, advised, file, line, sizes, pairs, made)
+    also = _also(members[0], names, told) if len(members) == 1 else ()
+    return Proposal(code, changes, advised, file, line, sizes, pairs, made, also)
+
+
+_STARTS = ("dtype", "weak_type", "sharding")
+
+
+def _also(member: Candidate, names: Sequence[str], told: Told) -> tuple[tuple[str, int], ...]:
+    """Where else the same is to be changed, for misses that need another change besides."""
+    if member.family not in _STARTS:
+        return ()
+    gone = {*names}
+    own = {
+        (site.file, site.line)
+        for history, column in told.columns(member)
+        for row in history.rows
+        if row.miss.id in gone and (site := row.miss.call_site) is not None
+    }
+    found = {
+        (site.file, site.line)
+        for history, column in told.columns(member)
+        for row in history.rows
+        if row.miss.id not in gone
+        and (site := row.miss.call_site) is not None
+        and not site.in_library
+        and any(
+            change.component.value == member.family and change.path in column.paths
+            for change in row.changes
+        )
+    }
+    return tuple(sorted(found - own))
 
 
 def _advised(members: Sequence[Candidate], own: Sequence[Verdict], told: Told) -> Advice | None:

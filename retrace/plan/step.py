@@ -100,6 +100,8 @@ class Proposal(NamedTuple):
     pairs: Pairs | None = None
     made: bool = False
     """Whether the line is where what is made again is written, and not that of the call."""
+    also: tuple[tuple[str, int], ...] = ()
+    """Other lines that need the same, and another step besides."""
 
 
 @dataclass(frozen=True, slots=True)

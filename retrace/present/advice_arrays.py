@@ -163,6 +163,6 @@ def _number(advice: model.CastNumber, who: str) -> str:
 
 def _typed(dtype: str, has_axes: bool) -> str:
     """A value of the dtype that compiles nothing by itself, as `jnp.asarray` would."""
-    if has_axes:
-        return f"`value.astype(jnp.{dtype})`"
+    if has_axes:  # an array of JAX's as before: a library may take NumPy's apart otherwise
+        return f"`jax.device_put(np.asarray(value, jnp.{dtype}))`"
     return f"`np.{dtype}(value)`" if dtype in _NUMPY else f"`np.asarray(value, jnp.{dtype})`"

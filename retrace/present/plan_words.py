@@ -60,6 +60,9 @@ def sentence(proposal: Proposal) -> str:
     said = f"{title(proposal)}." if proposal.advice is None else advised(proposal.advice)
     if not proposal.made and _is_made_once(proposal.advice):
         said = f"{said[:-1]}; this line passes it, and where it is made was not seen."
+    if proposal.also:
+        lines = [words_of(PurePath(file).name, line) for file, line in proposal.also]
+        said = f"{said[:-1]}; the same for {listed(lines, 2)}, besides another step."
     others = said if len(proposal.changes) > 1 else ""
     if proposal.pairs is not None:
         return _together(proposal.pairs, others)

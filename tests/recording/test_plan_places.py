@@ -80,3 +80,48 @@ def test_of_what_a_library_makes_it_is_said_that_the_line_was_not_seen(
     step = only_step(judge_all, program)
     assert step.proposal.line == line_of(program) + 2
     assert "where it is made was not seen" in sentence(step.proposal)
+
+
+def test_a_line_that_needs_the_same_and_more_is_named_with_it(judge_all: JudgeAll) -> None:
+    step = jax.jit(lambda a, b, mode: a + b, static_argnames="mode")
+    one = np.float32(1)
+
+    def program() -> None:
+        for a, b in ((1.0, 1.0), (one, one)):
+            step(a, b, mode="x")
+        for a in (1.0, one):
+            step(a, one, mode="y")
+
+    recording, verdicts = judge_all(program)
+    both, alone = (line_of(program) + 2, line_of(program) + 4)
+    told = {
+        found.proposal.changes[0].paths: found.proposal
+        for found in plan(recording, verdicts).steps
+        if found.proposal.changes[0].family == "weak_type"
+    }
+    assert told["a",].line == alone
+    assert told["a",].also == ((__file__, both),)
+    assert f"the same for test_plan_places.py:{both}" in sentence(told["a",])
+    assert (told["b",].line, told["b",].also) == (both, ())
+
+
+def test_what_starts_as_an_array_is_made_one_without_compiling(judge_all: JudgeAll) -> None:
+    """The weak array of a result, which is given back with a dtype: `astype` is a program too."""
+    step = jax.jit(lambda state: state.astype(np.float32))
+    start = jax.jit(lambda: jax.lax.full((3,), 1.0))()
+    assert start.weak_type
+
+    def program(state: Any) -> None:
+        for _ in range(3):
+            state = step(state)
+
+    recording, verdicts = judge_all(lambda: program(start))
+    (found,) = plan(recording, verdicts).steps
+    said = sentence(found.proposal)
+    made = "jax.device_put(np.asarray(value, jnp.float32))"
+    assert f"`{made}`" in said
+    places = {"jax": jax, "np": np, "jnp": jax.numpy, "value": start}
+    jax.clear_caches()
+    _, after = judge_all(lambda: program(eval(made, places)))
+    again = [verdict.miss for verdict in after if verdict.miss.run != recording.runs[0].id]
+    assert [miss.function.name for miss in again] == ["<lambda>"]
