@@ -145,7 +145,7 @@ def _also(member: Candidate, names: Sequence[str], told: Told) -> tuple[tuple[st
     gone = {*names}
     own = {
         (site.file, site.line)
-        for history, column in told.columns(member)
+        for history, _ in told.columns(member)
         for row in history.rows
         if row.miss.id in gone and (site := row.miss.call_site) is not None
     }

@@ -118,6 +118,7 @@ def _of_lists(rng: Random) -> Many:
     def run(pad: Callable[[Any], Any]) -> Any:
         join: Any = jnp.concatenate if pad is _as_it_is else np.concatenate
         seen = [np.full(each, 1, np.float32)]
+        joined = seen[0]
         for one in range(number):
             joined = np.asarray(join(seen))
             seen.append(np.full(each, one + joined.mean(), np.float32))

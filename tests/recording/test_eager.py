@@ -161,6 +161,7 @@ def test_a_list_that_grows_is_joined_by_numpy_or_not_at_all(planned: Planned) ->
 
     def program(join: Callable[[list[Any]], Any]) -> list[Any]:
         seen: list[Any] = []
+        joined: Any = None
         for number in range(12):
             seen.append(np.full(5, number, np.float32))
             joined = np.asarray(join(seen))
