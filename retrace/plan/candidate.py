@@ -21,6 +21,7 @@ from retrace.plan.history import Column, History
 from retrace.plan.programs import classes
 from retrace.plan.replay import Mapped
 from retrace.plan.step import Pairs, Sizes
+from retrace.reason.values import is_plain_type
 
 VALUES = ("static", "meta")
 _BY_PROGRAM = ("function", "bodies", "state", *VALUES)
@@ -66,6 +67,8 @@ def candidates(histories: list[History], listings: Mapping[str, Listing]) -> lis
             if column.family == "function" and is_library(history):
                 continue
             if column.family == "bodies" and _are_of_library(history):
+                continue
+            if column.family == "tree" and _is_of_class(history, column):
                 continue
             key = edits.of(_person(history, column, families))
             candidate = found.setdefault(key, Candidate(column.family))
@@ -312,6 +315,21 @@ def _are_of_library(history: History) -> bool:
     """Whether the bodies of an eager loop are a library's own: it defines them at each call."""
     bodies = [body for row in history.rows for body in row.miss.bodies]
     return bool(bodies) and all(body.in_library for body in bodies)
+
+
+def _is_of_class(history: History, column: Column) -> bool:
+    """Whether the class of a static argument decides a structure: each has a state of its own."""
+    for other in history.columns:
+        if other.family != "static":
+            continue
+        for path in other.paths:
+            given = [dict(row.miss.key.static).get(path) for row in history.rows]
+            types = ["" if value is None else value.type for value in given]
+            if len({*types}) < 2 or any(is_plain_type(one) for one in types if one):
+                continue
+            if len({*zip(types, column.values, strict=True)}) == len({*types}):
+                return True
+    return False
 
 
 def is_library(history: History) -> bool:

@@ -41,7 +41,7 @@ from retrace.model.advice import (
 from retrace.plan import data
 from retrace.plan.corners import Size, corner_of, power_of_two
 from retrace.plan.order import plan
-from retrace.plan.step import Plan
+from retrace.plan.step import Plan, Step
 from retrace.plan.warm import warmth
 from retrace.present import plan_json
 from retrace.present.advice import advised
@@ -1040,3 +1040,45 @@ def test_a_warm_up_lists_every_program_and_what_escaped_it(judge_all: JudgeAll) 
     ]
     (escaped,) = found.escaped
     assert (escaped.shapes, escaped.nearest) == ("x [40]", "[32]")
+
+
+def test_a_structure_that_the_class_of_a_static_argument_decides_is_no_step(
+    planned: Planned,
+) -> None:
+    """Two algorithms with states of their own: nobody makes these one structure."""
+
+    class Both:
+        def __eq__(self, other: object) -> bool:
+            return type(other) is type(self)
+
+        def __hash__(self) -> int:
+            return hash(type(self))
+
+    class Plain(Both):
+        pass
+
+    class Momentum(Both):
+        pass
+
+    step = jax.jit(lambda one, state: jax.tree.map(lambda x: x * 2, state), static_argnums=0)
+
+    def about_structure(step: Step) -> bool:
+        return any(change.family == "tree" for change in step.proposal.changes)
+
+    def program(_: Fixed) -> None:
+        for one, state in ((Plain(), (ones(3),)), (Momentum(), (ones(3), ones(3)))):
+            for _ in range(2):
+                step(one, state)
+
+    found, calls = planned(program, frozenset())
+    assert calls == 2
+    assert not any(map(about_structure, found.steps))
+
+    def mixed(_: Fixed) -> None:  # where one class has both, the structure is asked about
+        for state in ((ones(3),), (ones(3), ones(3))):
+            for one in (Plain(), Momentum()):
+                step(one, state)
+
+    jax.clear_caches()
+    found, _ = planned(mixed, frozenset())
+    assert any(map(about_structure, found.steps))
