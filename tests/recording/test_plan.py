@@ -1067,7 +1067,7 @@ def test_a_structure_that_the_class_of_a_static_argument_decides_is_no_step(
 
     def program(_: Fixed) -> None:
         for one, state in ((Plain(), (ones(3),)), (Momentum(), (ones(3), ones(3)))):
-            for _ in range(2):
+            for _again in range(2):
                 step(one, state)
 
     found, calls = planned(program, frozenset())
