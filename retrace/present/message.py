@@ -35,6 +35,7 @@ from retrace.present.words import (
     times,
     turned,
 )
+from retrace.reason.eager import is_elsewhere
 
 _LEAF = (Component.SHAPE, Component.DTYPE, Component.WEAK_TYPE)
 _OF_FUNCTION = (Component.FUNCTION, Component.CODE, Component.CLOSURE, Component.DEFAULTS)
@@ -165,7 +166,7 @@ def _because(view: View, group: Group) -> Iterator[Line]:
         label = ""
         if ways := group.sums.other_ways(verdict):
             yield Line("", (ways,))
-    elif group.cause is Cause.EAGER_OP and _is_elsewhere(verdict):
+    elif group.cause is Cause.EAGER_OP and is_elsewhere(verdict):
         return
     elif not verdict.changes:
         if group.cause not in (Cause.FIRST_TRACE, Cause.EAGER_OP):
@@ -182,18 +183,6 @@ def _because(view: View, group: Group) -> Iterator[Line]:
         yield Line("", (f"and {count(len(told) - _MOST, 'more change')}",))
     if others := group.sums.others(verdict):
         yield Line("", (others,))
-
-
-def _is_elsewhere(verdict: Verdict) -> bool:
-    """Whether the operation compared with stands elsewhere: its shape says nothing.
-
-    It ran from other lines, or at another place of JAX's own code: at one place the signature and
-    the options are always the same.
-    """
-    nearest, lines = verdict.nearest, verdict.miss.lines
-    return (nearest is not None and lines is not None and nearest.lines != lines) or any(
-        change.component in (Component.SIGNATURE, Component.OPTIONS) for change in verdict.changes
-    )
 
 
 def _reads(verdict: Verdict) -> Iterator[Line]:

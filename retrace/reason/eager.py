@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from retrace.compare.keys import NOT_IN_KEY
-from retrace.model import Change, Component, Miss, ShapeChange
+from retrace.model import Change, Component, Miss, ShapeChange, Verdict
 from retrace.model.advice import (
     Advice,
     AtImport,
@@ -133,3 +133,15 @@ def grows(change: Change) -> bool:
 def _is_shape(change: Change) -> bool:
     """Whether a parameter of an operation that changed is a shape, a size or a padding."""
     return change.component is Component.STATIC and (change.path or "") in _SHAPES
+
+
+def is_elsewhere(verdict: Verdict) -> bool:
+    """Whether the operation compared with stands elsewhere: its shape says nothing.
+
+    It ran from other lines, or at another place of JAX's own code: at one place the signature and
+    the options are always the same.
+    """
+    nearest, lines = verdict.nearest, verdict.miss.lines
+    return (nearest is not None and lines is not None and nearest.lines != lines) or any(
+        change.component in (Component.SIGNATURE, Component.OPTIONS) for change in verdict.changes
+    )
