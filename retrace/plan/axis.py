@@ -49,6 +49,17 @@ class Axis:
         return tuple(f"{part.path} axis {part.axis}" for part in parts if part.axis >= 0)
 
     @property
+    def others(self) -> list[Part]:
+        """The axes that are not as long as the one that is told, and only follow from it."""
+        rows = range(len(self.history.rows))
+        own = [self._size(row, self.part) for row in rows]
+        return [
+            part
+            for part in self.column.parts
+            if part.axis >= 0 and [self._size(row, part) for row in rows] != own
+        ]
+
+    @property
     def in_order(self) -> list[int]:
         """The sizes as they came, each once."""
         return list(dict.fromkeys(self.sizes[self.column.values[row]] for row in self.rows))

@@ -51,11 +51,17 @@ def _pair(history: History) -> tuple[Column, Column] | None:
 
 
 def lengths(history: History, parts: Sequence[Part]) -> list[Part]:
-    """An axis for each length that is its own: no other one of them grows as it does."""
+    """An axis for each length that is its own: no other one of them grows as it does.
+
+    Another axis of the same array is padded for itself, unless it always has the same length.
+    """
     own = {part: _sizes(history, part) for part in parts if part.axis >= 0}
     found: list[Part] = []
     for part in sorted(own, key=lambda part: (-len(set(own[part])), part.axis, part.path)):
-        if not any(_follows(own[one], own[part]) for one in found):
+        if not any(
+            own[one] == own[part] or (one.path != part.path and _follows(own[one], own[part]))
+            for one in found
+        ):
             found.append(part)
     return sorted(found, key=parts.index)
 

@@ -41,6 +41,8 @@ class Sizes(NamedTuple):
     counted: int | None = None
     """So many calls were counted and weigh the padding; None where they were not counted."""
     meant: Meant = ""
+    follows: tuple[str, ...] = ()
+    """Axes of other arrays that are longer where these are, and are not as long."""
 
 
 class Pairs(NamedTuple):

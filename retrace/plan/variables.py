@@ -65,11 +65,16 @@ def size_candidates(
             grouped.setdefault((sizes, nth), []).append(axis)
     for axes in grouped.values():
         candidate = _asked(axes, _of_sizes(axes, listings, data, work))
+        led = [part for axis in axes for part in axis.others]
         for index, number in list(candidate.at):
             for leader, follower, column in followers.get(index, ()):
                 if leader == number:
                     candidate.at[index, follower] = dropped(column)
                     candidate.certain[index, follower] = dropped(column)
+                    led += [part for part in column.parts if part.axis >= 0]
+        if candidate.sizes is not None:
+            follows = tuple(dict.fromkeys(f"{part.path} axis {part.axis}" for part in led))
+            candidate.sizes = candidate.sizes._replace(follows=follows)
         yield candidate
 
 

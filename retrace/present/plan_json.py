@@ -128,6 +128,7 @@ def _corners(pairs: Pairs, choice: Corners) -> dict[str, Any]:
 def _choices(sizes: Sizes) -> dict[str, Any]:
     return {
         "axes": list(sizes.names),
+        "follows": list(sizes.follows),
         "seen": list(sizes.seen),
         "weighted_by": sizes.data,
         "beyond": sizes.beyond,

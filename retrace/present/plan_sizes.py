@@ -8,7 +8,7 @@ from retrace.plan.corners import Corners
 from retrace.plan.sizes import Choice
 from retrace.plan.step import Pairs, Sizes, Step
 from retrace.present.layout import wrapped
-from retrace.present.plan_words import axes_of, by, masked
+from retrace.present.plan_words import also, axes_of, by, masked
 from retrace.present.words import clean, count, listed, seconds
 
 _LITTLE = 1.0
@@ -29,11 +29,13 @@ def sizes_told(number: int, step: Step, width: int) -> Iterator[str]:
     sizes = step.proposal.sizes
     if sizes is None:
         return
-    names = [clean(name, 48) for name in sizes.names]
+    names = [clean(name, 48) for name in sizes.names if name not in sizes.follows]
     said = f"{number}  {listed(names, 3)}: {count(len(sizes.seen), 'size')}"
     said += f", {sizes.seen[0]:,} to {sizes.seen[-1]:,}"
     if len(names) > 1:
         said += ", always the same length"
+    if sizes.follows:
+        said += f"; {also(sizes)}"
     yield from wrapped(said, width, 4)
     if sizes.grows:
         name, axis, _ = _target(sizes)

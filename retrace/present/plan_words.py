@@ -150,10 +150,19 @@ def _padded(sizes: Sizes, others: str) -> str:
         said = f"pad {name} to {sizes.chosen.sizes[0]:,}"
     else:
         said = f"pad {name} up to the next of {number} sizes"
+    if sizes.follows:
+        said = f"{said}; {also(sizes)}"
     said = f"{said}; {masked(sizes.along)}."
     if sizes.meant:
         said = f"{_meant(sizes.meant, sizes.along)} {said}"
     return f"{others[:-1]}: {said}" if others else said
+
+
+def also(sizes: Sizes) -> str:
+    """What grows with the axis and is to be padded as well: `y axis 0`, twice as long."""
+    what = listed([quoted(name) for name in sizes.follows], 2)
+    one = len(sizes.follows) == 1
+    return f"{what} {'grows' if one else 'grow'} with it: pad {'that' if one else 'those'} along"
 
 
 def _axes(sizes: Sizes) -> str:

@@ -73,23 +73,29 @@ def _of_rows(rng: Random) -> Many:
     return Many(f"{name} of {sizes}, {1 + static} values", run, "shape")
 
 
-def _of_tables(rng: Random) -> Many:
-    name = rng.choice(sorted(OF_TABLES))
-    way = rng.choice(("bound", "some", "all"))
-    rows = rng.sample(range(2, 40), rng.randint(3, 6))
-    columns = rng.sample(range(2, 40), len(rows) if way == "bound" else rng.randint(2, 4))
-    if way == "bound":
-        sizes = list(zip(sorted(rows), sorted(columns, reverse=True), strict=True))
-    else:
-        sizes = [(a, b) for a in rows for b in columns]
-        sizes = rng.sample(sizes, len(sizes) // 2) if way == "some" else sizes
-    rng.shuffle(sizes)
+def table(name: str, sizes: Sequence[tuple[int, int]]) -> Many:
+    """A function of matrices that are so long and so wide."""
 
     def run(pad: Callable[[Any], Any]) -> Any:
         step = jax.jit(OF_TABLES[name])
         return [step(pad(_numbers(size))) for size in sizes]
 
     return Many(f"{name} of {sizes}", run, "shape")
+
+
+def _of_tables(rng: Random) -> Many:
+    name = rng.choice(sorted(OF_TABLES))
+    way = rng.choice(("bound", "some", "all"))
+    rows = rng.sample(range(2, 40), rng.randint(3, 6))
+    columns = rng.sample(range(2, 40), len(rows) if way == "bound" else rng.randint(2, 4))
+    if way == "bound":
+        falls = rng.random() < 0.5
+        sizes = list(zip(sorted(rows), sorted(columns, reverse=falls), strict=True))
+    else:
+        sizes = [(a, b) for a in rows for b in columns]
+        sizes = rng.sample(sizes, len(sizes) // 2) if way == "some" else sizes
+    rng.shuffle(sizes)
+    return table(name, sizes)
 
 
 def _of_loops(rng: Random) -> Many:
@@ -137,8 +143,12 @@ def drawn(seed: int) -> Many:
 
 def prove(seed: int) -> list[str]:
     """What the plan says wrongly of the program of a seed."""
-    program = drawn(seed)
-    named = f"{seed} lengths: {program.name}"
+    return [f"{seed} {said}" for said in proved(drawn(seed))]
+
+
+def proved(program: Many) -> list[str]:
+    """What the plan says wrongly of a program."""
+    named = f"lengths: {program.name}"
     before = ran(lambda: program.run(_as_it_is))
     own = [
         step

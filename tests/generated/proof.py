@@ -135,15 +135,20 @@ def _followed(
 
 def _step(plan: Plan, verdict: Verdict, advice: Advice) -> Step | None:
     """The step that is about what is advised, else the one that takes the miss away."""
-    steps = [
+    about = [
         step
         for step in plan.steps
         if advice.paths
         and any({*change.paths}.issuperset(advice.paths) for change in step.proposal.changes)
-        and (verdict.miss.id in step.misses or type(step.proposal.advice) is type(advice))
+    ]
+    steps = [
+        step
+        for step in about
+        if verdict.miss.id in step.misses or type(step.proposal.advice) is type(advice)
     ]
     rest = (step for step in plan.steps if verdict.miss.id in step.misses)
-    return next((step for step in (*steps, *rest)), None)
+    # An earlier step may take the miss away already.
+    return next((step for step in (*steps, *about, *rest)), None)
 
 
 def _same(before: Any, after: Any, *, close: bool) -> bool:

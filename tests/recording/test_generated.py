@@ -10,6 +10,7 @@ import pytest
 from tests import sample
 from tests.generated.case import FAMILIES
 from tests.generated.lengths import prove as prove_lengths
+from tests.generated.lengths import proved, table
 from tests.generated.proof import prove
 from tests.generated.sample import drawn
 from tests.generated.several import prove as prove_several
@@ -63,6 +64,14 @@ def test_what_is_padded_as_the_plan_chooses_is_as_much_as_it_says() -> None:
     first = _first()
     wrong = [said for seed in range(first, first + LENGTHS) for said in prove_lengths(seed)]
     assert wrong == []
+
+
+@pytest.mark.parametrize("wide", [(8, 8, 22), (4, 8, 22)])
+def test_two_axes_of_one_array_are_both_padded_where_one_decides_the_other(
+    wide: tuple[int, ...],
+) -> None:
+    program = table("products", list(zip((3, 10, 24), wide, strict=True)))
+    assert proved(program) == []
 
 
 def _first() -> int:
