@@ -186,7 +186,7 @@ def account(miss: Miss, recording: Recording) -> Account:
         frozenset() if listing is None else _own(listing, listings),
         memory,
         donated(miss.key, memory, listing),
-        copies(miss, recording.misses),
+        copies(miss, recording),
         tuple(_growth(miss, recording.misses)),
         tuple(advice[:_MAX_ADVICE]),
     )

@@ -37,6 +37,15 @@ def constants(listing: Listing, listings: Mapping[str, Listing]) -> list[Constan
     return sorted(found, key=lambda one: -one.bytes)
 
 
+def captured(listing: Listing, listings: Mapping[str, Listing]) -> int:
+    """The bytes of all arrays that a program and those inside it captured."""
+    return sum(
+        size(type_.removeprefix("~"))
+        for one in each(listing, listings)
+        for type_ in one.inputs[: len(one.constants)]
+    )
+
+
 def each(listing: Listing, listings: Mapping[str, Listing]) -> Iterator[Listing]:
     """A program, and those inside it, each once."""
     seen: set[str] = set()

@@ -125,6 +125,8 @@ def _head(view: View, tally: Tally) -> Object:
         "differ_by_constants": again.alone(tally.again.families(view.recording.listings)),
         # The slowest misses, as `retrace slow` tells them.
         "slow": slow_json.slowest(view),
+        # Recorded with `--slow`: programs of which there are three executables or more.
+        "duplicates": slow_json.duplicates(view),
     }
 
 

@@ -12,7 +12,7 @@ from retrace.costs.growth import Growth
 from retrace.costs.tracing import Row, outside_tracing
 from retrace.model import Frame, Recording, Stage
 from retrace.model.slow import Anew, Kernel, Part
-from retrace.present import slow_design
+from retrace.present import slow_copies, slow_design
 from retrace.present.layout import INDENT, Paint, plain, wrapped
 from retrace.present.program import at
 from retrace.present.slow_advice import advised, donation, size
@@ -120,8 +120,12 @@ def _all(view: View) -> Recording:
 def section(view: View, width: int = 80, paint: Paint = plain) -> Iterator[str]:
     """The section of a report; nothing where nothing was observed."""
     found = accounts(view)
-    if not found:
-        return
+    if found:
+        yield from _slowest(view, found, width, paint)
+    yield from slow_copies.section(view, width, paint)
+
+
+def _slowest(view: View, found: Sequence[Account], width: int, paint: Paint) -> Iterator[str]:
     said = f"{count(len(found), 'slow miss', 'slow misses')}: `retrace slow ID` tells all"
     yield paint(said, "bold")
     for one in found:
@@ -364,8 +368,7 @@ def _memory(one: Account) -> Iterator[str]:
     if one.donated is not None:
         yield donation(one.donated)
     if one.copies is not None:
-        took = f", {size(one.copies.bytes)} of code" if one.copies.bytes else ""
-        yield f"the same program was compiled {times(len(one.copies.misses))}{took}"
+        yield f"the same program was compiled {slow_copies.told(one.copies)}"
 
 
 def _growth(one: Account) -> Iterator[str]:

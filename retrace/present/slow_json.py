@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from retrace.costs.account import Account
+from retrace.costs.copies import Copies
 from retrace.costs.folding import FOLDING
 from retrace.costs.growth import Growth
 from retrace.costs.tracing import Told
 from retrace.model import Frame, Stage
 from retrace.model.slow import Anew, Halved
+from retrace.present import slow_copies
 from retrace.present.slow import accounts
 from retrace.present.slow_advice import advised
 from retrace.present.view import View
@@ -116,9 +118,7 @@ def data(view: View, one: Account, again: Anew | None = None) -> dict[str, Any]:
             "reused": one.donated.reused,
             "refused": [leaf.path for leaf in one.donated.refused],
         },
-        "copies": None
-        if one.copies is None
-        else {"misses": list(one.copies.misses), "bytes": one.copies.bytes},
+        "copies": None if one.copies is None else _copies(one.copies),
         "growth": [_growth(found) for found in one.growth],
         "advice": [
             {
@@ -145,6 +145,24 @@ def data(view: View, one: Account, again: Anew | None = None) -> dict[str, Any]:
 def slowest(view: View) -> list[dict[str, Any]]:
     """The slowest misses of a recording that was made with `--slow`; of any other none."""
     return [data(view, one) for one in accounts(view)]
+
+
+def duplicates(view: View) -> list[dict[str, Any]]:
+    """The programs that were compiled three times or more, of a recording made with `--slow`."""
+    return [{"label": view.label(miss), **_copies(one)} for miss, one in slow_copies.found(view)]
+
+
+def _copies(one: Copies) -> dict[str, Any]:
+    return {
+        "misses": list(one.misses),
+        # Of code; 0 where XLA does not tell, as on CPUs.
+        "bytes": one.bytes,
+        "constants": one.constants,
+        "equations": one.equations,
+        "text": one.text or None,
+        "seconds": one.seconds,
+        "differ": one.differ,
+    }
 
 
 def _part(halved: Halved) -> dict[str, Any]:

@@ -216,6 +216,15 @@ DIVERGENCE = record(
 PLACE: Any = {"file": MAYBE_TEXT, "line": MAYBE_NUMBER}
 CUT = record(operations=NUMBER, seconds=SECONDS)
 MAYBE_PLACE = record(maybe=True, **PLACE)
+COPIES = {
+    "misses": rows(ID),
+    "bytes": NUMBER,
+    "constants": NUMBER,
+    "equations": NUMBER,
+    "text": MAYBE_NUMBER,
+    "seconds": SECONDS,
+    "differ": FLAG,
+}
 SLOW = record(
     schema={"const": "retrace-slow/1"},
     miss=ID,
@@ -281,7 +290,7 @@ SLOW = record(
         aliased=NUMBER,
         code=NUMBER,
     ),
-    copies=record(maybe=True, misses=rows(ID), bytes=NUMBER),
+    copies=record(maybe=True, **COPIES),
     donated=record(maybe=True, bytes=NUMBER, reused=NUMBER, refused=rows(WORDS)),
     growth=rows(
         record(
@@ -357,6 +366,7 @@ REPORT = record(
         by_cause=table(CODE, record(misses=NUMBER, seconds=SECONDS)),
     ),
     slow=rows(SLOW),
+    duplicates=rows(record(label=WORDS, **COPIES)),
     compiled_again=rows(
         record(
             function=TEXT,

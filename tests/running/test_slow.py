@@ -185,3 +185,47 @@ def test_what_cannot_be_done_is_said(tmp_path: Path) -> None:
         assert told.returncode == 2
         assert told.stderr.startswith("retrace: ")
         assert "Traceback" not in told.stderr
+
+
+KEPT = """
+import jax, jax.numpy as jnp, numpy as np
+table = np.random.rand(300, 1000).astype(np.float32)
+
+def step(x):
+    for i in range(12):
+        x = jnp.sin(x) * 2 + jnp.cumsum(x)
+    return x.sum() + (table * x[0]).sum()
+
+kept = [jax.jit(lambda x: step(x)) for _ in range(4)]
+for each in kept:
+    each(np.ones(16, np.float32))
+twice = [jax.jit(lambda x: x * 2) for _ in range(2)]
+for each in twice:
+    each(np.ones(16, np.float32))
+"""
+
+
+def test_programs_that_are_kept_several_times_are_told_however_quick(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(KEPT)
+    asked = ("run", "-q", "--force", "--out", "out")
+    recorded = retrace(*asked, "--slow-over", "600", "train.py", cwd=tmp_path)
+    assert recorded.returncode == 0, recorded.stderr
+    view = read_view(tmp_path / "out")
+    report = json.loads(report_json.encode(report_json.report(view)))
+    VALIDATOR.validate(report)
+    assert report["slow"] == []
+    (found,) = report["duplicates"]
+    assert (found["label"], len(found["misses"])) == ("<lambda> #1 (train.py:10)", 4)
+    # Each executable has the array, and a CPU does not tell what its code takes.
+    assert found["constants"] == 4 * 300 * 1000 * 4
+    assert found["equations"] >= 36 and not found["differ"]
+    assert 0 < found["seconds"] < sum(miss.seconds for miss in view.recording.misses)
+    said = " ".join("\n".join(slow.section(view)).split())
+    assert "(train.py:10) compiled 4 times" in said
+    assert "the 4 executables hold 4.8 MB of captured arrays" in said
+    chosen = json.loads(retrace("slow", "out", "--format", "json", cwd=tmp_path).stdout)
+    assert chosen["copies"]["constants"] == found["constants"]
+
+    assert retrace(*asked, "train.py", cwd=tmp_path).returncode == 0
+    view = read_view(tmp_path / "out")
+    assert report_json.report(view)["duplicates"] == [] and not list(slow.section(view))
