@@ -15,6 +15,7 @@ from retrace.costs.donation import Donated, donated
 from retrace.costs.folding import FOLDING, Folded, folded
 from retrace.costs.growth import Growth, growth
 from retrace.costs.heavy import Heavy, heavy
+from retrace.costs.independent import WAYS, Way, way
 from retrace.costs.nested import Nest, nest
 from retrace.costs.repeated import Repeated, repeated
 from retrace.model import Frame, Listing, Miss, Recording, Stage
@@ -35,7 +36,7 @@ whole program to be told on it."""
 
 
 Code: TypeAlias = Literal[
-    "scan", "jit", "argument", "folding", "equality", "flatten", "python", "collection"
+    Way, "jit", "argument", "folding", "equality", "flatten", "python", "collection"
 ]
 
 
@@ -171,7 +172,7 @@ def account(miss: Miss, recording: Recording) -> Account:
     if listing is not None and _folding(compiling)[0] > 0:
         folding = folded(listing, listings)
     calls = () if listing is None else tuple(repeated(listing, listings))
-    advice = _advice(miss, trace, compiling, held, blocks, calls, folding)
+    advice = _advice(miss, trace, compiling, held, blocks, calls, folding, listings)
     memory = None if slow is None else slow.memory
     return Account(
         miss,
@@ -258,23 +259,28 @@ def _advice(
     blocks: Sequence[Unrolled],
     calls: Sequence[Repeated],
     folding: Folded | None,
+    listings: Mapping[str, Listing],
 ) -> list[Advice]:
     found: list[Advice] = []
     total, slow = miss.seconds, miss.slow
     equations = 0 if miss.program is None else miss.program.equations
     seen = () if slow is None or slow.tracing is None else slow.tracing.loops
-    rounds: dict[object, list[tuple[Unrolled, Frame | None]]] = {}
+    rounds: dict[Frame | int, list[tuple[Unrolled, Frame | None]]] = {}
     for block in blocks:
         # Without its Python loop: those of its body and of its backward pass have equal rounds.
         loop = _loop(block, seen)
         rounds.setdefault(loop or block.times, []).append((block, loop))
+    for same in [same for key, same in rounds.items() if isinstance(key, Frame)]:
+        # What works on the results of a loop: `jnp.stack` has an equation for each.
+        same += rounds.pop(max(block.times for block, _ in same), [])
     for same in rounds.values():
         saved = sum(block.saved for block in _apart([block for block, _ in same]))
         if saved >= _DEAR * equations:
             left = max(0, equations - saved)
             block, loop = max(same, key=lambda one: one[0].times)
             place = loop or same[0][0].place
-            found.append(Advice("scan", place, block.times, equations, left))
+            how = way([block for block, _ in same], listings)
+            found.append(Advice(how, place, block.times, equations, left))
     # Of what is under several loops, the one that leaves the fewest equations.
     found.sort(key=lambda advice: advice.after)
     found = list({advice.frame: advice for advice in reversed(found)}.values())[::-1]
@@ -331,7 +337,7 @@ def _worth(advice: Advice, rest: float) -> float:
         advice: to change something.
         rest: seconds of the miss that are known to be spent on nothing else.
     """
-    if advice.code == "scan" and advice.before:
+    if advice.code in WAYS and advice.before:
         return rest * (1 - advice.after / advice.before)
     return advice.seconds
 

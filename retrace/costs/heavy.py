@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from retrace.compare.equation import inner, primitive
 from retrace.compare.source_lines import place
+from retrace.costs.constants import size
 from retrace.model import Frame, Listing
 
 _KINDS = ("sort", "scatter", "fft", "conv_general", "reduce_window", "select_and_scatter")
@@ -24,6 +25,13 @@ class Heavy(NamedTuple):
     """How often it stands there, in a sub-program each time that this is called."""
     arrays: int
     """How many arrays the one with most of them works on."""
+    largest: str = ""
+    """The type of the largest array that one of them makes: a `vmap` adds its axes to it."""
+
+    @property
+    def bytes(self) -> int:
+        """Of that array."""
+        return size(self.largest)
 
 
 def heavy(listing: Listing, listings: Mapping[str, Listing]) -> list[Heavy]:
@@ -34,7 +42,7 @@ def heavy(listing: Listing, listings: Mapping[str, Listing]) -> list[Heavy]:
     walk = _Walk(listings)
     walk.program(listing, 1, 0)
     found = [
-        Heavy(frame, name, number, walk.arrays[frame, name])
+        Heavy(frame, name, number, walk.arrays[frame, name], walk.largest[frame, name])
         for (frame, name), number in walk.number.items()
     ]
     return sorted(found, key=lambda one: -one.number * one.arrays)
@@ -44,6 +52,7 @@ class _Walk:
     def __init__(self, listings: Mapping[str, Listing]) -> None:
         self.number: Counter[tuple[Frame | None, str]] = Counter()
         self.arrays: dict[tuple[Frame | None, str], int] = {}
+        self.largest: dict[tuple[Frame | None, str], str] = {}
         self._listings = listings
         self._budget = _BUDGET
 
@@ -60,8 +69,9 @@ class _Walk:
                 frame = place(listing, index) or around
                 key = (frame, name)
                 self.number[key] += times
-                arrays = len(text.split("\t")[2].split())
-                self.arrays[key] = max(arrays, self.arrays.get(key, 0))
+                made = [type_.removeprefix("~") for type_ in text.split("\t")[2].split()]
+                self.arrays[key] = max(len(made), self.arrays.get(key, 0))
+                self.largest[key] = max(self.largest.get(key, ""), *made, key=size)
                 continue  # what it applies to two elements is part of it
             if "@" not in text or depth >= 40:
                 continue

@@ -16,9 +16,18 @@ def advised(view: View, advice: Advice) -> str:
     where = "" if advice.frame is None else at(view, advice.frame)
     match advice.code:
         case "scan":
+            rounds = f"the {advice.times:,} rounds at {where}"
+            return f"`jax.lax.scan` over {rounds}: {_fewer(advice)}"
+        case "vmap":
             return (
-                f"`jax.lax.scan` over the {advice.times:,} rounds at {where}: "
-                f"{advice.before:,} equations become about {advice.after:,}"
+                f"none of the {advice.times:,} rounds at {where} needs another: work on whole "
+                f"arrays there, or `jax.vmap` over them: {_fewer(advice)}, and those for indices"
+            )
+        case "set" | "add":
+            return (
+                f"{advice.times:,} rounds at {where} store into one array, piece by piece: "
+                "compute all values at once (`jax.vmap`), and store them with one "
+                f"`.at[indices].{advice.code}(values)`: {_fewer(advice)}, and those for indices"
             )
         case "jit":
             return (
@@ -59,6 +68,10 @@ def advised(view: View, advice: Advice) -> str:
                 "and pass the result as an argument"
             )
     assert_never(advice.code)
+
+
+def _fewer(advice: Advice) -> str:
+    return f"{advice.before:,} equations become about {advice.after:,}"
 
 
 def size(bytes_: int) -> str:

@@ -12,6 +12,8 @@ from retrace.present.words import clean, count, listed
 
 _MOST_CONSTANTS = 3
 _MOST_HEAVY = 4
+_HUGE = 1 << 24
+"""Bytes of an array, from which on its type is told: that of a `vmap` over many, say."""
 
 
 def constants(view: View, one: Account) -> Iterator[str]:
@@ -64,13 +66,20 @@ def nested(view: View, one: Account) -> Iterator[str]:
 
 
 def heavy(view: View, one: Account) -> Iterator[str]:
-    """Where no seconds by line are known: with them, the lines say what stands on them."""
-    if not one.heavy or any(kernel.seconds for kernel in one.kernels):
+    """Where no seconds by line are known: with them, the lines say what stands on them.
+
+    But what works on huge arrays is told with their size, which no other line has.
+    """
+    known = any(kernel.seconds for kernel in one.kernels)
+    found = [row for row in one.heavy if not known or row.bytes >= _HUGE]
+    if not found:
         return
     rows = [
         f"{clean(row.primitive, 32)} ({row.number:,}"
         + (f", of {row.arrays} arrays" if row.arrays > 1 else "")
+        + (f", up to {clean(row.largest, 32)}, {size(row.bytes)}" if row.bytes >= _HUGE else "")
         + f") at {at(view, row.frame)}"
-        for row in one.heavy[:_MOST_HEAVY]
+        for row in found[:_MOST_HEAVY]
     ]
-    yield f"slow to compile by their nature: {listed(rows, _MOST_HEAVY)}"
+    said = "on huge arrays" if known else "slow to compile by their nature"
+    yield f"{said}: {listed(rows, _MOST_HEAVY)}"

@@ -107,6 +107,8 @@ def data(view: View, one: Account, again: Anew | None = None) -> dict[str, Any]:
                 "primitive": row.primitive,
                 "times": row.number,
                 "arrays": row.arrays,
+                "largest": row.largest or None,
+                "bytes": row.bytes,
             }
             for row in one.heavy
         ],

@@ -216,7 +216,7 @@ DIVERGENCE = record(
 PLACE: Any = {"file": MAYBE_TEXT, "line": MAYBE_NUMBER}
 CUT = record(operations=NUMBER, seconds=SECONDS)
 MAYBE_PLACE = record(maybe=True, **PLACE)
-COPIES = {
+COPIES: Any = {
     "misses": rows(ID),
     "bytes": NUMBER,
     "constants": NUMBER,
@@ -281,7 +281,16 @@ SLOW = record(
     unrolled=rows(record(**PLACE, times=NUMBER, equations=NUMBER)),
     repeated=rows(record(**PLACE, function=TEXT, times=NUMBER, equations=NUMBER)),
     nested=record(maybe=True, **PLACE, primitive=WORDS, depth=NUMBER, equations=NUMBER),
-    heavy=rows(record(**PLACE, primitive=WORDS, times=NUMBER, arrays=NUMBER)),
+    heavy=rows(
+        record(
+            **PLACE,
+            primitive=WORDS,
+            times=NUMBER,
+            arrays=NUMBER,
+            largest=MAYBE_TEXT,
+            bytes=NUMBER,
+        )
+    ),
     memory=record(
         maybe=True,
         arguments=NUMBER,

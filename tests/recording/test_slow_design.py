@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import gc
 import random
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -16,12 +18,16 @@ import pytest
 
 from retrace.capture.programs import transcript
 from retrace.capture.sampling import look
+from retrace.compare.size import unrolled
 from retrace.costs.account import Account
 from retrace.costs.heavy import heavy
+from retrace.costs.independent import WAYS, way
 from retrace.costs.nested import nest
 from retrace.costs.repeated import repeated
-from retrace.model import Listing
+from retrace.model import Listing, Recording
 from retrace.model.slow import Compiling, Kernel, Part, Pass
+from retrace.present.slow_design import heavy as heavy_told
+from retrace.present.view import View
 from tests.recording.test_slow import sampled
 from tests.recording.test_slow_lines import Of, of
 
@@ -152,6 +158,26 @@ def test_operations_that_are_slow_to_compile() -> None:
     assert (first.primitive, first.number, first.arrays) == ("sort", 2**5, 3)
 
 
+def test_what_a_vmap_made_huge_is_told_with_its_size(of: Of) -> None:
+    def ranks(x: Any) -> Any:
+        return jax.vmap(jnp.sort)(x).sum()  # ranks
+
+    given = jax.ShapeDtypeStruct((100_000, 64), np.float32)
+    account = of(lambda: jax.jit(ranks).lower(given), "ranks")
+    (row,) = account.heavy
+    assert (row.largest, row.bytes) == ("f32[100000,64]", 100_000 * 64 * 4)
+    assert row.frame is not None and row.frame.line == line_of("ranks")
+    view = View(Recording([], [account.miss]), [])
+    code = Pass("JitCompiler::Compile", 1.0, 1, "code")
+    kernel = Kernel(HERE, line_of("ranks"), "ranks", 1, 1, 0.5)
+    known = account._replace(compiling=Compiling((code,), (kernel,)))
+    for one in (account, known):  # also where the seconds of its line are known
+        (said,) = heavy_told(view, one)
+        assert "sort (1, up to f32[100000,64], 26 MB) at" in said
+    small = known._replace(heavy=(row._replace(largest="f32[64]"),))
+    assert list(heavy_told(view, small)) == []
+
+
 def test_what_is_done_for_the_whole_is_told_on_the_line_of_nearly_all(of: Of) -> None:
     def small(x: Any) -> Any:
         return x + 1
@@ -214,3 +240,178 @@ def test_garbage_that_is_collected_in_a_trace_is_told_as_that() -> None:
     assert [(one[0][0][1], one[1]) for one in inside] == 2 * [
         (line_of("collects"), Part.COLLECTION)
     ]
+
+
+class Loop(NamedTuple):
+    """A function with a Python loop, and the same as it is advised to be written."""
+
+    source: str
+    code: str
+    rounds: int
+
+
+def loop(seed: int) -> Loop:
+    draw = random.Random(seed)
+    value = "jnp.sin(x[i])"
+    for _ in range(draw.randrange(1, 5)):
+        operand = draw.choice(("x[i + 1]", "y[i]", "x[i] * 2.5", "y.sum()"))
+        value = draw.choice((f"jnp.tanh({value} + {operand})", f"({value}) * {operand}"))
+    code = draw.choice(("vmap", "set", "add"))
+    n, m = draw.randrange(9, 14), draw.randrange(9, 14)
+    if code == "vmap":
+        number = n * m
+        body = f"    return jnp.stack([{value} for i in range({number})])\n"
+        return Loop(f"def loops(x, y):\n{body}", code, number)
+    two = draw.random() < 0.5
+    shape, index = (f"({n}, {m})", "i, j") if two else (f"({n * m},)", "i")
+    if two:
+        value = f"{value} + x[j]"
+    if code == "add":
+        index = "0, j" if two else f"i % {m}"
+    lines = [
+        "def loops(x, y):",
+        f"    out = jnp.zeros({shape})",
+        f"    for i in range({n if two else n * m}):",
+        *([f"        for j in range({m}):"] if two else []),
+        f"{' ' * (12 if two else 8)}out = out.at[{index}].{code}({value})",
+        "    return out",
+    ]
+    return Loop("\n".join(lines) + "\n", code, n * m)
+
+
+class Vectorised(ast.NodeTransformer):
+    """What is advised, done to a source."""
+
+    def visit_For(self, node: ast.For) -> list[ast.stmt]:
+        loops, inner = [node], node.body[0]
+        while isinstance(inner, ast.For):
+            loops.append(inner)
+            inner = inner.body[0]
+        store = cast(ast.Call, cast(ast.Assign, inner).value)
+        method = cast(ast.Attribute, store.func)
+        at = cast(ast.Subscript, method.value)
+        names = ", ".join(ast.unparse(one.target) for one in loops)
+        sizes = ", ".join(ast.unparse(cast(ast.Call, one.iter).args[0]) for one in loops)
+        return ast.parse(
+            f"{names}, = (each.ravel() for each in jnp.indices(({sizes},)))\n"
+            f"out = {ast.unparse(at.value)}[{ast.unparse(at.slice)}].{method.attr}("
+            f"jax.vmap(lambda {names}: {ast.unparse(store.args[0])})({names}))"
+        ).body
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        if ast.unparse(node.func) != "jnp.stack":
+            return node
+        rounds = cast(ast.ListComp, node.args[0])
+        over = ast.unparse(cast(ast.Call, rounds.generators[0].iter).args[0])
+        return ast.parse(
+            f"jax.vmap(lambda i: {ast.unparse(rounds.elt)})(jnp.arange({over}))", mode="eval"
+        ).body
+
+
+def compiled(source: str, folder: Path) -> Callable[..., Any]:
+    file = folder / f"loops{len(list(folder.iterdir()))}.py"
+    file.write_text(source, encoding="utf-8")
+    names: dict[str, Any] = {"jax": jax, "jnp": jnp}
+    exec(compile(source, str(file), "exec"), names)
+    return names["loops"]
+
+
+@pytest.mark.drawn
+@pytest.mark.parametrize("seed", range(9))
+def test_rounds_that_need_no_other_are_done_at_once(seed: int, of: Of, tmp_path: Path) -> None:
+    one = loop(seed)
+    given = [np.random.RandomState(seed).rand(300).astype(np.float32) for _ in range(2)]
+    spent: list[float] = []
+    results: list[Any] = []
+
+    def run(function: Callable[..., Any]) -> None:
+        began = time.process_time()
+        results.append(jax.jit(function)(*given))
+        spent.append(time.process_time() - began)
+
+    plain = compiled(one.source, tmp_path)
+    account = of(lambda: run(plain), "loops")
+    (advice,) = [each for each in account.advice if each.after]
+    assert (advice.code, advice.times) == (one.code, one.rounds)
+    edited = ast.unparse(ast.fix_missing_locations(Vectorised().visit(ast.parse(one.source))))
+    again = of(lambda: run(compiled(edited, tmp_path)), "loops")
+    np.testing.assert_allclose(*results, rtol=1e-4, atol=1e-5)
+    assert not any(each.code in WAYS for each in again.advice)
+    assert again.miss.program is not None
+    # Indices that are arrays take equations of their own.
+    assert again.miss.program.equations <= 4 * advice.after
+    assert spent[1] < spent[0] / 2
+
+
+def last_counts(x: Any) -> Any:
+    for i in range(30):
+        x = x.at[i // 2].set(i * 0.5)
+    return x
+
+
+def windows_overlap(x: Any) -> Any:
+    for i in range(28):
+        x = x.at[i : i + 2].set(i * 0.5)
+    return x
+
+
+def indices_are_data(x: Any) -> Any:
+    indices = jnp.arange(30) % 7
+    for i in range(30):
+        x = x.at[indices[i]].set(jnp.sin(i * 0.5))
+    return x
+
+
+def is_read_between(x: Any) -> Any:
+    out, total = jnp.zeros(30), 0.0
+    for i in range(30):
+        out = out.at[i].set(x[i] * 2)
+        total = total + out.sum()
+    return out, total
+
+
+def is_kept_between(x: Any) -> Any:
+    out, kept = jnp.zeros(30), list[Any]()
+    for i in range(30):
+        out = out.at[i].set(x[i] * 2)
+        kept.append(out)
+    return kept
+
+
+def follows(x: Any) -> Any:
+    for i in range(1, 30):
+        x = x.at[i].set(x[i - 1] * 0.5 + jnp.sin(x[i]))
+    return x
+
+
+def adds_up(x: Any) -> Any:
+    total = jnp.zeros(())
+    for i in range(30):
+        total = total + jnp.sin(x[i]) * i
+    return total
+
+
+def prints(x: Any) -> Any:
+    found: list[Any] = []
+    for i in range(30):
+        jax.debug.print("{}", x[i])
+        found.append(jnp.sin(x[i]) * 2)
+    return jnp.stack(found)
+
+
+def branches(x: Any) -> Any:
+    rounds = range(30)
+    return jnp.stack([jax.lax.cond(x[i] > 0, jnp.sin, jnp.cos, x[i] * 2) for i in rounds])
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        *(last_counts, windows_overlap, indices_are_data, is_read_between, is_kept_between),
+        *(follows, adds_up, prints, branches),
+    ],
+)
+def test_rounds_that_may_need_another_are_not(function: Callable[[Any], Any]) -> None:
+    listing, listings = program(function, np.ones(31, np.float32))
+    (most, *_) = unrolled([listing], listings)
+    assert most.times > 25 and way([most], listings) == "scan"

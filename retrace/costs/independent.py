@@ -1,0 +1,168 @@
+"""What the rounds of an unrolled loop take from one another: nothing, one array, or more."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal, NamedTuple, TypeAlias, get_args
+
+from retrace.compare.equation import inner, primitive
+from retrace.compare.size import Unrolled
+from retrace.costs.constants import each
+from retrace.model import Listing
+
+Way: TypeAlias = Literal["scan", "vmap", "set", "add"]
+"""What a loop can be replaced by: `vmap` where no round needs another, `set` and `add` where
+each but stores into one array that none of them reads. `scan` takes any loop."""
+
+WAYS = frozenset(get_args(Way))
+_STORES: Mapping[str, Way] = {"scatter": "set", "scatter-add": "add", "scatter_add": "add"}
+_OF_INDICES = frozenset(
+    ("broadcast_in_dim", "concatenate", "convert_element_type", "reshape", "squeeze")
+)
+"""What makes indices of numbers and leaves the numbers as they are."""
+_ORDERED = ("callback", "debug_", "print", "cond", "while", "infeed", "outfeed")
+"""What does something by itself, or what `vmap` would run where the loop does not."""
+_DIMENSIONS = re.compile(r"ScatterDimensionNumbers\(\([\d,]*\),\(([\d,]*)\),\(([\d,]*)\)")
+_MOST_OF_AN_INDEX = 64
+"""Equations that make one index."""
+
+
+class _Equation(NamedTuple):
+    text: str
+    taken: tuple[int | None, ...]
+    """The variables that it takes, by argument; None for a literal."""
+    made: range
+
+
+def way(blocks: Sequence[Unrolled], listings: Mapping[str, Listing]) -> Way:
+    """What the rounds of one loop can be replaced by, as far as the program proves it.
+
+    Args:
+        blocks: what the loop left in programs.
+        listings: of the recording, by id.
+    """
+    found: set[Way] = set()
+    for block in blocks:
+        listing = listings.get(block.program)
+        found.add("scan" if listing is None else _Rounds(block, listing, listings).way())
+    found = found - {"vmap"} or found
+    return found.pop() if len(found) == 1 else "scan"
+
+
+class _Rounds:
+    def __init__(
+        self, block: Unrolled, listing: Listing, listings: Mapping[str, Listing]
+    ) -> None:
+        self._rows = block.rows
+        self._length = len(block.primitives)
+        self._listing = listing
+        self._listings = listings
+        self._all = list(_equations(listing))
+        self._readers = Counter(
+            variable for one in self._all for variable in one.taken if variable is not None
+        )
+        self._readers.update(int(text[1:]) for text in listing.outputs if text[:1] == "$")
+        self._by = {
+            variable: row
+            for row in self._rows
+            if row < len(self._all)
+            for variable in self._all[row].made
+        }
+        """The row that makes a variable, of those of the rounds."""
+
+    def way(self) -> Way:
+        if len(self._all) < self._rows.stop or any(map(self._is_ordered, self._first)):
+            return "scan"
+        chained: dict[int, int] = {}
+        for row in self._rows:
+            for place, variable in enumerate(self._all[row].taken):
+                maker = None if variable is None else self._by.get(variable)
+                if maker is None:
+                    continue
+                if not place and self._store(row) and self._store(maker) == self._store(row):
+                    chained[row] = maker
+                elif self._round(maker) != self._round(row):
+                    return "scan"
+        if not any(self._round(row) != self._round(maker) for row, maker in chained.items()):
+            return "vmap"
+        # An array that is read between two stores shows what was stored until then.
+        if any(self._readers[self._all[row].made[0]] > 1 for row in chained.values()):
+            return "scan"
+        ways: set[Way | None] = {self._store(row) for row in chained}
+        found, *others = ways
+        if found is None or others or (found == "set" and not self._are_apart(chained)):
+            return "scan"
+        return found
+
+    @property
+    def _first(self) -> Sequence[int]:
+        return self._rows[: self._length]
+
+    def _round(self, row: int) -> int:
+        return (row - self._rows.start) // self._length
+
+    def _store(self, row: int) -> Way | None:
+        return _STORES.get(primitive(self._all[row].text))
+
+    def _is_ordered(self, row: int) -> bool:
+        text = self._all[row].text
+        names = [primitive(text)]
+        for hash_ in inner(text):
+            sub = self._listings.get(self._listing.inner.get(hash_, ""))
+            if sub is None:
+                return True
+            for one in each(sub, self._listings):
+                names += {primitive(own) for own in one.equations}
+        return any(word in name for name in names for word in _ORDERED)
+
+    def _are_apart(self, chained: Mapping[int, int]) -> bool:
+        """Whether no two stores of a chain are to one place: else the last of them counts."""
+        heads: dict[int, int] = {}
+        seen: set[tuple[int, tuple[str, ...]]] = set()
+        for row in self._rows:
+            if self._store(row) is None:
+                continue
+            head = heads[row] = heads.get(chained.get(row, -1), row)
+            index = self._index(row)
+            if index is None or (head, index) in seen:
+                return False
+            seen.add((head, index))
+        return True
+
+    def _index(self, row: int) -> tuple[str, ...] | None:
+        """What makes the index of a store; None where that is not of numbers alone."""
+        dimensions = _DIMENSIONS.search(self._all[row].text)
+        taken = self._all[row].taken
+        # A window that begins at an index may reach over the next one.
+        if dimensions is None or dimensions[1] != dimensions[2] or len(taken) < 2:
+            return None
+        if taken[1] is None:
+            return _numbers([self._all[row].text.split("\t")[1].split(" ")[1]])
+        waiting, found = [taken[1]], list[str]()
+        while waiting:
+            maker = self._by.get(waiting.pop())
+            if maker is None or len(found) >= _MOST_OF_AN_INDEX:
+                return None
+            one = self._all[maker]
+            if primitive(one.text) not in _OF_INDICES:
+                return None
+            found.append(one.text.split("\t")[1])
+            waiting += [variable for variable in one.taken if variable is not None]
+        return _numbers(found)
+
+
+def _numbers(found: list[str]) -> tuple[str, ...] | None:
+    """Numbers as they are written; None where two that differ may be one index."""
+    return None if any("-" in text or "#" in text for text in found) else tuple(found)
+
+
+def _equations(listing: Listing) -> Iterator[_Equation]:
+    wires, made = iter(listing.wires), len(listing.inputs)
+    for text in listing.equations:
+        _, arguments, results, *_ = f"{text}\t\t".split("\t", 3)
+        taken = tuple(next(wires, None) if one == "$" else None for one in arguments.split(" "))
+        number = len(results.split(" ")) if results else 0
+        yield _Equation(text, taken, range(made, made + number))
+        made += number
