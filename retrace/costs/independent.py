@@ -43,27 +43,43 @@ def way(blocks: Sequence[Unrolled], listings: Mapping[str, Listing]) -> Way:
         blocks: what the loop left in programs.
         listings: of the recording, by id.
     """
+    known: dict[str, _Program] = {}
     found: set[Way] = set()
     for block in blocks:
         listing = listings.get(block.program)
-        found.add("scan" if listing is None else _Rounds(block, listing, listings).way())
+        if listing is None:
+            return "scan"
+        if block.program not in known:
+            known[block.program] = _Program(listing)
+        one = _Rounds(block, known[block.program], listings).way()
+        if one == "scan":
+            return "scan"
+        found.add(one)
     found = found - {"vmap"} or found
     return found.pop() if len(found) == 1 else "scan"
 
 
+class _Program:
+    def __init__(self, listing: Listing) -> None:
+        self.listing = listing
+        self.equations = list(_equations(listing))
+        self.readers = Counter(
+            variable for one in self.equations for variable in one.taken if variable is not None
+        )
+        """How often each variable is read, as a result too."""
+        self.readers.update(int(text[1:]) for text in listing.outputs if text[:1] == "$")
+
+
 class _Rounds:
     def __init__(
-        self, block: Unrolled, listing: Listing, listings: Mapping[str, Listing]
+        self, block: Unrolled, program: _Program, listings: Mapping[str, Listing]
     ) -> None:
         self._rows = block.rows
         self._length = len(block.primitives)
-        self._listing = listing
+        self._listing = program.listing
         self._listings = listings
-        self._all = list(_equations(listing))
-        self._readers = Counter(
-            variable for one in self._all for variable in one.taken if variable is not None
-        )
-        self._readers.update(int(text[1:]) for text in listing.outputs if text[:1] == "$")
+        self._all = program.equations
+        self._readers = program.readers
         self._by = {
             variable: row
             for row in self._rows
