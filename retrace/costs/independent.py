@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple, TypeAlias, get_args
 
+from retrace.compare.blocks import numberless
 from retrace.compare.equation import inner, primitive
 from retrace.compare.size import Unrolled
 from retrace.costs.constants import each
@@ -53,6 +54,12 @@ def way(blocks: Sequence[Unrolled], listings: Mapping[str, Listing]) -> Way:
             known[block.program] = _Program(listing)
         one = _Rounds(block, known[block.program], listings).way()
         if one == "scan":
+            # A block may have been found that begins amid a round, and ends amid another.
+            whole = _whole(block, known[block.program])
+            one = (
+                "scan" if whole is None else _Rounds(whole, known[block.program], listings).way()
+            )
+        if one == "scan":
             return "scan"
         found.add(one)
     found = found - {"vmap"} or found
@@ -63,11 +70,26 @@ class _Program:
     def __init__(self, listing: Listing) -> None:
         self.listing = listing
         self.equations = list(_equations(listing))
+        self.tokens = numberless(listing)
         self.readers = Counter(
             variable for one in self.equations for variable in one.taken if variable is not None
         )
         """How often each variable is read, as a result too."""
         self.readers.update(int(text[1:]) for text in listing.outputs if text[:1] == "$")
+
+
+def _whole(block: Unrolled, program: _Program) -> Unrolled | None:
+    """A block from where its first round begins; None where it begins there already."""
+    tokens, length = program.tokens, len(block.primitives)
+    start, stop = block.rows.start, block.rows.stop
+    while block.rows.start - start < length - 1 and start:
+        if tokens[start - 1] != tokens[start - 1 + length]:
+            break
+        start -= 1
+    while stop < len(tokens) and tokens[stop] == tokens[stop - length]:
+        stop += 1
+    rows = range(start, stop - (stop - start) % length)
+    return None if start == block.rows.start else block._replace(rows=rows)
 
 
 class _Rounds:

@@ -343,6 +343,21 @@ def test_rounds_that_need_no_other_are_done_at_once(seed: int, of: Of, tmp_path:
     assert spent[1] < spent[0] / 2
 
 
+def test_rounds_that_begin_with_equal_equations() -> None:
+    def distances(x: Any) -> Any:
+        out = jnp.zeros((9, 9))
+        for i in range(9):
+            for j in range(9):
+                out = out.at[i, j].set(jnp.exp(x[i] - x[j]) + jnp.sin(x[i]))
+        return out
+
+    # `x[i]` and `x[j]` are two rounds of a shorter block, and what is found begins after them.
+    listing, listings = program(distances, np.ones(9, np.float32))
+    (most, *_) = unrolled([listing], listings)
+    assert most.times == 80 and most.primitives[0] == "sub"
+    assert way([most], listings) == "set"
+
+
 def last_counts(x: Any) -> Any:
     for i in range(30):
         x = x.at[i // 2].set(i * 0.5)
