@@ -156,7 +156,7 @@ class Sampler:
         try:
             self._asleep.release()
         except RuntimeError:  # it is awake
-            self._asleep.acquire(timeout=self._turn.soon())
+            pass
 
     def _stir(self) -> None:
         if not self._at_work.acquire(blocking=False):

@@ -16,7 +16,7 @@ import pytest
 from retrace.capture.kernels import kernels
 from retrace.capture.loops import around, loops
 from retrace.capture.programs import transcript
-from retrace.capture.sampling import look
+from retrace.capture.sampling import Sampler, look
 from retrace.capture.session import begin_memory, session
 from retrace.capture.turn import Turn
 from retrace.costs.account import Account, account
@@ -290,6 +290,15 @@ def test_two_functions_on_one_line_are_one_row() -> None:
     first, second = by_line(rows)
     assert first == Kernel("a.py", 1, "f", 8, 3, 2.0, (("add", 3), ("sine", 2)))
     assert second is rows[1]
+
+
+def test_traces_that_end_at_once_leave_the_interval_as_it_was() -> None:
+    before = sys.getswitchinterval()
+    sampler = Sampler(60, lambda look: look(), lambda *_: None)
+    for number in range(200):  # the thread that would look is awake for most of them
+        sampler.began(number)
+        sampler.ended(number)
+        assert sys.getswitchinterval() == before
 
 
 def test_an_interval_that_the_program_sets_meanwhile_stays() -> None:
