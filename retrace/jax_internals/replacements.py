@@ -60,18 +60,24 @@ def of_cache_key(original: Any, hooks: Hooks, installation: object) -> Any:
 
     def _log_cache_key_hash(hash_obj: Any, last_serialized: str, hashfn: Any) -> None:
         nonlocal unasked
-        original(hash_obj, last_serialized, hashfn)
+        try:
+            original(hash_obj, last_serialized, hashfn)
+        except BaseException as error:
+            leave(error)
+            raise
         if hash_obj is unasked or not hooks.is_current(installation):
             return
-        digest = hash_obj.copy().hexdigest()
 
         def alone() -> tuple[str, bytes]:
             own = _Kept(hashlib.new(hash_obj.name))
             hashfn(own)
             return own.hashed.hexdigest(), own.content
 
-        part = hooks.observer.cache_key_part
-        if hooks.guarded(part, last_serialized, digest, alone) is False:
+        def told() -> bool:
+            digest = hash_obj.copy().hexdigest()
+            return hooks.observer.cache_key_part(last_serialized, digest, alone)
+
+        if hooks.guarded(told) is False:
             unasked = hash_obj
 
     return _log_cache_key_hash

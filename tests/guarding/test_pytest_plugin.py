@@ -149,7 +149,7 @@ def test_a_guarded_suite(
         "test_misspelt",
         "test_unmatched",
     }, said
-    assert "step was traced 2 times" in said
+    assert "step was traced twice" in said
     assert "entries are hidden" not in said
     line = 1 + (tmp_path / "test_it.py").read_text().split("\n").index("def test_too_often():")
     assert said.count(f"\ntest_it.py:{line - 1}: test_too_often\n") == 1
