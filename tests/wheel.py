@@ -308,7 +308,7 @@ PACKAGE = {
         "retrace/pytest_plugin/testing.py", '"max_traces"', '"most_traces"'
     ),
     "a check that finds nothing": Replaced(
-        "retrace/guards/check.py", "return 1 if over.heads", "return 0 if over.heads"
+        "retrace/guards/check.py", "        return FOUND", "        return DONE"
     ),
     "a plugin that loads jax": Replaced(
         "retrace/pytest_plugin/__init__.py", "import os", "import os, jax"

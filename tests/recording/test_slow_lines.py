@@ -384,9 +384,10 @@ def test_computing_on_constants_is_told_before_kernels(of: Of) -> None:
 
 
 @sampled
+@sampled
 def test_loops_are_written_down(of: Of) -> None:
     def unrolls(x: Any) -> Any:
-        for _ in range(300):
+        for _ in range(1500):
             x = layer(x)
         return x
 
