@@ -227,7 +227,7 @@ def test_what_lets_other_threads_in_again_and_again_is_not_told_for_all(of: Of) 
 
     def jits(x: Any) -> Any:
         begun = time.thread_time()
-        for _ in range(150):
+        for _ in range(600):
             x = jax.jit(lambda x: rounds(x, spent))(x)
         spent[1] += time.thread_time() - begun
         return x.sum()
