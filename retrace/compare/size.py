@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from retrace.compare.blocks import numberless
 from retrace.compare.equation import inner, primitive
-from retrace.compare.repeats import long_runs, runs
+from retrace.compare.repeats import Run, long_runs, runs
 from retrace.compare.source_lines import place
 from retrace.model import Frame, Listing, Stack
 
@@ -177,16 +177,25 @@ def _equations(listing: Listing, index: int, listings: Mapping[str, Listing]) ->
     return 1 + sum(one.size for one in called if one is not None)
 
 
+def _is_within(run: Run, shorter: Run) -> bool:
+    """Whether a run is of several rounds of a shorter one, but for parts of its ends."""
+    ends = run.start + run.length * run.times, shorter.start + shorter.length * shorter.times
+    return (
+        run.length % shorter.length == 0
+        and run.start > shorter.start - shorter.length
+        and ends[0] < ends[1] + shorter.length
+    )
+
+
 def unrolled(programs: Iterable[Listing], listings: Mapping[str, Listing]) -> list[Unrolled]:
     """The blocks that a Python loop left in programs, those that cost most first."""
     found: dict[tuple[Frame | None, tuple[str, ...]], Unrolled] = {}
     for listing in _each(programs, listings):
         tokens = numberless(listing)
-        for run, is_long in chain(
-            zip(runs(tokens), repeat(False)), zip(long_runs(tokens), repeat(True))
-        ):
-            if run.times < _FEWEST_LARGE:
-                continue
+        short = [run for run in runs(tokens) if run.times >= _FEWEST_LARGE]
+        # Several rounds of a block are one round of a longer block, and no loop of their own.
+        long = (a for a in long_runs(tokens) if not any(_is_within(a, run) for run in short))
+        for run, is_long in chain(zip(short, repeat(False)), zip(long, repeat(True))):
             rows = range(run.start, run.start + run.length)
             equations = sum(_equations(listing, index, listings) for index in rows)
             is_many = run.times >= _FEWEST_TIMES and run.times * run.length >= _FEWEST_EQUATIONS

@@ -21,7 +21,16 @@ def title(proposal: Proposal) -> str:
     changes = proposal.changes
     if isinstance(proposal.advice, model.FewMapped) and any(c.family == "shape" for c in changes):
         changes = tuple(change for change in changes if change.family != "config")  # it follows
-    return " and ".join(dict.fromkeys(_title(change, proposal) for change in changes))
+    said: list[str] = []
+    named: set[str] = set()
+    for change in changes:
+        words, what = _title(change, proposal), _what(change)
+        if change.paths and what in named:
+            # A second change of the same arguments: their names are long, and known by now.
+            words = words.replace(what, "it" if len(change.paths) == 1 else "them")
+        named.add(what)
+        said.append(words)
+    return " and ".join(dict.fromkeys(said))
 
 
 def titles(steps: Sequence[Step]) -> list[str]:

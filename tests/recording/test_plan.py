@@ -654,6 +654,17 @@ def test_no_two_steps_have_one_title(planned: Planned) -> None:
     assert len(set(titles(steps))) == len(steps) == 3
 
 
+def test_a_title_names_the_same_arguments_once(planned: Planned) -> None:
+    def program(_: Fixed) -> None:
+        f = jax.jit(lambda state: state["total"] * 2)
+        f({"total": 0})
+        f({"total": jnp.float32(1)})
+
+    (step,) = planned(program, frozenset())[0].steps
+    assert [change.family for change in step.proposal.changes] == ["dtype", "weak_type"]
+    assert title(step.proposal).count("total") == 1
+
+
 def test_sizes_that_were_chosen_are_asked_from_large_to_small_too(planned: Planned) -> None:
     def program(_: Fixed) -> None:
         f = jax.jit(lambda x: x.sum())

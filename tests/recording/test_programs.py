@@ -226,6 +226,17 @@ def test_5000_unrolled_additions_point_to_their_line(run: JudgeAll) -> None:
     assert len(encode([program])) < 100 * 5000
 
 
+def test_many_rounds_of_a_short_block_are_not_told_as_few_of_a_long_one(run: JudgeAll) -> None:
+    def total(x: Any) -> Any:
+        for index in range(120):
+            x = jnp.sort(jnp.sin(x) * index + jnp.cumsum(x))
+        return x
+
+    recording, verdicts = run(lambda: jax.jit(total).lower(ones))
+    (block,) = unrolled([listing_of(recording, verdicts[0])], recording.listings)
+    assert block.times == 120
+
+
 def test_a_program_that_jax_dropped_is_counted_as_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
