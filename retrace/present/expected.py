@@ -56,6 +56,8 @@ def _verdict(found: Expected) -> str:
     if found.came_true:
         fewer = found.actual.calls.high < found.promised.calls.low
         return f"{what} came true{', and fewer calls miss than it said' if fewer else ''}"
+    if found.is_unchanged and not found.new:
+        return f"{what} did not come true: every miss it is about is still there"
     if found.new and _is_kept(found):
         many = count(len(found.new), "new miss", "new misses")
         return f"{what} took away what it promised, but there {_is(len(found.new))} {many}"

@@ -7,9 +7,18 @@ import tempfile
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from time import perf_counter, thread_time
+from typing import Any
 
+import jax
+import jax.numpy as jnp
+
+from retrace.capture.sampling import Sampler
+from retrace.capture.session import session
 from tests.benchmarks.commands import environment
+from tests.benchmarks.inside import measured
 from tests.benchmarks.measure import Ratio, compare, processor_seconds
+from tests.benchmarks.recording import recorded
 
 _BOUND = 1.03
 
@@ -40,8 +49,48 @@ def rows(quick: bool) -> Iterator[Callable[[], Ratio | None]]:
     yield lambda: _measured(
         "a compilation of many seconds", _COMPILE, 60 if quick else 250, pairs
     )
+    yield lambda: _inside("a compilation of a few seconds", 100)
     if not quick:
         yield lambda: _measured("a compilation of about a minute", _COMPILE, 900, 3)
+        yield lambda: _inside("a compilation of about a minute", 900)
+
+
+def _inside(name: str, rounds: int) -> Ratio:
+    """What retrace itself does of a slow miss with `--slow`, all of it.
+
+    Two runs of one compilation differ by more than the bound. This counts the processor time of
+    the thread that misses, of the one that looks at it and of the one that writes.
+    """
+
+    def step(x: Any) -> Any:
+        for index in range(rounds):
+            x = jnp.sort(jnp.sin(x) * index + jnp.cumsum(x)) + jnp.fft.irfft(jnp.fft.rfft(x))
+        return x.sum()
+
+    look = Sampler._look
+    looked = 0.0
+
+    def timed(self: Sampler, late: float) -> None:
+        nonlocal looked
+        began = thread_time()
+        look(self, late)
+        looked += thread_time() - began
+
+    recorder = session().recorder
+    recorder.observe_slow(5.0)
+    Sampler._look = timed
+    try:
+        with measured() as inside, recorded():
+            began = perf_counter()
+            jax.jit(step)(jnp.ones(64)).block_until_ready()
+            lasted = perf_counter() - began
+            spent = inside.both() + looked
+    finally:
+        Sampler._look = look
+        recorder.slow = None
+    share = 1 + spent / (lasted - inside.missing)
+    told = f"{name}, processor time inside retrace with `--slow`"
+    return Ratio(told, lasted, lasted * share, share, (share, share), _BOUND)
 
 
 def _measured(name: str, program: str, rounds: int, pairs: int) -> Ratio:

@@ -356,3 +356,26 @@ def test_a_step_that_came_true_and_one_that_did_not(folder: Path, retrace: Run) 
     assert (len(kept.new), kept.came_true) == (1, False)
     for steps in ("2", "0", "2-3", "x"):
         assert retrace("diff", old, new, "--expect", steps)[0] == 2
+
+
+MADE = """
+import flax.linen as nn, jax, numpy as np
+class Net(nn.Module):
+    @nn.compact
+    def __call__(self, x):
+        for width in (16, 8, 4, 2):
+            x = nn.relu(nn.Dense(width)(x))
+        return x
+Net().init(jax.random.key(0), np.ones((2, 32), np.float32))
+"""
+
+
+def test_a_step_that_may_save_nothing_and_was_not_taken_did_not_come_true(
+    folder: Path, retrace: Run
+) -> None:
+    old = written(folder, "made", MADE)
+    found = expected(held(old, old), "1")
+    # The promise alone would pass: all may be left.
+    assert found.promised.eager.high == found.actual.eager.high
+    assert not found.came_true
+    assert retrace("diff", old, old, "--expect", "1")[0] == 1
