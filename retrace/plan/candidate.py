@@ -13,6 +13,7 @@ from retrace.model.advice import (
     JitAndPass,
     Library,
     LoopInProgram,
+    OneType,
     Sure,
     ToArgument,
     TripsInProgram,
@@ -132,7 +133,9 @@ def _is_rolled(history: History, column: Column) -> bool:
     """Whether each miss was told to make one loop of its programs, whose trips are traced."""
     kinds = (LoopInProgram, TripsInProgram)
     told = [row.fix for row in history.rows if row.fix and {*row.fix.paths} & {*column.paths}]
-    return bool(told) and all(isinstance(one, kinds) for one in told)
+    # One value in two types is told apart from them, and theirs is then to pass one type.
+    rolled = [one for one in told if not isinstance(one, OneType)]
+    return bool(rolled) and all(isinstance(one, kinds) for one in rolled)
 
 
 def _static(history: History) -> frozenset[str]:
