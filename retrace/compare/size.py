@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, repeat
 from typing import NamedTuple
 
@@ -177,13 +178,19 @@ def _equations(listing: Listing, index: int, listings: Mapping[str, Listing]) ->
     return 1 + sum(one.size for one in called if one is not None)
 
 
-def _is_within(run: Run, shorter: Run) -> bool:
-    """Whether a run is of several rounds of a shorter one, but for parts of its ends."""
-    ends = run.start + run.length * run.times, shorter.start + shorter.length * shorter.times
-    return (
-        run.length % shorter.length == 0
-        and run.start > shorter.start - shorter.length
-        and ends[0] < ends[1] + shorter.length
+def _is_within(run: Run, shorter: Sequence[Run]) -> bool:
+    """Whether a run is of several rounds of a shorter one, but for parts of its ends.
+
+    Those are in order and do not overlap, so only the two around its start can hold it.
+    """
+    at = bisect_right(shorter, run.start, key=lambda one: one.start)
+    end = run.start + run.length * run.times
+    return any(
+        run.length > one.length
+        and run.length % one.length == 0
+        and run.start > one.start - one.length
+        and end < one.start + one.length * (one.times + 1)
+        for one in shorter[max(at - 1, 0) : at + 1]
     )
 
 
@@ -194,7 +201,7 @@ def unrolled(programs: Iterable[Listing], listings: Mapping[str, Listing]) -> li
         tokens = numberless(listing)
         short = [run for run in runs(tokens) if run.times >= _FEWEST_LARGE]
         # Several rounds of a block are one round of a longer block, and no loop of their own.
-        long = (a for a in long_runs(tokens) if not any(_is_within(a, run) for run in short))
+        long = (run for run in long_runs(tokens) if not _is_within(run, short))
         for run, is_long in chain(zip(short, repeat(False)), zip(long, repeat(True))):
             rows = range(run.start, run.start + run.length)
             equations = sum(_equations(listing, index, listings) for index in rows)

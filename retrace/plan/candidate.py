@@ -133,7 +133,7 @@ def _is_rolled(history: History, column: Column) -> bool:
     """Whether each miss was told to make one loop of its programs, whose trips are traced."""
     kinds = (LoopInProgram, TripsInProgram)
     told = [row.fix for row in history.rows if row.fix and {*row.fix.paths} & {*column.paths}]
-    # One value in two types is told apart from them, and theirs is then to pass one type.
+    # A value that came in two types has advice of its own; that of the loop is then to pass one.
     rolled = [one for one in told if not isinstance(one, OneType)]
     return bool(rolled) and all(isinstance(one, kinds) for one in rolled)
 
