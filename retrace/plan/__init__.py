@@ -1,1 +1,1 @@
-"""What to change first, and what is left then: recorded keys replayed under each fix."""
+"""What to change first, and what remains: recorded keys replayed under each fix."""

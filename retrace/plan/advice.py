@@ -1,4 +1,4 @@
-"""What a step asks for, with the place to do it. The words are `present`'s."""
+"""What each step asks the user to do, and where. `present` words it."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ CAUSES: dict[str, frozenset[Cause]] = {
     "weak_type": frozenset({Cause.WEAK_TYPE_CHANGED}),
     "sharding": frozenset({Cause.SHARDING_CHANGED}),
 }
-"""What each family of changes does away with. A miss may have another cause that stands higher,
-where more than one thing differed from its nearest key."""
+"""The causes that a change of each family removes. A miss may report another cause of higher
+precedence if several things differed from its closest earlier key."""
 
 _PLAIN = {
     "function": "jit-once",
@@ -70,34 +70,34 @@ _PLAIN = {
     "clear": "keep-caches",
     "bodies": "define-body-once",
 }
-"""What is asked for where the misses have advice on something else that changed as well."""
+"""The code used when the advice on the misses covers something else that changed too."""
 
 
-class Told:
-    """What is said of candidates, from the misses that they take away."""
+class Reach:
+    """Looks up the columns, arguments and functions that a candidate affects."""
 
     def __init__(self, histories: list[History], verdicts: Mapping[str, Verdict]) -> None:
         self.histories = histories
         self.verdicts = verdicts
 
     def paths(self, candidate: Candidate) -> list[str]:
-        """The arguments and options that a candidate is about."""
+        """The arguments and options that the candidate changes."""
         found = [path for _, column in self.columns(candidate) for path in column.paths]
         return _outermost(list(dict.fromkeys(found)))
 
     def columns(self, candidate: Candidate) -> list[tuple[History, Column]]:
-        """Where a candidate reaches."""
+        """The columns that the candidate changes, each with its history."""
         at = [(self.histories[index], number) for index, number in candidate.at]
         return [(history, history.columns[number]) for history, number in at]
 
     def functions(self, candidate: Candidate) -> list[Function]:
-        """The functions that it reaches, each once."""
+        """The functions that the candidate affects, without duplicates."""
         found = [history.function for history, _ in self.columns(candidate)]
         return list({function.site: function for function in found}.values())
 
 
 def _outermost(paths: list[str]) -> list[str]:
-    """Without those that lie in another one of them."""
+    """Drop paths that lie inside another of the paths."""
     return [
         path
         for path in paths
@@ -105,16 +105,18 @@ def _outermost(paths: list[str]) -> list[str]:
     ]
 
 
-def proposal(members: Sequence[Candidate], names: Sequence[str], told: Told) -> Proposal:
+def proposal(members: Sequence[Candidate], names: Sequence[str], reach: Reach) -> Proposal:
     """What to do for one step."""
-    verdicts = [told.verdicts[name] for name in names]
+    verdicts = [reach.verdicts[name] for name in names]
     own = outermost(verdicts)
-    changes = tuple(_change(member, own, told) for member in members)
+    changes = tuple(_change(member, own, reach) for member in members)
     about = frozenset[Cause]().union(*(CAUSES.get(m.family, frozenset()) for m in members))
-    advised = _advised(members, [v for v in own if not about or v.cause in about], told)
+    advised = _advised(members, [v for v in own if not about or v.cause in about], reach)
     if isinstance(advised, OneDtype):
-        advised = _of_all(advised, own, [c for member in members for c in told.columns(member)])
-    if any(member.alike for member in members) and isinstance(advised, _SEPARATE):
+        advised = _with_all_dtypes(
+            advised, own, [c for member in members for c in reach.columns(member)]
+        )
+    if any(member.alike for member in members) and isinstance(advised, _FOR_VALUES):
         in_tree = members[0].family == "meta"
         advised = ReuseObject(paths=advised.paths, in_tree=in_tree, proof=Proof.MEANING)
     sizes = next((member.sizes for member in members if member.sizes is not None), None)
@@ -122,36 +124,38 @@ def proposal(members: Sequence[Candidate], names: Sequence[str], told: Told) -> 
     if all(isinstance(verdict.fix, LeaveOutArray) for verdict in own):
         sizes = pairs = None  # nothing to pad
     misses = [verdict.miss for verdict in own]
-    written = _written(members, misses, told)
-    file, line = written or _place(misses)
+    written = _written_at(members, misses, reach)
+    file, line = written or _called_from(misses)
     made = written is not None
     family = members[0].family
     if advised is None and len(members) == 1:
-        advised = _constant(members[0], told)
+        advised = _constant(members[0], reach)
     if family in _CODES and not isinstance(advised, LeaveOutArray):
         return Proposal(_CODES[family], changes, None, file, line, sizes, pairs, made)
     code = _PLAIN.get(family, family) if advised is None else advised.code
-    also = _also(members[0], names, told) if len(members) == 1 else ()
+    also = _other_lines(members[0], names, reach) if len(members) == 1 else ()
     return Proposal(code, changes, advised, file, line, sizes, pairs, made, also)
 
 
-_STARTS = ("dtype", "weak_type", "sharding")
+_CASTS = ("dtype", "weak_type", "sharding")
 
 
-def _also(member: Candidate, names: Sequence[str], told: Told) -> tuple[tuple[str, int], ...]:
-    """Where else the same is to be changed, for misses that need another change besides."""
-    if member.family not in _STARTS:
+def _other_lines(
+    member: Candidate, names: Sequence[str], reach: Reach
+) -> tuple[tuple[str, int], ...]:
+    """Other lines that need the same change, for misses that also need a second change."""
+    if member.family not in _CASTS:
         return ()
     gone = {*names}
     own = {
         (site.file, site.line)
-        for history, _ in told.columns(member)
+        for history, _ in reach.columns(member)
         for row in history.rows
         if row.miss.id in gone and (site := row.miss.call_site) is not None
     }
     found = {
         (site.file, site.line)
-        for history, column in told.columns(member)
+        for history, column in reach.columns(member)
         for row in history.rows
         if row.miss.id not in gone
         and (site := row.miss.call_site) is not None
@@ -164,18 +168,18 @@ def _also(member: Candidate, names: Sequence[str], told: Told) -> tuple[tuple[st
     return tuple(sorted(found - own))
 
 
-def _advised(members: Sequence[Candidate], own: Sequence[Verdict], told: Told) -> Advice | None:
-    """What its misses, else others of its functions, were told of this and nothing else.
+def _advised(members: Sequence[Candidate], own: Sequence[Verdict], reach: Reach) -> Advice | None:
+    """The advice given on exactly this change, by its own misses or by others of its functions.
 
-    What concerns it of an advice on more, where there is none such.
+    Failing that, the relevant part of a broader advice.
     """
     found = [verdict.fix for verdict in own if verdict.fix is not None]
-    paths = [path for member in members for path in told.paths(member) if path]
+    paths = [path for member in members for path in reach.paths(member) if path]
     about = frozenset[Cause]().union(*(CAUSES.get(m.family, frozenset()) for m in members))
     others = (
         row.fix
         for member in members
-        for history, _ in told.columns(member)
+        for history, _ in reach.columns(member)
         for row in history.rows
         if row.fix is not None and row.fix.paths and not row.fix.others and row.cause in about
     )
@@ -185,38 +189,38 @@ def _advised(members: Sequence[Candidate], own: Sequence[Verdict], told: Told) -
     for one in found:
         if rest := tuple(path for path in one.paths if is_in(path, paths)):
             return replace(one, paths=rest)
-    return next((one for one in found if _holds(one.paths, paths)), None)
+    return next((one for one in found if _covers(one.paths, paths)), None)
 
 
-_SEPARATE = (FewValues, BranchInProgram)
-"""What is advised where the nearest key had another value, and not the same in another object."""
+_FOR_VALUES = (FewValues, BranchInProgram)
+"""Advice given when the closest earlier key had a different value, not an equal object."""
 
 
-def _holds(outer: Sequence[str], paths: Sequence[str]) -> bool:
-    """Whether an advice is about what some paths lie in, or a change has no paths."""
+def _covers(outer: Sequence[str], paths: Sequence[str]) -> bool:
+    """Whether the advice covers something that contains the paths, or the change has no paths."""
     return not paths or any(is_in(path, outer) for path in paths)
 
 
 def is_in(path: str, outer: Sequence[str]) -> bool:
-    """Whether a path is one of some, or lies in one of them."""
+    """Whether the path is one of `outer` or lies inside one."""
     return path in outer or path.startswith(tuple(f"{one}{end}" for one in outer for end in "[."))
 
 
-def _constant(candidate: Candidate, told: Told) -> Advice | None:
-    """What to do about values that are but constants, where no miss was told of them alone."""
+def _constant(candidate: Candidate, reach: Reach) -> Advice | None:
+    """Advice for values that are only constants, if no miss has advice on them alone."""
     one_program = candidate.sure != "ask" and candidate.programs is None
     if not one_program or not candidate.constants:
         return None
-    paths = tuple(path for path in told.paths(candidate) if path)
+    paths = tuple(path for path in reach.paths(candidate) if path)
     if candidate.family == "static":
         return ToArgument(paths=paths, proof=Proof.CONSTANTS)
     return ToArray(paths=paths, in_tree=True) if candidate.family == "meta" else None
 
 
-def _of_all(
+def _with_all_dtypes(
     advised: OneDtype, own: Sequence[Verdict], columns: Sequence[tuple[History, Column]]
 ) -> OneDtype:
-    """With the dtypes of all calls, of which each verdict tells two."""
+    """The same advice, naming the dtypes of all calls; each verdict names only two."""
     found = [v.fix for v in own if isinstance(v.fix, OneDtype) and v.fix.paths == advised.paths]
     known = (
         history.value(row, part)
@@ -226,25 +230,25 @@ def _of_all(
         for row in range(len(history.rows))
     )
     every = tuple(str(one) for one in dict.fromkeys(known) if one != ABSENT)
-    told = tuple(dict.fromkeys(dtype for one in found for dtype in one.dtypes))
+    named = tuple(dict.fromkeys(dtype for one in found for dtype in one.dtypes))
     asks = any(one.proof is Proof.MEANING for one in found)
     proof = Proof.MEANING if asks else advised.proof
-    return replace(advised, dtypes=(every or told) if told else (), proof=proof)
+    return replace(advised, dtypes=(every or named) if named else (), proof=proof)
 
 
-def _change(candidate: Candidate, own: Sequence[Verdict], told: Told) -> Change:
+def _change(candidate: Candidate, own: Sequence[Verdict], reach: Reach) -> Change:
     held = dict.fromkeys(
         str(change.path)
         for verdict in own
         for change in verdict.changes
         if change.component in (Component.CLOSURE, Component.DEFAULTS) and change.path
     )
-    columns = told.columns(candidate)
+    columns = reach.columns(candidate)
     values, programs = candidate.programs or (0, 0)
     return Change(
         candidate.family,
-        tuple(path for path in told.paths(candidate) if path),
-        tuple(dict.fromkeys(function.name for function in told.functions(candidate))),
+        tuple(path for path in reach.paths(candidate) if path),
+        tuple(dict.fromkeys(function.name for function in reach.functions(candidate))),
         tuple(held) if candidate.constants else (),
         values or max((max(column.values) + 1 for _, column in columns), default=0),
         programs,
@@ -253,7 +257,7 @@ def _change(candidate: Candidate, own: Sequence[Verdict], told: Told) -> Change:
 
 
 def eager_proposal(root: Root) -> Proposal:
-    """What to do about eager operations of one cause."""
+    """What to do about eager operations with one cause."""
     number = len({v.miss.function.jax_name for v in root.verdicts})
     functions = () if root.function is None else (root.function.rpartition(".")[2],)
     change = Change(root.family, functions=functions, seen=number, lines=root.lines)
@@ -263,16 +267,15 @@ def eager_proposal(root: Root) -> Proposal:
 
 
 _FUNCTION = re.compile(r"<function .+ at ([^:]+):(\d+)>")
-"""What a function looks like among static values and fields, with where it is written."""
+"""How a static value or field that is a function is printed, with its place in the source."""
 
 
-def _written(
-    members: Sequence[Candidate], misses: Sequence[Miss], told: Told
+def _written_at(
+    members: Sequence[Candidate], misses: Sequence[Miss], reach: Reach
 ) -> tuple[str, int] | None:
-    """Where the user wrote the function that is made again; None where that is not known.
+    """Where the user wrote the function that is created again, or None if unknown.
 
-    Of an object that a library makes for the user, as optax does, nothing tells which line asked
-    for it.
+    If a library creates the object for the user, as optax does, the line that asked is unknown.
     """
     family = members[0].family
     if family == "function" and all(
@@ -284,7 +287,7 @@ def _written(
         return None if others or file is None or line is None else (file, line)
     if len(members) > 1 or family not in VALUES:
         return None
-    columns = told.columns(members[0])
+    columns = reach.columns(members[0])
     texts = {
         str(value.text)
         for history, column in columns
@@ -306,8 +309,8 @@ def _written(
     return None if file is None else (file, line)
 
 
-def _place(misses: Sequence[Miss]) -> tuple[str | None, int | None]:
-    """The line of the user's that asked most often, else where the function was written."""
+def _called_from(misses: Sequence[Miss]) -> tuple[str | None, int | None]:
+    """The user's line that called most often, or where the function is defined."""
     sites = [m.call_site for m in misses if m.call_site is not None]
     users = [site for site in sites if not site.in_library] or sites
     if users:

@@ -1,4 +1,4 @@
-"""Numbers that are known exactly, or only within a range."""
+"""Numbers that are known exactly or only within a range."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from typing import NamedTuple
 
 
 class Span(NamedTuple):
-    """A number, or a range where it cannot be known."""
+    """A number, or the range it lies in."""
 
     low: float = 0.0
     high: float = 0.0
 
     @property
     def is_exact(self) -> bool:
-        """Whether there is just one number."""
+        """Whether the range is a single number."""
         return self.low == self.high
 
     def plus(self, other: Span) -> Span:
@@ -21,39 +21,39 @@ class Span(NamedTuple):
         return Span(self.low + other.low, self.high + other.high)
 
     def minus(self, other: Span) -> Span:
-        """What is left of this when `other` is taken away."""
+        """What remains of this number after subtracting `other`."""
         return Span(max(0.0, self.low - other.high), max(0.0, self.high - other.low))
 
     def hull(self, other: Span) -> Span:
-        """The narrowest range that holds both."""
+        """The narrowest range that contains both."""
         return Span(min(self.low, other.low), max(self.high, other.high))
 
 
 def exactly(number: float) -> Span:
-    """A number that is known."""
+    """A known number."""
     return Span(number, number)
 
 
 class Amount(NamedTuple):
-    """So many outermost misses, eager operations and seconds."""
+    """A count of outermost misses and of eager operations, and the seconds they took."""
 
     calls: Span = Span()
     eager: Span = Span()
     seconds: Span = Span()
 
     def plus(self, other: Amount) -> Amount:
-        """Both together."""
+        """The sum."""
         return Amount(*(a.plus(b) for a, b in zip(self, other, strict=True)))
 
     def minus(self, other: Amount) -> Amount:
-        """What is left of this when `other` is taken away."""
+        """What remains after subtracting `other`."""
         return Amount(*(a.minus(b) for a, b in zip(self, other, strict=True)))
 
     def hull(self, other: Amount) -> Amount:
-        """Where the two differ, a range."""
+        """The range that covers both, number by number."""
         return Amount(*(a.hull(b) for a, b in zip(self, other, strict=True)))
 
     @property
     def is_nothing(self) -> bool:
-        """Whether nothing of it can be told from zero."""
+        """Whether every number could be zero."""
         return not any(span.high > 0 for span in self)

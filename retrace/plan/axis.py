@@ -1,4 +1,4 @@
-"""An axis of many sizes in the table of one site: how long it is in each row."""
+"""An axis that has many sizes at one call site, and its size in each row."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _Sized = TypeVar("_Sized", int, Size)
 
 
 class Axis:
-    """A column of sizes in one history."""
+    """A column of sizes in a history."""
 
     def __init__(self, index: int, number: int, history: History, column: Column) -> None:
         self.at = (index, number)
@@ -24,12 +24,12 @@ class Axis:
         parts = [part for part in column.parts if part.axis >= 0]
         self.part = max(parts, key=lambda part: (self._distinct(part), -part.axis))
         self.dims = lengths(history, parts)
-        """One axis of each length; of several, no one tells how long the others are."""
+        """One axis for each independent length."""
         self.rows = _called(history, column)
         self.sizes: dict[int, int] = {}
-        """By the value of the column."""
+        """The size for each value of the column."""
         self.corners: dict[int, Size] = {}
-        """The same of all lengths."""
+        """The sizes of all independent lengths, for each value of the column."""
         for row in self.rows:
             value = column.values[row]
             self.sizes.setdefault(value, self._size(row, self.part))
@@ -44,13 +44,13 @@ class Axis:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """`batch['x'] axis 0`."""
+        """Each axis as `batch['x'] axis 0`."""
         parts = sorted(self.column.parts, key=lambda part: part is not self.part)
         return tuple(f"{part.path} axis {part.axis}" for part in parts if part.axis >= 0)
 
     @property
     def others(self) -> list[Part]:
-        """The axes that are not as long as the one that is told, and only follow from it."""
+        """Axes whose size differs from that of the main axis but follows from it."""
         rows = range(len(self.history.rows))
         own = [self._size(row, self.part) for row in rows]
         return [
@@ -61,15 +61,15 @@ class Axis:
 
     @property
     def in_order(self) -> list[int]:
-        """The sizes as they came, each once."""
+        """The distinct sizes, in order of appearance."""
         return list(dict.fromkeys(self.sizes[self.column.values[row]] for row in self.rows))
 
     def calls(self) -> dict[int, int] | None:
-        """How often each size was called; None where that was not counted."""
+        """How often each size was called, or None if calls were not counted."""
         return self._calls(self.sizes)
 
     def calls_of_corners(self) -> dict[Size, int] | None:
-        """The same of all lengths."""
+        """How often each combination of sizes was called, or None if calls were not counted."""
         return self._calls(self.corners)
 
     def lengths(self) -> Iterator[tuple[Verdict, Size]]:
@@ -78,12 +78,12 @@ class Axis:
             yield self.history.rows[row], (self.sizes[self.column.values[row]],)
 
     def lengths_together(self) -> Iterator[tuple[Verdict, Size]]:
-        """The same with all lengths."""
+        """Each row with its sizes of all independent lengths."""
         for row in self.rows:
             yield self.history.rows[row], self.corners[self.column.values[row]]
 
     def same_lengths(self) -> list[tuple[str, ...]]:
-        """Of each length the arguments and axes that always have it."""
+        """For each length, the arguments and axes that always have it."""
         rows = range(len(self.history.rows))
         sizes = {
             part: [self._size(row, part) for row in rows]
@@ -103,14 +103,14 @@ class Axis:
         return found if all(found.values()) else None
 
     def padded(self, sizes: Mapping[int, _Sized], to: Callable[[_Sized], _Sized]) -> Mapped:
-        """The values of the column once each size is padded to another."""
+        """The values of the column after padding each size with `to`."""
         found = {value: to(size) for value, size in sizes.items()}
         first = {size: value for value, size in reversed(found.items())}
         number = max(self.column.values) + 1
         return tuple(first[found[v]] if v in found else v for v in range(number))
 
     def cost(self) -> Callable[[int], float]:
-        """Elements of the arrays that have this axis, by its size."""
+        """The number of elements in the arrays that have this axis, as a function of its size."""
         rows = self.history.rows
         keys = rows[0].miss.key, rows[-1].miss.key
         leaves = {leaf.path: leaf for key in keys for leaf in key.leaves}

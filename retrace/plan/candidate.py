@@ -1,4 +1,4 @@
-"""What a person could change: for each thing that varies one candidate for a step."""
+"""What the user could change: one candidate step for each thing that varies."""
 
 from __future__ import annotations
 
@@ -26,59 +26,59 @@ from retrace.reason.values import is_plain_type
 
 VALUES = ("static", "meta")
 _BY_PROGRAM = ("function", "bodies", "state", *VALUES)
-"""Families whose values one program may serve or not, as the programs themselves tell."""
-_NEVER = ("repeat",)
+"""Families where the programs show which values could share one program."""
+_NOT_FIXABLE = ("repeat",)
 
 
 @dataclass(slots=True, eq=False)
 class Candidate:
-    """One change, on as many columns as it reaches."""
+    """One change, applied to every column that it affects."""
 
     family: str
     at: dict[tuple[int, int], Mapped] = field(default_factory=dict[tuple[int, int], Mapped])
-    """For each (history, column) what the values become, at best."""
+    """For each (history, column): what the values become, at best."""
     certain: dict[tuple[int, int], Mapped] = field(default_factory=dict[tuple[int, int], Mapped])
-    """The same as far as that is certain."""
+    """The same, for what is certain."""
     sure: Sure = "likely"
     programs: tuple[int, int] | None = None
-    """Of values that steer a program: how many, and in how many programs."""
+    """For values that change the program: the number of values and of programs."""
     constants: bool = False
-    """Whether programs differ in constants alone, which become arguments."""
+    """Whether the programs differ only in constants, which can become arguments."""
     alike: bool = False
-    """Whether one object in place of several that hold the same is all that it asks for."""
+    """Whether the change only asks for one object instead of several equal ones."""
     sizes: Sizes | None = None
     pairs: Pairs | None = None
 
 
 def candidates(histories: list[History], listings: Mapping[str, Listing]) -> list[Candidate]:
-    """All that could be changed, but for sizes and eager operations, which have their own."""
+    """All possible changes except sizes and eager operations, which are handled elsewhere."""
     found: dict[Hashable, Candidate] = {}
     edits = _Edits()
     for history in histories:
         families = Counter(column.family for column in history.columns)
         for column in history.columns:
-            edits.join(_person(history, column, families), history, column)
+            edits.join(_edit(history, column, families), history, column)
     for index, history in enumerate(histories):
         families = Counter(column.family for column in history.columns)
         for number, column in enumerate(history.columns):
-            if column.family in _NEVER or column.family == "shape":
+            if column.family in _NOT_FIXABLE or column.family == "shape":
                 continue
             if history.function.kind is Kind.OP and column.family != "bodies":
                 continue
-            if column.family == "function" and is_library(history):
+            if column.family == "function" and is_made_by_library(history):
                 continue
-            if column.family == "bodies" and _are_of_library(history):
+            if column.family == "bodies" and _are_library_bodies(history):
                 continue
-            if column.family == "tree" and _is_of_class(history, column):
+            if column.family == "tree" and _follows_class(history, column):
                 continue
-            key = edits.of(_person(history, column, families))
+            key = edits.of(_edit(history, column, families))
             candidate = found.setdefault(key, Candidate(column.family))
             _take(candidate, (index, number), history, column, listings)
     return [candidate for candidate in found.values() if candidate.at]
 
 
 def dropped(column: Column) -> Mapped:
-    """One value in place of all."""
+    """Map all values to one."""
     return (0,) * (max(column.values) + 1)
 
 
@@ -100,8 +100,8 @@ def _take(
     if column.family in VALUES:
         if programs == number or (programs > 1 and _is_rolled(history, column)):
             if all(row.miss.parent is not None for row in history.rows):
-                return  # no call is saved, and who calls it means these
-            # Each has a program of its own: keep to one.
+                return  # no call is saved, and the calling program means these values
+            # Each value has its own program: ask the user to keep to one value.
             mapped = dropped(column)
             candidate.sure = "ask"
         elif programs > 1 and shared.alike:
@@ -114,32 +114,32 @@ def _take(
     candidate.certain[at] = mapped
     if column.family in ("function", *VALUES) and constants:
         candidate.certain[at] = _kept(history, column, mapped)
-    if candidate.sure != "ask" and constants and (names := _given_as_one(history)):
+    if candidate.sure != "ask" and constants and (names := _passed_as_one_type(history)):
         candidate.at[at] = _across_types(history, column, mapped, names)
     if column.family == "function" and (static := _static(history)):
-        candidate.certain[at] = _by_held(history, column, mapped, static)
+        candidate.certain[at] = _by_static(history, column, mapped, static)
     if column.family == "bodies" and (constants or _is_jitted_around(history)):
-        # Jitted around, so that its numbers are arguments, it is a call of its own, once.
+        # With jit around it its numbers are arguments, so it adds one call of its own.
         candidate.certain[at] = tuple(min(value, 1) for value in range(number))
 
 
 def _is_jitted_around(history: History) -> bool:
-    """Whether a library makes one of the bodies anew: nobody can define it once."""
+    """Whether a library creates one of the bodies anew, so that nobody can define it once."""
     fixes = [row.fix for row in history.rows if isinstance(row.fix, DefineBodyOnce)]
     return any(fix.package is not None for fix in fixes)
 
 
 def _is_rolled(history: History, column: Column) -> bool:
-    """Whether each miss was told to make one loop of its programs, whose trips are traced."""
+    """Whether every miss has the advice to make one loop of its programs, with traced trips."""
     kinds = (LoopInProgram, TripsInProgram)
-    told = [row.fix for row in history.rows if row.fix and {*row.fix.paths} & {*column.paths}]
-    # A value that came in two types has advice of its own; that of the loop is then to pass one.
-    rolled = [one for one in told if not isinstance(one, OneType)]
+    fixes = [row.fix for row in history.rows if row.fix and {*row.fix.paths} & {*column.paths}]
+    # A value that came in two types has its own advice, which in the loop is to pass one type.
+    rolled = [one for one in fixes if not isinstance(one, OneType)]
     return bool(rolled) and all(isinstance(one, kinds) for one in rolled)
 
 
 def _static(history: History) -> frozenset[str]:
-    """What of what a function holds becomes static arguments, each with its own program."""
+    """The captured values that become static arguments, each value with its own program."""
     return frozenset(
         _root(name)
         for row in history.rows
@@ -152,8 +152,10 @@ def _root(name: str) -> str:
     return re.split(r"[.\[]", name, maxsplit=1)[0]
 
 
-def _by_held(history: History, column: Column, mapped: Mapped, static: frozenset[str]) -> Mapped:
-    """One value for all functions that share a program and hold the same of what is static."""
+def _by_static(
+    history: History, column: Column, mapped: Mapped, static: frozenset[str]
+) -> Mapped:
+    """One value for all functions that share a program and capture the same static values."""
     known: dict[Hashable, int] = {}
     found: list[int] = []
     for value in range(len(mapped)):
@@ -165,8 +167,8 @@ def _by_held(history: History, column: Column, mapped: Mapped, static: frozenset
     return tuple(found)
 
 
-def _given_as_one(history: History) -> frozenset[str]:
-    """What came in several types, and is to be passed as one."""
+def _passed_as_one_type(history: History) -> frozenset[str]:
+    """The values that came in several types and should be passed as one type."""
     found: set[str] = set()
     for row in history.rows:
         match row.fix:
@@ -182,10 +184,10 @@ def _given_as_one(history: History) -> frozenset[str]:
 def _across_types(
     history: History, column: Column, mapped: Mapped, names: frozenset[str]
 ) -> Mapped:
-    """At best one program for values that nothing but their types may keep apart.
+    """At best, one program for values that may differ only in type.
 
-    A JAX that converts a NumPy number within the program has another program for it than for
-    Python's: as an argument of one type both have the same.
+    If JAX converts a NumPy number inside the program, that program differs from the one for a
+    Python number. Passed as an argument of one type, both share a program.
     """
     types: dict[int, set[Hashable]] = {}
     for row, value in enumerate(column.values):
@@ -202,11 +204,11 @@ def _across_types(
     return tuple(joined[value] for value in mapped)
 
 
-_NARROW = 2
+_MAX_EXTRA = 2
 
 
 def _kept(history: History, column: Column, mapped: Mapped) -> Mapped:
-    """Where values come again, one function may be kept for each: fewer are gone, for certain."""
+    """If values repeat, the user may keep one function for each: then fewer misses are gone."""
     by_hash: dict[str | None, int] = {}
     kept: list[int] = []
     for value in range(len(mapped)):
@@ -214,13 +216,13 @@ def _kept(history: History, column: Column, mapped: Mapped) -> Mapped:
         program = history.rows[rows[0]].miss.program
         held = program.hash if program is not None else None
         kept.append(by_hash.setdefault(held, value))
-    if 0 < len(set(kept)) - len(set(mapped)) <= _NARROW and len(set(kept)) < len(mapped):
+    if 0 < len(set(kept)) - len(set(mapped)) <= _MAX_EXTRA and len(set(kept)) < len(mapped):
         return tuple(kept)
     return mapped
 
 
-def _person(history: History, column: Column, families: Counter[str]) -> Hashable:
-    """What stands for one change of a person: the same for all that one edit reaches."""
+def _edit(history: History, column: Column, families: Counter[str]) -> Hashable:
+    """A key that is equal for all columns that a single edit by the user affects."""
     function, family = history.function, column.family
     if family == "clear" and column.paths == ("jax.clear_caches",):
         return (family,)
@@ -229,7 +231,7 @@ def _person(history: History, column: Column, families: Counter[str]) -> Hashabl
     if family == "config":
         return (family, column.paths)
     if family in ("function", "code"):
-        return (family, *_made_by(function, history))
+        return (family, *_makers(function, history))
     if (
         (line := _line(history, column)) is not None
         and family in _OF_LINE
@@ -240,32 +242,32 @@ def _person(history: History, column: Column, families: Counter[str]) -> Hashabl
 
 
 class _Edits:
-    """Which changes of a person are one, since one edit is all of them.
+    """Merges changes that one edit makes at once.
 
-    An optimizer that is the static argument of `init`, `ask` and `tell` is kept once for all, and
-    a state that comes with Python's numbers to two functions is made once.
+    An optimizer that is a static argument of `init`, `ask` and `tell` is created once for all of
+    them; a state that reaches two functions with Python numbers in it is created once.
     """
 
     def __init__(self) -> None:
         self._joined: dict[Hashable, Hashable] = {}
         self._owners: dict[Hashable, Hashable] = {}
 
-    def join(self, person: Hashable, history: History, column: Column) -> None:
-        """A column, and whose change it is so far."""
+    def join(self, edit: Hashable, history: History, column: Column) -> None:
+        """Note that the edit changes this column; merge edits that change the same thing."""
         for thing in _things(history, column):
-            owner = self._owners.setdefault(thing, person)
-            if (one := self.of(owner)) != (other := self.of(person)):
+            owner = self._owners.setdefault(thing, edit)
+            if (one := self.of(owner)) != (other := self.of(edit)):
                 self._joined[other] = one
 
-    def of(self, person: Hashable) -> Hashable:
-        """The change that it is one with."""
-        while (other := self._joined.get(person)) is not None:
-            person = other
-        return person
+    def of(self, edit: Hashable) -> Hashable:
+        """The edit that this one was merged into."""
+        while (other := self._joined.get(edit)) is not None:
+            edit = other
+        return edit
 
 
 def _things(history: History, column: Column) -> Iterator[Hashable]:
-    """What of the program a column is about, whatever function it is passed to."""
+    """The objects of the user's program that the column is about, whatever they are passed to."""
     if column.family in VALUES:
         for part in column.parts:
             for row in range(len(history.rows)):
@@ -276,7 +278,7 @@ def _things(history: History, column: Column) -> Iterator[Hashable]:
         for body in {body.site for row in history.rows for body in row.miss.bodies}:
             yield "body", body
     elif column.family == "function" and history.function.kind is not Kind.OP:
-        yield "body", history.function.site  # jitted, it is traced for itself as well
+        yield "body", history.function.site  # a jitted body is also traced on its own
     elif column.family in _OF_LEAVES and all(map(_MEMBER.search, column.paths)):
         sites = [row.miss.call_site for row in history.rows if row.miss.call_site is not None]
         own = {(site.file, site.function) for site in sites if not site.in_library}
@@ -285,15 +287,15 @@ def _things(history: History, column: Column) -> Iterator[Hashable]:
 
 
 _OBJECT = re.compile(r"#\d+ #\d+")
-"""The token of one object, by its class and itself."""
+"""The token of an object: its class and the object itself."""
 _OF_LEAVES = ("dtype", "weak_type")
 _MEMBER = re.compile(r"[.\[]")
-"""In the path of an array that is part of something larger."""
+"""Matches the path of an array inside a container."""
 _OF_LINE = ("dtype", "weak_type", "sharding", "tree", "signature")
 
 
-def _made_by(function: Function, history: History) -> Iterator[Hashable]:
-    """The factory that makes several functions, or the function alone."""
+def _makers(function: Function, history: History) -> Iterator[Hashable]:
+    """The factory that creates several functions, or else the function itself."""
     maker = function.qualname.rpartition(".<locals>.")[0]
     callers = {v.miss.call_site.function for v in history.rows if v.miss.call_site is not None}
     yield function.file
@@ -305,7 +307,7 @@ def _made_by(function: Function, history: History) -> Iterator[Hashable]:
 
 
 def _line(history: History, column: Column) -> Hashable:
-    """The user's line that all misses of a column but the first were called from."""
+    """The user's line that all misses of the column came from, not counting the first."""
     lines = {
         (verdict.miss.call_site.file, verdict.miss.call_site.line)
         for verdict, value in zip(history.rows, column.values, strict=True)
@@ -314,14 +316,14 @@ def _line(history: History, column: Column) -> Hashable:
     return next(iter(lines)) if len(lines) == 1 else None
 
 
-def _are_of_library(history: History) -> bool:
-    """Whether the bodies of an eager loop are a library's own: it defines them at each call."""
+def _are_library_bodies(history: History) -> bool:
+    """Whether a library defines the bodies of an eager loop, which it does at each call."""
     bodies = [body for row in history.rows for body in row.miss.bodies]
     return bool(bodies) and all(body.in_library for body in bodies)
 
 
-def _is_of_class(history: History, column: Column) -> bool:
-    """Whether the class of a static argument decides a structure: each has a state of its own."""
+def _follows_class(history: History, column: Column) -> bool:
+    """Whether the class of a static argument decides the structure: one state per class."""
     for other in history.columns:
         if other.family != "static":
             continue
@@ -335,12 +337,14 @@ def _is_of_class(history: History, column: Column) -> bool:
     return False
 
 
-def is_library(history: History) -> bool:
-    """Whether a library makes the function anew by itself, inside a call of the user's."""
+def is_made_by_library(history: History) -> bool:
+    """Whether a library creates the function itself, inside a call by the user."""
     miss = history.rows[0].miss
     if any(
         isinstance(row.fix, Library) and (row.fix.maker or not row.miss.function.in_library)
         for row in history.rows
     ):
-        return True  # made at each call; or the user's function, which a library wraps and jits
+        return (
+            True  # created at each call, or the user's function wrapped and jitted by a library
+        )
     return miss.function.in_library and (miss.function.kind is Kind.LAMBDA or miss.ahead)

@@ -1,8 +1,9 @@
-"""The best few sizes for axes that vary together, and of which only some combinations occur.
+"""The best few sizes for axes that vary together, when only some combinations occur.
 
-A batch of few long texts or of many short ones, a graph of so many nodes and edges: padded axis
-by axis, each to a few sizes, nearly every combination stays a program. Chosen together, each
-call is padded to one of k corners, which is as long on every axis as the calls that go there.
+Examples: a batch of few long texts or many short ones, a graph with some number of nodes and
+edges. Padding each axis to a few sizes of its own leaves nearly every combination a program. So
+the sizes are chosen together: each call is padded to one of k corners, which is at least as long
+on every axis as the calls padded to it.
 """
 
 from __future__ import annotations
@@ -12,58 +13,58 @@ from itertools import pairwise
 from typing import NamedTuple, TypeAlias
 
 Size: TypeAlias = tuple[int, ...]
-"""How long each of several axes is in one call."""
+"""The length of each of several axes in one call."""
 Cost: TypeAlias = Callable[[Size], float]
 _Groups: TypeAlias = tuple[tuple[Size, ...], ...]
 
-_ALL = 9
-"""Up to so many sizes, every way to group them is tried."""
-_MERGED = 48
-"""From so many groups on, two are merged at a time."""
-_MOST = 192
-"""So many sizes are told apart; where there are more, close ones are taken as one."""
+_MAX_EXHAUSTIVE = 9
+"""With at most this many sizes, every way to group them is tried."""
+_MAX_MERGED = 48
+"""With at most this many groups, the cheapest two are merged repeatedly."""
+_MAX_SIZES = 192
+"""Maximum number of distinct sizes; if there are more, close ones count as one."""
 
 
 class Corners(NamedTuple):
-    """So many corners, and what padding to them costs."""
+    """A number of corners, and what padding to them costs."""
 
     sizes: tuple[Size, ...]
-    """The cheapest first."""
+    """Cheapest first."""
     cost: float
-    """Of all calls, padding included."""
+    """The cost of all calls, including padding."""
     padding: float
-    """The share of it that is padding."""
+    """The fraction of the cost that is padding."""
     flops: float | None = None
-    """The same of what the programs compute; None where their text does not tell."""
+    """The same for what the programs compute, or None if unknown."""
 
 
-def corner_curve(weights: Mapping[Size, float], cost: Cost, most: int) -> list[Corners]:
-    """The choice of one corner, of two, and so on up to `most` or to all sizes that were seen.
+def corner_curve(weights: Mapping[Size, float], cost: Cost, limit: int) -> list[Corners]:
+    """The best choice of one corner, of two, and so on up to `limit` or the number of sizes.
 
-    The best there is for few sizes; for many, the best of several that were tried.
+    Exact for few sizes; for many, the best of several heuristics.
 
     Args:
         weights: how often each size is called.
-        cost: what one call of a size costs; must not fall as any axis grows.
-        most: so many corners at most.
+        cost: what one call of a size costs; must not decrease as any axis grows.
+        limit: the maximum number of corners.
     """
-    near = _near(weights)
-    most = min(most, len(near))
-    tried = [_every] if len(near) <= _ALL else [_in_order, _merged]
-    found = [way(near, cost, most) for way in tried]
+    near = _coarsened(weights)
+    limit = min(limit, len(near))
+    tried = [_exhaustive] if len(near) <= _MAX_EXHAUSTIVE else [_in_order, _merged]
+    found = [way(near, cost, limit) for way in tried]
     real = sum(weight * cost(size) for size, weight in weights.items())
-    told: list[Corners] = []
+    choices_found: list[Corners] = []
     for choices in zip(*found, strict=True):
         ways = [_settled(groups, weights, cost) for groups in choices]
-        told.append(_corners(min(ways, key=lambda own: own[1]), real))
-    for fewer, more in pairwise(range(len(told))):
-        if told[more].cost > told[fewer].cost:
-            told[more] = told[fewer]
-    return list({len(choice.sizes): choice for choice in reversed(told)}.values())[::-1]
+        choices_found.append(_corners(min(ways, key=lambda own: own[1]), real))
+    for fewer, more in pairwise(range(len(choices_found))):
+        if choices_found[more].cost > choices_found[fewer].cost:
+            choices_found[more] = choices_found[fewer]
+    return list({len(choice.sizes): choice for choice in reversed(choices_found)}.values())[::-1]
 
 
 def powers_of_two(weights: Mapping[Size, float], cost: Cost) -> Corners:
-    """What rounding each axis up to a power of two costs."""
+    """The cost of rounding each axis up to a power of two."""
     rounded = {size: tuple(map(power_of_two, size)) for size in weights}
     paid = sum(weight * cost(rounded[size]) for size, weight in weights.items())
     real = sum(weight * cost(size) for size, weight in weights.items())
@@ -72,12 +73,12 @@ def powers_of_two(weights: Mapping[Size, float], cost: Cost) -> Corners:
 
 
 def power_of_two(size: int) -> int:
-    """The first that is not smaller; 0 stays what it is."""
+    """The smallest power of two that is at least `size`; 0 stays 0."""
     return 1 << (size - 1).bit_length() if size > 0 else 0
 
 
 def corner_of(size: Size, corners: Sequence[Size]) -> Size:
-    """The first of some corners that a size fits into; itself where it fits into none."""
+    """The first corner that the size fits into, or the size itself if there is none."""
     return next((one for one in corners if _fits(size, one)), size)
 
 
@@ -97,7 +98,7 @@ def _corners(found: tuple[tuple[Size, ...], float], real: float) -> Corners:
 def _settled(
     groups: _Groups, weights: Mapping[Size, float], cost: Cost
 ) -> tuple[tuple[Size, ...], float]:
-    """The corners of groups once each size went to the cheapest, and what all calls then cost."""
+    """Corners after moving each size to its cheapest corner, and the total cost of all calls."""
     corners = tuple(dict.fromkeys(_corner(group) for group in groups))
     while True:
         corners = tuple(sorted(corners, key=lambda one: (cost(one), one)))
@@ -111,8 +112,8 @@ def _settled(
         corners = tighter
 
 
-def _every(weights: Mapping[Size, float], cost: Cost, most: int) -> list[_Groups]:
-    """The best way to make so many groups, for each number of them."""
+def _exhaustive(weights: Mapping[Size, float], cost: Cost, limit: int) -> list[_Groups]:
+    """The best way to form each number of groups, up to the limit."""
     sizes = list(weights)
     alone = [0.0] * (1 << len(sizes))
     for mask in range(1, len(alone)):
@@ -121,7 +122,7 @@ def _every(weights: Mapping[Size, float], cost: Cost, most: int) -> list[_Groups
     best = [0.0, *([float("inf")] * (len(alone) - 1))]
     last: list[list[int]] = []
     found: list[_Groups] = []
-    for _ in range(most):
+    for _ in range(limit):
         new, taken = [float("inf")] * len(alone), [0] * len(alone)
         for mask in range(1, len(alone)):
             lowest = mask & -mask
@@ -147,10 +148,10 @@ def _taken(sizes: Sequence[Size], last: Sequence[Sequence[int]]) -> _Groups:
     return tuple(groups)
 
 
-def _in_order(weights: Mapping[Size, float], cost: Cost, most: int) -> list[_Groups]:
-    """Groups of neighbours, in the order of that axis in which they cost least."""
+def _in_order(weights: Mapping[Size, float], cost: Cost, limit: int) -> list[_Groups]:
+    """Groups of neighbours, sorted along the axis that makes them cheapest."""
     ways = [
-        _neighbours(sorted(weights, key=lambda size: (size[axis], size)), weights, cost, most)
+        _neighbours(sorted(weights, key=lambda size: (size[axis], size)), weights, cost, limit)
         for axis in range(len(next(iter(weights))))
     ]
     return [
@@ -160,7 +161,7 @@ def _in_order(weights: Mapping[Size, float], cost: Cost, most: int) -> list[_Gro
 
 
 def _neighbours(
-    sizes: Sequence[Size], weights: Mapping[Size, float], cost: Cost, most: int
+    sizes: Sequence[Size], weights: Mapping[Size, float], cost: Cost, limit: int
 ) -> list[_Groups]:
     number = len(sizes)
     alone = [[0.0] * (number + 1) for _ in range(number)]
@@ -173,7 +174,7 @@ def _neighbours(
     best = [0.0, *([float("inf")] * number)]
     begins: list[list[int]] = []
     found: list[_Groups] = []
-    for _ in range(most):
+    for _ in range(limit):
         new, begin = [float("inf")] * (number + 1), [0] * (number + 1)
         for end in range(1, number + 1):
             begin[end] = min(range(end), key=lambda at: best[at] + alone[at][end])
@@ -189,11 +190,11 @@ def _neighbours(
     return found
 
 
-def _merged(weights: Mapping[Size, float], cost: Cost, most: int) -> list[_Groups]:
-    """Two groups made one at a time, those that it costs least."""
+def _merged(weights: Mapping[Size, float], cost: Cost, limit: int) -> list[_Groups]:
+    """Repeatedly merge the two groups that are cheapest to merge."""
     groups: list[tuple[Size, ...]] = [(size,) for size in weights]
-    if len(groups) > _MERGED:
-        groups = list(_in_order(weights, cost, _MERGED)[-1])
+    if len(groups) > _MAX_MERGED:
+        groups = list(_in_order(weights, cost, _MAX_MERGED)[-1])
     found: dict[int, _Groups] = {}
     while groups:
         found[len(groups)] = tuple(groups)
@@ -210,17 +211,17 @@ def _merged(weights: Mapping[Size, float], cost: Cost, most: int) -> list[_Group
         )
         groups[b] = groups[a] + groups[b]
         del groups[a]
-    return [found[number] for number in range(1, most + 1)]
+    return [found[number] for number in range(1, limit + 1)]
 
 
 def _paid(groups: _Groups, weights: Mapping[Size, float], cost: Cost) -> float:
     return sum(sum(weights[size] for size in group) * cost(_corner(group)) for group in groups)
 
 
-def _near(weights: Mapping[Size, float]) -> dict[Size, float]:
-    """The sizes, or coarser ones that they fit into, of which there are few enough."""
+def _coarsened(weights: Mapping[Size, float]) -> dict[Size, float]:
+    """The sizes, rounded up to coarser ones until there are few enough."""
     found, step = dict(weights), 1
-    while len(found) > _MOST:
+    while len(found) > _MAX_SIZES:
         step *= 2
         found = dict[Size, float]()
         for size, weight in weights.items():

@@ -1,6 +1,6 @@
-"""The sizes of the user's data, as they stand in a file: one a line, a CSV column, or .npy.
+"""Sizes of the user's data, read from a file: one a line, a CSV column, or .npy.
 
-An .npy file is read by its header: NumPy is not loaded to read a recording.
+The header of an .npy file is parsed here, so that reading a recording does not load NumPy.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from retrace.errors import UsageError
 from retrace.plan.corners import Size
 
 _MAGIC = b"\x93NUMPY"
-_MOST_BYTES = 1 << 28
+_MAX_BYTES = 1 << 28
 _KINDS = {"i": "bhiq", "u": "BHIQ", "f": " efd"}
 
 
@@ -27,40 +27,40 @@ class Source(NamedTuple):
 
     path: Path
     numbers: tuple[int, ...]
-    """In order: those of one row of the file belong together."""
+    """In file order, because numbers on one row belong together."""
 
 
 class Data:
-    """How often each size is called, by the argument that it is of; empty where no file tells."""
+    """How often each argument has each size; empty if no file says so."""
 
     def __init__(self, sources: dict[str | None, Source] | None = None) -> None:
         self._sources: dict[str | None, Source] = sources or {}
         self._used: set[str | None] = set()
 
     def of(self, names: Sequence[str], seen: Sequence[int]) -> tuple[dict[int, float], int]:
-        """The weight of each size of a variable, and how many of the data were never called."""
+        """The weight of each size of a variable, and the number of sizes never called."""
         source = self._found(names) or self._sources.get(None)
         if source is None:
             return dict.fromkeys(seen, 1.0), 0
         return _weighed(source.numbers, seen)
 
     def number(self, names: Sequence[str]) -> int | None:
-        """So many sizes weigh this variable; None where no file tells."""
+        """The number of sizes that give the variable its weights, or None without a file."""
         source = self._found(names) or self._sources.get(None)
         return None if source is None else len(source.numbers)
 
     def together(
         self, axes: Sequence[Sequence[str]], seen: Sequence[Size]
     ) -> tuple[dict[Size, float], int, int] | None:
-        """The weight of each combination of sizes, of how many rows, how many were never called.
+        """The weight of each combination of sizes, the rows read, and how many were never called.
 
         Args:
-            axes: of each length, the arguments and axes that have it.
+            axes: for each length, the arguments and axes that have it.
             seen: the combinations that were called.
 
         Returns:
-            None unless each length has a column of its own in one file: what two files hold in
-            their rows need not belong together.
+            None unless each length has its own column in one file: rows of two files need not
+            belong together.
         """
         sources = [self._found(names) for names in axes]
         known = [source for source in sources if source is not None]
@@ -73,25 +73,25 @@ class Data:
         return weights, len(rows), beyond
 
     def unused(self) -> list[str]:
-        """The arguments that were named and that no variable has."""
+        """Named arguments that match no variable."""
         return [name for name in self._sources if name is not None and name not in self._used]
 
     def _found(self, names: Sequence[str]) -> Source | None:
-        """The file that names one of these: with its axis, before one for any axis."""
-        for told in (_is, _is_of):
+        """The file for one of the names: an exact match with axis first, then any axis."""
+        for matches in (_is_exactly, _has_axis):
             for name, source in self._sources.items():
-                if name is not None and any(told(one, name) for one in names):
+                if name is not None and any(matches(one, name) for one in names):
                     self._used.add(name)
                     return source
         return None
 
 
-def _is(told: str, name: str) -> bool:
-    return told == name
+def _is_exactly(axis: str, name: str) -> bool:
+    return axis == name
 
 
-def _is_of(told: str, name: str) -> bool:
-    return told.startswith((f"{name} ", f"{name}[", f"{name}."))
+def _has_axis(axis: str, name: str) -> bool:
+    return axis.startswith((f"{name} ", f"{name}[", f"{name}."))
 
 
 _Sized = TypeVar("_Sized", int, Size)
@@ -101,19 +101,21 @@ def _weighed(
     numbers: Sequence[_Sized], seen: Sequence[_Sized]
 ) -> tuple[dict[_Sized, float], int]:
     weights = {size: float(number) for size, number in Counter(numbers).items()}
-    # What was called and is not in the data still has to fit somewhere.
+    # Sizes that were called but are not in the data still have to fit somewhere.
     more = {size: 1.0 for size in seen if size not in weights}
     return weights | more, len(weights.keys() - set(seen))
 
 
 def read(options: Sequence[str]) -> Data:
-    """The sizes that `--sizes [ARG=]FILE[:COLUMN]` names; raises UsageError."""
+    """Read the sizes that `--sizes [ARG=]FILE[:COLUMN]` names; raise UsageError if it fails."""
     found: dict[str | None, Source] = {}
     for option in options:
         argument, file = _split(option)
         if argument in found:
             what = "all arguments" if argument is None else repr(argument)
-            raise UsageError(f"--sizes: {what} twice; name an axis, as in 'ids axis 1=FILE'")
+            raise UsageError(
+                f"--sizes: {what} given twice; name an axis, as in 'ids axis 1=FILE'"
+            )
         found[argument] = _sizes(file)
     return Data(found)
 
@@ -125,17 +127,17 @@ def _split(option: str) -> tuple[str | None, str]:
     return (argument or None, file) if equals else (None, option)
 
 
-def _sizes(told: str) -> Source:
-    path, column = Path(told), None
+def _sizes(option: str) -> Source:
+    path, column = Path(option), None
     if not path.exists():
-        name, colon, column = told.rpartition(":")
+        name, colon, column = option.rpartition(":")
         if colon:
             path = Path(name)
     try:
         if not path.is_file():
-            what = "is no file" if path.exists() else "does not exist"
+            what = "is not a file" if path.exists() else "does not exist"
             raise UsageError(f"--sizes: {path} {what}")
-        if path.stat().st_size > _MOST_BYTES:
+        if path.stat().st_size > _MAX_BYTES:
             raise UsageError(f"--sizes: {path} is larger than 256 MiB")
         with path.open("rb") as file:
             begins = file.read(len(_MAGIC))
@@ -165,7 +167,7 @@ def _data(rows: list[list[str]], head: bool) -> list[tuple[int, list[str]]]:
 
 
 def _column(path: Path, first: list[str], column: str | None) -> tuple[int, bool]:
-    """Which column it is, and whether the first row names the columns."""
+    """The index of the column, and whether the first row holds column names."""
     names = [cell.strip() for cell in first]
     head = not all(_is_number(cell) for cell in names)
     if column is None:
@@ -195,12 +197,12 @@ def _size(path: Path, text: str, line: int) -> int:
     except (ValueError, OverflowError):
         size, number = -1, 0.0
     if size < 0 or size != number:
-        raise UsageError(f"--sizes: {path}, line {line}: {text[:40]!r} is no size")
+        raise UsageError(f"--sizes: {path}, line {line}: {text[:40]!r} is not a size")
     return size
 
 
 def _npy(path: Path, column: str | None) -> list[int]:
-    """The numbers of an .npy file of integers, or of floats that are whole."""
+    """The numbers in an .npy file of integers or whole floats."""
     content = path.read_bytes()
     try:
         major = content[6]
@@ -220,11 +222,11 @@ def _npy(path: Path, column: str | None) -> list[int]:
         *(IndexError, KeyError, TypeError, ValueError, SyntaxError, MemoryError),
         *(RecursionError, struct.error),
     ):
-        raise UsageError(f"--sizes: {path} is no .npy file of whole numbers") from None
+        raise UsageError(f"--sizes: {path} is not an .npy file of whole numbers") from None
     sizes: list[int] = []
     for number in _of_column(path, numbers, shape, bool(fields.get("fortran_order")), column):
         if not 0 <= number < float("inf") or int(number) != number:
-            raise UsageError(f"--sizes: {path} holds {number}, which is no size")
+            raise UsageError(f"--sizes: {path} holds {number}, which is not a size")
         sizes.append(int(number))
     return sizes
 
@@ -232,7 +234,7 @@ def _npy(path: Path, column: str | None) -> list[int]:
 def _of_column(
     path: Path, numbers: Sequence[float], shape: list[int], by_column: bool, column: str | None
 ) -> Sequence[float]:
-    """Those of one column, where there are several."""
+    """The numbers of one column, if there are several."""
     width = shape[1] if len(shape) == len(("rows", "columns")) else 1
     if column is None:
         if width > 1:

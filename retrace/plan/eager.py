@@ -1,9 +1,9 @@
-"""Eager operations by what caused them, and what of them a person could spare.
+"""Eager operations grouped by cause, and which of them the user could save.
 
-One call into a library is one cause, however many of its lines run; so is one host callback, one
-import and one call of a function of the user's, whatever that calls in turn. Sizes are a cause
-only where one place ran one operation again and nothing but sizes had changed: two layers of a
-network are no two sizes of one thing.
+One call into a library is one cause, however many of its lines run. So is one host callback, one
+import, and one call of the user's function with everything it calls. Sizes are a cause only if
+one place ran the same operation again and only sizes changed: two layers of a network are not
+two sizes of one thing.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ from retrace.reason.eager import joins, new_body, of_caller
 from retrace.reason.sized import sized, sizes_of
 
 Place: TypeAlias = tuple[str, str]
-"""A file and a function of it."""
+"""A file and a function in it."""
 Line: TypeAlias = tuple[str, int]
-"""A file and a line of it."""
+"""A file and a line in it."""
 Family: TypeAlias = Literal[
     "eager", "eager-sizes", "eager-callback", "eager-init", "eager-import"
 ]
 
-_REPEATED = 3
-"""From so many programs of one operation on, a line compiles again and again."""
-_SIZES = 3
-"""Fewer sizes are few."""
-_MANY = 10
-"""From so many programs on, a cause is worth a word whatever they are."""
-_DRIVING = frozenset(("main", "__init__", "__post_init__", "__new__", "setUp", "setup"))
-_SPARED = 0.05
-"""Seconds that must be spared for certain to be worth doing."""
+_MIN_REPEATS = 3
+"""Minimum number of programs for one operation on a line to count as repeated."""
+_MIN_SIZES = 3
+"""Minimum number of distinct sizes for sizes to be the cause."""
+_MIN_PROGRAMS = 10
+"""Minimum number of programs for a cause to be reported."""
+_DRIVER_NAMES = frozenset(("main", "__init__", "__post_init__", "__new__", "setUp", "setup"))
+_MIN_SAVED = 0.05
+"""Seconds that must certainly be saved for a step to be worthwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,31 +55,31 @@ class Root:
     site: CallSite
     verdicts: tuple[Verdict, ...]
     certain: tuple[Verdict, ...]
-    """Those that are gone for certain when the advice is followed."""
+    """The misses that are certainly gone if the advice is followed."""
     advice: Advice | None = None
     function: str | None = None
-    """The user's function whose lines they are; None where it is one line, or a library's."""
+    """The user's function that contains the lines; None for a single line or a library."""
     lines: int = 1
-    """So many lines of the user's have them."""
+    """The number of the user's lines that run the operations."""
 
     @property
     def worth(self) -> bool:
-        """Whether anything is saved for certain."""
-        return sum(verdict.miss.seconds for verdict in self.certain) >= _SPARED
+        """Whether the certain saving is large enough."""
+        return sum(verdict.miss.seconds for verdict in self.certain) >= _MIN_SAVED
 
     @property
     def sure(self) -> Sure:
-        """Whether following it does what is said."""
+        """How sure it is that the advice works as promised."""
         if self.advice is not None:
             return self.advice.sure
         return "likely" if self.family == "eager-sizes" else "ask"
 
 
 def roots(verdicts: Iterable[Verdict]) -> Iterator[Root]:
-    """The causes of eager operations about which a person could do something.
+    """The causes of eager operations that the user could change.
 
-    What a library runs as part of one call, or an import, is left as it is: there is nothing
-    to change in the user's program.
+    What a library runs within one call or import is left out: there is nothing to change in the
+    user's program.
     """
     called: dict[Hashable, list[Verdict]] = {}
     lines: dict[tuple[str, int], list[Verdict]] = {}
@@ -107,11 +107,10 @@ def roots(verdicts: Iterable[Verdict]) -> Iterator[Root]:
 
 
 def _drivers(verdicts: Iterable[Verdict]) -> frozenset[Place]:
-    """The functions of the user's that cannot be jitted whole, and so none that calls them.
+    """The user's functions that cannot be jitted as a whole, nor any function that calls them.
 
-    They call jitted functions, as a training loop does, or do what no traced function can. What
-    a script calls `main` drives all the rest, as a test does; what makes an object returns no
-    arrays.
+    They call jitted functions, as a training loop does, or do something untraceable. A function
+    called `main` drives the rest of the script, as a test does; a constructor returns no arrays.
     """
     found: set[Place] = set()
     for verdict in verdicts:
@@ -119,14 +118,14 @@ def _drivers(verdicts: Iterable[Verdict]) -> frozenset[Place]:
             continue
         driven = verdict.cause is not Cause.EAGER_OP
         for line in _lines(verdict.miss):
-            driven = driven or line.untraceable or _drives(line.function)
+            driven = driven or line.untraceable or _is_driver(line.function)
             if driven:
                 found.add((line.file, line.function))
     return frozenset(found)
 
 
 def _called(called: dict[Hashable, list[Verdict]]) -> Iterator[Root]:
-    """Callbacks, imports and initialisations."""
+    """Callbacks, imports and initialisers."""
     for members in called.values():
         first = members[0].miss
         site, advice = first.call_site, of_caller(first)
@@ -136,12 +135,12 @@ def _called(called: dict[Hashable, list[Verdict]]) -> Iterator[Root]:
             family, site = "eager-init", first.entry
         elif isinstance(advice, InCallback):
             family, again = "eager-callback", _again(members)
-        if site is not None and (len(members) >= _MANY or len(again) >= _REPEATED):
+        if site is not None and (len(members) >= _MIN_PROGRAMS or len(again) >= _MIN_REPEATS):
             yield Root(family, site, tuple(members), again, advice)
 
 
 def _again(members: list[Verdict]) -> tuple[Verdict, ...]:
-    """Those of an operation that had been compiled before, on other arrays."""
+    """Operations that had been compiled before for other arrays."""
     seen: set[tuple[str, str]] = set()
     found: list[Verdict] = []
     for verdict in members:
@@ -157,9 +156,9 @@ def _own(
     inside: dict[tuple[str, int], list[Verdict]],
     drivers: frozenset[Place],
 ) -> Iterator[Root]:
-    """Operations of the user's own lines: those of many sizes by line, the rest by function.
+    """Operations on the user's own lines: by line if sizes vary, otherwise by function.
 
-    What libraries run below such a function is gone with the rest of it.
+    Operations that libraries run below such a function go away with it.
     """
     rest: dict[Call | Line, list[Verdict]] = {}
     of_sizes: list[_Sized] = []
@@ -168,52 +167,52 @@ def _own(
         site = members[0].miss.call_site
         if site is None:
             continue
-        if len(again) >= _REPEATED and len(sizes_of(again)) >= _SIZES:
+        if len(again) >= _MIN_REPEATS and len(sizes_of(again)) >= _MIN_SIZES:
             of_sizes.append(_Sized(site, members, again, _sizes(again)))
             continue
         for verdict in members:
             rest.setdefault(_call(verdict, drivers) or place, []).append(verdict)
-    told = list(_gathered(of_sizes, list(filter(None, map(sized, inside.values())))))
-    yield from told
-    taken = {verdict.miss.id for root in told for verdict in root.verdicts}
+    by_sizes = list(_gathered(of_sizes, list(filter(None, map(sized, inside.values())))))
+    yield from by_sizes
+    taken = {verdict.miss.id for root in by_sizes for verdict in root.verdicts}
     below: dict[Call | None, list[Verdict]] = {}
     for verdict in chain.from_iterable(inside.values()):
         if verdict.miss.id not in taken:
             below.setdefault(_call(verdict, drivers), []).append(verdict)
     for call, members in rest.items():
         site = members[0].miss.call_site
-        if site is None or len(members) < _MANY:
+        if site is None or len(members) < _MIN_PROGRAMS:
             continue
         of_call = isinstance(call, Call)
         every = (*members, *(below.get(call, ()) if of_call else ()))
         if len({verdict.miss.function.jax_name for verdict in every}) == 1:
-            continue  # one operation for many arrays is as many programs when it is jitted
+            continue  # jitting one operation on many arrays gives just as many programs
         if of_call:
-            yield Root("eager", call.asked(members[0]), every, (), function=call.function)
+            yield Root("eager", call.call_site(members[0]), every, (), function=call.function)
         else:
             yield Root("eager", site, every, ())
 
 
 class Call(NamedTuple):
-    """A function of the user's that is called as a whole, and could be jitted as one."""
+    """A call of a user's function that could be jitted as a whole."""
 
     file: str
     function: str
 
-    def asked(self, verdict: Verdict) -> CallSite:
-        """The line that called it, on the way to an operation; its own where none is known."""
+    def call_site(self, verdict: Verdict) -> CallSite:
+        """The line that called it on the way to the operation, or its own line if unknown."""
         lines = list(_with_callers(verdict.miss))
         own = [i for i, (line, _) in enumerate(lines) if (line.file, line.function) == self][-1]
-        # What only hands the call on, as the wrapper of a decorator, asked for nothing.
+        # A function that only forwards the call, such as a decorator's wrapper, is skipped.
         asking = (line for line, above in lines[own + 1 :] if _is_called_whole(line, above))
         return next(asking, lines[own][0])
 
 
 def _call(verdict: Verdict, drivers: frozenset[Place]) -> Call | None:
-    """The outermost function of the user's around an operation that could be jitted whole.
+    """The outermost user's function around the operation that could be jitted as a whole.
 
-    What is local to a function that does not call it was made by a decorator, as a rule: it is
-    named only where nothing else is.
+    A local function that its enclosing function does not call usually comes from a decorator; it
+    is used only if there is nothing else.
     """
     found = [
         (line, above)
@@ -228,24 +227,24 @@ def _call(verdict: Verdict, drivers: frozenset[Place]) -> Call | None:
 
 
 def _lines(miss: Miss) -> tuple[CallSite, ...]:
-    """The user's lines around a miss, the innermost first."""
+    """The user's lines around a miss, innermost first."""
     return () if miss.call_site is None else (miss.call_site, *miss.callers)
 
 
 def _with_callers(miss: Miss) -> Iterator[tuple[CallSite, CallSite | None]]:
-    """The user's lines around a miss, each with the one that called its function."""
+    """The user's lines around a miss, each with the line that called its function."""
     lines = _lines(miss)
     return zip(lines, (*lines[1:], None), strict=False)
 
 
 def _is_called_whole(line: CallSite, above: CallSite | None) -> bool:
-    """Whether it is a function of a module or a class, or one of the function that calls it."""
+    """Whether the function belongs to a module, a class, or the function that calls it."""
     outer, local, _ = line.function.rpartition(".<locals>.")
     return not local or (above is not None and above.function == outer)
 
 
 class _Sized(NamedTuple):
-    """A line of which an operation was compiled for several sizes."""
+    """A line where an operation was compiled for several sizes."""
 
     site: CallSite
     members: list[Verdict]
@@ -254,17 +253,17 @@ class _Sized(NamedTuple):
 
     @property
     def joins(self) -> bool:
-        """Whether arrays are joined, another number of them each time."""
+        """Whether the operation joins a different number of arrays each time."""
         nearest = (verdict.nearest for verdict in self.again)
         pairs = zip(nearest, self.again, strict=True)
         return all(old is not None and joins(old, new.miss) for old, new in pairs)
 
 
 def _gathered(found: list[_Sized], inside: list[tuple[Verdict, ...]]) -> Iterator[Root]:
-    """One cause for all lines to which the same sizes come, as of one array that grows.
+    """Group lines that get the same sizes, such as those of one growing array, into one cause.
 
-    Padded where it is made, it comes with fewer sizes to the calls of libraries, too. What these
-    run for sizes that no line of the user's has is left as it is.
+    Padding that array where it is created also gives library calls fewer sizes. Library calls
+    whose sizes occur on no line of the user's are left out.
     """
     found.sort(key=lambda one: len(one.sizes), reverse=True)
     gathered: list[list[_Sized]] = []
@@ -281,10 +280,10 @@ def _gathered(found: list[_Sized], inside: list[tuple[Verdict, ...]]) -> Iterato
         else:
             gathered.append([one])
     for group in gathered:
-        dearest = max(group, key=lambda one: sum(v.miss.seconds for v in one.again))
+        costliest = max(group, key=lambda one: sum(v.miss.seconds for v in one.again))
         members = [verdict for one in group for verdict in one.members]
         again = tuple(verdict for one in group for verdict in one.again)
-        also = [_of_same(line, group[0]) for line in inside]
+        also = [_with_same_sizes(line, group[0]) for line in inside]
         inside = [line for line, own in zip(inside, also, strict=True) if not own]
         members += [verdict for own in also for verdict in own]
         number = len(group) + sum(map(bool, also))
@@ -293,21 +292,21 @@ def _gathered(found: list[_Sized], inside: list[tuple[Verdict, ...]]) -> Iterato
         body = next(filter(None, bodies), None) if loop else None
         advice = FewSizes(loop=True, body=body, proof=Proof.MEANING) if loop else None
         if group[0].joins:
-            advice = FewSizes(joined=True)  # NumPy joins any number of them
-        yield Root("eager-sizes", dearest.site, tuple(members), again, advice, lines=number)
+            advice = FewSizes(joined=True)  # NumPy joins any number of arrays
+        yield Root("eager-sizes", costliest.site, tuple(members), again, advice, lines=number)
 
 
-def _of_same(line: tuple[Verdict, ...], leader: _Sized) -> tuple[Verdict, ...]:
-    """What a library ran again on a line for sizes that another line has as well."""
+def _with_same_sizes(line: tuple[Verdict, ...], leader: _Sized) -> tuple[Verdict, ...]:
+    """Operations that a library ran again on this line, for sizes of the leading line."""
     site = line[0].miss.call_site
     if site is None or site.file != leader.site.file:
         return ()
     own = tuple(verdict for verdict in line if _sizes((verdict,)) & leader.sizes)
-    return own if len(own) >= _REPEATED else ()
+    return own if len(own) >= _MIN_REPEATS else ()
 
 
 def _sizes(again: tuple[Verdict, ...]) -> frozenset[Dim]:
-    """The sizes of the axes for which operations were compiled again."""
+    """The sizes of axes whose changes made operations compile again."""
     return frozenset(
         size
         for verdict in again
@@ -319,10 +318,10 @@ def _sizes(again: tuple[Verdict, ...]) -> frozenset[Dim]:
 
 
 def _is_named(function: str) -> bool:
-    """Whether it is a function that has a name, which could be jitted as it stands."""
+    """Whether the function has a name, so that it could be jitted as it is."""
     return not function.endswith(">")
 
 
-def _drives(function: str) -> bool:
+def _is_driver(function: str) -> bool:
     name = function.rpartition(".")[2]
-    return name in _DRIVING or name.startswith("test")
+    return name in _DRIVER_NAMES or name.startswith("test")

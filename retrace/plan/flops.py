@@ -1,8 +1,8 @@
-"""What programs of other sizes would compute, from those that were recorded.
+"""What programs of other sizes would compute, estimated from the recorded ones.
 
-Of one axis it is read off between the sizes that were seen. Of several that vary together there
-is nothing to read off: a corner may be longer on each axis than any call was. There it is the
-one polynomial that gives the count of each recorded program, and nothing where several do.
+For one axis, interpolate between the recorded sizes. For several axes that vary together there is
+nothing to interpolate, because a corner may be longer on every axis than any call was. There, use
+the polynomial that reproduces the count of every recorded program, if there is only one.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from retrace.model import Verdict
 from retrace.plan.corners import Corners, Size, corner_of
 from retrace.plan.sizes import Choice, covering
 
-_LINE = 2
-"""Sizes that a line needs."""
-_AXES = 3
-"""Of more axes no polynomial is looked for."""
-_POINTS = 24
-"""So many programs tell it."""
-_TERMS = {2: 6, 3: 3}
-"""So many terms at most, by the number of axes."""
+_MIN_POINTS = 2
+"""Number of sizes that a line needs."""
+_MAX_DEGREE = 3
+"""Maximum total degree of a term."""
+_MAX_POINTS = 24
+"""Maximum number of programs used for a fit."""
+_MAX_TERMS = {2: 6, 3: 3}
+"""Maximum number of terms, by number of axes."""
 _EXACT = 1e-9
-_EQUAL = 1e-3
-"""Two polynomials that are so near each other tell the same."""
+_TOLERANCE = 1e-3
+"""Two polynomials whose shares differ by less than this agree."""
 
 _Term: TypeAlias = tuple[int, ...]
 """The power of each axis."""
@@ -37,7 +37,7 @@ _Polynomial: TypeAlias = tuple[tuple[_Term, float], ...]
 
 
 def counted(rows: Iterable[tuple[Verdict, Size]], work: Work) -> dict[Size, float]:
-    """What the programs of each size compute, by their own equations."""
+    """The operations that the programs of each size compute, counted from their equations."""
     found: dict[Size, float] = {}
     for verdict, size in rows:
         program = verdict.miss.program
@@ -49,25 +49,25 @@ def counted(rows: Iterable[tuple[Verdict, Size]], work: Work) -> dict[Size, floa
 
 
 class Flops:
-    """What the programs of an axis compute, by its size."""
+    """What the programs compute, as a function of the size of one axis."""
 
     def __init__(self, known: Mapping[Size, float]) -> None:
         self._known: list[tuple[int, float]] = []
-        most = 0.0
+        highest = 0.0
         for (size,) in sorted(known):
-            most = max(most, known[size,])  # a larger size computes no less
-            self._known.append((size, most))
+            highest = max(highest, known[size,])  # a larger size never computes less
+            self._known.append((size, highest))
 
-    def told(self, choice: Choice, weights: Mapping[int, float]) -> Choice:
-        """The choice with the share of what is computed that is padding."""
-        if len(self._known) < _LINE:
+    def with_flops(self, choice: Choice, weights: Mapping[int, float]) -> Choice:
+        """The choice, with the fraction of the computation that is padding."""
+        if len(self._known) < _MIN_POINTS:
             return choice
         paid = sum(n * self._at(covering(size, choice.sizes)) for size, n in weights.items())
         real = sum(n * self._at(size) for size, n in weights.items())
         return choice._replace(flops=(paid - real) / paid if paid > 0 else None)
 
     def _at(self, size: int) -> float:
-        """Of a size that was seen as counted; between two, and beyond, on the line of these."""
+        """The count for a recorded size; otherwise on the line through its two neighbours."""
         after = bisect_left(self._known, (size, 0.0))
         if after < len(self._known) and self._known[after][0] == size:
             return self._known[after][1]
@@ -77,13 +77,13 @@ class Flops:
 
 
 class JointFlops:
-    """What the programs of several axes compute, by how long these are together."""
+    """What the programs compute, as a function of the sizes of several axes."""
 
     def __init__(self, known: Mapping[Size, float]) -> None:
         self._fits = _fits(known)
 
-    def told(self, choice: Corners, weights: Mapping[Size, float]) -> Corners:
-        """The corners with the share of what is computed that is padding."""
+    def with_flops(self, choice: Corners, weights: Mapping[Size, float]) -> Corners:
+        """The corners, with the fraction of the computation that is padding."""
         shares: list[float] = []
         for fit in self._fits:
             paid = sum(
@@ -92,18 +92,18 @@ class JointFlops:
             real = sum(n * _value(fit, size) for size, n in weights.items())
             if paid > 0:
                 shares.append((paid - real) / paid)
-        if not shares or max(shares) - min(shares) > _EQUAL:
-            return choice  # more than one law, and they tell other shares
+        if not shares or max(shares) - min(shares) > _TOLERANCE:
+            return choice  # several polynomials fit, and they disagree
         return choice._replace(flops=shares[0])
 
 
 def _fits(known: Mapping[Size, float]) -> tuple[_Polynomial, ...]:
-    """All polynomials of as few terms as will do that give every count, and one more."""
-    if not known or len(axes := next(iter(known))) not in _TERMS:
+    """All polynomials with the fewest terms that reproduce every count; one count is spare."""
+    if not known or len(axes := next(iter(known))) not in _MAX_TERMS:
         return ()
     sizes = _spread(sorted(known))
     terms = list(_terms(len(axes)))
-    for number in range(1, min(_TERMS[len(axes)], len(sizes) - 1) + 1):
+    for number in range(1, min(_MAX_TERMS[len(axes)], len(sizes) - 1) + 1):
         found = [_fit(own, sizes, known) for own in combinations(terms, number)]
         if fits := tuple(one for one in found if one is not None):
             return fits
@@ -111,25 +111,25 @@ def _fits(known: Mapping[Size, float]) -> tuple[_Polynomial, ...]:
 
 
 def _spread(sizes: Sequence[Size]) -> list[Size]:
-    """So many of them that they tell it, from the least to the largest."""
-    if len(sizes) <= _POINTS:
+    """Enough of the sizes for a fit, evenly spread from the smallest to the largest."""
+    if len(sizes) <= _MAX_POINTS:
         return list(sizes)
-    step = (len(sizes) - 1) / (_POINTS - 1)
-    return [sizes[round(step * at)] for at in range(_POINTS)]
+    step = (len(sizes) - 1) / (_MAX_POINTS - 1)
+    return [sizes[round(step * at)] for at in range(_MAX_POINTS)]
 
 
 def _terms(axes: int) -> Iterator[_Term]:
-    """Each axis by itself and with others, one of them squared: a batch of texts attends so."""
+    """Products of axes, at most one of them squared, as in attention over a batch of texts."""
     for powers in product(range(3), repeat=axes):
-        if powers.count(2) <= 1 and sum(powers) <= _AXES:
+        if powers.count(2) <= 1 and sum(powers) <= _MAX_DEGREE:
             yield powers
 
 
 def _fit(
     terms: Sequence[_Term], sizes: Sequence[Size], known: Mapping[Size, float]
 ) -> _Polynomial | None:
-    """The polynomial of these terms, where it is one and gives each count."""
-    rows = ([Fraction(_of_term(term, size)) for term in terms] for size in sizes)
+    """The polynomial of these terms, if it is unique and reproduces each count."""
+    rows = ([Fraction(_term_value(term, size)) for term in terms] for size in sizes)
     solved = _solved(
         len(terms), zip(rows, map(Fraction, map(known.__getitem__, sizes)), strict=True)
     )
@@ -143,7 +143,7 @@ def _fit(
 def _solved(
     number: int, rows: Iterable[tuple[list[Fraction], Fraction]]
 ) -> list[Fraction] | None:
-    """The factors that the first independent rows tell; None where the rows leave them open."""
+    """The coefficients from the first independent rows, or None if they are not determined."""
     reduced: list[tuple[int, list[Fraction]]] = []
     for row, value in rows:
         own = [*row, value]
@@ -165,9 +165,9 @@ def _solved(
     return None
 
 
-def _of_term(term: _Term, size: Size) -> int:
+def _term_value(term: _Term, size: Size) -> int:
     return prod(one**power for one, power in zip(size, term, strict=True))
 
 
 def _value(polynomial: _Polynomial, size: Size) -> float:
-    return sum(factor * _of_term(term, size) for term, factor in polynomial)
+    return sum(factor * _term_value(term, size) for term, factor in polynomial)

@@ -1,4 +1,4 @@
-"""The order of the steps: each time the change that still saves most seconds."""
+"""The order of the steps: always take the change that saves most of the remaining seconds."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ Cells: TypeAlias = dict[tuple[int, int], Mapped]
 
 
 class Choice(NamedTuple):
-    """One step: the changes that it takes, and what they take away."""
+    """One step: the changes it makes and the misses they remove."""
 
     members: tuple[Candidate, ...]
     gone: frozenset[str]
-    """At best, after the steps before."""
+    """At best, after the previous steps."""
     certain: frozenset[str]
-    """For certain."""
+    """For certain, after the previous steps."""
     alone: frozenset[str]
     alone_certain: frozenset[str]
 
 
 def at_best(candidate: Candidate) -> Cells:
-    """The edits of a candidate at best."""
+    """The candidate's edits at best."""
     return candidate.at
 
 
 def for_certain(candidate: Candidate) -> Cells:
-    """The edits of a candidate as far as they are certain."""
+    """The candidate's edits that are certain."""
     return candidate.certain
 
 
 class Edited:
-    """The program with all steps so far, and what misses it is spared."""
+    """The program after all steps so far, and the misses it avoids."""
 
     def __init__(self, replay: Replay, edits: Callable[[Candidate], Cells]) -> None:
         self._replay, self._edits_of = replay, edits
@@ -44,7 +44,7 @@ class Edited:
         self.gone: set[str] = set()
 
     def more(self, members: Iterable[Candidate]) -> set[str]:
-        """What more is gone with these changes."""
+        """The additional misses that these changes would remove."""
         edits: dict[int, dict[int, Mapped]] = {}
         for member in members:
             for (index, column), mapped in self._edits_of(member).items():
@@ -57,7 +57,7 @@ class Edited:
         return self._replay.with_inner(served, self.gone)
 
     def take(self, members: Iterable[Candidate]) -> frozenset[str]:
-        """Make changes part of the program; what more is gone then."""
+        """Apply the changes; return the additional misses they remove."""
         members = tuple(members)
         found = self.more(members)
         for member in members:
@@ -68,7 +68,7 @@ class Edited:
 
 
 class Greedy:
-    """Takes the change that saves most, again and again."""
+    """Repeatedly takes the change that saves most."""
 
     def __init__(self, replay: Replay, ledger: Ledger, found: list[Candidate]) -> None:
         self._replay, self._ledger = replay, ledger
@@ -79,7 +79,7 @@ class Greedy:
         self._found: dict[int, set[str]] = {}
 
     def choices(self) -> Iterator[Choice]:
-        """The steps, in order."""
+        """The steps in order."""
         while self._left:
             best = max(self._left, key=self._gain)
             members = (best,) if self._gain(best)[1] >= 0 else self._together()
@@ -97,7 +97,7 @@ class Greedy:
             yield choice
 
     def _forget(self, choice: Choice) -> None:
-        """Ask again of the changes that a step bears on: what it took is not saved twice."""
+        """Forget savings that the step may have changed: nothing is saved twice."""
         touched = {index for member in choice.members for index, _ in member.at}
         for candidate in self._left:
             found = self._found.get(id(candidate), set[str]())
@@ -105,7 +105,7 @@ class Greedy:
                 self._saved.pop(id(candidate), None)
 
     def _gain(self, candidate: Candidate) -> tuple[bool, float]:
-        """Whether it is worth doing now, and the seconds that it saves; -1 for no miss at all."""
+        """Whether the change is worthwhile now, and the seconds it saves; -1 if none."""
         if (known := self._saved.get(id(candidate))) is None:
             found = self._found[id(candidate)] = self._best.more([candidate])
             known = (False, -1.0)
@@ -116,7 +116,7 @@ class Greedy:
         return known
 
     def _together(self) -> tuple[Candidate, ...]:
-        """Changes of which none alone takes anything away, and together they do."""
+        """Changes that only remove misses together, not alone."""
         best: tuple[Candidate, ...] = ()
         most = -1.0
         tried: set[tuple[int, ...]] = set()
@@ -134,7 +134,7 @@ class Greedy:
     def _needed(
         self, index: int, history: History, numbers: dict[int, Candidate]
     ) -> Iterator[tuple[Candidate, ...]]:
-        """For each miss that is left, the changes that would have made it an earlier one."""
+        """For each remaining miss, the changes that would have made its key an earlier one."""
         rows = {verdict.miss.id: row for row, verdict in enumerate(history.rows)}
         done = self._best.edits.get(index, {})
         for row, verdict in enumerate(history.rows):

@@ -1,8 +1,8 @@
-"""The misses of one definition site as a table: a row for each miss, a column for what varies.
+"""The misses of one definition site as a table: one row per miss, one column per varying thing.
 
-Columns that always change together are one: `batch['x']` and `batch['y']` of one length,
-or a hundred arrays that all become committed at once. A fix takes one column away, or maps
-its values onto fewer.
+Parts that always change together share a column: `batch['x']` and `batch['y']` of one length, or
+a hundred arrays that all become committed at once. A fix removes a column or maps its values onto
+fewer.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ FAMILIES = (
     *("function", "code", "bodies", "options", "config", "static", "signature", "tree", "meta"),
     *("shape", "dtype", "weak_type", "sharding", "clear", "again", "state"),
 )
-"""What a column may be about. `again` is a lost entry, `state` another program of one key."""
+"""What a column can be about. `again` is a lost entry, `state` a new program for the same key."""
 
 
 class Part(NamedTuple):
-    """One place of a key."""
+    """One part of a key."""
 
     family: str
     path: str
     axis: int = -1
-    """Of a shape; -1 for the whole of it, where the number of axes varies."""
+    """An axis of a shape; -1 for the whole shape, when the number of axes varies."""
 
 
 Parts: TypeAlias = dict[Part, Hashable]
@@ -42,43 +42,43 @@ Parts: TypeAlias = dict[Part, Hashable]
 
 @dataclass(slots=True)
 class Column:
-    """Places that always change together."""
+    """Parts of the key that always change together."""
 
     family: str
     parts: tuple[Part, ...]
     values: list[int]
-    """For each row the number of its value; 0 is that of the first row."""
+    """The number of the value in each row; 0 is the first row's value."""
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """What it is about, in the user's names."""
+        """The paths of the column's parts, as the user names them."""
         return tuple(dict.fromkeys(part.path for part in self.parts if part.path))
 
 
 @dataclass(slots=True)
 class History:
-    """The misses of one site in one process, in the order in which they began."""
+    """The misses of one site in one process, in the order they started."""
 
     run: str
     rows: list[Verdict] = field(default_factory=list[Verdict])
     columns: list[Column] = field(default_factory=list[Column])
     cells: list[Parts] = field(default_factory=list[Parts])
-    """What each row has otherwise than the first."""
+    """For each row, the parts that differ from the first row."""
     first: Parts = field(default_factory=dict[Part, Hashable])
-    """What the first row has, of what varies."""
+    """The first row's values of the parts that vary."""
 
     @property
     def function(self) -> Function:
-        """That of the first row."""
+        """The function of the first row."""
         return self.rows[0].miss.function
 
     def value(self, row: int, part: Part) -> Hashable:
-        """What a row has at one place."""
+        """The value of a part in a row."""
         return self.cells[row].get(part, self.first.get(part, ABSENT))
 
 
-def arranged(run: str, rows: list[Verdict]) -> History:
-    """The table of these misses."""
+def table(run: str, rows: list[Verdict]) -> History:
+    """Build the table of these misses."""
     history = History(run, rows)
     if len(rows) > 1:
         _fill(history)
@@ -89,7 +89,7 @@ def arranged(run: str, rows: list[Verdict]) -> History:
 def _fill(history: History) -> None:
     first = history.rows[0].miss
     numbered = _Numbered()
-    base = _small(first, numbered, history.rows[0].cause)
+    base = _without_arrays(first, numbered, history.rows[0].cause)
     base_leaves = {leaf.path: leaf for leaf in first.key.leaves}
     own_leaves = set(base_leaves)
     tree = _tree(first.key)
@@ -100,18 +100,18 @@ def _fill(history: History) -> None:
         if key.tree is not first.key.tree and key.tree != first.key.tree:
             key = renamed(key, first.key)
         cell: Parts = {}
-        own = base if miss is first else _small(miss, numbered, verdict.cause)
-        _differ(base, own, cell)
+        own = base if miss is first else _without_arrays(miss, numbered, verdict.cause)
+        _add_differences(base, own, cell)
         if first.key[_NAMED] != miss.key[_NAMED]:
             for before, after in zip(named, _named(miss.key), strict=True):
-                _differ(before, after, cell)
+                _add_differences(before, after, cell)
         if key.tree is not first.key.tree and key.tree != first.key.tree:
-            _differ(tree, _tree(key), cell)
+            _add_differences(tree, _tree(key), cell)
         if key.leaves is not first.key.leaves:
             placed = not (miss.nested or first.nested)
             _leaves(base_leaves, first.key.leaves, key.leaves, placed, cell)
         if not OF_LOG.isdisjoint(miss.unseen):
-            # The log leaves open what else was new: no change of what it shows spares this miss.
+            # The log does not show what else was new: no change it shows would avoid this miss.
             cell[Part("repeat", "not shown by the log")] = miss.number
         history.cells.append(cell)
     varying = {part for cell in history.cells for part in cell}
@@ -122,12 +122,12 @@ def _fill(history: History) -> None:
         if part not in history.first and (leaf := base_leaves.get(part.path)) is not None:
             is_later = part.family == "tree" and part.path not in own_leaves
             history.first[part] = ABSENT if is_later else _of_leaf(leaf, part)
-    _omitted(history)
-    _lost(history)
+    _fill_in_defaults(history)
+    _number_lost(history)
 
 
 class _Numbered:
-    """Function objects, numbered among those of one code, so that an edit is another thing."""
+    """Numbers function objects that share the same code, so that edited code stays distinct."""
 
     def __init__(self) -> None:
         self._known: dict[Hashable, dict[int, int]] = {}
@@ -137,8 +137,8 @@ class _Numbered:
         return known.setdefault(function.object, len(known))
 
 
-def _small(miss: Miss, numbered: _Numbered, cause: Cause) -> Parts:
-    """All but the arrays and their tree."""
+def _without_arrays(miss: Miss, numbered: _Numbered, cause: Cause) -> Parts:
+    """Everything except the arrays and their tree."""
     function = miss.function
     found: Parts = {Part("clear", "jax.clear_caches"): miss.epoch}
     if function.kind is Kind.OP:
@@ -155,11 +155,11 @@ def _small(miss: Miss, numbered: _Numbered, cause: Cause) -> Parts:
 
 
 _NAMED = slice(2, 6)
-"""`static`, `signature`, `options` and `config` of a key."""
+"""The slice of a key that holds `static`, `signature`, `options` and `config`."""
 
 
 def _named(key: Key) -> tuple[Parts, ...]:
-    """What has a name in a key: static values, options, configuration, how it was passed."""
+    """The named parts of a key: static values, options, configuration, ways of passing."""
     return (
         *(
             {Part(component.value, name): identity(value) for name, value in values}
@@ -182,7 +182,7 @@ def _tree(key: Key) -> Parts:
     return found
 
 
-def _differ(first: Parts, other: Parts, cell: Parts) -> None:
+def _add_differences(first: Parts, other: Parts, cell: Parts) -> None:
     if first is other:
         return
     for part, value in other.items():
@@ -208,7 +208,7 @@ def _leaves(
         if a is not None and (a is b or a == b) and b.path not in later:
             continue
         if a is None:
-            # What only later rows have is compared with the first of these.
+            # A leaf that only later rows have is compared with its first occurrence.
             cell[Part("tree", b.path)] = "present"
             a = by_path.setdefault(b.path, b)
         elif b.path in later:
@@ -245,19 +245,19 @@ def _of_leaf(leaf: Leaf, part: Part) -> Hashable:
             return "present"
 
 
-def _omitted(history: History) -> None:
-    """A static argument that was left out has the value of its default."""
+def _fill_in_defaults(history: History) -> None:
+    """Give static arguments that were left out the value of their default."""
     every = (part for cell in history.cells for part in cell)
     for part in dict.fromkeys(part for part in every if part.family == "static"):
         values = [dict(row.miss.key.static).get(part.path) for row in history.rows]
         if None not in values:
             continue
-        told = [
+        filled = [
             value or dict(row.miss.function.defaults).get(part.path)
             for value, row in zip(values, history.rows, strict=True)
         ]
-        history.first[part] = _content(told[0])
-        for cell, value in zip(history.cells, told, strict=True):
+        history.first[part] = _content(filled[0])
+        for cell, value in zip(history.cells, filled, strict=True):
             cell.pop(part, None)
             if _content(value) != history.first[part]:
                 cell[part] = _content(value)
@@ -267,8 +267,8 @@ def _content(value: Value | None) -> Hashable:
     return ABSENT if value is None else (value.type, value.text)
 
 
-def _lost(history: History) -> None:
-    """Number the misses whose key had an entry before: no other column tells them apart."""
+def _number_lost(history: History) -> None:
+    """Number the misses whose key already had an entry: no other column distinguishes them."""
     seen: dict[Hashable, int] = {}
     families = {
         Cause.CACHE_EVICTED: "again",
@@ -279,7 +279,7 @@ def _lost(history: History) -> None:
         if verdict.cause is Cause.JAXPR_CHANGED:
             states += 1
         if states:
-            # What follows has the later state, and would not be served by an earlier program.
+            # Later rows have the later state, so an earlier program would not serve them.
             cell[Part("state", "")] = states
         key = (verdict.miss.nested, frozenset(cell.items()))
         if (number := seen.get(key)) is not None and verdict.miss.raised is None:
@@ -298,7 +298,7 @@ def _columns(history: History) -> Iterator[Column]:
     for part in parts:
         values[part] = [history.value(row, part) for row in range(len(history.rows))]
         grouped.setdefault(_group(part, values[part], tops, passed), []).append(part)
-    leaders = dict(_led(history, grouped, values))
+    leaders = dict(_led_groups(history, grouped, values))
     for key, members in grouped.items():
         if key in leaders:
             continue
@@ -313,10 +313,10 @@ def _columns(history: History) -> Iterator[Column]:
         )
 
 
-def _led(
+def _led_groups(
     history: History, grouped: dict[Hashable, list[Part]], values: dict[Part, list[Hashable]]
 ) -> Iterator[tuple[Hashable, Hashable]]:
-    """The groups of an array that some rows lack, and which another group decides in the rest."""
+    """Groups about an array that some rows lack, if another group decides them elsewhere."""
     rows = range(len(history.rows))
     partial: dict[Hashable, list[int]] = {}
     for key, (part, *_) in grouped.items():
@@ -344,11 +344,11 @@ def _family_rank(family: str) -> int:
 def _group(
     part: Part, values: list[Hashable], tops: dict[str, str], passed: set[str]
 ) -> Hashable:
-    """What stands for the column that a place belongs to."""
+    """A key that is equal for the parts that share a column."""
     family, path = part.family, part.path
     is_there = family in ("tree", "meta") or (family == "static" and ABSENT in values)
     if is_there and _root(path, passed) is not None:
-        # What is there or not because of how a parameter is passed.
+        # Its presence depends on how a parameter is passed.
         return "signature"
     if family == "signature":
         return family
@@ -361,14 +361,14 @@ def _group(
 
 
 def _root(path: str, among: set[str]) -> str | None:
-    """The path among some that this one is, or lies in."""
+    """The path among the given ones that contains this path, or is it."""
     if path in among:
         return path
     return next((one for one in among if path.startswith((f"{one}[", f"{one}."))), None)
 
 
 def _topmost(paths: Iterable[str]) -> dict[str, str]:
-    """For each path the outermost of them that it lies in."""
+    """Map each path to the outermost given path that contains it."""
     found: dict[str, str] = {}
     last: list[str] = []
     for path in sorted(set(paths)):

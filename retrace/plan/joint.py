@@ -1,4 +1,4 @@
-"""Axes that vary together without being one length: their columns made one."""
+"""Merges the columns of axes that vary together but have different lengths."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from retrace.model import Dim
 from retrace.plan.corners import Size
 from retrace.plan.history import Column, History, Part
 
-_SEVERAL = 3
-"""From so many sizes on each of two axes, it is worth asking which pairs of them occur."""
+_MIN_SIZES = 3
+"""Minimum number of sizes on both axes before their pairs are examined."""
 
 
 def joined(history: History) -> None:
-    """Make one column of the sizes of two axes of which only some pairs occur.
+    """Merge the columns of two axes for which only some pairs of sizes occur.
 
-    That is so where one decides the other and does not grow with it, as a batch that is smaller
-    the longer its texts are, and where no more than half of all pairs were called.
+    This holds if one size determines the other without growing along with it, such as a batch
+    that gets smaller the longer its texts are, or if at most half of all pairs were called.
     """
-    while (pair := _pair(history)) is not None:
+    while (pair := _partial_pair(history)) is not None:
         first, second = pair
         numbers: dict[Hashable, int] = {}
         rows = zip(first.values, second.values, strict=True)
@@ -31,7 +31,7 @@ def joined(history: History) -> None:
         history.columns = [*rest[:at], column, *rest[at:]]
 
 
-def _pair(history: History) -> tuple[Column, Column] | None:
+def _partial_pair(history: History) -> tuple[Column, Column] | None:
     columns = [
         column
         for column in history.columns
@@ -41,8 +41,8 @@ def _pair(history: History) -> tuple[Column, Column] | None:
         for second in columns[index + 1 :]:
             pairs = set(zip(first.values, second.values, strict=True))
             numbers = len(set(first.values)), len(set(second.values))
-            decides = len(pairs) == max(numbers) >= _SEVERAL
-            few = min(numbers) >= _SEVERAL and 2 * len(pairs) <= numbers[0] * numbers[1]
+            decides = len(pairs) == max(numbers) >= _MIN_SIZES
+            few = min(numbers) >= _MIN_SIZES and 2 * len(pairs) <= numbers[0] * numbers[1]
             if not (decides or few):
                 continue
             if len(lengths(history, (*first.parts, *second.parts))) > 1:
@@ -51,9 +51,9 @@ def _pair(history: History) -> tuple[Column, Column] | None:
 
 
 def lengths(history: History, parts: Sequence[Part]) -> list[Part]:
-    """An axis for each length that is its own: no other one of them grows as it does.
+    """One axis for each independent length, meaning that it grows with none of the others.
 
-    Another axis of the same array is padded for itself, unless it always has the same length.
+    Another axis of the same array is padded on its own unless it always has the same length.
     """
     own = {part: _sizes(history, part) for part in parts if part.axis >= 0}
     found: list[Part] = []
@@ -67,12 +67,12 @@ def lengths(history: History, parts: Sequence[Part]) -> list[Part]:
 
 
 def _sizes(history: History, part: Part) -> tuple[int, ...]:
-    told = (history.value(row, part) for row in range(len(history.rows)))
-    return tuple(size if isinstance(size, int) else 0 for size in told)
+    values = (history.value(row, part) for row in range(len(history.rows)))
+    return tuple(size if isinstance(size, int) else 0 for size in values)
 
 
 def _follows(leader: Sequence[int], sizes: Sequence[int]) -> bool:
-    """Whether the leader decides the sizes, and they never fall as it grows."""
+    """Whether the leader determines the sizes and they never decrease as it grows."""
     pairs = sorted(set(zip(leader, sizes, strict=True)))
     return len(pairs) == len(set(leader)) and all(
         before <= after for (_, before), (_, after) in pairwise(pairs)
@@ -80,7 +80,7 @@ def _follows(leader: Sequence[int], sizes: Sequence[int]) -> bool:
 
 
 def cost(history: History, column: Column, dims: Sequence[Part]) -> Callable[[Size], float]:
-    """Elements of the arrays that have these axes, by how long they are."""
+    """The number of elements in the arrays that have these axes, as a function of their sizes."""
     rows = history.rows
     keys = rows[0].miss.key, rows[-1].miss.key
     leaves = {leaf.path: leaf for key in keys for leaf in key.leaves}
@@ -99,7 +99,7 @@ def cost(history: History, column: Column, dims: Sequence[Part]) -> Callable[[Si
     def elements(size: Size) -> float:
         return float(
             sum(
-                rest * prod(_long(table, size[place]) for place, table in own.values())
+                rest * prod(_length(table, size[place]) for place, table in own.values())
                 for rest, own in terms
             )
         )
@@ -108,14 +108,14 @@ def cost(history: History, column: Column, dims: Sequence[Part]) -> Callable[[Si
 
 
 def _elements(shape: Sequence[Dim], without: Container[int]) -> int:
-    """The product of the other axes; a symbolic one counts as one."""
+    """The product of the other axes; a symbolic axis counts as one."""
     return prod(
         size for axis, size in enumerate(shape) if axis not in without and isinstance(size, int)
     )
 
 
-def _long(table: Mapping[int, int], size: int) -> int:
-    """How long an axis is that follows another, where that one is so long."""
+def _length(table: Mapping[int, int], size: int) -> int:
+    """The length of an axis that follows another, given the length of that one."""
     if all(leader == own for leader, own in table.items()):
-        return size  # of a length that was never called as well
+        return size  # valid for lengths that were never called, too
     return max((own for leader, own in table.items() if leader <= size), default=0)

@@ -1,4 +1,4 @@
-"""What any set of misses comes to: calls, eager operations and seconds."""
+"""What a set of misses adds up to: calls, eager operations and seconds."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from retrace.model import Run, Verdict
 from retrace.plan.amount import Amount, Span, exactly
 from retrace.reason.verdict import Site, site_of
 
-_SMALL = 0.01
-"""The share of all seconds below which to spare nested traces is not worth a change."""
-_NOISE = 0.05
-"""Seconds below which what is spared cannot be told from nothing."""
-_VARIES = 1.25
-"""So many times what a program of its size took elsewhere, the machine may have been busy."""
+_MIN_SHARE = 0.01
+"""Fraction of all seconds that a change must save if it only avoids nested traces."""
+_MIN_SECONDS = 0.05
+"""Seconds that a change must save to be distinguishable from nothing."""
+_SLOWDOWN = 1.25
+"""A program this many times slower than a similar one may have run on a busy machine."""
 
 
 def outermost(verdicts: Sequence[Verdict]) -> Sequence[Verdict]:
-    """Those that are not inside another of them: what is nested goes with what is around it."""
+    """The verdicts that are not nested in another one: nested misses go with the outer one."""
     every = {verdict.miss.id for verdict in verdicts}
     return [verdict for verdict in verdicts if verdict.miss.parent not in every] or verdicts
 
 
 class Ledger:
-    """The misses of all processes, added up.
+    """Adds up the misses of all processes.
 
-    Processes of one job that all do the same (`jax.distributed`) are not added: nobody waits for
-    all of them in turn. Their counts are those of each, their seconds those of the slowest.
+    Processes of one job that all do the same (`jax.distributed`) are not added up, because they
+    run at the same time: counts are per process, and seconds are those of the slowest.
     """
 
     def __init__(self, runs: Sequence[Run], verdicts: Sequence[Verdict]) -> None:
@@ -39,7 +39,7 @@ class Ledger:
             # A backward program runs after its parent, not in it.
             if miss.parent in self._own and miss.derived is None and miss.parent != miss.id:
                 self._own[miss.parent] = max(0.0, self._own[miss.parent] - miss.seconds)
-        self._least = _least(verdicts)
+        self._least = _least_shares(verdicts)
         self._missed = list(dict.fromkeys(verdict.miss.run for verdict in verdicts))
         indices = [run.process_index for run in runs if run.id in self._missed]
         self.processes = len(self._missed)
@@ -53,7 +53,7 @@ class Ledger:
         self.now = now._replace(seconds=exactly(now.seconds.high))
 
     def seconds(self, names: Iterable[str]) -> float:
-        """Seconds of these misses, each counted once; of processes that did the same, of one."""
+        """Total seconds of these misses; of one process only if all did the same."""
         return sum(self._own[name] for name in self._counted(names))
 
     def _counted(self, names: Iterable[str]) -> Iterator[str]:
@@ -62,12 +62,12 @@ class Ledger:
                 yield name
 
     def _span_of_seconds(self, names: Sequence[str]) -> Span:
-        """What was measured, and the least that it takes on a machine with nothing else to do."""
+        """The measured seconds, and the least they would be on an idle machine."""
         low = sum(self._own[name] * self._least.get(name, 1.0) for name in self._counted(names))
         return Span(low, self.seconds(names))
 
     def amount(self, names: Iterable[str]) -> Amount:
-        """What these misses come to."""
+        """What these misses add up to."""
         names = list(names)
         calls, eager = Counter[str](), Counter[str]()
         for name in names:
@@ -78,10 +78,10 @@ class Ledger:
         return Amount(self._span(calls), self._span(eager), self._span_of_seconds(names))
 
     def is_worth(self, gone: Amount) -> bool:
-        """Whether what is gone can be told from nothing: a call always can."""
+        """Whether the saving is distinguishable from nothing. A saved call always is."""
         if gone.calls.high > 0:
             return True
-        return gone.seconds.low >= max(_NOISE, _SMALL * self.now.seconds.high)
+        return gone.seconds.low >= max(_MIN_SECONDS, _MIN_SHARE * self.now.seconds.high)
 
     def _span(self, counted: Counter[str]) -> Span:
         if not self.each:
@@ -90,12 +90,12 @@ class Ledger:
         return Span(min(numbers, default=0), max(numbers, default=0))
 
 
-def _least(verdicts: Sequence[Verdict]) -> dict[str, float]:
-    """The share of its seconds that a miss takes for certain, where that is not all of them.
+def _least_shares(verdicts: Sequence[Verdict]) -> dict[str, float]:
+    """The fraction of its seconds that a miss certainly takes, if less than 1.
 
-    What was measured holds whatever ran beside it. Another program of the same function tells
-    how quick this machine can be: seconds for each equation, of those that ran the same stages.
-    What is nested in a miss was measured at the same time, and has the same share.
+    Whatever else ran at the time is part of what was measured. Other programs of the same
+    function show how fast the machine can be: seconds per equation, for the same stages. Nested
+    misses were measured at the same time, so the same fraction applies to them.
     """
     rates: dict[tuple[str, Site, tuple[str, ...]], list[tuple[str, float]]] = {}
     for verdict in verdicts:
@@ -109,7 +109,7 @@ def _least(verdicts: Sequence[Verdict]) -> dict[str, float]:
     found: dict[str, float] = {}
     for own in rates.values():
         least = min(rate for _, rate in own)
-        found |= {name: least / rate for name, rate in own if rate > _VARIES * least}
+        found |= {name: least / rate for name, rate in own if rate > _SLOWDOWN * least}
     for verdict in sorted(verdicts, key=lambda verdict: verdict.miss.number):
         miss = verdict.miss
         if miss.parent in found and miss.derived is None:

@@ -1,4 +1,4 @@
-"""The plan: what each step takes away after those before it, and what is left."""
+"""The plan: what each step removes after the previous steps, and what is left."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import NamedTuple
 from retrace.causes import Cause
 from retrace.model import Recording, Verdict
 from retrace.model.advice import FewMapped, Sure
-from retrace.plan.advice import CAUSES, Told, eager_proposal, is_in, proposal
+from retrace.plan.advice import CAUSES, Reach, eager_proposal, is_in, proposal
 from retrace.plan.amount import Amount
 from retrace.plan.candidate import candidates
 from retrace.plan.data import Data
 from retrace.plan.eager import Root, roots
 from retrace.plan.greedy import Choice, Greedy
-from retrace.plan.history import arranged
+from retrace.plan.history import table
 from retrace.plan.joint import joined
 from retrace.plan.ledger import Ledger, outermost
 from retrace.plan.replay import Replay
@@ -26,17 +26,17 @@ from retrace.reason.verdict import Site, site_of
 
 
 def plan(recording: Recording, verdicts: Sequence[Verdict], data: Data | None = None) -> Plan:
-    """What to change first, and what is left then.
+    """What to change first, and what is left afterwards.
 
     Args:
-        recording: what was recorded.
-        verdicts: the verdict on each of its misses.
-        data: how often each size is called, where that is known.
+        recording: the recording to plan for.
+        verdicts: the verdict on each miss.
+        data: how often each size is called, if known.
     """
     rows: dict[tuple[str, Site], list[Verdict]] = {}
     for verdict in sorted(verdicts, key=lambda verdict: verdict.miss.number):
         rows.setdefault((verdict.miss.run, site_of(verdict.miss)), []).append(verdict)
-    histories = [arranged(run, own) for (run, _), own in rows.items() if len(own) > 1]
+    histories = [table(run, own) for (run, _), own in rows.items() if len(own) > 1]
     for history in histories:
         joined(history)
     replay = Replay(histories, verdicts)
@@ -45,8 +45,8 @@ def plan(recording: Recording, verdicts: Sequence[Verdict], data: Data | None = 
         *candidates(histories, recording.listings),
         *size_candidates(histories, recording.listings, data or Data()),
     ]
-    told = Told(histories, ledger.verdicts)
-    steps = [_step(choice, ledger, told) for choice in Greedy(replay, ledger, found).choices()]
+    reach = Reach(histories, ledger.verdicts)
+    steps = [_step(choice, ledger, reach) for choice in Greedy(replay, ledger, found).choices()]
     gone = {name for draft in steps for name in draft.step.misses}
     for root in roots(verdicts):
         if (draft := _eager_step(root, ledger, gone)) is not None:
@@ -55,24 +55,24 @@ def plan(recording: Recording, verdicts: Sequence[Verdict], data: Data | None = 
 
 
 class _Draft(NamedTuple):
-    """A step, of which it is not yet known what is left after it."""
+    """A step before it is known what is left after it."""
 
     step: Step
     certain: frozenset[str]
-    """The misses that it takes away for certain, after the steps before it."""
+    """The misses that it certainly removes, after the previous steps."""
 
 
-def _step(choice: Choice, ledger: Ledger, told: Told) -> _Draft:
+def _step(choice: Choice, ledger: Ledger, reach: Reach) -> _Draft:
     names = sorted(choice.gone, key=lambda name: ledger.verdicts[name].miss.number)
     gone = ledger.amount(choice.gone).hull(ledger.amount(choice.certain))
     step = Step(
         tuple(names),
-        *_whose(names, ledger, choice),
-        proposal(choice.members, names, told),
+        *_functions_and_causes(names, ledger, choice),
+        proposal(choice.members, names, reach),
         gone,
         ledger.amount(choice.alone).hull(ledger.amount(choice.alone_certain)),
         Amount(),
-        _sure(choice, names, ledger, told),
+        _how_sure(choice, names, ledger, reach),
         ledger.is_worth(gone),
     )
     return _Draft(step, choice.certain)
@@ -86,7 +86,7 @@ def _eager_step(root: Root, ledger: Ledger, gone: set[str]) -> _Draft | None:
     spared = ledger.amount(names).hull(ledger.amount(certain))
     step = Step(
         tuple(names),
-        *_whose(names, ledger),
+        *_functions_and_causes(names, ledger),
         eager_proposal(root),
         spared,
         spared,
@@ -98,7 +98,7 @@ def _eager_step(root: Root, ledger: Ledger, gone: set[str]) -> _Draft | None:
 
 
 def _insert(drafts: list[_Draft], draft: _Draft) -> None:
-    """Put a step where the seconds that it saves for certain belong; the others keep order."""
+    """Insert a step by the seconds that it certainly saves; the others keep their order."""
     step = draft.step
     for position, (other, _) in enumerate(drafts):
         if (step.worth, step.gone.seconds.low) > (other.worth, other.gone.seconds.low):
@@ -108,24 +108,24 @@ def _insert(drafts: list[_Draft], draft: _Draft) -> None:
 
 
 def _added_up(drafts: Sequence[_Draft], ledger: Ledger) -> Plan:
-    """What is left after each step; what is not worth doing is left as it is.
+    """Add up what is left after each step; steps that are not worthwhile do not count.
 
-    What one step may leave the next takes away, so the ranges of the steps are not subtracted:
-    what is gone at best, and what is gone for certain, are each added up miss by miss.
+    A later step may remove what an earlier one leaves, so the ranges of the steps cannot be
+    subtracted. Instead, what is gone at best and what is certainly gone are added up per miss.
     """
-    told: list[Step] = []
+    steps_done: list[Step] = []
     done, every = _Gone(), _Gone()
     for draft in drafts:
         every = every.plus(draft, ledger)
         if draft.step.worth:
             done = done.plus(draft, ledger)
-        told.append(replace(draft.step, left=ledger.now.minus(done.amount)))
+        steps_done.append(replace(draft.step, left=ledger.now.minus(done.amount)))
     floor = ledger.now.minus(every.amount)
-    return Plan(ledger.now, tuple(told), floor, ledger.processes, ledger.each)
+    return Plan(ledger.now, tuple(steps_done), floor, ledger.processes, ledger.each)
 
 
 class _Gone(NamedTuple):
-    """What several steps take away."""
+    """What several steps remove."""
 
     at_best: Amount = Amount()
     certain: Amount = Amount()
@@ -141,7 +141,7 @@ class _Gone(NamedTuple):
         return self.at_best.hull(self.certain)
 
 
-def _whose(
+def _functions_and_causes(
     names: Sequence[str], ledger: Ledger, choice: Choice | None = None
 ) -> tuple[tuple[str, ...], tuple[Cause, ...]]:
     verdicts = [ledger.verdicts[name] for name in names]
@@ -150,18 +150,22 @@ def _whose(
     causes = tuple(dict.fromkeys(verdict.cause for verdict in own))
     families = [] if choice is None else [member.family for member in choice.members]
     wanted = frozenset[Cause]().union(*(CAUSES.get(family, ()) for family in families))
-    told = tuple(c for c in causes if c in wanted)
-    told = (*told, *_besides(families, own, told)) if len(families) > 1 or wanted else told
-    return tuple(functions), told or causes
+    wanted_causes = tuple(c for c in causes if c in wanted)
+    wanted_causes = (
+        (*wanted_causes, *_hidden_causes(families, own, wanted_causes))
+        if len(families) > 1 or wanted
+        else wanted_causes
+    )
+    return tuple(functions), wanted_causes or causes
 
 
-def _besides(
-    families: Sequence[str], own: Sequence[Verdict], told: tuple[Cause, ...]
+def _hidden_causes(
+    families: Sequence[str], own: Sequence[Verdict], found_causes: tuple[Cause, ...]
 ) -> Iterator[Cause]:
-    """The causes of changes that only together take a miss away, and stand behind its own."""
+    """The causes of changes that only remove a miss together and rank behind its own cause."""
     for family in families:
         away = CAUSES.get(family, frozenset[Cause]())
-        if not away or not away.isdisjoint(told):
+        if not away or not away.isdisjoint(found_causes):
             continue
         if family != "function":
             yield next(iter(away))
@@ -170,7 +174,7 @@ def _besides(
             yield cause_of_function(found.nearest.function, found.miss.function)
 
 
-_PASSED = (
+_PASSED_BY_CALLER = (
     "dtype",
     "meta",
     "rank",
@@ -185,7 +189,7 @@ _QUESTIONS = ("options", "config", "code", "again", "state", "meta")
 
 
 def _is_about(verdict: Verdict, paths: Sequence[str]) -> bool:
-    """Whether it was told of some paths and nothing else."""
+    """Whether its advice is about these paths and nothing else."""
     advised = verdict.fix
     if advised is None or not advised.paths or advised.others:
         return False
@@ -193,21 +197,21 @@ def _is_about(verdict: Verdict, paths: Sequence[str]) -> bool:
     return all(path in known or is_in(path, paths) for path in advised.paths)
 
 
-def _sure(choice: Choice, names: Sequence[str], ledger: Ledger, told: Told) -> Sure:
-    """Whether the step does what it says whatever the program means.
+def _how_sure(choice: Choice, names: Sequence[str], ledger: Ledger, reach: Reach) -> Sure:
+    """How sure it is that the step works, whatever the program means.
 
-    Where some of its misses were told of this change, the others are judged by them: what else
-    they differed in from their nearest key, an earlier one has as well.
+    If some of its misses have advice about this change, the others are judged by them: their
+    other differences from the closest key also occur in an earlier one.
     """
     verdicts = [ledger.verdicts[name] for name in names]
     own = outermost(verdicts)
-    paths = [path for member in choice.members for path in told.paths(member) if path]
+    paths = [path for member in choice.members for path in reach.paths(member) if path]
     own = [verdict for verdict in own if _is_about(verdict, paths)] or own
     worths = {verdict.avoidable for verdict in own}
-    if all(m.family in _PASSED for m in choice.members) and all(
+    if all(m.family in _PASSED_BY_CALLER for m in choice.members) and all(
         verdict.miss.function.in_library and verdict.miss.through is not None for verdict in own
     ):
-        return "ask"  # what a library passes to its own function may not be the user's to change
+        return "ask"  # the user may be unable to change what a library passes to itself
     if worths == {"yes"} and not any(member.sure == "ask" for member in choice.members):
         return "clear"
     if any(member.sure == "ask" for member in choice.members):
@@ -217,10 +221,10 @@ def _sure(choice: Choice, names: Sequence[str], ledger: Ledger, told: Told) -> S
     if any(m.family == "shape" for m in choice.members) and all(
         verdict.miss.function.in_library for verdict in own
     ):
-        return "ask"  # who cuts the data for a library's own step is the library, or the user
+        return "ask"  # either the library or the user splits the data for a library's step
     questions = [member.family for member in choice.members if member.family in _QUESTIONS]
     if all(isinstance(verdict.fix, FewMapped) for verdict in own):
-        questions = [family for family in questions if family != "config"]  # a size, as of arrays
+        questions = [family for family in questions if family != "config"]  # only a size
     if questions or worths == {"no"}:
         return "ask"
     return "likely"

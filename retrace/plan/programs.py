@@ -1,4 +1,4 @@
-"""Which values of a column one program could serve."""
+"""Which values of a column could share one program."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from retrace.reason.program import Comparison
 from retrace.reason.sharing import shared
 from retrace.reason.values import is_amount
 
-_MOST = 8
-"""So many programs of one column are compared with a new one, beside equal ones."""
+_MAX_COMPARED = 8
+"""Maximum number of different programs of a column that are compared with a new one."""
 
 _SERVED = ("identical", "constants-only")
 
 
 class Classes:
-    """Values that could share a program, joined one pair after the other."""
+    """Values that could share a program, as a union-find structure."""
 
     def __init__(self) -> None:
         self._above: dict[int, int] = {}
         self.alike = False
-        """Whether values that hold the same were joined, and no others."""
+        """Whether the only values joined were separate objects with the same contents."""
 
     def of(self, value: int) -> int:
-        """What stands for all that share a program with this one."""
+        """The representative of all values that share a program with this one."""
         while (above := self._above.get(value, value)) != value:
             value = above
         return value
 
     def join(self, a: int, b: int) -> None:
-        """One program could serve both."""
+        """Note that one program could serve both."""
         low, high = sorted((self.of(a), self.of(b)))
         self._above[high] = low
 
@@ -44,10 +44,10 @@ class Classes:
 def classes(
     history: History, column: Column, listings: Mapping[str, Listing]
 ) -> tuple[Classes, bool]:
-    """The values of a column by program, and whether constants alone were seen to differ.
+    """Group the values of a column by program; also tell whether programs differ in constants.
 
-    Values are joined where two rows that differ in nothing else have one program, or programs
-    that differ in constants alone, which an argument can stand for.
+    Values are joined if two rows that differ in nothing else have the same program, or programs
+    that differ only in constants, which could be arguments.
     """
     programs, constants = _served(history, column, listings)
     found = Classes()
@@ -68,11 +68,11 @@ def classes(
 def _served(
     history: History, column: Column, listings: Mapping[str, Listing]
 ) -> tuple[dict[int, dict[Hashable, set[int]]], bool]:
-    """Of each value its programs, by what is the same otherwise; whether constants differ."""
+    """The programs of each value, by what else varies, and whether constants differ."""
     others = _others(history, column)
     rows = Classes()
     latest: dict[Hashable, dict[int, int]] = {}
-    """Of what is the same otherwise, the latest row of each program."""
+    """By what else varies: the latest row of each program."""
     hashes: dict[Hashable, int] = {}
     raised: list[int] = []
     constants = False
@@ -85,7 +85,7 @@ def _served(
         elif (same := hashes.setdefault((others[row], program.hash), row)) != row:
             rows.join(same, row)
         else:
-            for one in list(earlier.values())[-_MOST:]:
+            for one in list(earlier.values())[-_MAX_COMPARED:]:
                 if _kind(history, one, row, listings) in _SERVED:
                     constants = constants or column.values[one] != column.values[row]
                     rows.join(one, row)
@@ -97,14 +97,14 @@ def _served(
         own = programs.setdefault(value, {})
         if history.rows[row].miss.program is not None:
             own.setdefault(others[row], set()).add(rows.of(row))
-    if raised:  # and would raise with any value
+    if raised:  # and would raise for any value
         for value in {column.values[0], *(column.values[row] for row in raised)}:
             programs[value]["raised"] = {0}
     return programs, constants
 
 
 def _others(history: History, column: Column) -> list[Hashable]:
-    # A cleared cache makes no other program.
+    # Clearing a cache does not change the program.
     rest = [
         other.values
         for other in history.columns
@@ -137,14 +137,14 @@ def _join_unseen(
     found: Classes,
     programs: Mapping[int, Mapping[Hashable, set[int]]],
 ) -> None:
-    """Join function objects whose programs cannot be compared: all had other arguments."""
+    """Join function objects whose programs cannot be compared because their arguments differ."""
     first: dict[int, Function] = {}
     for verdict, value in zip(history.rows, column.values, strict=True):
         miss = verdict.miss
         first.setdefault(value, (miss.bodies or (miss.function,))[0])
     tops = [value for value in first if found.of(value) == value]
     for position, value in enumerate(tops):
-        for other in tops[:position][:_MOST]:
+        for other in tops[:position][:_MAX_COMPARED]:
             mine, theirs = programs[value], programs[found.of(other)]
             if _are_apart(mine, theirs):
                 continue
@@ -159,9 +159,9 @@ def _join_passed(
     found: Classes,
     programs: Mapping[int, dict[Hashable, set[int]]],
 ) -> None:
-    """Join values that changed with others, where all that changed are constants of the program.
+    """Join values that changed along with others if all of those are constants of the program.
 
-    Each is then an argument, whatever the others are: no set of calls shows that of one alone.
+    Each can then be an argument, whatever the others are, though no calls show it in isolation.
     """
     known = {verdict.miss.id: row for row, verdict in enumerate(history.rows)}
     for row, verdict in enumerate(history.rows):
@@ -192,7 +192,7 @@ def _join_passed(
 
 
 def _are_apart(one: Mapping[Hashable, set[int]], other: Mapping[Hashable, set[int]]) -> bool:
-    """Whether two values were seen to have two programs, where all else was the same."""
+    """Whether the two values had different programs while everything else was equal."""
     return any(one[place].isdisjoint(other[place]) for place in one.keys() & other)
 
 
@@ -202,9 +202,9 @@ def _join_alike(
     found: Classes,
     programs: Mapping[int, Mapping[Hashable, set[int]]],
 ) -> bool:
-    """Join values that hold the same and that JAX takes as two: one object would serve them.
+    """Join values with equal contents that JAX treats as different: one object would serve both.
 
-    Their programs tell nothing of that where each was called with arguments of its own.
+    Their programs do not show this if each value was called with arguments of its own.
 
     Returns:
         Whether there were such values.
@@ -226,13 +226,13 @@ def _join_alike(
 
 
 def _held(miss: Miss, part: Part) -> Hashable:
-    """What a static value or a field of a tree looks like; None where it cannot be told."""
+    """The contents of a static value or tree field, or None if unknown."""
     value = value_at(miss, part)
     return None if value is None else (value.type, value.text, repr(value.data))
 
 
 def value_at(miss: Miss, part: Part) -> Value | None:
-    """The static value of a part, or the field of a tree."""
+    """The static value or tree field that the part is about."""
     if part.family == "static":
         return dict(miss.key.static).get(part.path)
     fields = ((field_path(n, name), v) for n in miss.key.tree for name, v in n.meta)
@@ -240,7 +240,7 @@ def value_at(miss: Miss, part: Part) -> Value | None:
 
 
 def _passable(old: Function, new: Function) -> bool:
-    """Whether all that the two hold otherwise could be passed as arguments."""
+    """Whether everything that differs between the two functions could be an argument."""
     for before, after in (
         (old.closure, new.closure),
         (old.bound, new.bound),

@@ -1,7 +1,7 @@
-"""The arrays of a call by the names of an earlier one, where only containers were of other types.
+"""Names the arrays of a call as an earlier call did, if only the container types differ.
 
-`batch[0]` of a tuple is `batch.x` of a named tuple, and `batch['x']` of a dictionary is that of a
-dataclass: one array, whose sizes are one thing to change.
+`batch[0]` of a tuple is `batch.x` of a named tuple, and `batch['x']` of a dict is `batch.x` of a
+dataclass: it is the same array, and its sizes are one thing to change.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _LABEL = re.compile(r"\['(.*)'\]|\.(.*)|\[([0-9]+)\]", re.DOTALL)
 
 
 def renamed(key: Key, first: Key) -> Key:
-    """The key, with the labels that containers of the same arrays have in the first one."""
+    """The key, using the labels that the first key has for containers of the same arrays."""
     own, other = Arguments(key), Arguments(first)
     paths: dict[str, str] = {}
     children: dict[str, tuple[str, ...]] = {}
@@ -30,7 +30,7 @@ def renamed(key: Key, first: Key) -> Key:
             continue
         known = other.nodes.get(theirs)
         labels = node.children if known is None else _paired(node.children, known.children)
-        # A container's own order is kept where nothing was renamed.
+        # Keep the container's own order if nothing was renamed.
         same = known is not None and labels != node.children
         children[path] = known.children if known is not None and same else node.children
         waiting += [
@@ -52,7 +52,7 @@ def renamed(key: Key, first: Key) -> Key:
 
 
 def _paired(own: tuple[str, ...], first: tuple[str, ...]) -> tuple[str, ...]:
-    """For each label that of the same child in the first key: by name, else by position."""
+    """For each label, the label of the same child in the first key: by name, else by position."""
     if own == first or len(own) != len(first):
         return own
     names, known = _bare(own), _bare(first)

@@ -1,7 +1,7 @@
-"""Recorded keys replayed in order under some fixes: which misses would not have been.
+"""Replays recorded keys in order under some fixes, to see which misses would not have happened.
 
-A key that an earlier miss left an entry for is served, and so are the misses inside it. First
-programs stay. What was recorded is the truth for no fix at all: a miss that no fix touches is
+A key is served if an earlier miss left an entry for it, and so are the misses nested in it. First
+programs remain. The recording is the truth when there is no fix: a miss that no fix touches is
 still a miss, whatever its key.
 """
 
@@ -14,14 +14,14 @@ from retrace.model import Verdict
 from retrace.plan.history import History
 
 Mapped: TypeAlias = tuple[int, ...]
-"""For each value of a column the value that it has under a fix."""
+"""For each value of a column, its value under a fix."""
 
 Edits: TypeAlias = Mapping[int, Mapped]
-"""What a fix makes of the columns of one history."""
+"""The mapped values of each changed column of a history."""
 
 
 class Replay:
-    """What is gone under any set of edits; what was found once is kept."""
+    """Finds the misses that are gone under a set of edits; results are cached."""
 
     def __init__(self, histories: list[History], verdicts: Iterable[Verdict]) -> None:
         self.histories = histories
@@ -34,7 +34,7 @@ class Replay:
                 self._inside.setdefault(str(outer), []).append(miss.id)
 
     def served(self, index: int, edits: Edits) -> frozenset[str]:
-        """The misses of one history that the edits of its columns take away."""
+        """The misses of a history that are gone under these edits."""
         key = index, tuple(sorted(edits.items()))
         if (known := self._known.get(key)) is None:
             found = self._served(self.histories[index], edits) - self._without[index]
@@ -42,7 +42,7 @@ class Replay:
         return known
 
     def with_inner(self, served: Iterable[str], gone: set[str]) -> set[str]:
-        """Those of `served` that are not gone yet, with all that lies in or follows them."""
+        """The `served` misses that are not gone yet, plus those nested in or following them."""
         found: set[str] = set()
         waiting = list(served)
         while waiting:

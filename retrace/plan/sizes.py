@@ -1,7 +1,7 @@
-"""The best few sizes for many: what is padded to them costs least.
+"""The best few sizes to pad many sizes to, at the lowest cost.
 
-Among all choices of k sizes, the one that pays the fewest padded elements, found by dynamic
-programming. A size that is chosen is one that was seen: anything between would pad more.
+Dynamic programming finds, for each k, the k sizes with the fewest padded elements. Chosen sizes
+are always recorded ones: any size in between would only add padding.
 """
 
 from __future__ import annotations
@@ -16,48 +16,48 @@ Cost = Callable[[int], float]
 
 
 class Choice(NamedTuple):
-    """So many sizes, and what padding to them costs."""
+    """A number of sizes, and what padding to them costs."""
 
     sizes: tuple[int, ...]
     cost: float
-    """Of all calls, padding included."""
+    """The cost of all calls, including padding."""
     padding: float
-    """The share of it that is padding."""
+    """The fraction of the cost that is padding."""
     flops: float | None = None
-    """The same of what the programs compute; None where their text does not tell."""
+    """The same for what the programs compute, or None if unknown."""
 
 
-def curve(weights: Mapping[int, float], cost: Cost, most: int) -> list[Choice]:
-    """The best choice of one size, of two, and so on up to `most` or to all that were seen.
+def curve(weights: Mapping[int, float], cost: Cost, limit: int) -> list[Choice]:
+    """The best choice of one size, of two, and so on up to `limit` or the number of sizes.
 
     Args:
         weights: how often each size is called.
-        cost: what one call of a size costs; must not fall as sizes grow.
-        most: so many sizes at most.
+        cost: what one call of a size costs; must not decrease as sizes grow.
+        limit: the maximum number of sizes.
     """
     sizes = sorted(weights)
-    most = min(most, len(sizes))
+    limit = min(limit, len(sizes))
     paid = [cost(size) for size in sizes]
     called = [0.0, *accumulate(weights[size] for size in sizes)]
     real = sum(weights[size] * one for size, one in zip(sizes, paid, strict=True))
-    # best[e]: the least that the first e sizes cost with so many choices.
+    # best[e]: the lowest cost of the first e sizes with the current number of choices.
     best = [0.0, *([float("inf")] * len(sizes))]
     begins: list[list[int]] = []
     found: list[Choice] = []
-    for _ in range(most):
-        best, begin = _one_more(best, paid, called)
+    for _ in range(limit):
+        best, begin = _add_size(best, paid, called)
         begins.append(begin)
         found.append(_choice(sizes, begins, best[-1], real))
     return found
 
 
-def _one_more(
+def _add_size(
     best: Sequence[float], paid: Sequence[float], called: Sequence[float]
 ) -> tuple[list[float], list[int]]:
-    """The least cost with one more size, and where the sizes padded to the last begin.
+    """The lowest cost with one more size, and where the group padded to the last size starts.
 
-    Where the last group begins only moves up as more sizes are taken in, so that each half
-    needs to look at a part alone.
+    The start of the last group never moves down as more sizes are added, so each half only needs
+    to search a part of the range.
     """
     number = len(paid)
     new = [float("inf")] * (number + 1)
@@ -89,7 +89,7 @@ def _choice(
 
 
 def powers_of_two(weights: Mapping[int, float], cost: Cost) -> Choice:
-    """What rounding up to powers of two costs."""
+    """The cost of rounding up to powers of two."""
     rounded = {size: power_of_two(size) for size in weights}
     paid = sum(weight * cost(rounded[size]) for size, weight in weights.items())
     real = sum(weight * cost(size) for size, weight in weights.items())
@@ -103,21 +103,21 @@ def _share(paid: float, real: float) -> float:
 _Chosen = TypeVar("_Chosen", Choice, Corners)
 
 FEW = 3
-"""Up to so many sizes, one for all is looked for."""
-_PADDING = 0.15
-"""The share of padding that is worth paying for fewer programs."""
+"""With at most this many sizes, one size for all is recommended."""
+_MAX_PADDING = 0.15
+"""The fraction of padding that is worth paying for fewer programs."""
 
 
 def recommended(choices: Sequence[_Chosen], number: int) -> _Chosen:
-    """The fewest sizes that pay little padding; of few sizes, one."""
+    """The fewest sizes with acceptable padding, or a single size if there are few."""
     if number <= FEW:
         return choices[0]
     for choice in choices:
-        if choice.padding <= _PADDING:
+        if choice.padding <= _MAX_PADDING:
             return choice
     return choices[-1]
 
 
 def covering(size: int, sizes: Sequence[int]) -> int:
-    """The smallest of some sizes that a size fits into; itself where it fits into none."""
+    """The smallest size that this one fits into, or the size itself if there is none."""
     return next((one for one in sizes if one >= size), size)

@@ -1,4 +1,4 @@
-"""The plan as data: what to change, what that takes away, and what is left."""
+"""The plan as data: what to change, what that removes, and what is left."""
 
 from __future__ import annotations
 
@@ -13,112 +13,112 @@ from retrace.plan.corners import Corners, Size
 from retrace.plan.sizes import Choice
 
 Meant: TypeAlias = Literal["", "lines", "doubled", "kernels", "square", "ordered", "unknown"]
-"""Why sizes may all be meant: a line for each, each twice the one before, the weights of as many
-models, matrices of as many dimensions, or a program to which rows at the end may be more of the
-same, or of which that is not known."""
+"""Why all sizes may be intended: one for each line, each twice the previous one, the weights of
+several models, square matrices, or a program for which extra rows may be real data (`ordered`) or
+for which that is unknown."""
 
 
 class Sizes(NamedTuple):
-    """What can be done about an axis of many sizes."""
+    """What can be done about an axis that has many sizes."""
 
     names: tuple[str, ...]
-    """The arguments and axes that vary together: `batch['ids'] axis 1`."""
+    """The arguments and axes that vary together, such as `batch['ids'] axis 1`."""
     seen: tuple[int, ...]
     chosen: Choice
     curve: tuple[Choice, ...]
-    """The best of one size, of two, and so on."""
+    """The best choice of one size, of two, and so on."""
     powers: Choice
     program: float
-    """Median seconds of one program; of several functions that have the axis, added up."""
+    """Median seconds of one program, summed over the functions that have the axis."""
     grows: bool
-    """Whether it grows by one with each call."""
+    """Whether the axis grows by one with each call."""
     along: Along
-    """What the programs do along the axis: what must be masked, and whether it may be padded."""
+    """What programs do along the axis: what must be masked, and whether padding is allowed."""
     data: int | None = None
-    """So many sizes of the data weigh the padding; None where each size counts once."""
+    """Number of data sizes that weigh the padding, or None if each size counts once."""
     beyond: int = 0
-    """So many sizes of the data were never called."""
+    """Number of data sizes that were never called."""
     counted: int | None = None
-    """So many calls were counted and weigh the padding; None where they were not counted."""
+    """Number of counted calls that weigh the padding, or None if calls were not counted."""
     meant: Meant = ""
     follows: tuple[str, ...] = ()
-    """Axes of other arrays that are longer where these are, and are not as long."""
+    """Axes of other arrays that grow with these but differ in length."""
 
 
 class Pairs(NamedTuple):
-    """What can be done about axes that vary together and are not one length."""
+    """What can be done about axes that vary together but differ in length."""
 
     axes: tuple[str, ...]
-    """One of each length, in the order in which each size has them: `ids axis 0`."""
+    """One axis for each length, in the order used by each size: `ids axis 0`."""
     names: tuple[str, ...]
-    """All arguments and axes that have them."""
+    """All arguments and axes that have these lengths."""
     seen: tuple[Size, ...]
     chosen: Corners
     curve: tuple[Corners, ...]
-    """The best of one size, of two, and so on."""
+    """The best choice of one combination, of two, and so on."""
     powers: Corners
     program: float
-    """Median seconds of one program; of several functions that have the axes, added up."""
+    """Median seconds of one program, summed over the functions that have the axes."""
     along: Along
-    """As of one axis."""
+    """What programs do along the axes, as in `Sizes`."""
     data: int | None = None
-    """So many rows of the data weigh the padding; None where each combination counts once."""
+    """Number of data rows that weigh the padding, or None if each combination counts once."""
     beyond: int = 0
-    """So many combinations of the data were never called."""
+    """Number of combinations in the data that were never called."""
     counted: int | None = None
-    """So many calls were counted and weigh the padding; None where they were not counted."""
+    """Number of counted calls that weigh the padding, or None if calls were not counted."""
     meant: Meant = ""
 
 
 class Change(NamedTuple):
-    """One thing to change, by what it is about."""
+    """One thing to change."""
 
     family: str
-    """As of a column: "shape", "static"; "eager" and "eager-sizes" of a line."""
+    """The family of the column, such as "shape" or "static", or "eager" or "eager-sizes"."""
     paths: tuple[str, ...] = ()
     functions: tuple[str, ...] = ()
     held: tuple[str, ...] = ()
-    """What a function holds that is to be passed."""
+    """Values captured by the function that should be passed."""
     seen: int = 0
-    """So many values were seen."""
+    """The number of distinct values."""
     programs: int = 0
-    """So many programs are left of values that steer; 0 where that is not told."""
+    """Number of programs left if the values change the program; 0 if unknown."""
     to_one: bool = False
-    """Whether each value has a program of its own, and one is to be kept to."""
+    """Whether each value has its own program, so that one value should be kept."""
     lines: int = 1
-    """So many lines it is about, of eager operations."""
+    """The number of lines with eager operations that it is about."""
 
 
 class Proposal(NamedTuple):
-    """What to do, where, and what it is about."""
+    """What to do, where, and about what."""
 
     code: str
     changes: tuple[Change, ...]
     advice: Advice | None
-    """What is advised on its misses; None where the changes say all."""
+    """The advice on its misses, or None if the changes say everything."""
     file: str | None
     line: int | None
     sizes: Sizes | None = None
     pairs: Pairs | None = None
     made: bool = False
-    """Whether the line is where what is made again is written, and not that of the call."""
+    """Whether the line is where the new object is created, not where it is called."""
     also: tuple[tuple[str, int], ...] = ()
-    """Other lines that need the same, and another step besides."""
+    """Other lines that need the same change and another step as well."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One change that a person would make."""
+    """One change that a user would make."""
 
     misses: tuple[str, ...]
-    """The ids of those that it takes away."""
+    """Ids of the misses that it removes."""
     functions: tuple[str, ...]
     causes: tuple[Cause, ...]
     proposal: Proposal
     gone: Amount
-    """By this step, after those before it."""
+    """What this step removes after the previous steps."""
     alone: Amount
-    """By this step and no other."""
+    """What this step removes on its own."""
     left: Amount
     sure: Sure
     worth: bool
@@ -126,15 +126,15 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to change, in the order of what it saves."""
+    """What to change, ordered by saving."""
 
     now: Amount
     steps: tuple[Step, ...]
     floor: Amount
-    """What no step takes away."""
+    """What no step removes."""
     processes: int = 1
-    """How many missed anything."""
+    """The number of processes that had misses."""
     each: bool = False
-    """Whether the counts are those of each process, which did the same; seconds are then those
+    """Whether counts are per process because all processes did the same; seconds are then those
     of the slowest."""
     losses: dict[str, int] = field(default_factory=dict[str, int])

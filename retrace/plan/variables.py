@@ -1,7 +1,7 @@
-"""Axes of many sizes: which vary together, and into how many sizes to gather them.
+"""Axes that have many sizes: which vary together, and which sizes to pad them to.
 
-One length that stands behind several arguments and several functions is one variable, found by
-its sizes, and told once.
+One length shared by several arguments and functions is one variable. It is recognised by its
+sizes and reported once.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from retrace.plan.joint import cost
 from retrace.plan.sizes import covering, curve, powers_of_two, recommended
 from retrace.plan.step import Meant, Pairs, Sizes
 
-_MOST = 16
-"""So many sizes are looked at."""
-_GROWS = 3
-"""From so many steps by one on, a size grows by one."""
-_PAIRS = 3
-"""So many programs are held against the first of a function: one pair may hide a size."""
+_MAX_SIZES = 16
+"""Maximum number of sizes considered."""
+_MIN_STEPS = 3
+"""Minimum number of increments for a size to count as growing by one."""
+_MAX_PAIRS = 3
+"""Maximum number of programs compared with a function's first: one pair may hide a size."""
 _NOT_OF_PROGRAMS = ("function", "clear", "again")
-"""What may differ between two programs that are the same."""
+"""Families that may differ between two equal programs."""
 
 
 def size_candidates(
@@ -64,7 +64,7 @@ def size_candidates(
             nth = own[sizes] = own.get(sizes, -1) + 1
             grouped.setdefault((sizes, nth), []).append(axis)
     for axes in grouped.values():
-        candidate = _asked(axes, _of_sizes(axes, listings, data, work))
+        candidate = _as_question(axes, _of_sizes(axes, listings, data, work))
         led = [part for axis in axes for part in axis.others]
         for index, number in list(candidate.at):
             for leader, follower, column in followers.get(index, ()):
@@ -86,8 +86,8 @@ def _of_sizes(
     return made(axes, listings, data, work)
 
 
-def _asked(axes: list[Axis], candidate: Candidate) -> Candidate:
-    """The candidate as a question, where the sizes look chosen, or added rows may count."""
+def _as_question(axes: list[Axis], candidate: Candidate) -> Candidate:
+    """Make the candidate a question if the sizes look intended or added rows may matter."""
     sizes = candidate.sizes or candidate.pairs
     if meant := _meant(axes) or ("" if sizes is None else _may_count(sizes.along)):
         candidate.sure = "ask"
@@ -99,20 +99,20 @@ def _asked(axes: list[Axis], candidate: Candidate) -> Candidate:
 
 
 def _may_count(along: Along) -> Meant:
-    """Whether rows that are added may change results in a way that no mask mends."""
+    """Whether added rows may change the results in a way that masking cannot undo."""
     if along.ordered:
         return "ordered"
     return "" if along.whole else "unknown"
 
 
 def _is_inside_library(history: History) -> bool:
-    """Whether it is a library's own function, called by others alone: nobody passes it arrays."""
+    """Whether only other functions call this library function, so no user passes arrays to it."""
     misses = [verdict.miss for verdict in history.rows]
     return history.function.in_library and all(miss.parent is not None for miss in misses)
 
 
 def _is_model(history: History, column: Column) -> bool:
-    """Whether these are the sizes of parameters, of which others are another model."""
+    """Whether these are sizes of parameters, where other sizes mean another model."""
     own = {part.path for part in column.parts}
     return any(
         isinstance(verdict.fix, AnotherModel) and not own.isdisjoint(verdict.fix.paths)
@@ -121,7 +121,7 @@ def _is_model(history: History, column: Column) -> bool:
 
 
 def _meant(axes: list[Axis]) -> Meant:
-    """Whether the sizes look chosen."""
+    """Why the sizes look intended, or an empty string."""
     if any(_are_kernels(axis) for axis in axes):
         return "kernels"
     if all(map(_has_lines, axes)):
@@ -141,13 +141,13 @@ def _advised(axis: Axis) -> list[PadShape]:
 
 
 def _of_axis(axis: Axis) -> list[PadShape]:
-    """What was advised on the arrays of an axis and no others."""
+    """The advice that is about the arrays of this axis only."""
     own = {part.path for part in axis.column.parts}
     return [one for one in _advised(axis) if own.issuperset(one.paths)]
 
 
 def _has_lines(axis: Axis) -> bool:
-    """Whether each line calls with a size of its own: training and evaluation, two uses."""
+    """Whether each line always calls with its own size, as with training and evaluation."""
     sizes: dict[Hashable, set[int]] = {}
     for row, verdict in enumerate(axis.history.rows):
         site = verdict.miss.call_site
@@ -159,7 +159,7 @@ def _has_lines(axis: Axis) -> bool:
 
 
 def _leader(column: Column, columns: list[tuple[int, Column]]) -> int | None:
-    """The column of more sizes that decides this one, if there is one."""
+    """The column with more sizes that determines this one, if any."""
     own = len(set(column.values))
     for number, other in columns:
         theirs = len(set(other.values))
@@ -173,7 +173,7 @@ def _leader(column: Column, columns: list[tuple[int, Column]]) -> int | None:
 def _gathered(
     axes: list[Axis], listings: Mapping[str, Listing], data: Data, work: Work
 ) -> Candidate:
-    # Named as the user's own function has it, where a library's has it as well.
+    # Use the names of the user's own function if a library's function has the axis as well.
     first = max(axes, key=lambda axis: (not axis.history.function.in_library, _spent(axis)))
     seen = sorted(set(first.sizes.values()))
     weights, beyond = data.of(first.names, seen)
@@ -183,7 +183,9 @@ def _gathered(
         weights = {size: float(number) for size, number in calls.items()}
     elements = first.cost()
     flops = Flops(counted(first.lengths(), work))
-    choices = [flops.told(choice, weights) for choice in curve(weights, elements, _MOST)]
+    choices = [
+        flops.with_flops(choice, weights) for choice in curve(weights, elements, _MAX_SIZES)
+    ]
     grows = _grows(first.in_order)
     best = choices[0] if grows else recommended(choices, len(weights))
     candidate = Candidate("shape")
@@ -192,7 +194,7 @@ def _gathered(
         tuple(seen),
         best,
         tuple(choices),
-        flops.told(powers_of_two(weights, elements), weights),
+        flops.with_flops(powers_of_two(weights, elements), weights),
         sum({axis.history.function.site: _program(axis.history) for axis in axes}.values()),
         grows,
         _along((first, *axes), listings),
@@ -210,7 +212,7 @@ def _gathered(
 def _paired(
     axes: list[Axis], listings: Mapping[str, Listing], data: Data, work: Work
 ) -> Candidate:
-    """A candidate for axes of several lengths, of which some combinations were called."""
+    """A candidate for axes of several lengths for which only some combinations were called."""
     first = max(axes, key=lambda axis: (not axis.history.function.in_library, _spent(axis)))
     seen = tuple(sorted(set(first.corners.values())))
     found = data.together(first.same_lengths(), seen)
@@ -220,7 +222,7 @@ def _paired(
         weights = {size: float(number) for size, number in calls.items()}
     paid = cost(first.history, first.column, first.dims)
     flops = JointFlops(counted(first.lengths_together(), work))
-    choices = [flops.told(one, weights) for one in corner_curve(weights, paid, _MOST)]
+    choices = [flops.with_flops(one, weights) for one in corner_curve(weights, paid, _MAX_SIZES)]
     best = recommended(choices, len(weights))
     candidate = Candidate("shape")
     candidate.pairs = Pairs(
@@ -229,7 +231,7 @@ def _paired(
         seen,
         best,
         tuple(choices),
-        flops.told(corners.powers_of_two(weights, paid), weights),
+        flops.with_flops(corners.powers_of_two(weights, paid), weights),
         sum({axis.history.function.site: _program(axis.history) for axis in axes}.values()),
         _along((first, *axes), listings),
         from_data,
@@ -248,21 +250,21 @@ def _spent(axis: Axis) -> float:
 
 
 def _program(history: History) -> float:
-    """Median seconds of one program of a function."""
+    """Median seconds of one program of the function."""
     programs = [v.miss.seconds for v in history.rows if v.miss.raised is None]
     return median(programs) if programs else 0.0
 
 
 def _grows(sizes: list[int]) -> bool:
     steps = [b - a for a, b in pairwise(sizes)]
-    return len(steps) >= _GROWS and steps.count(1) * 4 >= len(steps) * 3
+    return len(steps) >= _MIN_STEPS and steps.count(1) * 4 >= len(steps) * 3
 
 
 def _along(axes: Sequence[Axis], listings: Mapping[str, Listing]) -> Along:
     """What the programs of all functions that have the axis do along it."""
     found = Along()
-    for axis in dict.fromkeys(axes):  # the leading one stands first
-        pairs = list(islice(_beside(axis, listings), _PAIRS))
+    for axis in dict.fromkeys(axes):  # the leading axis comes first
+        pairs = list(islice(_program_pairs(axis, listings), _MAX_PAIRS))
         stable = is_drawn_by_place(axis.history.rows[0].miss.key)
         for old, new in pairs:
             found = found.also(along(old, new, listings, stable=stable))
@@ -270,8 +272,10 @@ def _along(axes: Sequence[Axis], listings: Mapping[str, Listing]) -> Along:
     return found
 
 
-def _beside(axis: Axis, listings: Mapping[str, Listing]) -> Iterator[tuple[Listing, Listing]]:
-    """Two programs of a function that were made for two sizes and are else the same."""
+def _program_pairs(
+    axis: Axis, listings: Mapping[str, Listing]
+) -> Iterator[tuple[Listing, Listing]]:
+    """Pairs of programs of a function that differ only in this size."""
     values = axis.column.values
     follows = len(set(values))
     others = [
@@ -281,13 +285,13 @@ def _beside(axis: Axis, listings: Mapping[str, Listing]) -> Iterator[tuple[Listi
         and len(set(zip(values, column.values, strict=True))) > follows
     ]
     known: dict[Hashable, tuple[int, Listing]] = {}
-    # Of one row a program may have another form: nothing to spread, and no axis to go over.
+    # A program for a single row may look different: nothing to broadcast or reduce over.
     for row in sorted(range(len(values)), key=lambda row: axis.sizes.get(values[row], 0) <= 1):
         program = axis.history.rows[row].miss.program
         listing = None if program is None else listings.get(program.listing or "")
         if listing is None:
             continue
-        # What a captured array on a device holds is not known.
+        # The contents of a captured device array are unknown.
         rest = (program and program.arrays, *(column.values[row] for column in others))
         size, before = known.setdefault(rest, (values[row], listing))
         if size != values[row]:

@@ -1,4 +1,4 @@
-"""The calls that compile all that a run needed, and what escaped a warm-up."""
+"""The calls that compile everything a run needed, and what a warm-up missed."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ class Call(NamedTuple):
     file: str | None
     line: int | None
     arguments: str
-    """As Python, of `jax.ShapeDtypeStruct`; static values as they were recorded."""
+    """Python source using `jax.ShapeDtypeStruct`; static values as recorded."""
     whole: bool
-    """Whether it can be written down: no containers of unknown classes, no objects."""
+    """Whether it can be written as source: no containers of unknown classes, no objects."""
     misses: tuple[str, ...]
 
 
 class Escape(NamedTuple):
-    """A shape that was compiled late: a warm-up of its function had not called it."""
+    """A shape that was compiled after a warm-up of the function that did not include it."""
 
     miss: str
     function: str
     shapes: str
     nearest: str
-    """What was compiled before and comes closest."""
+    """The closest shape compiled before."""
 
 
 class Warmth(NamedTuple):
-    """What a warm-up has to call, and what came late."""
+    """What a warm-up has to call, and what it missed."""
 
     calls: tuple[Call, ...]
     escaped: tuple[Escape, ...]
 
 
 def warmth(verdicts: Sequence[Verdict]) -> Warmth:
-    """The calls for the outermost programs that were compiled, each once."""
+    """The calls for the outermost compiled programs, without duplicates."""
     calls: dict[tuple[object, ...], Call] = {}
     escaped: list[Escape] = []
     # For each function, how many programs each line compiled.
@@ -66,16 +66,16 @@ def warmth(verdicts: Sequence[Verdict]) -> Warmth:
     return Warmth(tuple(calls.values()), tuple(escaped))
 
 
-_WARM = 3
-"""From so many programs of one function on, a line looks like a warm-up of it."""
+_MIN_PROGRAMS = 3
+"""Minimum number of programs of one function for a line to look like its warm-up."""
 
 
 def _escape(verdict: Verdict, lines: Counter[object]) -> Escape | None:
-    """What another line compiled of a function after a warm-up, if there was one."""
+    """The shape that another line compiled after a warm-up of the function, if any."""
     near = verdict.nearest
     if verdict.cause is not Cause.SHAPE_CHANGED or near is None:
         return None
-    if not any(n >= _WARM for line, n in lines.items() if line != _line(verdict.miss)):
+    if not any(n >= _MIN_PROGRAMS for line, n in lines.items() if line != _line(verdict.miss)):
         return None
     changes = [c for c in verdict.changes if isinstance(c, ShapeChange)]
     if not changes:

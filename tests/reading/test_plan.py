@@ -152,11 +152,11 @@ def test_flops_of_corners_are_those_of_the_law_or_not_told(
     weights = dict.fromkeys(sizes, 1.0)
     flops = JointFlops({size: computed(size) for size in sizes})
     for choice in corner_curve(weights, lambda one: float(prod(one)), 4):
-        told = flops.told(choice, weights).flops
+        found = flops.with_flops(choice, weights).flops
         paid = sum(computed(corner_of(size, choice.sizes)) for size in sizes)
-        if told is not None:
-            assert told == pytest.approx(1 - sum(map(computed, sizes)) / paid, abs=2e-3)
-        assert told is not None or on_a_curve or len(sizes) < 12
+        if found is not None:
+            assert found == pytest.approx(1 - sum(map(computed, sizes)) / paid, abs=2e-3)
+        assert found is not None or on_a_curve or len(sizes) < 12
 
 
 def story_plan(story: Story) -> Plan:
