@@ -16,7 +16,7 @@ from retrace.hosts.stored import Unserved, unserved
 from retrace.hosts.trail import Step, Trail, Trails
 from retrace.model import Change, Component, HeldChange, Listing, Miss, Run, SettingChange
 from retrace.reason.program import Comparison
-from retrace.reason.state import suspects, telling
+from retrace.reason.state import split_reads, suspects
 
 _MAX_EXAMPLES = 64
 """How many earlier calls a call without a counterpart is compared with."""
@@ -240,7 +240,7 @@ class _Asked(NamedTuple):
         if old.program is None or new.program is None or old.program.hash == new.program.hash:
             return found, ()
         comparison = Comparison(old, new, found, self.listings)
-        sure, others = telling(read_changes(before.function, after.function), comparison)
+        sure, others = split_reads(read_changes(before.function, after.function), comparison)
         return found, sure or suspects(others, comparison)
 
     def _sides(self, did: Mapping[int, Step]) -> dict[int, Side]:

@@ -1,1 +1,1 @@
-"""What caused each miss, whether it could have been avoided, and how."""
+"""Why each miss happened, whether it was avoidable, and what to do about it."""

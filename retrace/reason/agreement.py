@@ -1,8 +1,8 @@
-"""One history, one advice: what is said of one miss must hold for the others of its function.
+"""One history, one advice: what is advised for one miss must suit all calls of its function.
 
-Two calls that held the same value say "make it once"; a third that held another says "pass it".
-Whoever follows the first freezes the value. So the advice that does for all calls is given to
-all of them.
+Two calls with the same value suggest "create it once"; a third with another value suggests
+"pass it". Following the first advice would freeze the value. So advice that suits all calls is
+given to all of them.
 """
 
 from __future__ import annotations
@@ -50,17 +50,27 @@ Rule: TypeAlias = Callable[[list[Verdict]], None]
 
 
 def agree(history: list[Verdict]) -> None:
-    """Give all verdicts of one function, in place, the advice that does for all of its calls."""
-    rules = (_passing, _traced, _meant, _functions, _held, _compared, _types, _read, _given)
+    """Replace the advice on a function's misses, in place, by advice that suits all its calls."""
+    rules = (
+        _unify_passing,
+        _pass_traced,
+        _ask_for_all,
+        _unify_functions,
+        _pass_held,
+        _keep_compared,
+        _unify_types,
+        _keep_used,
+        _keep_optional,
+    )
     for rule in rules:
         rule(history)
 
 
-def _of(history: Iterable[Verdict], kind: type[_Kind]) -> list[_Kind]:
+def _advice_of_kind(history: Iterable[Verdict], kind: type[_Kind]) -> list[_Kind]:
     return [verdict.fix for verdict in history if isinstance(verdict.fix, kind)]
 
 
-def _give(history: list[Verdict], index: int, advised: Advice) -> None:
+def _replace_advice(history: list[Verdict], index: int, advised: Advice) -> None:
     verdict = history[index]
     worth = verdict.avoidable
     if worth == "yes" and advised.proof is Proof.MEANING:
@@ -68,14 +78,14 @@ def _give(history: list[Verdict], index: int, advised: Advice) -> None:
     history[index] = replace(verdict, fix=advised, avoidable=worth)
 
 
-def _passing(history: list[Verdict]) -> None:
-    """What one call asks to pass is passed at every call; what steers one program is static."""
-    _each(history)
-    if each := _of(history, JitForEach):
+def _unify_passing(history: list[Verdict]) -> None:
+    """What one call should pass, every call passes; what changes the program is static."""
+    _not_one_for_each(history)
+    if each := _advice_of_kind(history, JitForEach):
         for index, verdict in enumerate(history):
             if isinstance(verdict.fix, JitOnce):
-                _give(history, index, each[0])
-    if not (found := _of(history, JitAndPass)):
+                _replace_advice(history, index, each[0])
+    if not (found := _advice_of_kind(history, JitAndPass)):
         return
     traced = tuple(dict.fromkeys(name for one in found for name in one.traced))
     steers = _steering(history, traced)
@@ -86,7 +96,7 @@ def _passing(history: list[Verdict]) -> None:
     )
     values = _values(history)
     passed = tuple(name for name in traced if name not in static)
-    one_type = tuple(name for name in passed if _several(values, name))
+    one_type = tuple(name for name in passed if _has_several_types(values, name))
     inject = tuple(dict.fromkeys(name for one in found for name in one.inject))
     computed, reads = any(one.computed for one in found), any(one.reads for one in found)
     for index, verdict in enumerate(history):
@@ -102,21 +112,21 @@ def _passing(history: list[Verdict]) -> None:
             one_type=one_type,
             inject=inject,
         )
-        _give(history, index, advised)
+        _replace_advice(history, index, advised)
         named = {str(c.path) for c in verdict.changes if c.component in _HELD}
         if verdict.avoidable == "yes" and named & {*static}:
-            # Each value of a static argument has a program, needed or not.
+            # Each value of a static argument has its own program, needed or not.
             history[index] = replace(history[index], avoidable="maybe")
 
 
-def _each(history: list[Verdict]) -> None:
-    """An object that looks the same in two calls, and of which a third holds other numbers.
+def _not_one_for_each(history: list[Verdict]) -> None:
+    """Objects that look the same in two calls, while a third call holds other numbers.
 
-    One function over it would keep the first numbers for all.
+    A single function over such an object would keep the first numbers for all calls.
     """
     others = [
         name
-        for one in _of(history, JitAndPass)
+        for one in _advice_of_kind(history, JitAndPass)
         for name in (*one.inject, *one.traced, *one.static)
     ]
     for index, verdict in enumerate(history):
@@ -127,14 +137,14 @@ def _each(history: list[Verdict]) -> None:
             advised = JitAndPass(
                 name=own.name, what=own.what, traced=own.traced, static=own.static
             )
-            _give(history, index, advised)
+            _replace_advice(history, index, advised)
 
 
 def _steering(history: list[Verdict], traced: tuple[str, ...]) -> set[str]:
-    """What made another program where it changed.
+    """The values whose change led to another program.
 
-    Where two things changed at once, one of which was but a constant of the program between
-    other calls, it is the other that steers. What did not change tells nothing.
+    If two things changed at once and one of them was only a constant between other calls, the
+    other one counts. Values that did not change show nothing.
     """
     found: set[str] = set()
     for verdict in history:
@@ -149,17 +159,17 @@ def _steering(history: list[Verdict], traced: tuple[str, ...]) -> set[str]:
 _HELD = (Component.CLOSURE, Component.DEFAULTS)
 
 
-def _traced(history: list[Verdict]) -> None:
-    """A function that is only traced, and holds another value in one call."""
-    if not (found := _of(history, PassTraced)):
+def _pass_traced(history: list[Verdict]) -> None:
+    """A function that is only traced, but holds a different value in one call."""
+    if not (found := _advice_of_kind(history, PassTraced)):
         return
     for index, verdict in enumerate(history):
         if isinstance(verdict.fix, KeepTraced):
-            _give(history, index, found[0])
+            _replace_advice(history, index, found[0])
 
 
-def _meant(history: list[Verdict]) -> None:
-    """One object for all, where objects differ in one call: that is asked of all."""
+def _ask_for_all(history: list[Verdict]) -> None:
+    """If the objects differ in one call, asking for one object is a question for all calls."""
     kinds = (OneReceiver, KeepBound, KeepMethod, DefineBodyOnce)
     asked: dict[tuple[str, ...], Advice] = {}
     for verdict in history:
@@ -167,26 +177,26 @@ def _meant(history: list[Verdict]) -> None:
             asked.setdefault(_bodies(verdict), verdict.fix)
     for index, verdict in enumerate(history):
         if isinstance(verdict.fix, kinds) and (bodies := _bodies(verdict)) in asked:
-            _give(history, index, asked[bodies])
+            _replace_advice(history, index, asked[bodies])
 
 
 def _bodies(verdict: Verdict) -> tuple[str, ...]:
-    """The bodies of an eager loop: all loops of a program are one function of JAX's."""
+    """The bodies of an eager loop: JAX uses one function for all loops of a program."""
     return tuple(body.site for body in verdict.miss.bodies)
 
 
-def _functions(history: list[Verdict]) -> None:
-    """A function that is passed, made again over the same value and over another."""
+def _unify_functions(history: list[Verdict]) -> None:
+    """A function argument that is created again, over the same value and over another one."""
     held: dict[str, list[PassHeld | ToArgument]] = defaultdict(list)
-    for one in _of(history, PassHeld):
+    for one in _advice_of_kind(history, PassHeld):
         for path in one.paths:
             held[path].append(one)
-    for one in _of(history, ToArgument):
+    for one in _advice_of_kind(history, ToArgument):
         if one.function is not None:
             held[one.function].append(one)
     for path, change in _differing(history).items():
         if path not in held and is_function(change):
-            # A function of another value where it steers: none can stand for all.
+            # Functions over values that change the program: no single one can replace them.
             names = tuple(str(one.path).rpartition(".")[2] for one in field_changes(change))
             held[path].append(PassHeld(paths=(path,), held=names, proof=Proof.MEANING))
     for index, verdict in enumerate(history):
@@ -201,13 +211,13 @@ def _functions(history: list[Verdict]) -> None:
             continue
         asked = [one for one in held[path] if isinstance(one, PassHeld)]
         if isinstance(advised, ReuseObject) or (asked and isinstance(advised, ToArgument)):
-            _give(history, index, (asked or held[path])[0])
+            _replace_advice(history, index, (asked or held[path])[0])
 
 
-def _held(history: list[Verdict]) -> None:
-    """An object that looks the same in two calls, and of which a third holds another number.
+def _pass_held(history: list[Verdict]) -> None:
+    """Objects that look the same in two calls, while a third call holds another number.
 
-    Made once it would keep the first number for all.
+    Created once, the object would keep the first number for all calls.
     """
     kinds = (InjectHyperparams, ToArray, OneStructure)
     others = [verdict.fix for verdict in history if isinstance(verdict.fix, kinds)]
@@ -217,24 +227,24 @@ def _held(history: list[Verdict]) -> None:
             continue
         for other in others:
             if any(_is_in(path, advised.paths) for path in other.paths):
-                _give(history, index, other)
+                _replace_advice(history, index, other)
                 break
 
 
-def _compared(history: list[Verdict]) -> None:
-    """An object that looks the same in two calls and holds something else in a third."""
+def _keep_compared(history: list[Verdict]) -> None:
+    """Objects that look the same in two calls and hold something else in a third."""
     differing = _differing(history)
-    unread = _of(history, LeaveOutValue)
+    unread = _advice_of_kind(history, LeaveOutValue)
     for index, verdict in enumerate(history):
         advised = verdict.fix
         if not isinstance(advised, CompareByValue) or not differing.keys() & {*advised.paths}:
             continue
         within = [one for one in unread if all(_is_in(path, advised.paths) for path in one.paths)]
-        _give(history, index, within[0] if within else replace(advised, varies=True))
+        _replace_advice(history, index, within[0] if within else replace(advised, varies=True))
 
 
 def _differing(history: list[Verdict]) -> dict[str, Change]:
-    """The static values of which one call passed another than an earlier one, by path."""
+    """Static values for which a call passed something new, by path."""
     return {
         change.path: change
         for verdict in history
@@ -249,44 +259,50 @@ def _is_in(path: str, outer: tuple[str, ...]) -> bool:
     return any(path == one or path.startswith((f"{one}.", f"{one}[")) for one in outer)
 
 
-def _types(history: list[Verdict]) -> None:
-    """One value in two types, and other values of which all share a program."""
+def _unify_types(history: list[Verdict]) -> None:
+    """One value that came in two types, while its other values share a program."""
     kinds = (ToArgument, LoopInProgram, TripsInProgram)
     if not any(isinstance(verdict.fix, (*kinds, OneType)) for verdict in history):
         return
     values = _values(history)
     for index, verdict in enumerate(history):
         advised = verdict.fix
-        if isinstance(advised, kinds) and any(_several(values, one) for one in advised.paths):
+        if isinstance(advised, kinds) and any(
+            _has_several_types(values, one) for one in advised.paths
+        ):
             history[index] = replace(verdict, fix=replace(advised, one_type=True))
     by_path: dict[str, Advice] = {
         path: replace(one, one_type=True)
-        for one in _of(history, ToArgument)
+        for one in _advice_of_kind(history, ToArgument)
         for path in one.paths
     }
-    by_path |= {path: one for one in _of(history, LeaveOutValue) for path in one.paths}
+    by_path |= {
+        path: one for one in _advice_of_kind(history, LeaveOutValue) for path in one.paths
+    }
     for index, verdict in enumerate(history):
         advised = verdict.fix
-        if isinstance(advised, BranchInProgram) and _is_of_type(verdict, advised, by_path):
-            # The other program may be but the conversion of a number of another type.
-            _give(history, index, replace(by_path[advised.paths[0]], proof=Proof.MEANING))
+        if isinstance(advised, BranchInProgram) and _differs_in_type(verdict, advised, by_path):
+            # The other program may only differ by converting a number of another type.
+            _replace_advice(
+                history, index, replace(by_path[advised.paths[0]], proof=Proof.MEANING)
+            )
             history[index] = replace(history[index], avoidable="maybe")
         if not isinstance(advised, OneType):
             continue
         if (path := advised.paths[0]) in by_path:
-            _give(history, index, by_path[path])
-        elif advised.type is not None and len(values.get(path, ())) > _TWO:
-            # What holds True and 1 does not hold 2.0.
-            _give(history, index, replace(advised, type=None, proof=Proof.MEANING))
+            _replace_advice(history, index, by_path[path])
+        elif advised.type is not None and len(values.get(path, ())) > _MAX_TYPES:
+            # A type that can hold True and 1 cannot hold 2.0.
+            _replace_advice(history, index, replace(advised, type=None, proof=Proof.MEANING))
 
 
-_TWO = 2
+_MAX_TYPES = 2
 
 
-def _is_of_type(
+def _differs_in_type(
     verdict: Verdict, advised: BranchInProgram, by_path: Mapping[str, Advice]
 ) -> bool:
-    """Whether one value, which others only pass, came in another type as well."""
+    """Whether a value that is otherwise just passed also came in another type."""
     changes = [change for change in verdict.changes if isinstance(change, StaticChange)]
     return len(changes) == 1 == len(advised.paths) and all(
         isinstance(by_path.get(change.path), ToArgument) and len({*types_of(change)}) > 1
@@ -297,13 +313,13 @@ def _is_of_type(
 _Values: TypeAlias = dict[str, set[tuple[str, str]]]
 
 
-def _several(values: _Values, path: str) -> bool:
-    """Whether the calls gave a value in several types: an array is made of each."""
+def _has_several_types(values: _Values, path: str) -> bool:
+    """Whether calls passed the value in several types; as arguments they need one type."""
     return len({type_ for type_, _ in values.get(path, ())}) > 1
 
 
 def _values(history: list[Verdict]) -> _Values:
-    """All values that the calls passed for static arguments, with their types, by path."""
+    """All values passed for static arguments, with their types, by path."""
     found: _Values = {}
     for verdict in history:
         for change in verdict.changes:
@@ -314,8 +330,8 @@ def _values(history: list[Verdict]) -> _Values:
     return found
 
 
-def _read(history: list[Verdict]) -> None:
-    """What one pair of calls does not use, and another pair does."""
+def _keep_used(history: list[Verdict]) -> None:
+    """Values that one pair of calls does not use although another pair does."""
     for kind, component in ((LeaveOutValue, None), (LeaveOutArray, Component.SHAPE)):
         used: dict[str, Advice] = {}
         for verdict in history:
@@ -328,17 +344,20 @@ def _read(history: list[Verdict]) -> None:
         for index, verdict in enumerate(history):
             advised = verdict.fix
             if isinstance(advised, kind) and (path := advised.paths[0]) in used:
-                _give(history, index, used[path])
+                _replace_advice(history, index, used[path])
                 if verdict.avoidable == "yes" and used[path].sure != "clear":
                     history[index] = replace(history[index], avoidable="maybe")
 
 
-def _given(history: list[Verdict]) -> None:
-    """What stands for None where it is left out is not to be given there."""
+def _keep_optional(history: list[Verdict]) -> None:
+    """A parameter whose omission means None should not be passed there."""
     optional = {
-        path for one in _of(history, OneStructure) if one.way == "omitted" for path in one.paths
+        path
+        for one in _advice_of_kind(history, OneStructure)
+        if one.way == "omitted"
+        for path in one.paths
     }
     for index, verdict in enumerate(history):
         advised = verdict.fix
         if isinstance(advised, OneCallStyle) and optional & {*advised.paths}:
-            _give(history, index, replace(advised, optional=True))
+            _replace_advice(history, index, replace(advised, optional=True))

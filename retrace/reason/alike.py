@@ -1,6 +1,6 @@
-"""Processes that did the same, which are judged once.
+"""Judges processes that did the same only once.
 
-The processes of a job do, as a rule: of 256, to judge each took most of the time of a report.
+The processes of one job usually do the same: judging each of 256 took most of a report's time.
 """
 
 from __future__ import annotations
@@ -14,29 +14,33 @@ from retrace.model import Miss, Recording, Verdict
 from retrace.reason.verdict import judge
 
 _OF_ITS_PROCESS = ("id", "run", "time", "began", "since", "slow", "said")
-"""No verdict depends on these, where no two threads missed at the same time."""
-MOST_KINDS = 8
-"""How many of the latest processes that did something different are remembered."""
-_APART = ("parent", "stages", "persistent_cache")
+"""Verdicts do not depend on these unless two threads had misses at the same time."""
+MAX_KINDS = 8
+"""Number of distinct processes remembered, latest first."""
+_COMPARED_SEPARATELY = ("parent", "stages", "persistent_cache")
 _plain = attrgetter(
-    *(field.name for field in fields(Miss) if field.name not in (*_OF_ITS_PROCESS, *_APART))
+    *(
+        field.name
+        for field in fields(Miss)
+        if field.name not in (*_OF_ITS_PROCESS, *_COMPARED_SEPARATELY)
+    )
 )
 
 
 class Judged:
-    """Judges one process after the other."""
+    """Judges one process after another."""
 
     def __init__(self) -> None:
-        self._known: deque[tuple[object, list[Verdict]]] = deque(maxlen=MOST_KINDS)
+        self._known: deque[tuple[object, list[Verdict]]] = deque(maxlen=MAX_KINDS)
 
     def of(self, part: Recording) -> list[Verdict]:
-        """The verdicts on one process: those on an earlier one that did the same, or its own.
+        """The verdicts on one process, reused from an earlier process that did the same.
 
         Args:
-            part: all of its misses.
+            part: all misses of the process.
 
         Returns:
-            What `judge` returns of it.
+            What `judge` returns for it.
         """
         misses = part.misses
         if overlap(misses):
@@ -51,7 +55,7 @@ class Judged:
 
 
 def overlap(misses: Sequence[Miss]) -> bool:
-    """Whether a call may have had to wait for another thread: that goes by when they came."""
+    """Whether a call may have waited for another thread; verdicts then depend on times."""
     ends: dict[str, float] = {}
     for miss in misses:
         if any(end > miss.time for thread, end in ends.items() if thread != miss.thread):
@@ -61,12 +65,12 @@ def overlap(misses: Sequence[Miss]) -> bool:
 
 
 def what_was_done(misses: Sequence[Miss]) -> Iterator[object]:
-    """All of the misses that a verdict may depend on, equal in processes that did the same."""
+    """Everything verdicts may depend on; equal for processes that did the same."""
     numbers: Mapping[str, int] = {miss.id: miss.number for miss in misses}
     for miss in misses:
         cache = miss.persistent_cache
         yield (
-            *_plain(miss),  # keys and functions are the same objects as a rule: soon compared
+            *_plain(miss),  # keys and functions are usually the same objects, so this is quick
             None if miss.parent is None else numbers.get(miss.parent, -1),
             tuple(miss.stages),
             cache and cache.outcome,
@@ -74,7 +78,7 @@ def what_was_done(misses: Sequence[Miss]) -> Iterator[object]:
 
 
 def _again(verdicts: Sequence[Verdict], misses: Sequence[Miss]) -> Iterator[Verdict]:
-    """The same verdicts on the misses of another process, one after the other."""
+    """The same verdicts, applied one by one to the misses of another process."""
     places = {verdict.miss.id: place for place, verdict in enumerate(verdicts)}
     for verdict, miss in zip(verdicts, misses, strict=True):
         near = verdict.nearest and misses[places[verdict.nearest.id]]

@@ -1,4 +1,4 @@
-"""What to do where arrays have other shapes, dtypes or places, or are passed otherwise."""
+"""Advice for changed shapes, dtypes, placements and ways of passing arguments."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _MESH = re.compile(r"mesh\{[^}]*\}")
 
 
 def signature(evidence: Evidence) -> Advice:
-    """What to do where a call is written otherwise."""
+    """What to do if arguments are passed in different ways."""
     if optional := stands_for_none(evidence.miss, evidence.changes):
         return OneStructure(paths=tuple(optional), way="omitted", proof=Proof.MEANING)
     found = paths(evidence.changes, Component.SIGNATURE)
@@ -54,7 +54,7 @@ def _is_key(dtype: object) -> bool:
 
 
 def shape(evidence: Evidence) -> Advice | None:
-    """What to do about arrays of other sizes."""
+    """What to do if array sizes differ."""
     changes, miss = evidence.changes, evidence.miss
     own = [change for change in changes if isinstance(change, ShapeChange)]
     names = _paths(own)
@@ -67,7 +67,7 @@ def shape(evidence: Evidence) -> Advice | None:
         if any(same_but_scope(*pair) for pair in sizes):
             return OneScope(paths=names, proof=Proof.PROGRAM)
         if any(grown(*pair) is None for pair in sizes):
-            return None  # a symbolic size and a number: nobody can pad one to the other
+            return None  # a symbolic size and a number: neither can be padded to the other
     if are_unused(miss, changes, evidence.program):
         return LeaveOutArray(paths=names, name=miss.function.name, proof=Proof.UNUSED)
     sure = another_model(miss, changes)
@@ -89,18 +89,18 @@ def shape(evidence: Evidence) -> Advice | None:
 
 
 def pad_shape(changes: tuple[Change, ...]) -> Advice:
-    """What to do about arrays of many sizes."""
+    """What to do about arrays that come in many sizes."""
     return PadShape(paths=_paths([c for c in changes if isinstance(c, ShapeChange)]))
 
 
 def dtype(evidence: Evidence) -> Advice | None:
-    """What to do about arrays of other dtypes."""
+    """What to do if array dtypes differ."""
     own = [change for change in evidence.changes if isinstance(change, DtypeChange)]
     if not own:
         return None
     pairs = {(change.old, change.new) for change in own}
     both = next(iter(pairs)) if len(pairs) == 1 else ()
-    # Where promotion makes them equal, either will do.
+    # If promotion makes them equal, either will do.
     listings = None if evidence.program is None else evidence.program.listings()
     same = listings is not None and keeps_types(evidence.program)
     proof = Proof.KEY if same else Proof.MEANING
@@ -108,7 +108,7 @@ def dtype(evidence: Evidence) -> Advice | None:
 
 
 def sharding(evidence: Evidence) -> Advice:
-    """What to do about arrays that are placed otherwise."""
+    """What to do if arrays are placed differently."""
     own = [change for change in evidence.changes if isinstance(change, ShardingChange)]
     names = _paths(own)
     if evidence.nearest is not None and evidence.nearest.ahead and not evidence.miss.ahead:

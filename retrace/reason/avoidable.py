@@ -1,4 +1,4 @@
-"""Whether a miss need not have been."""
+"""Whether a miss was avoidable."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from retrace.reason.traits import is_new_as_well, is_of_another_model, of_librar
 
 
 def avoidable(cause: Cause, evidence: Evidence) -> Avoidable:
-    """Whether the fix of the cause was seen to work and applies to this miss."""
+    """Whether the fix for the cause was seen to work and applies to this miss."""
     miss, changes, program = evidence.miss, evidence.changes, evidence.program
     own = card(cause)
     if (settled := own.settled(evidence)) is not None:
@@ -26,7 +26,7 @@ def avoidable(cause: Cause, evidence: Evidence) -> Avoidable:
     if of_library(cause, miss) and (miss.nested or not wasted):
         return "maybe"
     if wasted:
-        # What runs an operation again for an equal program is not known: a cleared cache, or
-        # another `vmap` around it.
+        # Why an operation with an equal program ran again is unknown: a cleared cache, or a
+        # different `vmap` around it.
         return "maybe" if cause is Cause.EAGER_OP else "yes"
     return own.avoidable(evidence)

@@ -16,11 +16,11 @@ from retrace.reason.cards.card import Avoidable
 from retrace.reason.evidence import Evidence
 from retrace.reason.fixes import advice
 from retrace.reason.program import Comparison
-from retrace.reason.state import suspects, telling
+from retrace.reason.state import split_reads, suspects
 
 
 class Conclusion(NamedTuple):
-    """The cause of one miss, and what its judge found beside it."""
+    """The cause of a miss and what was found along with it."""
 
     cause: Cause
     detail: Detail | None = None
@@ -29,15 +29,15 @@ class Conclusion(NamedTuple):
     follows: str | None = None
 
 
-class Told(NamedTuple):
-    """What was said of a miss that others may follow."""
+class Judgement(NamedTuple):
+    """A judgement that later misses may repeat."""
 
     cause: Cause
     avoidable: Avoidable
     fix: Advice | None
     site: str = ""
     traces: int = 0
-    """How many traces of JAX's own there had been until then."""
+    """The number of traces JAX had made by then."""
 
 
 def was_traced(miss: Miss) -> bool:
@@ -67,7 +67,7 @@ def _comparison(
 
 
 def _reads(cause: Cause, miss: Miss, nearest: Miss | None) -> tuple[HeldChange, ...]:
-    """What changed outside of a function that became another program by itself."""
+    """What changed outside a function whose program changed although its key did not."""
     if nearest is None or nearest.program is None or miss.program is None:
         return ()
     if cause is not Cause.JAXPR_CHANGED and cause not in OF_FUNCTION:
@@ -83,30 +83,30 @@ def concluded(
     found: tuple[Change, ...],
     conclusion: Conclusion,
     listings: Mapping[str, Listing],
-    told: Told | None = None,
+    judgement: Judgement | None = None,
     *,
     first_of_line: bool = False,
 ) -> Verdict:
     """The verdict on a miss whose cause is known."""
     cause = conclusion.cause
     program = _comparison(miss, nearest, found, listings)
-    sure, others = telling(_reads(cause, miss, nearest), program)
-    if told is None:
+    sure, others = split_reads(_reads(cause, miss, nearest), program)
+    if judgement is None:
         seen = (*found, *(sure or suspects(others, program)))
         advised = advice(cause, Evidence(miss, nearest, seen, program), found)
         by_key = Evidence(miss, nearest, found, program)
         worth = "no" if first_of_line else avoidable(cause, by_key)
         if worth == "yes" and advised is not None and advised.proof is Proof.MEANING:
-            worth = "maybe"  # what is advised may not suffice, or may change results
-        told = Told(cause, worth, advised)
+            worth = "maybe"  # following the advice may not be enough, or may change results
+        judgement = Judgement(cause, worth, advised)
     return Verdict(
         miss=miss,
         cause=cause,
         nearest=nearest,
         changes=found,
         program=program,
-        avoidable=told.avoidable,
-        fix=told.fix,
+        avoidable=judgement.avoidable,
+        fix=judgement.fix,
         reads=(*sure, *others),
         detail=conclusion.detail,
         repeat=conclusion.repeat,

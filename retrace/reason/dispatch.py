@@ -1,4 +1,4 @@
-"""What each call of a compiled function costs, as far as its program tells."""
+"""What each call of a compiled function costs, as far as the program shows."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from retrace.model import Callback, Finding, Kind, Miss, Run, Stage, Verdict
 
 
 def slow_dispatch(verdict: Verdict, run: Run | None) -> tuple[Finding, ...]:
-    """Why no call of a function will stay on JAX's fast path; empty where none is known.
+    """Why calls of the function will never take JAX's fast path; empty if no reason is known.
 
     Args:
-        verdict: of a miss.
-        run: the process that it was recorded in.
+        verdict: the verdict on the miss.
+        run: the process that recorded it.
     """
     miss = verdict.miss
     if run is None or not run.off_fast_path or not _is_dispatched(miss):
         return ()
     program = miss.program
     if program is None and Stage.TRACE not in miss.stages and verdict.nearest is not None:
-        program = verdict.nearest.program  # which was traced ahead of time
+        program = verdict.nearest.program  # traced ahead of time
     if program is None:
         return ()
     return tuple(
@@ -30,7 +30,7 @@ def slow_dispatch(verdict: Verdict, run: Run | None) -> tuple[Finding, ...]:
 
 
 def _is_dispatched(miss: Miss) -> bool:
-    """Whether later calls are calls of this program: not those inside another one's trace."""
+    """Whether later calls run this program, unlike those inside another function's trace."""
     return (
         Stage.COMPILE in miss.stages
         and miss.raised is None

@@ -1,4 +1,4 @@
-"""What to do about operations that run outside all jitted functions."""
+"""Advice for operations that run outside all jitted functions."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from retrace.model.advice import (
 from retrace.reason.evidence import Evidence, grown
 
 LENGTH = "length"
-"""How many steps a `scan` takes."""
-_SHAPES = frozenset(
+"""The number of steps a `scan` takes."""
+_SHAPE_PARAMETERS = frozenset(
     (
         *("shape", "new_sizes", "padding_config", "slice_sizes", "start_indices"),
         *("limit_indices", LENGTH),
@@ -32,25 +32,25 @@ _INIT = {
     "haiku": ("init_fn",),
     "optax": ("init_fn",),
 }
-"""What makes parameters or their state, and may be called inside `jax.jit`: where the library
-says so. Elsewhere a method of that name may leave tracers behind, as `SVI.init` of numpyro."""
+"""Methods that create parameters or their state and may be called inside `jax.jit`, according to
+their library. A method of this name elsewhere may leak tracers, as numpyro's `SVI.init` does."""
 _MODULES = ("equinox", "flax")
-"""Libraries whose modules are trees of arrays, so that a jitted function can return one."""
+"""Libraries whose modules are trees of arrays, so that jitted functions can return them."""
 
 
 def eager(evidence: Evidence) -> Advice | None:
-    """What to do about an eager operation: it depends on who runs it, and for what."""
+    """What to do about an eager operation, depending on who runs it and why."""
     miss = evidence.miss
     if (advised := of_caller(miss)) is not None:
         return advised
     if evidence.nearest is None:
         return None
     if miss.lines is not None and evidence.nearest.lines != miss.lines:
-        return JitBlock(proof=Proof.MEANING)  # from elsewhere: the shapes are unrelated
+        return JitBlock(proof=Proof.MEANING)  # called elsewhere: the shapes are unrelated
     if miss.bodies and same_work(evidence.nearest, miss) and by_size(evidence.changes):
         return FewSizes(loop=True, body=new_body(miss, evidence.nearest), proof=Proof.MEANING)
-    # Jitted, what has another shape in each round would miss in each round, and what depends
-    # on data, as a boolean mask does, cannot be jitted at all.
+    # Under jit, shapes that change every round would miss every round, and an operation
+    # that depends on data, such as a boolean mask, cannot be jitted at all.
     if same_work(evidence.nearest, miss) and any(map(grows, evidence.changes)):
         return FewSizes(grows=True, proof=Proof.MEANING)
     if same_work(evidence.nearest, miss) and by_size(evidence.changes):
@@ -59,7 +59,7 @@ def eager(evidence: Evidence) -> Advice | None:
 
 
 def of_caller(miss: Miss) -> Advice | None:
-    """What follows from who runs an operation, whatever it is; None for the user's own lines."""
+    """Advice that depends only on who runs the operation, or None for the user's own lines."""
     site = miss.call_site
     if miss.within == "callback":
         return InCallback()
@@ -75,20 +75,20 @@ def of_caller(miss: Miss) -> Advice | None:
 
 
 def same_work(old: Miss, new: Miss) -> bool:
-    """Whether one place ran one operation twice, and a loop of JAX's with the same body."""
+    """Whether one place ran the same operation twice, with the same body if it is a loop."""
     if new.within == "tree":
-        return False  # the leaves of one tree are no sizes of one thing
+        return False  # leaves of one tree are not sizes of one thing
     bodies = [[(body.site, body.code) for body in miss.bodies] for miss in (old, new)]
     return old.lines == new.lines and bodies[0] == bodies[1]
 
 
 def joins(old: Miss, new: Miss) -> bool:
-    """Whether an operation that joins any number of arrays was given another number of them."""
+    """Whether an operation that joins arrays was given a different number of them."""
     return new.function.jax_name == "concatenate" and (len(old.key.leaves) != len(new.key.leaves))
 
 
 def new_body(miss: Miss, nearest: Miss | None) -> str | None:
-    """The body of a loop that is another function object than that of the nearest key."""
+    """The body of a loop whose function object differs from that of the closest key."""
     before = () if nearest is None else nearest.bodies
     return next(
         (
@@ -101,7 +101,7 @@ def new_body(miss: Miss, nearest: Miss | None) -> str | None:
 
 
 def by_size(changes: Iterable[Change]) -> bool:
-    """Whether other sizes are all that makes an operation another one."""
+    """Whether the operation differs only in sizes."""
     shapes = (Component.SHAPE, Component.TREE, Component.SIGNATURE)
     own = [change for change in changes if change.component not in NOT_IN_KEY]
     return bool(own) and all(change.component in shapes or _is_shape(change) for change in own)
@@ -113,9 +113,9 @@ def _through(through: str) -> Advice:
     if method in _INIT.get(package, ()):
         return JitInit(name=method.removesuffix("_fn"), package=package)
     if method == "__call__" and owner.endswith("Meta") and package in _MODULES:
-        # Whether it holds arrays alone, and no module that is held elsewhere too.
+        # It may hold only arrays, or a module that is also held elsewhere.
         return JitInit(package=package, proof=Proof.MEANING)
-    if method.endswith("_fn"):  # `chain.update_fn` is the `update` that a user calls
+    if method.endswith("_fn"):  # `chain.update_fn` is the `update` that users call
         name = method.removesuffix("_fn")
     return LibraryCall(name=name, package=package, proof=Proof.MEANING)
 
@@ -125,21 +125,21 @@ def _imports(source: str | None) -> bool:
 
 
 def grows(change: Change) -> bool:
-    """Whether one axis of an array became longer, and nothing else of its shape changed."""
+    """Whether one axis of the array grew while the rest of its shape stayed the same."""
     axes = change.resized if isinstance(change, ShapeChange) else None
     return axes is not None and len(axes) == 1 and (grown(*axes[0][1:]) or 0) > 0
 
 
 def _is_shape(change: Change) -> bool:
-    """Whether a parameter of an operation that changed is a shape, a size or a padding."""
-    return change.component is Component.STATIC and (change.path or "") in _SHAPES
+    """Whether the changed parameter of an operation is a shape, a size or a padding."""
+    return change.component is Component.STATIC and (change.path or "") in _SHAPE_PARAMETERS
 
 
 def is_elsewhere(verdict: Verdict) -> bool:
-    """Whether the operation compared with stands elsewhere: its shape says nothing.
+    """Whether the operation it is compared with ran elsewhere, so that its shape proves nothing.
 
-    It ran from other lines, or at another place of JAX's own code: at one place the signature and
-    the options are always the same.
+    It ran from other lines, or from another place in JAX's own code. At one place, the signature
+    and the options are always the same.
     """
     nearest, lines = verdict.nearest, verdict.miss.lines
     return (nearest is not None and lines is not None and nearest.lines != lines) or any(

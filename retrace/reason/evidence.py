@@ -1,4 +1,4 @@
-"""What advice is given on, and how it names what it is about."""
+"""The facts that advice is based on, and helpers to name them."""
 
 from __future__ import annotations
 
@@ -12,46 +12,46 @@ from retrace.reason.program import Comparison
 
 
 class Evidence(NamedTuple):
-    """What advice is given on."""
+    """What is known about a miss when giving advice."""
 
     miss: Miss
     nearest: Miss | None
     changes: tuple[Change, ...]
-    """Also of what the function reads from outside."""
+    """Including changes outside the function that it reads."""
     program: Comparison | None
 
 
 def paths(changes: tuple[Change, ...], *components: Component) -> list[str]:
-    """The paths of the changes of some components, each once."""
+    """The distinct paths of the changes of some components."""
     found = [c.path for c in changes if c.component in components and c.path is not None]
     return list(dict.fromkeys(found))
 
 
 def root(path: str) -> str:
-    """The name that a path begins with: the argument, or the variable."""
+    """The argument or variable that a path starts with."""
     return re.split(r"[.\[]", path, maxsplit=1)[0]
 
 
 def values_of(change: Change) -> tuple[Value | None, Value | None]:
-    """Both sides of a change of a Python value; of another change there are none."""
+    """Both sides of a change of a Python value; None for other changes."""
     return (change.old, change.new) if isinstance(change, ValueChange) else (None, None)
 
 
 def types_of(change: Change) -> tuple[str, str]:
-    """The types of both sides of a change of a Python value; empty where there is none."""
+    """The types of both sides of a change of a Python value; empty if there is none."""
     old, new = values_of(change)
     return "" if old is None else old.type, "" if new is None else new.type
 
 
 def same_but_scope(old: Dim, new: Dim) -> bool:
-    """Whether two symbolic sizes read alike, and JAX tells them apart by their scopes."""
+    """Whether two symbolic sizes read the same and JAX distinguishes them by their scopes."""
     if isinstance(old, int) or isinstance(new, int) or old == new:
         return False
     return old.partition("@")[0] == new.partition("@")[0]
 
 
 def grown(old: Dim, new: Dim) -> int | None:
-    """By how much a size became greater; None where one is symbolic."""
+    """How much a size grew, or None if one is symbolic."""
     return new - old if isinstance(old, int) and isinstance(new, int) else None
 
 
@@ -59,12 +59,12 @@ _FUNCTIONS = ("function", "method", "partial", "PjitFunction", "custom_vjp", "cu
 
 
 def is_function(change: Change) -> bool:
-    """Whether a value of a key or a closure is now a function, which only a new one replaces."""
+    """Whether a value in a key or closure is now a function; only a new function replaces it."""
     return types_of(change)[1].rpartition(".")[2] in _FUNCTIONS
 
 
 def is_another_function(change: Change) -> bool:
-    """Whether a function holds or reads another function than before, of other code."""
+    """Whether a function holds or reads another function with different code."""
     old, new = values_of(change)
     return is_function(change) and new is not None and (old is None or old.text != new.text)
 
@@ -97,7 +97,7 @@ def _is_leaf(data: object) -> bool:
 
 
 def innermost(found: list[str]) -> list[str]:
-    """Without those of which a part is among them: `cfg` beside `cfg.lr`."""
+    """Drop paths that contain another of the paths: `cfg` beside `cfg.lr`."""
     return [
         path
         for path in found
@@ -111,12 +111,12 @@ def is_numeric(change: Change) -> bool:
 
 
 def is_number(type_: str) -> bool:
-    """Whether a type, by its name, is one that an array could stand for."""
+    """Whether an array could replace values of the type with this name."""
     return type_ in ("bool", "int", "float") or type_.startswith("numpy.")
 
 
 def package_of(file: str | None) -> str:
-    """The installed package that a file belongs to, in words."""
+    """A phrase for the installed package that a file belongs to."""
     folders = PurePath(file or "").parts
     for folder, within in pairwise(folders):
         if folder in ("site-packages", "dist-packages"):

@@ -1,4 +1,4 @@
-"""Changes of a config object, told as changes of its fields."""
+"""Changes of a config object, split into changes of its fields."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ from retrace.compare.values import differences, places
 from retrace.model import JSON, Change, Value, ValueChange
 from retrace.reason.evidence import values_of
 
-_UNTOLD = re.compile(
+_INCOMPLETE = re.compile(
     r"<lambda>| \.\.\.>$|<(?!function |class |built-in |PjitFunction )|^\w+\[[\d,]*\]$",
     re.IGNORECASE,
 )
-"""What two values may differ in though it is written alike: a lambda made again, a function
-that holds more than was taken, an object of which no more than the type is known, an array."""
+"""Ways in which values that print alike may still differ: a recreated lambda, a function that
+holds more than was recorded, an object of which only the type is known, an array."""
 _FUNCTION = ("<function ", "<bound method ", "<PjitFunction ")
 
 
 def field_changes(change: Change) -> tuple[ValueChange, ...]:
-    """The fields of a value that changed, each as a change with a path of its own.
+    """The changed fields of a value, each as a change with its own path.
 
     Args:
-        change: of a static argument, a tree's metadata, or what a function holds.
+        change: of a static argument, of tree metadata, or of what a function captures.
 
     Returns:
-        `cfg.optim.lr`, `cfg['steps']`; none where the value has no fields, where fields
-        came or went, or where more may differ than was recorded.
+        `cfg.optim.lr`, `cfg['steps']`. Empty if the value has no fields, if fields were added or
+        removed, or if there may be more differences than were recorded.
     """
     old, new = values_of(change)
     if not isinstance(change, ValueChange) or old is None or new is None:
         return ()
-    if not (_is_told(old) and _is_told(new)):
+    if not (_is_complete(old) and _is_complete(new)):
         return ()
     found = differences(old, new)
     if any(one.kind != "changed" or not one.path for one in found):
@@ -45,28 +45,28 @@ def field_changes(change: Change) -> tuple[ValueChange, ...]:
 
 
 def held_functions(change: Change) -> list[str | None]:
-    """The paths of the functions that a value holds, each equal to itself alone."""
+    """Paths of the functions inside a value; a function only equals itself."""
     _, new = values_of(change)
     found = () if new is None else places(new, is_function)
     return [f"{change.path or ''}{path}" for path in found if path]
 
 
 def is_function(text: object) -> bool:
-    """Whether a value was written as a function is: `<function scale at train.py:3>`."""
+    """Whether the value is printed like a function: `<function scale at train.py:3>`."""
     return isinstance(text, str) and text.startswith(_FUNCTION)
 
 
-def _is_told(value: Value) -> bool:
-    return value.data is not None and (value.exact or not _is_untold(value.data))
+def _is_complete(value: Value) -> bool:
+    return value.data is not None and (value.exact or not _is_incomplete(value.data))
 
 
-def _is_untold(data: JSON) -> bool:
-    if isinstance(data, dict):  # of a function, `$type` is where it was written
+def _is_incomplete(data: JSON) -> bool:
+    if isinstance(data, dict):  # for a function, `$type` is where it is defined
         parts = cast(dict[str, JSON], data)
-        return any(_is_untold(part) for name, part in parts.items() if name != "$type")
+        return any(_is_incomplete(part) for name, part in parts.items() if name != "$type")
     if isinstance(data, list):
-        return any(map(_is_untold, cast(list[JSON], data)))
-    return isinstance(data, str) and _UNTOLD.search(data) is not None
+        return any(map(_is_incomplete, cast(list[JSON], data)))
+    return isinstance(data, str) and _INCOMPLETE.search(data) is not None
 
 
 def _side(content: JSON) -> Value:
@@ -80,6 +80,6 @@ def _type(content: JSON) -> str:
         return "tuple"
     if isinstance(content, dict):
         return str(cast(dict[str, JSON], content).get("$type", "dict"))
-    # A function or class inside a value is written as a text.
+    # A function or class inside a value is recorded as text.
     is_named = isinstance(content, str) and content.startswith("<")
     return "object" if is_named else type(content).__name__

@@ -1,8 +1,8 @@
-"""What to do about a miss, with the user's own names.
+"""What to do about a miss, using the user's own names.
 
-Only advice that was seen to remove the miss is given. A partial made afresh, or
-`jax.jit(self.method)` in a loop, misses again on every release: nobody is sent there. What
-rests on what the program means is asked.
+Advice is given only if it was seen to remove the miss. Creating a new partial each time, or
+`jax.jit(self.method)` in a loop, misses again on every release, so it is never suggested. Advice
+that depends on what the program means is phrased as a question.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from retrace.reason.traits import (
 
 
 def advice(cause: Cause, evidence: Evidence, found: tuple[Change, ...]) -> Advice | None:
-    """The advice for a miss; None where there is nothing to do or nothing known to work.
+    """The advice for a miss, or None if nothing is needed or known to work.
 
     Args:
-        cause: Why it missed.
-        evidence: What was seen of it, including what the function reads from outside.
-        found: The changes of its key and its function.
+        cause: why it missed.
+        evidence: what is known about it, including what the function reads from outside.
+        found: the changes of its key and its function.
     """
     miss = evidence.miss
     if miss.nested and miss.function.in_library:
-        return None  # it is the library's; the miss around it has the advice
+        return None  # this belongs to the library; the enclosing miss has the advice
     advised = card(cause).proved(evidence) or _fix(cause, evidence)
     if advised is None or cause is Cause.EAGER_OP:
         return advised
@@ -48,7 +48,7 @@ def _fix(cause: Cause, evidence: Evidence) -> Advice | None:
     if is_of_another_model(cause, evidence):
         return None
     if of_library(cause, miss) or (is_new and miss.function.in_library):
-        return _of_library(cause, miss)
+        return _library_advice(cause, miss)
     if cause is Cause.CALL_SIGNATURE_CHANGED and (caller := calling_library(miss)):
         package, _, by = caller.partition(":")
         return LibraryPasses(
@@ -73,7 +73,7 @@ def _fix(cause: Cause, evidence: Evidence) -> Advice | None:
     return replace(advised, remade=miss.function.name)
 
 
-def _of_library(cause: Cause, miss: Miss) -> Advice:
+def _library_advice(cause: Cause, miss: Miss) -> Advice:
     function = miss.function
     package = package_of(function.file)
     receiver = function.receiver if cause is Cause.METHOD_REBOUND else None
@@ -88,7 +88,7 @@ def _of_library(cause: Cause, miss: Miss) -> Advice:
 
 
 def _with_others(advised: Advice, others: list[Change]) -> Advice:
-    """What the advice leaves to be done, so that the call is served."""
+    """Add the other changes that must also be fixed before the call can be served."""
     of_values = (Component.TREE, Component.STATIC)
     rest = [
         (change.path, change.component.value)

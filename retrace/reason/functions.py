@@ -1,4 +1,4 @@
-"""What to do where the function object is new, or its options, its state or its body."""
+"""Advice for a new function object, its options, its state or its body."""
 
 from __future__ import annotations
 
@@ -57,13 +57,13 @@ from retrace.reason.values import is_amount, is_plain, is_plain_type
 
 
 def made_again(evidence: Evidence) -> Advice:
-    """What to do about a function that was made again."""
+    """What to do about a function that was created again."""
     miss, nearest, changes, program = evidence
     function = miss.function
     held = Held(changes)
-    name, what = function.name, _what(miss, nearest)
+    name, what = function.name, _how_created(miss, nearest)
     if miss.ahead and Stage.COMPILE not in miss.stages and nearest is not None and nearest.ahead:
-        if held.found or _is_other(program):
+        if held.found or _may_differ(program):
             return PassTraced(name=name, what=what, paths=held.names, proof=Proof.MEANING)
         return KeepTraced(name=name, what=what, proof=Proof.PROGRAM)
     if held.objects:
@@ -76,23 +76,23 @@ def made_again(evidence: Evidence) -> Advice:
             same=same,
             traced=passed.traced,
             static=passed.static,
-            proof=Proof.PROGRAM if same and not _is_other(program) else Proof.KEY,
+            proof=Proof.PROGRAM if same and not _may_differ(program) else Proof.KEY,
         )
     if function.kind is Kind.PARTIAL:
-        return _of_partial(function, held, program)
+        return _passing_partial(function, held, program)
     if program is not None and program.captures_others and not held.arrays:
-        # What it captured of the first call would stay in the program for ever.
+        # Values captured on the first call would stay in the program forever.
         return JitAndPass(name=name, what=what, traced=tuple(held.numbers), reads=True)
     if held.found:
         return _passing(function, what, held, program)
     if _ran_again(function.file, None if nearest is None else nearest.function.file):
         return OwnCell(name=name, what=what)
-    # Another program of a function that holds the same: it reads something else.
-    proof = Proof.MEANING if _is_other(program) else Proof.PROGRAM
+    # The program differs although the function holds the same: it reads something else.
+    proof = Proof.MEANING if _may_differ(program) else Proof.PROGRAM
     return JitOnce(name=name, what=what, proof=proof)
 
 
-def _what(miss: Miss, nearest: Miss | None) -> What:
+def _how_created(miss: Miss, nearest: Miss | None) -> What:
     function = miss.function
     is_plain_function = function.kind in (Kind.DEF, Kind.LAMBDA)
     if is_plain_function and nearest and rules.wrapped_again(nearest.function, function):
@@ -110,7 +110,7 @@ _OF_KIND = {
 def _passing(
     function: Function, what: What, held: Held, program: Comparison | None
 ) -> JitAndPass:
-    """What it holds, as arguments: traced only where the programs show that it can be."""
+    """Pass what it captures as arguments, traced only if the programs show that this works."""
     traced = _is_traced(program)
     inject = tuple(held.optimizers if traced else ())
     numbers = [name for name in held.numbers if not _is_below(name, inject)]
@@ -131,10 +131,11 @@ def _is_below(name: str, holders: tuple[str, ...]) -> bool:
     return any(name.startswith((f"{holder}.", f"{holder}[")) for holder in holders)
 
 
-def _of_partial(function: Function, held: Held, program: Comparison | None) -> JitAndPass:
-    """What it binds, as arguments.
+def _passing_partial(function: Function, held: Held, program: Comparison | None) -> JitAndPass:
+    """Pass what it binds as arguments.
 
-    Of what did not change nobody knows whether it steers: it is static, which always works.
+    Whether unchanged values affect the program is unknown. They become static, which always
+    works.
     """
     if held.found:
         advised = _passing(function, What.PARTIAL, held, program)
@@ -167,17 +168,18 @@ def _is_static(value: Value) -> bool:
 
 
 class Held:
-    """What a function made again holds or reads that changed, by how it can be passed."""
+    """The changed values that a recreated function captures or reads, by how to pass them."""
 
     def __init__(self, changes: tuple[Change, ...]) -> None:
-        told = paths(changes, Component.CLOSURE)
+        captured = paths(changes, Component.CLOSURE)
         parts = [
             part
             for change in changes
             if change.component in (Component.CLOSURE, Component.DEFAULTS) and change.path
-            # The parts that the code reads are reported on their own.
+            # The parts that the code reads are reported separately.
             if not any(
-                str(other).startswith((f"{change.path}.", f"{change.path}[")) for other in told
+                str(other).startswith((f"{change.path}.", f"{change.path}["))
+                for other in captured
             )
             for part in (field_changes(change) or (change,))
         ]
@@ -198,12 +200,12 @@ class Held:
             and all(type_.startswith("optax.") for type_ in types_of(change))
             and any(_is_below(name, (str(change.path),)) for name in self.numbers)
         ]
-        """Those of optax that were made with other numbers: nobody can pass what is in them."""
+        """Optax optimizers created with other numbers, whose contents cannot be passed."""
         self.found = bool(kept)
         self.names = tuple(kept)
         known = {*self.arrays, *self.numbers, *self.plain}
         self.alike = [name for name, part in kept.items() if looks_equal(part)]
-        # A function that looks the same is made again by what makes this one again.
+        # A captured function that looks the same is recreated for the same reason.
         self.objects = [
             name
             for name, part in kept.items()
@@ -211,25 +213,25 @@ class Held:
         ]
 
 
-def _is_other(program: Comparison | None) -> bool:
-    """Whether the program is known to be another one, or may well be."""
+def _may_differ(program: Comparison | None) -> bool:
+    """Whether the program is different, or may well be."""
     return program is not None and not program.is_wasted
 
 
 def _computes(held: Held, program: Comparison | None) -> bool:
-    """Whether constants of the program are not the numbers themselves."""
+    """Whether the constants of the program are computed from the numbers."""
     numbers = [held.parts[name] for name in held.numbers]
     known = program is not None and program.kind == "constants-only"
     return known and program is not None and not values.are_constants(numbers, program)
 
 
 def _is_traced(program: Comparison | None) -> bool:
-    # What steers a shape, an `if` or a `for` cannot be traced, nor what bounds a slice.
+    # A value that decides a shape, an `if`, a `for` or the bounds of a slice cannot be traced.
     return program is None or (program.kind in (None, "constants-only") and not program.fixed)
 
 
 def _ran_again(file: str | None, before: str | None) -> bool:
-    """Whether a notebook cell ran again: each run has a number of its own."""
+    """Whether a notebook cell ran again; each run has its own number."""
     cells = [one for one in (file, before) if one is not None and one.startswith("In [")]
     return len(cells) == 2 and file != before
 
@@ -253,19 +255,19 @@ def rebound(evidence: Evidence) -> Advice:
 
 
 def _differs(evidence: Evidence) -> bool:
-    """Whether another receiver makes another program, or reads other values."""
+    """Whether another receiver gives another program or reads other values."""
     program = evidence.program
     return Held(evidence.changes).found or (program is not None and program.kind != "identical")
 
 
 def options(evidence: Evidence) -> Advice:
-    """What to do where the options of `jit` changed."""
+    """What to do if the options of `jit` changed."""
     found = tuple(paths(evidence.changes, Component.OPTIONS))
     return OneOption(paths=found, name=evidence.miss.function.name, proof=Proof.MEANING)
 
 
 def config(evidence: Evidence) -> Advice:
-    """What to do where JAX's configuration changed."""
+    """What to do if JAX's configuration changed."""
     nearest = evidence.nearest
     if axes := _remapped(evidence.changes):
         wasted = evidence.program is not None and evidence.program.is_wasted
@@ -289,9 +291,9 @@ def config(evidence: Evidence) -> Advice:
 
 
 def _remapped(changes: tuple[Change, ...]) -> dict[str, tuple[Dim, Dim]]:
-    """The named axes that are mapped over, where nothing of the settings but their sizes changed.
+    """The named axes being mapped over, if only their sizes changed in the settings.
 
-    Each size is an entry of its own, as that of an array is.
+    Each size is a separate entry, as with array sizes.
     """
     own = [change for change in changes if isinstance(change, ConfigChange)]
     if len(own) != 1 or own[0].path != "axis_env":
@@ -310,13 +312,13 @@ def _proof(program: Comparison | None) -> Proof:
 
 
 def holds_other(changes: Iterable[Change]) -> bool:
-    """Whether a function that was made again closes over other values, or has other defaults."""
+    """Whether a recreated function closes over other values or has other defaults."""
     differing = (Component.CLOSURE, Component.DEFAULTS)
     return any(change.component in differing for change in changes)
 
 
 def hidden(evidence: Evidence) -> Advice:
-    """What to do about a function that reads what is no argument."""
+    """What to do about a function that reads something other than its arguments."""
     return PassState(name=evidence.miss.function.name)
 
 

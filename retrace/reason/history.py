@@ -1,8 +1,8 @@
-"""What only the whole history of a function shows, and no miss by itself.
+"""Conclusions that need the whole history of a function, not just one miss.
 
-A miss is judged as it comes, against the nearest earlier key. Whether a shorter axis was the
-end of a data set or one size of many, and which static values share a program, is known when
-all have been seen.
+Each miss is judged as it arrives, against the closest earlier key. Whether a shorter axis was the
+end of a dataset or one size of many, and which static values share a program, is known only once
+all misses have been seen.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from retrace.reason.program import Comparison
 from retrace.reason.sharing import shared
 from retrace.reason.sized import sized
 
-_KINDS = ("int", "str", "bool", "float", "numpy.bool", "numpy.bool_")
+_PLAIN_TYPES = ("int", "str", "bool", "float", "numpy.bool", "numpy.bool_")
 _CAUSES = (Cause.STATIC_ARGUMENT_CHANGED, Cause.TREE_STRUCTURE_CHANGED)
-_BUCKETS = 3
-"""If this many sizes each double the one before, they look chosen."""
+_MIN_BUCKETS = 3
+"""Minimum number of sizes, each twice the previous one, that look intended."""
 
 
 def revise(verdicts: Sequence[Verdict]) -> list[Verdict]:
-    """The verdicts with the advice that their function's whole history calls for.
+    """The verdicts, with advice revised according to each function's whole history.
 
     Args:
-        verdicts: of one recording, in any order.
+        verdicts: those of one recording, in any order.
 
     Returns:
-        As many, in the same order.
+        The revised verdicts, in the same order.
     """
     histories: dict[tuple[str, str], list[int]] = defaultdict(list)
     for index, verdict in enumerate(verdicts):
@@ -59,18 +59,18 @@ def revise(verdicts: Sequence[Verdict]) -> list[Verdict]:
 
 
 def is_partial_batch(verdict: Verdict) -> bool:
-    """Whether it was told as what is left at the end of a data set."""
+    """Whether its advice is about the last batch of a dataset."""
     return isinstance(verdict.fix, PadBatch)
 
 
 def _sizes(history: list[Verdict]) -> Iterator[tuple[Verdict, Verdict]]:
-    """Takes back what was said of a last batch where more than two sizes came.
+    """Withdraw advice about a last batch if there were more than two sizes.
 
-    Ragged data, finished requests and successive halving become shorter as well.
+    Ragged data, finished requests and successive halving also get shorter.
     """
     by_shape = [v for v in history if v.cause is Cause.SHAPE_CHANGED and v.miss.raised is None]
-    told = [verdict for verdict in by_shape if is_partial_batch(verdict)]
-    for verdict in told:
+    partial = [verdict for verdict in by_shape if is_partial_batch(verdict)]
+    for verdict in partial:
         line = _line(verdict.miss)
         sizes = {_turn(other) for other in by_shape if _line(other.miss) == line}
         if len(sizes) > 1:
@@ -78,7 +78,7 @@ def _sizes(history: list[Verdict]) -> Iterator[tuple[Verdict, Verdict]]:
 
 
 def _turn(verdict: Verdict) -> frozenset[str]:
-    """From which shapes to which: the end of each epoch, or each restart, is the same again."""
+    """The shapes it changed from and to; each epoch or restart ends with the same ones."""
     own = [change for change in verdict.changes if isinstance(change, ShapeChange)]
     return frozenset(f"{change.path}: {change.old} {change.new}" for change in own)
 
@@ -95,7 +95,7 @@ class _Padded(NamedTuple):
 
 
 def _buckets(history: list[Verdict]) -> Iterator[tuple[Verdict, Verdict]]:
-    """Asks where sizes look chosen: programs for 32, 64 and 128 may be what is wanted."""
+    """Ask if sizes look intended: programs for 32, 64 and 128 may be wanted."""
     by_path: dict[tuple[str, ...], list[_Padded]] = defaultdict(list)
     for verdict in history:
         if isinstance(verdict.fix, PadShape) and (pair := _one_axis(verdict)) is not None:
@@ -103,7 +103,7 @@ def _buckets(history: list[Verdict]) -> Iterator[tuple[Verdict, Verdict]]:
     for found in by_path.values():
         sizes = {size for one in found for size in one.sizes if isinstance(size, int) and size}
         ordered = sorted(sizes)
-        if len(ordered) < _BUCKETS or any(b != 2 * a for a, b in pairwise(ordered)):
+        if len(ordered) < _MIN_BUCKETS or any(b != 2 * a for a, b in pairwise(ordered)):
             continue
         for verdict, advised, _ in found:
             chosen = replace(advised, sizes=tuple(ordered), proof=Proof.MEANING)
@@ -111,13 +111,13 @@ def _buckets(history: list[Verdict]) -> Iterator[tuple[Verdict, Verdict]]:
 
 
 def _ordered(history: list[Verdict]) -> Iterator[tuple[Verdict, Verdict]]:
-    """Asks where the program does what depends on where rows stand: more of them may count."""
+    """Ask if the program depends on the position of rows, so that extra rows may count."""
     known: dict[tuple[str, ...], tuple[str, ...]] = {}
     for verdict in history:
         advised = verdict.fix
         if not isinstance(advised, PadShape) or advised.proof is Proof.MEANING:
             continue
-        if advised.paths not in known:  # what one program does, those of other sizes do
+        if advised.paths not in known:  # programs of other sizes do the same as this one
             if not isinstance(verdict.program, Comparison):
                 continue
             known[advised.paths] = _through(verdict.miss, verdict.program)
@@ -135,27 +135,27 @@ def _through(miss: Miss, program: Comparison) -> tuple[str, ...]:
 
 
 def _layers(history: list[Verdict]) -> Iterator[tuple[Verdict, Verdict]]:
-    """Takes back what was said of sizes where a line ran on several things, as on layers."""
+    """Withdraw advice about sizes if a line ran on several things, such as layers."""
     lines: dict[object, list[Verdict]] = defaultdict(list)
     for verdict in history:
         if verdict.cause is Cause.EAGER_OP:
             lines[verdict.miss.lines].append(verdict)
     for own in lines.values():
-        told = [verdict for verdict in own if isinstance(verdict.fix, FewSizes)]
-        if told and not sized(own):
-            for verdict in told:
+        with_sizes = [verdict for verdict in own if isinstance(verdict.fix, FewSizes)]
+        if with_sizes and not sized(own):
+            for verdict in with_sizes:
                 yield verdict, replace(verdict, fix=JitBlock(proof=Proof.MEANING))
 
 
 def _one_axis(verdict: Verdict) -> tuple[Dim, Dim] | None:
-    """From what to what the one size that changed did."""
+    """The old and new value of the only size that changed."""
     shapes = {(c.old, c.new) for c in verdict.changes if isinstance(c, ShapeChange)}
     found = {(a, b) for sides in shapes for a, b in zip(*sides, strict=False) if a != b}
     return next(iter(found)) if len(found) == 1 else None
 
 
 def _steering(history: list[Verdict]) -> Iterator[tuple[Verdict, Verdict]]:
-    """Static values that steer: many values, few programs."""
+    """Static values that decide the program: many values, few programs."""
     by_path: dict[str, dict[str, Change]] = defaultdict(dict)
     for verdict in history:
         if verdict.cause not in _CAUSES or verdict.miss.raised is not None:
@@ -181,15 +181,15 @@ def _steering(history: list[Verdict]) -> Iterator[tuple[Verdict, Verdict]]:
 
 
 class _Sharing:
-    """Which values of a static argument one program could serve."""
+    """Which values of a static argument could share one program."""
 
     def __init__(self, verdicts: list[Verdict], changes: dict[str, Change]) -> None:
         self.constants = False
-        """Whether numbers in a program follow the value."""
+        """Whether numbers in the program follow the value."""
         self._texts: dict[str, str] = {}
         self._above: dict[str, str] = {}
         self._contexts: dict[str, str] = {}
-        """Of each miss one that differs from it in this value alone, as its nearest does."""
+        """For each miss, the closest one that differs only in this value."""
         self._order: list[str] = []
         by_hash: dict[str, str] = {}
         for verdict in verdicts:
@@ -219,7 +219,7 @@ class _Sharing:
             self._above[b] = a
 
     def values(self) -> list[list[str]]:
-        """The values by program, in the order in which they came."""
+        """The values by program, in order of appearance."""
         programs: dict[str, dict[Hashable, set[Hashable]]] = {}
         for name in self._order:
             own = programs.setdefault(self._texts[name], {})
@@ -232,12 +232,12 @@ class _Sharing:
         return name
 
     def is_first(self, miss: Miss) -> bool:
-        """Whether it is the first of those that share a program."""
+        """Whether it is the first of the misses that share a program."""
         return self._top(miss.id) == miss.id
 
 
 def _only_change(verdict: Verdict) -> Change | None:
-    """The one plain static value, or field of one, that changed, if nothing else did."""
+    """The only changed plain static value or field, if nothing else changed."""
     own = rules.in_key(verdict.changes)
     if len(own) != 1 or own[0].component not in (Component.STATIC, Component.TREE):
         return None
@@ -246,4 +246,4 @@ def _only_change(verdict: Verdict) -> Change | None:
 
 
 def _is_plain(change: Change) -> bool:
-    return all(type_ in _KINDS for type_ in types_of(change))
+    return all(type_ in _PLAIN_TYPES for type_ in types_of(change))

@@ -1,4 +1,4 @@
-"""Patterns over the misses of one function that deserve a name of their own."""
+"""Patterns in the misses of one function that deserve their own name."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from retrace.reason.traits import is_placed_later, looks_equal
 Verdicts: TypeAlias = list[Verdict]
 
 _MIN_MISSES = 4
-"""Fewer misses of one kind are no pattern."""
+"""Minimum number of misses of one kind for a pattern."""
 _MIN_TINY_PROGRAMS = 10
-"""Fewer programs of single operations on one line are no pattern."""
+"""Minimum number of single-operation programs on one line for a pattern."""
 
 
 def recognise(verdicts: Sequence[Verdict]) -> dict[str, Pattern]:
     """The pattern of each miss that belongs to one, by the id of the miss."""
     functions: dict[tuple[str, str], Verdicts] = {}
     for verdict in verdicts:
-        # A call that raised left no entry, and says nothing of how sizes come.
+        # A call that raised left no entry, so it says nothing about how sizes vary.
         if verdict.cause is not Cause.FIRST_TRACE and verdict.miss.raised is None:
             key = (verdict.miss.run, verdict.miss.function.site)
             functions.setdefault(key, []).append(verdict)
@@ -50,7 +50,7 @@ def _tiny_programs(verdicts: Iterable[Verdict]) -> Verdicts:
 
 
 def _compiles_twice(group: Verdicts) -> Verdicts:
-    # Weak first, then strong: as where the program's own result comes back.
+    # Weak first, then strong, as when the program's own result is passed back in.
     return [
         verdict
         for verdict in group
@@ -94,8 +94,8 @@ def _many_sizes(group: Verdicts) -> Verdicts:
 
 
 def _ping_pong(group: Verdicts) -> Verdicts:
-    # Each side of an alternation is cached, so a repeated one shows only where
-    # something dropped the entry or made its value anew.
+    # Each side of an alternation is cached, so a repeat shows only if
+    # the entry was dropped or its value was created anew.
     configs = [v for v in group if v.cause in (Cause.CONFIG_CHANGED, Cause.JIT_OPTIONS_CHANGED)]
     sides = [frozenset((repr(c.old), repr(c.new)) for c in v.changes) for v in configs]
     turned = [frozenset((new, old) for old, new in side) for side in sides]
@@ -111,7 +111,7 @@ OF_FUNCTION: tuple[tuple[Pattern, Callable[[Verdicts], Verdicts]], ...] = (
     (Pattern.LAST_PARTIAL_BATCH, _last_partial_batch),
     (Pattern.PING_PONG, _ping_pong),
 )
-"""How each is recognised among the misses of one function; a miss has the first that it is in."""
+"""How to recognise each pattern in the misses of one function; the first match applies."""
 
 
 def _of_shape(group: Verdicts) -> Verdicts:
@@ -119,12 +119,12 @@ def _of_shape(group: Verdicts) -> Verdicts:
 
 
 def _grew_by_one(verdict: Verdict) -> bool:
-    """Whether an axis of this miss is one longer than that of the nearest key."""
-    if not _counts(verdict):
+    """Whether an axis is one longer than in the closest key."""
+    if not _is_steady(verdict):
         return False
     shapes = {(c.old, c.new) for c in verdict.changes if isinstance(c, ShapeChange)}
     return any(grown(a, b) == 1 for sides in shapes for a, b in zip(*sides, strict=False))
 
 
-def _counts(verdict: Verdict) -> bool:
+def _is_steady(verdict: Verdict) -> bool:
     return verdict.cause in (Cause.SHAPE_CHANGED, Cause.EAGER_OP)

@@ -17,9 +17,9 @@ _RANKS = {part: RANK[_OF_COMPONENT.get(part, Cause.UNKNOWN)] for part in Compone
 
 
 def others(changes: tuple[Change, ...], cause: Cause) -> list[Change]:
-    """The changes of the key that have another cause, each of which alone would have missed."""
+    """The changes of the key that have another cause; each alone would have caused a miss."""
     components = {change.component for change in changes} - NOT_IN_KEY
-    if len(components) < 2:  # as of nearly every miss
+    if len(components) < 2:  # the case for nearly every miss
         return []
     return [
         change
@@ -29,13 +29,13 @@ def others(changes: tuple[Change, ...], cause: Cause) -> list[Change]:
 
 
 def cause_of(changes: Iterable[Change], passed: Passed = frozenset()) -> Cause:
-    """The cause among the changes of a key, by precedence; `unknown` where there is none."""
+    """The cause among the changes of a key, by precedence, or `unknown` if there is none."""
     causes = map(_cause_within(passed), changes)
     return min(causes, key=RANK.__getitem__, default=Cause.UNKNOWN)
 
 
 def _cause_within(passed: Passed) -> Callable[[Change], Cause]:
-    """The cause of one change; `unknown` of what is in no key."""
+    """The cause of one change, or `unknown` if it is not part of a key."""
 
     def cause(change: Change) -> Cause:
         if passed and change.component is Component.STATIC and change.path in passed:
@@ -48,9 +48,9 @@ def _cause_within(passed: Passed) -> Callable[[Change], Cause]:
 def by_precedence(
     changes: tuple[Change, ...], passed: Passed = frozenset()
 ) -> tuple[Change, ...]:
-    """The changes with that of the cause first, those outside the key last."""
+    """The changes, those of the cause first and those outside the key last."""
     if not passed:
-        if len({change.component for change in changes}) < 2:  # as of nearly every miss
+        if len({change.component for change in changes}) < 2:  # the case for nearly every miss
             return changes
         return tuple(sorted(changes, key=lambda change: _RANKS[change.component]))
     cause = _cause_within(passed)
@@ -58,7 +58,7 @@ def by_precedence(
 
 
 def cause_of_function(old: Function, new: Function) -> Cause:
-    """Why a function object is another one, when nothing else differs."""
+    """Why a function object differs, if nothing else does."""
     if old.code is not None and new.code is not None and old.code != new.code:
         return Cause.SOURCE_CHANGED
     if new.kind is Kind.LAMBDA and wrapped_again(old, new):

@@ -1,4 +1,4 @@
-"""What the programs say of a miss: wasted, shareable, or rightly separate."""
+"""What comparing programs shows about a miss: wasted, shareable, or rightly separate."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from retrace.compare.programs import Difference, Kind, compare
 from retrace.model import Change, Component, Listing, Miss, Value, ValueChange
 
 HELD = frozenset({Component.STATIC, Component.CLOSURE, Component.DEFAULTS})
-"""What a Python value goes into a program by."""
+"""The ways in which a Python value gets into a program."""
 _PRINTS = frozenset(("debug_callback", "debug_print"))
 _CALLBACKS = frozenset(("pure_callback", "io_callback", "debug_callback"))
 
 
 class Comparison:
-    """The program of a miss compared with that of the nearest, when somebody asks for it."""
+    """Compares the programs of a miss and of its closest earlier key, when first asked."""
 
     def __init__(
         self,
@@ -36,12 +36,12 @@ class Comparison:
 
     @property
     def texts(self) -> Mapping[str, Listing]:
-        """The programs that were recorded, by id."""
+        """The recorded programs, by id."""
         return self._listings
 
     @property
     def is_wasted(self) -> bool:
-        """Whether both are the same."""
+        """Whether both programs are the same."""
         if self._known is not None:
             return self._known == "identical"
         old, new = (miss.program for miss in self._misses)
@@ -49,12 +49,12 @@ class Comparison:
             return False
         if self.captures_others or self.holds_others:
             return False
-        # What a callback into Python holds is in no program.
+        # No program shows what a callback into Python captures.
         return not (self._holds_other_values and self.calls_back)
 
     @property
     def captures_others(self) -> bool:
-        """Whether arrays that the programs captured are other ones, or cannot be known again."""
+        """Whether the programs captured other arrays, or arrays that cannot be compared."""
         old, new = (miss.program for miss in self._misses)
         if self._known is not None or old is None or new is None:
             return False
@@ -62,7 +62,7 @@ class Comparison:
 
     @property
     def holds_others(self) -> bool:
-        """Whether custom rules hold other objects, or some that cannot be known again."""
+        """Whether custom rules hold other objects, or objects that cannot be compared."""
         old, new = (miss.program for miss in self._misses)
         if self._known is not None or old is None or new is None:
             return False
@@ -74,7 +74,7 @@ class Comparison:
 
     @cached_property
     def calls_back(self) -> bool:
-        """Whether it runs Python, which may hold what no program shows."""
+        """Whether the program runs Python code, which may hold things no program shows."""
         found = self.listings()
         waiting, seen = [] if found is None else [found[1]], set[str]()
         while waiting:
@@ -89,7 +89,7 @@ class Comparison:
 
     @cached_property
     def differs_in_prints(self) -> bool:
-        """Whether all that differs is what `jax.debug.print` and the like are given."""
+        """Whether only the arguments of `jax.debug.print` and the like differ."""
         found = self.listings()
         if found is None or found[0].outputs != found[1].outputs:
             return False
@@ -101,7 +101,7 @@ class Comparison:
 
     @property
     def kind(self) -> Kind | None:
-        """How they differ; None where that cannot be told."""
+        """How the programs differ, or None if unknown."""
         if (known := self._known) is not None:
             return known
         if self.is_wasted:
@@ -112,14 +112,14 @@ class Comparison:
         if old.hash == new.hash:
             if self.calls_back or self.holds_others:
                 return None
-            # Captured arrays were not fetched: made again, or other ones?
+            # Captured arrays were not fetched, so they may be copies or different arrays.
             return "constants-only" if self._holds_other_values else None
         found = self.difference
         return "different" if found is None else found.kind
 
     @property
     def difference(self) -> Difference | None:
-        """The evidence; None where the text of a program was not recorded."""
+        """The evidence, or None if a program's text was not recorded."""
         if not self._asked:
             self._asked = True
             old, new = (miss.program for miss in self._misses)
@@ -130,7 +130,7 @@ class Comparison:
         return self._found
 
     def listings(self) -> tuple[Listing, Listing] | None:
-        """The text of both, the nearest's first."""
+        """The texts of both programs, the earlier one first."""
         programs = [miss.program for miss in self._misses]
         found = [p and self._listings.get(p.listing or "") for p in programs]
         if found[0] is None or found[1] is None:
@@ -139,41 +139,41 @@ class Comparison:
 
     @cached_property
     def unused(self) -> frozenset[int]:
-        """The positions of the inputs that the later program does not use."""
+        """Positions of the inputs that the later program does not use."""
         found = self.listings()
         return frozenset() if found is None else unused_inputs(found[1], self._listings)
 
     @property
     def constants(self) -> set[tuple[float | None, float | None]]:
-        """The numbers in the programs that changed, from what to what."""
+        """The numbers in the programs that changed, as (old, new) pairs."""
         found = self.difference
-        told = () if found is None else found.constants
-        return {(number(each.old), number(each.new)) for each in told} - {(None, None)}
+        constants = () if found is None else found.constants
+        return {(number(each.old), number(each.new)) for each in constants} - {(None, None)}
 
     @property
     def fixed(self) -> frozenset[str]:
-        """Primitives that hold a changed number where no array can stand."""
+        """Primitives that hold a changed number in a place where an array cannot go."""
         found = self.difference
         return frozenset() if found is None else found.fixed
 
 
 def numbers(change: Change) -> tuple[float | None, float | None]:
-    """Both sides of a change as numbers; None where they are none."""
+    """Both sides of a change as numbers; None for other values."""
     if not isinstance(change, ValueChange):
         return None, None
-    return _told(change.old), _told(change.new)
+    return _as_number(change.old), _as_number(change.new)
 
 
-def _told(side: Value | None) -> float | None:
+def _as_number(side: Value | None) -> float | None:
     if side is None:
         return None
     found = number(side.text)
-    # Of `np.int64(3)` the content is the number.
+    # `np.int64(3)` is recorded with the number as its content.
     return number(str(side.data)) if found is None else found
 
 
 def number(text: str) -> float | None:
-    """What a text says, as a number; None where it is none."""
+    """The number in a text, or None if it is not one."""
     try:
         return float(text)
     except ValueError:

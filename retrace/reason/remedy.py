@@ -1,4 +1,4 @@
-"""What changed that a program out of date had read, and what to do about it."""
+"""What changed among the values that a stale program had read, and what to do about it."""
 
 from __future__ import annotations
 
@@ -17,49 +17,49 @@ How: TypeAlias = Literal["argument", "static", "again", "result"]
 
 _MAX_FIELDS = 4
 _ARRAY = {"array", "content"}
-"""What is recorded of a small array on the host: its type, and a hash of what it holds."""
-_CHOICES = frozenset(
+"""What is recorded of a small host array: its type and a hash of its contents."""
+_STATIC_TYPES = frozenset(
     ("bool", "str", "int", "float", "NoneType", "function", "type", "PjitFunction")
 )
-"""Types of which a value can be a static argument."""
+"""Types that can be static arguments."""
 
 
 class Change(NamedTuple):
-    """Something that a function reads, then and now."""
+    """A value that a function reads, before and now."""
 
     name: str
     old: object
     new: object
-    """None where it is gone."""
+    """None if it is gone."""
     old_text: str
     new_text: str
     file: str | None
     line: int | None
     is_constant: bool = False
-    """Whether it is a constant of the program that changed with it."""
+    """Whether it is a constant of the program that changed along with it."""
     how: How = "again"
-    """How the function would have to be given it so that the program follows."""
+    """How the function must receive it so that the program follows."""
 
 
 class Remedy(NamedTuple):
-    """What to do about a program that is out of date."""
+    """What to do about a stale program."""
 
     code: Literal["pass-state", "rejit"]
     function: str
     names: tuple[str, ...]
-    """What it reads that has changed, or what gives something else at each trace."""
+    """The changed values that it reads, or the sources that differ at each trace."""
     how: How
-    """How it is passed, or that it is jitted again."""
+    """How to pass it, or that the function is jitted again."""
     is_attribute: bool = False
-    """Whether the names are attributes of the object that the function is a method of."""
+    """Whether the names are attributes of the object that the method belongs to."""
 
 
 def changes(checked: Checked, difference: Difference | None) -> tuple[Change, ...]:
-    """What a program that was checked had read and what has changed, each once.
+    """What a checked program had read that has changed since, without duplicates.
 
     Args:
         checked: what the audit observed.
-        difference: between the programs of then and of now, where both are known.
+        difference: between the old and the new program, if both are known.
     """
     reads = [read for read in checked.reads if not read.written] or list(checked.reads)
     constants: set[tuple[str, str]] = (
@@ -69,16 +69,16 @@ def changes(checked: Checked, difference: Difference | None) -> tuple[Change, ..
     )
     only = difference is not None and difference.kind == "constants-only"
     found: dict[str, Change] = {}
-    # What is in a closure is read by the code as well, which tells its name and what it was.
+    # The code also reads what a closure holds, and shows its name and previous value.
     plain = [read for read in reads if read.old.data is None or _is_plain(read.old.data)]
     others = [read for read in reads if read not in plain]
-    for change in (one for read in plain for one in _of(read, constants, only=only)):
+    for change in (one for read in plain for one in _changes_of(read, constants, only=only)):
         found.setdefault(change.name, change)
     read_too = {(root(change.name), change.new_text) for change in found.values()}
-    for change in (one for read in others for one in _of(read, constants, only=only)):
+    for change in (one for read in others for one in _changes_of(read, constants, only=only)):
         if (root(change.name), change.new_text) not in read_too:
             found.setdefault(change.name, change)
-    # Those that stand in the program are why; of the others it cannot be told.
+    # Those that appear as constants in the program are the reason; the others may not be.
     return tuple(sorted(found.values(), key=lambda change: not change.is_constant))
 
 
@@ -89,22 +89,22 @@ def _is_plain(data: JSON) -> bool:
 def others_wrote(checked: Checked) -> bool:
     """Whether anything changed that the function itself does not write.
 
-    A helper in a closure holds what it writes, as a counter of a callback's, and is told of as
-    a whole as well.
+    A helper in a closure that holds what it writes, such as a callback's counter, is also
+    reported as a whole.
     """
     written = {_ends(read.name) for read in checked.reads if read.written}
-    # The name of an object's private dict is left out where a change is told.
+    # Changes are named without an object's private dict.
     written |= {(root_, root_) for root_, last in written if last.startswith("_")}
     return any(
         _ends(change.name) not in written
         for read in checked.reads
         if not read.written
-        for change in _of(read, (), only=False)
+        for change in _changes_of(read, (), only=False)
     )
 
 
 def _ends(name: str) -> tuple[str, str]:
-    """What a read begins with and which variable it leads to: of `timer.func.total['f']` both."""
+    """The start of a read and the variable it leads to, e.g. both of `timer.func.total['f']`."""
     variable = name.partition("[")[0]
     return variable.partition(".")[0], variable.rpartition(".")[2]
 
@@ -115,7 +115,7 @@ def remedy(
     found: tuple[Change, ...],
     sources: tuple[Source, ...],
 ) -> Remedy | None:
-    """What to do, or None where nothing is known to help."""
+    """What to do, or None if nothing is known to help."""
     name = function.name
     if verdict == "each-trace":
         return Remedy("pass-state", name, (sources[0].name,) if sources else (), "result")
@@ -123,7 +123,7 @@ def remedy(
         return None
     meant = [one for one in found if one.is_constant] or found
     how = meant[0].how if meant else "again"
-    # A library that has the function in a closure calls it with arguments of its own.
+    # A library that holds the function in a closure calls it with its own arguments.
     is_called_by_library = any(".<locals>." in wrapper for wrapper in function.wrappers)
     if how == "again" or is_called_by_library or any(one.how != how for one in meant):
         return Remedy("rejit", name, (), "again")
@@ -132,13 +132,15 @@ def remedy(
     return Remedy("pass-state", name, names, how, is_attribute)
 
 
-def _of(read: Reading, constants: Collection[tuple[str, str]], *, only: bool) -> Iterator[Change]:
+def _changes_of(
+    read: Reading, constants: Collection[tuple[str, str]], *, only: bool
+) -> Iterator[Change]:
     old, new = read.old, read.new
     parts = () if new is None else differences(old, new)
     is_apart = parts and len(parts) <= _MAX_FIELDS and all(part.path for part in parts)
     if is_apart and not _are_array(old, parts):
         for part in parts:
-            yield _of_part(read, part, constants, only=only)
+            yield _change_of_part(read, part, constants, only=only)
         return
     texts = old.text, "gone" if new is None else new.text
     if new is not None and texts[0] == texts[1]:
@@ -158,7 +160,7 @@ def _of(read: Reading, constants: Collection[tuple[str, str]], *, only: bool) ->
     )
 
 
-def _of_part(
+def _change_of_part(
     read: Reading, part: Part, constants: Collection[tuple[str, str]], *, only: bool
 ) -> Change:
     held, through = _along(read.old.data, part.place)
@@ -184,9 +186,9 @@ def _of_part(
 
 
 def _along(data: JSON, place: tuple[str | int, ...]) -> tuple[dict[str, JSON], bool]:
-    """What directly holds a part of a value, and whether the way there leads into a function.
+    """What directly holds a part of a value, and whether the path leads into a function.
 
-    What a function of a library's has in its cells nobody can pass.
+    Nobody can pass what a library's function has in its closure cells.
     """
     held: dict[str, JSON] = {}
     through = False
@@ -205,7 +207,7 @@ def _along(data: JSON, place: tuple[str | int, ...]) -> tuple[dict[str, JSON], b
 
 
 def _are_array(old: Value, parts: tuple[Part, ...]) -> bool:
-    """Whether the parts are those of an array."""
+    """Whether the parts belong to an array."""
     return holds_arrays(old) and all(part.place in (("array",), ("content",)) for part in parts)
 
 
@@ -213,17 +215,17 @@ def _how(old: object, new: object, *, only: bool) -> How:
     """How a value can be passed.
 
     Args:
-        old: as it was: a `Value`, or a part of one as plain data.
-        new: as it is.
-        only: whether the programs differ in constants alone, so that the function does not
-            choose by it.
+        old: the previous value: a `Value`, or a part of one as plain data.
+        new: the current value.
+        only: whether the programs differ only in constants, so that no Python branch depends on
+            the value.
     """
     kinds = {_kind(one) for one in (old, new)}
     if kinds <= {"int", "float", "complex"} and only:
         return "argument"
     if kinds <= {"numbers"}:
         return "argument"
-    return "static" if kinds <= _CHOICES else "again"
+    return "static" if kinds <= _STATIC_TYPES else "again"
 
 
 def _kind(one: object) -> str:
@@ -236,13 +238,13 @@ def _kind(one: object) -> str:
     if is_function(one.text):
         return "function"
     if one.type in ("float", "complex"):
-        return one.type  # also NaN, which is written as a text
-    # An Enum's member is written by its name, and is equal to itself alone.
+        return one.type  # also for NaN, which is recorded as text
+    # An enum member is recorded by its name and only equals itself.
     return "str" if isinstance(one.data, str) and one.exact else one.type.rpartition(".")[2]
 
 
 def _is_numbers(data: object) -> bool:
-    """Whether it is a container of numbers alone, which JAX takes apart as a tree."""
+    """Whether it is a container of numbers only, which JAX flattens as a tree."""
     if isinstance(data, list):
         items = cast(list[object], data)
     elif isinstance(data, dict) and "$type" not in data and data.keys() != _ARRAY:
@@ -257,7 +259,7 @@ def _among(texts: tuple[str, str], constants: Collection[tuple[str, str]]) -> bo
 
 
 def _bare(text: str) -> str:
-    """A number without its type: `2.0:f32[]`."""
+    """A number without its type, such as `2.0` of `2.0:f32[]`."""
     number = text.partition(":")[0]
     try:
         return repr(float(number))

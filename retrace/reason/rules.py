@@ -1,4 +1,4 @@
-"""What is asked of the changes and functions of two misses before their cause is known."""
+"""Checks on two misses' changes and functions that are made before the cause is known."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from retrace.compare.keys import NOT_IN_KEY
 from retrace.model import Change, Detail, Function, How, Kind, Miss, Passing
 
 Passed: TypeAlias = frozenset[str]
-"""Static parameters of which nothing but the passing changed."""
+"""Static parameters that differ only in how they were passed."""
 
 
 def in_key(changes: Iterable[Change]) -> tuple[Change, ...]:
-    """The changes that would have missed with a stable function as well."""
+    """The changes that would cause a miss even with a stable function."""
     return tuple([change for change in changes if change.component not in NOT_IN_KEY])
 
 
-def passed_otherwise(old: Miss, new: Miss) -> Passed:
-    """The static parameters that one call gave the value which the other one omitted.
+def passed_differently(old: Miss, new: Miss) -> Passed:
+    """Static parameters that one call passed and the other omitted.
 
-    Where another value than the default was given, the value has changed as well.
+    If the passed value is not the default, the value has changed as well.
     """
     before, after = dict(old.key.static), dict(new.key.static)
     defaults = dict(new.function.defaults)
@@ -37,12 +37,12 @@ def passed_otherwise(old: Miss, new: Miss) -> Passed:
 
 
 def wrapped_again(old: Function, new: Function) -> bool:
-    """Whether the user's function is the same object, and what is made around it is not."""
+    """Whether the user's function is the same object but something new is wrapped around it."""
     return new.base != 0 and (old.base or old.object) == new.base
 
 
 def detail_of_function(old: Function, new: Function) -> Detail | None:
-    """What the cause alone does not say: of a receiver, and of what is new in what is new."""
+    """Details that the cause alone leaves out, about receivers and about what exactly is new."""
     if new.kind in (Kind.DEF, Kind.LAMBDA) and wrapped_again(old, new):
         made = new.decorators or new.wrappers
         return Detail(How.APPLIED_AGAIN, made[:1]) if made else Detail(How.WRAPPED_AGAIN)

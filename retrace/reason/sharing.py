@@ -1,8 +1,8 @@
-"""Which values share a program, where calls differ in other things as well.
+"""Which values share a program when calls also differ in other things.
 
-Calls that differ in something else have programs of their own, and tell nothing of each other.
-So each set of calls that differ in the one value alone is looked at by itself: two values share
-a program where they did in one such set, and were seen apart in none.
+Calls that differ in something else have separate programs and say nothing about each other. So
+each set of calls that differ only in this value is looked at on its own: two values share a
+program if they did in one such set and had different programs in none.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from typing import Generic, TypeAlias, TypeVar
 
 _Value = TypeVar("_Value", bound=Hashable)
 Programs: TypeAlias = Mapping[Hashable, Collection[Hashable]]
-"""By set of calls, the programs that a value had there."""
+"""For each set of calls, the programs that the value had there."""
 
 
 def shared(programs: Mapping[_Value, Programs]) -> list[list[_Value]]:
-    """The values by program, in the order in which they come.
+    """The values grouped by program, in order of appearance.
 
     Args:
-        programs: of each value the programs that it had in each set of calls; programs of two
-            sets are never compared.
+        programs: for each value, its programs in each set of calls; programs of different sets
+            are never compared.
     """
     groups: list[_Group[_Value]] = []
     served: dict[Hashable, list[_Group[_Value]]] = defaultdict(list)
@@ -44,13 +44,13 @@ class _Group(Generic[_Value]):
         self._programs: dict[Hashable, set[Hashable]] = {}
 
     def add(self, value: _Value, programs: Programs) -> None:
-        """Take in a value with its programs."""
+        """Add a value with its programs."""
         self.values.append(value)
         for calls, found in programs.items():
             self._programs.setdefault(calls, set()).update(found)
 
     def may_hold(self, programs: Programs) -> bool:
-        """Whether a value of these programs was nowhere seen apart from those in the group."""
+        """Whether no member of the group is known to have a different program."""
         return all(
             calls not in self._programs or not self._programs[calls].isdisjoint(found)
             for calls, found in programs.items()

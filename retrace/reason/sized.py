@@ -1,10 +1,9 @@
 """Eager operations that one place runs on arrays of many sizes.
 
-A loop over what grows, or over data of several lengths, gives one size after the other to an
-operation. A loop over the layers of a network looks alike from outside: the same line, the same
-operation, other shapes. What tells them apart is what varies: data vary along the same axes
-in every round, and by the same number along all of them; of layers,
-one gives what the next takes.
+A loop over growing data, or over data of several lengths, gives an operation one size after
+another. A loop over the layers of a network looks the same from outside: same line, same
+operation, other shapes. What varies tells them apart: data vary along the same axes in every
+round, all by the same number, whereas one layer's output is the next one's input.
 """
 
 from __future__ import annotations
@@ -18,24 +17,24 @@ from retrace.model import Change, Component, Miss, ShapeChange, StaticChange, Ve
 from retrace.reason.eager import LENGTH, by_size, joins, same_work
 from retrace.reason.rules import in_key
 
-_LOOKED = 4
-"""How many earlier operations at one place a new one is compared with."""
-_SIZES = 3
-"""This many sizes along the same axes count as one thing that varies."""
-_MOSTLY = 0.75
-"""Of the operations of a place, so many vary by one thing alone, where data do."""
+_MAX_COMPARED = 4
+"""Number of earlier operations at a place that a new one is compared with."""
+_MIN_SIZES = 3
+"""Minimum number of sizes along the same axes to count as one varying thing."""
+_MIN_SHARE = 0.75
+"""Fraction of a place's operations that must vary in one way only for them to be data."""
 
 _Axes: TypeAlias = frozenset[tuple[str, int]]
 
 
 def sized(members: Sequence[Verdict]) -> tuple[Verdict, ...]:
-    """Those that the same place had compiled before for other sizes of the same thing.
+    """Operations that the same place had compiled before for other sizes of the same thing.
 
     Args:
         members: the eager operations of a line, in order.
 
     Returns:
-        None of them where the sizes are those of several things, as of the layers of a network.
+        Nothing if the sizes belong to several things, such as the layers of a network.
     """
     earlier: dict[Hashable, list[Miss]] = {}
     again: list[Verdict] = []
@@ -47,7 +46,7 @@ def sized(members: Sequence[Verdict]) -> tuple[Verdict, ...]:
         before = earlier.setdefault(key, [])
         pairs = [
             (one, found)
-            for one in before[:_LOOKED]
+            for one in before[:_MAX_COMPARED]
             if same_work(one, miss) and by_size(found := changes(one, miss))
         ]
         if pairs:
@@ -63,12 +62,12 @@ def sized(members: Sequence[Verdict]) -> tuple[Verdict, ...]:
     for verdict in again:
         key, own = varying[verdict.miss.id]
         known = sizes[key]
-        one += any(len(known) == 1 or len(known[axes]) >= _SIZES for axes in own)
-    return tuple(again) if one >= _MOSTLY * len(again) else ()
+        one += any(len(known) == 1 or len(known[axes]) >= _MIN_SIZES for axes in own)
+    return tuple(again) if one >= _MIN_SHARE * len(again) else ()
 
 
 def sizes_of(again: Iterable[Verdict]) -> set[object]:
-    """The sizes for which operations were compiled again, those of their first time as well."""
+    """The sizes for which operations were compiled again, including the first ones."""
     turns = [turn for one in again for change in one.changes for turn in _turns(change)]
     found = {size for *_, old, new in turns for size in (old, new)}
     if found:
@@ -78,9 +77,9 @@ def sizes_of(again: Iterable[Verdict]) -> set[object]:
 
 
 def arrays(old: Miss, new: Miss) -> tuple[int, int] | None:
-    """How many arrays an operation joined, where nothing but that is another number.
+    """The numbers of arrays that an operation joined, if nothing else changed.
 
-    A list that grows is joined anew in each round: no shape of what is in it changes.
+    A growing list is joined again in each round, while the shapes of its items stay the same.
     """
     parts = (Component.TREE, Component.SIGNATURE)
     if not joins(old, new) or any(c.component not in parts for c in in_key(changes(old, new))):
@@ -91,11 +90,11 @@ def arrays(old: Miss, new: Miss) -> tuple[int, int] | None:
 def _one_size(
     before: Miss, after: Miss, found: Iterable[Change]
 ) -> tuple[_Axes, object, object] | None:
-    """The axes along which one size became another; None where several did, or no size."""
+    """The axes whose size changed in the same way, with both sizes, or None."""
     turns = [turn for change in found for turn in _turns(change)]
     if not turns and (numbers := arrays(before, after)) is not None:
         return frozenset((("", -1),)), *numbers
-    # What pads an array to a size, or cuts it, follows from how long the array is.
+    # Parameters that pad or slice an array follow from its length.
     turns = [turn for turn in turns if turn[0]] or turns
     sizes = {(old, new) for *_, old, new in turns}
     if len(sizes) != 1:
@@ -105,7 +104,7 @@ def _one_size(
 
 
 def _turns(change: Change) -> Iterator[tuple[bool, str, int, object, object]]:
-    """Each axis that became another: whether of an array, whose, which, from what to what."""
+    """Each changed axis: whether it is an array's, the path, the axis, the old and new size."""
     before: Sequence[object]
     after: Sequence[object]
     is_array = isinstance(change, ShapeChange)

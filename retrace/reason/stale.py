@@ -1,9 +1,9 @@
-"""Which programs are out of date, by what the audits of a recording observed.
+"""Which programs are stale, according to the audits in a recording.
 
-proved        traced anew, the function is another program
-each-trace    it is another program at each trace
-perhaps       what it reads has changed, and it could not be traced anew
-not-checked   it could not be traced anew, and nothing of what it reads is known to have changed
+proved        traced again, the function gives another program
+each-trace    every trace gives another program
+perhaps       something it reads has changed, and it could not be traced again
+not-checked   it could not be traced again, and nothing it reads is known to have changed
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ def _rank(verdict: StaleVerdict) -> int:
 
 
 class Stale(NamedTuple):
-    """What the audits say of one function."""
+    """The audits' findings about one function."""
 
     miss: Miss
-    """That traced the program; of several, the latest."""
+    """The miss that traced the program; the latest if there are several."""
     verdict: StaleVerdict
     reads: tuple[Change, ...]
     reason: Reason | None
@@ -52,39 +52,39 @@ class Stale(NamedTuple):
     sources: tuple[Source, ...]
     fix: Remedy | None
     since: Audit
-    """The first audit that found it so."""
+    """The first audit that found this."""
     before: Audit | None
-    """The last one before that, which found the program as it should be."""
+    """The last earlier audit that found the program up to date."""
     until: Audit | None
-    """A later one that found it as it should be again."""
+    """A later audit that found the program up to date again."""
     programs: int
-    """How many programs of the function this is about."""
+    """The number of programs of the function that this is about."""
     disturbed: tuple[str, ...]
 
     @property
     def function(self) -> Function:
-        """The function."""
+        """The function of the miss."""
         return self.miss.function
 
 
 class Audited(NamedTuple):
-    """What all audits of a recording come to."""
+    """What all audits of a recording add up to."""
 
     stale: tuple[Stale, ...]
     """Worst first."""
     audits: int
     programs: int
-    """That were looked at, in the last audit of each process."""
+    """Programs examined in the last audit of each process."""
     harmless: tuple[str, ...]
-    """What has changed and left the programs that read it as they are."""
+    """Changed values that left the programs reading them unchanged."""
     gone: int = 0
-    """Programs that JAX had let go of by the last audit of their process."""
+    """Programs that JAX had dropped by the last audit of their process."""
     disturbed: tuple[str, ...] = ()
-    """What tracing programs anew has changed that are as they should be."""
+    """Values changed by tracing programs again that are up to date."""
 
 
 def audited(recording: Recording) -> Audited | None:
-    """What the audits found; None where there was none."""
+    """What the audits found, or None if there were none."""
     if not recording.audits:
         return None
     by_number = {(miss.run, miss.number): miss for miss in recording.misses}
@@ -114,18 +114,18 @@ def audited(recording: Recording) -> Audited | None:
             if stale is not None:
                 key = (run, miss.function.site, stale.verdict)
                 known = found.get(key)
-                found[key] = stale if known is None else _both(known, stale)
-    # What is proved of one program of a function need not be told as a perhaps of another.
+                found[key] = stale if known is None else _merged(known, stale)
+    # If one program of a function is proved stale, another's "perhaps" is not reported.
     worst: dict[tuple[str, str], int] = {}
     for run, site, verdict in found:
         rank = _rank(verdict)
         worst[run, site] = min(worst.get((run, site), rank), rank)
-    told = [
+    reported = [
         one for (run, site, verdict), one in found.items() if _rank(verdict) == worst[run, site]
     ]
-    told.sort(key=lambda one: (_rank(one.verdict), one.miss.number))
+    reported.sort(key=lambda one: (_rank(one.verdict), one.miss.number))
     return Audited(
-        tuple(told),
+        tuple(reported),
         len(recording.audits),
         sum(audit.programs for audit in last.values()),
         tuple(harmless),
@@ -135,7 +135,7 @@ def audited(recording: Recording) -> Audited | None:
 
 
 def together(one: Audited | None, other: Audited | None) -> Audited | None:
-    """What the audits of several processes come to."""
+    """Combine the audits of several processes."""
     if one is None or other is None:
         return one or other
     stale = sorted((*one.stale, *other.stale), key=lambda each: _rank(each.verdict))
@@ -160,12 +160,12 @@ _History: TypeAlias = list[tuple[Audit, Checked | None]]
 
 
 def _histories(audits: Iterable[Audit]) -> dict[int, _History]:
-    """What each audit says of each program; None where it is as it should be."""
+    """For each program, what each audit says about it; None if it is up to date."""
     found: dict[int, _History] = {}
     for audit in audits:
-        told = {one.miss: one for one in audit.checked}
-        for number in {*audit.same, *told}:
-            found.setdefault(number, []).append((audit, told.get(number)))
+        checked_by_number = {one.miss: one for one in audit.checked}
+        for number in {*audit.same, *checked_by_number}:
+            found.setdefault(number, []).append((audit, checked_by_number.get(number)))
     return found
 
 
@@ -209,13 +209,13 @@ def _verdict(miss: Miss, checked: Checked | None) -> StaleVerdict | None:
         return "proved"
     if checked.outcome is Outcome.EACH:
         return "each-trace"
-    # What a library reads of its own is reported only with proof.
+    # What a library reads from itself is reported only if proved.
     if miss.function.in_library or not others_wrote(checked):
         return "not-checked"
     return "perhaps"
 
 
-def _both(known: Stale, other: Stale) -> Stale:
+def _merged(known: Stale, other: Stale) -> Stale:
     latest = max(known, other, key=lambda one: one.miss.number)
     reads = {change.name: change for change in (*known.reads, *other.reads)}
     first = min(known, other, key=lambda one: one.since.number)

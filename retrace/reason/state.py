@@ -1,4 +1,4 @@
-"""What a function reads that is no argument: which of it made another program, and what to do."""
+"""What a function reads besides its arguments: what changed the program, and what to do."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from retrace.reason.values import is_number
 
 
 def pass_state(evidence: Evidence) -> PassState | None:
-    """What to do about hidden state that can be named; None where none was seen to change."""
+    """Advice about hidden state that can be named, or None if none was seen to change."""
     program = evidence.program
     cells = innermost(paths(evidence.changes, Component.CLOSURE))
     if not cells:
         return None
-    # What steers a Python `if` or `for` cannot be traced.
+    # A value that decides a Python `if` or `for` cannot be traced.
     traced = program is not None and program.kind == "constants-only"
     return PassState(paths=tuple(cells), name=evidence.miss.function.name, static=not traced)
 
 
-def telling(
+def split_reads(
     reads: tuple[HeldChange, ...], program: Comparison | None
 ) -> tuple[tuple[HeldChange, ...], tuple[HeldChange, ...]]:
-    """Changes outside a function: those that are a changed constant of its program, and the rest.
+    """Split changes outside a function: changed constants of its program, and the others.
 
-    A counter of its own traces changes as well, and is no constant of the program.
+    A counter of the function's own traces changes too, but is not a constant of the program.
     """
     if program is None or not reads or program.difference is None:
         return (), reads
@@ -36,11 +36,11 @@ def telling(
 def suspects(
     others: tuple[HeldChange, ...], program: Comparison | None
 ) -> tuple[HeldChange, ...]:
-    """Those that may be why, of what changed outside a function and is in no constant of it.
+    """Other changes outside the function that may be the reason.
 
-    Where a constant alone is another one, no other number is why.
+    If the program differs only in constants, no other number can be the reason.
     """
-    # To ask for the kind is to compare the programs.
+    # Asking for the kind compares the programs.
     if not others or program is None or program.kind != "constants-only":
         return others
     return tuple([change for change in others if not is_number(change)])

@@ -1,4 +1,4 @@
-"""What to do about Python values in the key: static arguments, and the static data of trees."""
+"""Advice for Python values in the key: static arguments and the static data of trees."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ from retrace.reason.traits import is_remade, looks_equal
 from retrace.reason.values import is_amount
 
 _BY_IDENTITY = re.compile(r".*#\d+")
-"""The token of an object that is equal to itself alone."""
+"""The token of an object that only equals itself."""
 _FIELD = re.compile(r"\.(\w+)")
 
 
 def static_argument(evidence: Evidence) -> Advice:
-    """What to do where a static argument has another value."""
+    """What to do if a static argument has another value."""
     own = [change for change in evidence.changes if isinstance(change, StaticChange)]
     if (once := _define_once(own)) is not None:
         return once
@@ -107,18 +107,18 @@ def _one_type(evidence: Evidence, paths: tuple[str, ...], types: set[str]) -> Ad
 
 
 def _same_program(evidence: Evidence) -> Proof:
-    """What shows that one value does for both: the same program, or nothing."""
+    """What shows that one value suits both calls: the same program, or nothing."""
     return Proof.MEANING if _differs(evidence) else Proof.PROGRAM
 
 
 def _holds_other(paths: tuple[str, ...], parts: Iterable[Change]) -> Advice:
-    """What to do about a function made again over other values."""
+    """What to do about a function that was created again over other values."""
     held = tuple(str(part.path).rpartition(".")[2] for part in parts)
     return PassHeld(paths=paths, held=held, proof=Proof.MEANING)
 
 
 def _fields(change: Change) -> tuple[str, ...]:
-    """The names of what a function holds otherwise, as far as that was seen."""
+    """The names of the values that a function holds and that are known to differ."""
     old, new = values_of(change)
     if old is None or new is None:
         return ()
@@ -131,20 +131,20 @@ def _paths(changes: Iterable[Change]) -> tuple[str, ...]:
 
 
 def _differs(evidence: Evidence) -> bool:
-    """Whether the programs are known to differ: then the values are not the same."""
+    """Whether the programs are known to differ, so the values cannot be the same."""
     return evidence.program is not None and evidence.program.kind not in (None, "identical")
 
 
 def _unused(
     evidence: Evidence, own: Sequence[FieldChange | StaticChange], *, in_tree: bool
 ) -> Advice | None:
-    """What to do about values of which two make the same program."""
+    """What to do about values that lead to the same program."""
     if evidence.program is None or evidence.program.kind != "identical":
         return None
     if any(is_function(change) or looks_equal(change) for change in own):
         return None
     found = [change for each in own for change in (field_changes(each) or (each,))]
-    # What was left out, or None, is no other type of the same.
+    # An omitted value, or None, is not another type of the same thing.
     types = [
         {side.type for side in (c.old, c.new) if side is not None} - {"NoneType"} for c in own
     ]
@@ -166,15 +166,15 @@ def _unused(
 
 
 def _is_one_number(change: Change) -> bool:
-    """Whether both sides are one number in two types: True and 1, 2 and 2.0."""
+    """Whether both sides are the same number in two types: True and 1, 2 and 2.0."""
     truth = {"True": 1.0, "False": 0.0}
-    told = [value and truth.get(value.text) for value in values_of(change)]
-    old, new = (b if a is None else a for a, b in zip(told, numbers(change), strict=True))
+    sides = [value and truth.get(value.text) for value in values_of(change)]
+    old, new = (b if a is None else a for a, b in zip(sides, numbers(change), strict=True))
     return old == new
 
 
 def _define_once(own: Sequence[Change]) -> Advice | None:
-    """What to do where nothing changed but the class of a value or a node."""
+    """What to do if only the class of a value or node changed."""
     names = [type_name(name).rpartition(".")[2] for name in map(is_remade, own) if name]
     if not own or len(names) < len(own):
         return None
@@ -182,11 +182,11 @@ def _define_once(own: Sequence[Change]) -> Advice | None:
 
 
 def _structure(change: TreeChange | FieldChange, paths: tuple[str, ...]) -> Advice:
-    """What to do where a container is another one, or one of its fields is gone."""
+    """What to do if a container is of another type, or one of its fields is gone."""
     sides = (change.old, change.new) if isinstance(change, TreeChange) else ((), ())
     nodes = [side[0] if side and isinstance(side[0], Node) else None for side in sides]
     kinds = [None if node is None else node.type for node in nodes]
-    if "None" in kinds and None in kinds:  # and an array in place of it, or nothing
+    if "None" in kinds and None in kinds:  # the other side is an array, or nothing
         return OneStructure(paths=paths, way="none", proof=Proof.MEANING)
     old, new = (None if kind is None else type_name(kind) for kind in kinds)
     two = (old, new) if old is not None and new is not None and old != new else None
@@ -194,7 +194,7 @@ def _structure(change: TreeChange | FieldChange, paths: tuple[str, ...]) -> Advi
 
 
 def tree_structure(evidence: Evidence) -> Advice:
-    """What to do where the arguments are built otherwise, or hold other static data."""
+    """What to do if the pytree structure of the arguments or its static data differ."""
     own = [c for c in evidence.changes if isinstance(c, TreeChange | FieldChange)]
     if (once := _define_once(own)) is not None:
         return once
@@ -207,7 +207,7 @@ def tree_structure(evidence: Evidence) -> Advice:
         return PassHeld(paths=equal, alike=True, proof=Proof.MEANING)
     is_same = evidence.program is not None and evidence.program.kind == "identical"
     if not equal and is_same and held_functions(first):
-        equal = paths  # whatever else it holds, one object does for both
+        equal = paths  # one object suits both, whatever else it holds
     if equal:
         return ReuseObject(paths=equal, in_tree=True, proof=_same_program(evidence))
     if is_function(first) and (parts := field_changes(first)):

@@ -1,4 +1,4 @@
-"""What the changes of a miss look like, where that tells whether it need not have been."""
+"""Traits of a miss's changes that help to tell whether it was avoidable."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _Resized: TypeAlias = tuple[tuple[int, Dim, Dim], ...]
 
 
 def is_new_as_well(cause: Cause, miss: Miss, changes: tuple[Change, ...]) -> bool:
-    """Whether the function object is another one too: a mended key would miss all the same."""
+    """Whether the function object is new too, so that fixing the key would still miss."""
     return (
         miss.function.kind is not Kind.OP
         and cause not in OF_FUNCTION
@@ -40,15 +40,15 @@ def is_new_as_well(cause: Cause, miss: Miss, changes: tuple[Change, ...]) -> boo
 
 
 def another_model(miss: Miss, changes: tuple[Change, ...]) -> bool | None:
-    """Whether parameters have other shapes: layers of another width, and nothing to pad.
+    """Whether parameters changed shape: layers of another width, with nothing to pad.
 
-    Of data, one size is that of the first axis everywhere, or of a later axis everywhere. Of
-    parameters, what one layer gives is the last axis of its kernel, and the first of its bias
-    or of the next kernel.
+    In data, one size is that of the first axis everywhere, or of a later axis everywhere. In
+    parameters, a layer's output size is the last axis of its kernel, and the first axis of its
+    bias or of the next kernel.
 
     Returns:
-        True where that is so within one argument, False where only several arguments together
-        look like it, and None where they do not.
+        True if this holds within one argument, False if only for several arguments together, and
+        None if it does not hold.
     """
     own = [change for change in changes if isinstance(change, ShapeChange)]
     first: dict[tuple[Dim, Dim], set[str]] = {}
@@ -74,7 +74,7 @@ def another_model(miss: Miss, changes: tuple[Change, ...]) -> bool | None:
 
 
 def _by_sizes(own: list[ShapeChange]) -> dict[_Resized | None, list[str]]:
-    """The paths of the arrays that changed in the same way: those of a batch do."""
+    """Paths of arrays grouped by how they changed; the arrays of a batch change together."""
     shapes: dict[tuple[tuple[Dim, ...], tuple[Dim, ...]], list[str]] = {}
     for path, old, new in own:
         shapes.setdefault((old, new), []).append(path)
@@ -90,19 +90,19 @@ def _changed(miss: Miss, own: list[ShapeChange]) -> list[Leaf]:
 
 
 def unused(miss: Miss, program: Comparison | None) -> list[str]:
-    """The paths of the arrays that no equation of the program takes."""
+    """Paths of the arrays that no equation of the program uses."""
     listings = None if program is None else program.listings()
     if program is None or listings is None:
         return []
     listing, leaves = listings[1], miss.key.leaves
-    first = len(listing.inputs) - len(leaves)  # before them stand the captured arrays
+    first = len(listing.inputs) - len(leaves)  # captured arrays come first
     if first != len(listing.constants) and first != 0:
         return []
     return [leaves[at - first].path for at in sorted(program.unused) if at >= first]
 
 
 def are_unused(miss: Miss, changes: tuple[Change, ...], program: Comparison | None) -> bool:
-    """Whether all that changed are arrays that the program does not use, not even their sizes."""
+    """Whether only arrays changed that the program does not use, not even for their sizes."""
     own = {change.path for change in rules.in_key(changes)}
     if not own or not own <= set(unused(miss, program)):
         return False
@@ -113,7 +113,7 @@ def are_unused(miss: Miss, changes: tuple[Change, ...], program: Comparison | No
 
 
 def stands_for_none(miss: Miss, changes: tuple[Change, ...]) -> list[str]:
-    """The parameters that one call gave an array, and another left out, which are None then."""
+    """Parameters that one call passed as an array and the other omitted, leaving them None."""
     none = {name for name, default in miss.function.defaults if default.text == "None"}
     return [
         change.path
@@ -123,23 +123,23 @@ def stands_for_none(miss: Miss, changes: tuple[Change, ...]) -> list[str]:
 
 
 def of_library(cause: Cause, miss: Miss) -> bool:
-    """Whether a library's own function was made anew, and not by the user's line.
+    """Whether a library recreated its own function, not on a line of the user's.
 
-    Whether the user holds what it is made from, or the library keeps it to itself,
+    Whether the user holds the object it is created from, or the library keeps it to itself,
     cannot be seen.
     """
     if not miss.function.in_library or cause not in OF_FUNCTION:
         return False
     site = miss.call_site
-    # `jax.jit(svi.update)(...)`: where no library stands between, the user's line called it.
+    # In `jax.jit(svi.update)(...)` no library stands in between: the user's line called it.
     direct = miss.lines is not None and miss.through is None
     return miss.nested or not direct or site is None or site.in_library
 
 
 def made_in_call(miss: Miss) -> str:
-    """The library's function that made this one and was still running; empty where none is seen.
+    """The still running library function that created this one, or an empty string.
 
-    It makes one at each call, whatever its user keeps.
+    It creates one at each call, whatever its user keeps.
     """
     function = miss.function
     made = (*function.wrappers, function.qualname) if function.in_library else function.wrappers
@@ -149,9 +149,9 @@ def made_in_call(miss: Miss) -> str:
 
 
 def calling_library(miss: Miss) -> str:
-    """The library's function, `package:name`, that calls one of its own; empty where none does.
+    """The library function, as `package:name`, that calls another one of its own, or empty.
 
-    How it passes the arguments is not in the user's hands.
+    The user cannot change how it passes the arguments.
     """
     return miss.via or "" if miss.function.in_library else ""
 
@@ -159,26 +159,26 @@ def calling_library(miss: Miss) -> str:
 def wrapped_by(
     cause: Cause, miss: Miss, nearest: Miss | None, changes: tuple[Change, ...]
 ) -> str | None:
-    """The package that wrapped and jitted the user's function anew, as it does at each call.
+    """The package that wraps and jits the user's function anew at each call.
 
-    However its arguments are passed, a new wrapper misses. What a library's object does that the
-    user calls itself, as of `eqx.filter_jit`, is the user's: there he holds what is jitted.
+    A new wrapper misses, however its arguments are passed. If the user calls a library's object,
+    such as that of `eqx.filter_jit`, what it does is the user's: the user holds what is jitted.
     """
     is_new = cause in OF_FUNCTION or is_new_as_well(cause, miss, changes)
     if miss.via is None or nearest is None or not is_new or miss.via.endswith("__call__"):
         return None
     old, new = nearest.function, miss.function
-    # A function of the library's around it, as `Module.param` of flax makes at each call: that is
-    # new whether the user keeps his or not.
+    # A library's function around it, such as `Module.param` of flax at each call, is new
+    # whether or not the user keeps theirs.
     by_library = new.kind in (Kind.DEF, Kind.LAMBDA) and bool(new.base and new.wrappers)
     kept = new.kind is Kind.TRANSFORM and new.base and new.base == (old.base or old.object)
     return miss.via.partition(":")[0] if by_library or kept else None
 
 
 def is_of_another_model(cause: Cause, evidence: Evidence) -> bool:
-    """Whether a library made a function anew that does something else on another tree.
+    """Whether a library recreated a function that does something else on another tree.
 
-    That is another model, which has a program of its own.
+    That is another model, with a program of its own.
     """
     miss, changes, program = evidence.miss, evidence.changes, evidence.program
     if cause is not Cause.TREE_STRUCTURE_CHANGED or not is_new_as_well(cause, miss, changes):
@@ -188,9 +188,9 @@ def is_of_another_model(cause: Cause, evidence: Evidence) -> bool:
 
 
 def partial_batch(miss: Miss, nearest: Miss | None, changes: tuple[Change, ...]) -> bool:
-    """Whether nothing but a leading axis became shorter, in one loop: the end of a data set?
+    """Whether only a leading axis got shorter within one loop, as at the end of a dataset.
 
-    Through a helper, an evaluation set comes from another line than the training set.
+    With a helper function, an evaluation set comes from a different line than the training set.
     """
     if nearest is None:
         return False
@@ -216,7 +216,7 @@ def partial_batch(miss: Miss, nearest: Miss | None, changes: tuple[Change, ...])
 
 
 def looks_equal(change: Change) -> bool:
-    """Whether the two sides have one content, and only their own `==` tells them apart."""
+    """Whether both sides have the same contents and only their own `==` distinguishes them."""
     if change.exact or is_remade(change):
         return False
     old, new = map(_content, values_of(change))
@@ -224,11 +224,11 @@ def looks_equal(change: Change) -> bool:
 
 
 def is_placed_later(change: ShardingChange) -> bool:
-    """Whether an array was uncommitted, or its placement open, and is settled now."""
+    """Whether an array was uncommitted, or its placement undecided, and is now placed."""
     old, new = change.old, change.new
     if new.committed and not old.committed:
         return True
-    # An open sharding leaves the memory and the layout open as well: they tell nothing then.
+    # An undecided sharding also leaves memory and layout undecided, so they say nothing.
     sides = [(old.sharding, new.sharding)]
     if new.sharding or old.sharding == new.sharding:
         sides += [(old.memory_kind, new.memory_kind), (old.layout, new.layout)]
@@ -236,7 +236,7 @@ def is_placed_later(change: ShardingChange) -> bool:
 
 
 def is_remade(change: Change) -> str | None:
-    """The class that was defined again, where nothing else tells the two sides apart."""
+    """The class that was defined again, if nothing else distinguishes the two sides."""
     if isinstance(change, TreeChange):
         a, b = [side[0] if side else None for side in (change.old, change.new)]
         if not isinstance(a, Node) or not isinstance(b, Node) or a.children != b.children:

@@ -9,30 +9,30 @@ from retrace.model import Miss, Stage
 
 
 class Underway(NamedTuple):
-    """A call that JAX is at work on."""
+    """A call that JAX is working on."""
 
     outer: Miss
-    """The outermost one."""
+    """The outermost miss."""
     inner: Miss
-    """What JAX is at: the same, or a function inside its trace."""
+    """What JAX is working on now: the outermost miss, or a function inside its trace."""
     since: float
-    """When the stage began, in seconds since the epoch; the earliest that it can have, where
-    that was not recorded."""
+    """When the stage started, in seconds since the epoch, or the earliest possible time if that
+    was not recorded."""
 
     @property
     def is_compiling(self) -> bool:
-        """Whether XLA is at it; otherwise it is being traced or lowered.
+        """Whether XLA is compiling it; otherwise it is being traced or lowered.
 
-        The file does not tell these apart: the beginning of a lowering is written when it ends.
+        The file cannot tell those apart: the start of a lowering is only written when it ends.
         """
         return self.inner.in_flight is Stage.COMPILE
 
 
 def underway(misses: Sequence[Miss]) -> list[Underway]:
-    """What one process is at, the longest first.
+    """What one process is working on, longest first.
 
     Args:
-        misses: all of the process so far, in the order in which they began.
+        misses: all misses of the process so far, in the order they started.
     """
     if all(miss.in_flight is None for miss in misses):
         return []
@@ -42,23 +42,23 @@ def underway(misses: Sequence[Miss]) -> list[Underway]:
         miss.id: miss
         for miss in misses
         if miss.in_flight is Stage.COMPILE
-        # The end of a trace waits in the process for the line of what follows it. Where nothing
-        # does, the next miss of the thread tells that it ended.
-        or (miss.in_flight is not None and miss.id in _outward(last[miss.thread], known))
+        # The end of a trace is written along with what follows it. If nothing follows, the
+        # next miss of the thread shows that it ended.
+        or (miss.in_flight is not None and miss.id in _enclosing_ids(last[miss.thread], known))
     }
-    around = {outer for one in flying.values() for outer in _outward(one, known)[1:]}
+    around = {outer for one in flying.values() for outer in _enclosing_ids(one, known)[1:]}
     found: list[Underway] = []
     for miss in flying.values():
         if miss.id not in around:
-            outward = [flying[name] for name in _outward(miss, known) if name in flying]
+            outward = [flying[name] for name in _enclosing_ids(miss, known) if name in flying]
             found.append(Underway(outward[-1], miss, _since(miss)))
     return sorted(found, key=lambda one: one.since)
 
 
-def _outward(miss: Miss, known: Mapping[str, Miss]) -> list[str]:
-    """The ids of a miss and of those around it, the innermost first."""
+def _enclosing_ids(miss: Miss, known: Mapping[str, Miss]) -> list[str]:
+    """The ids of a miss and of those around it, innermost first."""
     found = [miss.id]
-    # A backward program runs after its parent, not inside.
+    # A backward program runs after its parent, not inside it.
     while miss.derived is None and (outer := known.get(miss.parent or "")) is not None:
         miss = outer
         found.append(miss.id)

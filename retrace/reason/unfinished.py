@@ -1,8 +1,8 @@
-"""Calls that go on with what an earlier miss had begun, and was not asked to finish.
+"""Calls that continue what an earlier miss started without being asked to finish.
 
-`jax.eval_shape(f)`, `f.trace(...)` and a trace inside another function leave a trace, which
-the first call lowers and compiles; `f.lower(...)` leaves a lowering, which it compiles. Both
-misses are one program, made in two steps.
+`jax.eval_shape(f)`, `f.trace(...)` and tracing inside another function leave a trace, which the
+first call lowers and compiles. `f.lower(...)` leaves a lowering, which the first call compiles.
+Both misses are one program, made in two steps.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from retrace.model import Key, Miss, Passing, Stage, Value
 
 
 class Unfinished:
-    """The programs of one site that were traced, and not compiled yet."""
+    """The programs of one site that were traced but not compiled yet."""
 
     def __init__(self) -> None:
         self._by_object: dict[int, dict[Hashable, Miss]] = {}
 
     def before(self, miss: Miss) -> Miss | None:
-        """The miss that traced, or lowered, the program that this one goes on with."""
+        """The miss that traced or lowered the program that this miss continues."""
         known = self._by_object.get(miss.function.object)
         if not known or not _is_own(miss) or Stage.TRACE in (*miss.stages, miss.in_flight):
             return None
@@ -29,11 +29,11 @@ class Unfinished:
         if first is None or (
             was_lowered(first) and Stage.LOWER in (*miss.stages, miss.in_flight)
         ):
-            return None  # JAX lowers again what it has lowered for another placement alone
+            return None  # JAX only lowers again for another placement
         return first
 
     def add(self, miss: Miss) -> None:
-        """Take in a miss that did not raise."""
+        """Add a miss that did not raise."""
         known = self._by_object.get(miss.function.object)
         if not _is_own(miss):
             return
@@ -45,12 +45,12 @@ class Unfinished:
 
 
 def _is_own(miss: Miss) -> bool:
-    """Whether the program is the function's own, and the function is known."""
+    """Whether the program belongs to the function itself, and the function is known."""
     return miss.derived is None and miss.function.object != 0
 
 
 def _traced(key: Key) -> Hashable:
-    """The part of a key by which JAX finds a trace: all but the placement and the options."""
+    """The part of a key that identifies a trace: everything but placement and options."""
     return (
         frozenset([leaf[:4] for leaf in key.leaves]),
         frozenset(

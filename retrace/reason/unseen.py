@@ -1,4 +1,4 @@
-"""What cannot be concluded of a miss where the installed JAX did not show all of it."""
+"""What cannot be concluded about a miss if the installed JAX did not show all of it."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ _OF_KEY = frozenset(
         "its configuration",
     }
 )
-"""Whether keys are equal is not known then; that a function is seen for the first time is."""
+"""Without these it is unknown whether keys are equal, but not whether a function is new."""
 _OF_STATE = frozenset({"cleared caches", "programs", "compilations"})
-"""Only why an equal key missed is not known then."""
+"""Without these only the reason for missing with an equal key is unknown."""
 
 
 def hides_first(miss: Miss) -> bool:
-    """Whether the function may have been traced before, and that was not seen."""
+    """Whether the function may have been traced before without retrace seeing it."""
     return bool(set(miss.unseen) - _OF_KEY - _OF_STATE)
 
 
 def hides_changes(miss: Miss, nearest: Miss) -> bool:
-    """Whether something may have changed between two calls that was not seen."""
-    # What a log leaves out of one miss is not left out of those after it: JAX's own words, of
-    # which the log has more, hold each against its whole key.
+    """Whether something may have changed between two calls without retrace seeing it."""
+    # What a log omits for one miss is complete for later ones: JAX's own explanations, of which
+    # the log holds more, each compare against the whole key.
     return bool({*miss.unseen, *(set(nearest.unseen) - OF_LOG)} - _OF_STATE)
 
 
 def hides_state(miss: Miss, nearest: Miss) -> bool:
-    """Whether it was not seen why an equal key missed."""
+    """Whether retrace did not see why an equal key missed."""
     return bool(miss.unseen or nearest.unseen)
 
 
 def detail(miss: Miss, nearest: Miss | None = None) -> Detail:
-    """Why the cause is not known."""
+    """Why the cause is unknown."""
     parts = dict.fromkeys((*miss.unseen, *(() if nearest is None else nearest.unseen)))
     return Detail(How.NOT_SHOWN, tuple(parts))

@@ -1,4 +1,4 @@
-"""What the programs say of Python values that went into them: could one have done for both?"""
+"""What the programs show about Python values in them: could one program have served both?"""
 
 from __future__ import annotations
 
@@ -29,24 +29,23 @@ _PLAIN = _NUMBERS | {"str", "NoneType", "tuple"}
 def avoidable(
     changes: tuple[Change, ...], program: Comparison | None
 ) -> Literal["yes", "no"] | None:
-    """What the programs alone decide; None where they leave it open.
+    """What the programs alone decide, or None if they leave it open.
 
-    A program that differs only in a number which Python put into it could have taken
-    that number as an argument. One in which Python's `if` or `for` took another way
-    is rightly separate.
+    A program that differs only in a number that Python put into it could have taken that number
+    as an argument. One in which a Python `if` or `for` took another branch is rightly separate.
     """
     values = _values(changes)
     if program is None or not values or not all(map(is_plain, values)):
         return None
     kind = program.kind
     if kind == "constants-only" and (all(map(is_amount, values)) or _constants(values, program)):
-        # Where no array can stand, it takes another operation (`jax.lax.dynamic_slice`).
+        # If an array cannot go there, another operation is needed (`jax.lax.dynamic_slice`).
         return None if program.fixed else "yes"
     return "no" if kind == "different" and not program.differs_in_prints else None
 
 
 def advice(evidence: Evidence) -> Advice | None:
-    """What to do about a value that Python put into the program; None where it did not."""
+    """What to do about a value that Python put into the program, or None if it did not."""
     changes, program = evidence.changes, evidence.program
     values = _values(changes)
     if program is None or not values or not all(map(is_plain, values)):
@@ -89,7 +88,7 @@ def _as_arguments(
 
 
 def _optimizer(changes: tuple[Change, ...], amounts: Sequence[Change]) -> str | None:
-    """The optimizer of optax that holds all of these numbers; its state can hold them."""
+    """The optax optimizer that holds all of these numbers; its state can hold them instead."""
     for change in changes:
         path = change.path
         if path is None or change.component is not Component.STATIC:
@@ -115,7 +114,7 @@ def _rolled(values: Sequence[Change], program: Comparison) -> Advice:
 def _separate(values: Sequence[Change]) -> Advice:
     paths = _paths(values)
     if all(numbers(value)[0] == numbers(value)[1] is not None for value in values):
-        # 2 and 2.0: the one number in two types, with results of two dtypes.
+        # 2 and 2.0: one number in two types, with results of two dtypes.
         return OneType(paths=paths, proof=Proof.MEANING)
     if not all(map(is_number, values)):
         return FewValues(paths=paths, why="separate")
@@ -127,7 +126,7 @@ def _paths(values: Sequence[Change]) -> tuple[str, ...]:
 
 
 def _objects(changes: tuple[Change, ...], values: Sequence[Change]) -> list[str | None]:
-    """The objects that hold what is to be passed by itself."""
+    """The objects that hold the values that should be passed separately."""
     own = {change.path for change in changes if change.component in HELD}
     found = [value.path for value in values if value.path not in own]
     return [
@@ -138,23 +137,23 @@ def _objects(changes: tuple[Change, ...], values: Sequence[Change]) -> list[str 
 
 
 def are_constants(values: Sequence[Change], program: Comparison) -> bool:
-    """Whether all constants of the program that changed are among these values."""
+    """Whether these values explain all changed constants of the program."""
     return bool(_constants(values, program))
 
 
 def _constants(values: Sequence[Change], program: Comparison) -> list[Change]:
-    """The values that are constants of the program, where they are all that changed in it."""
+    """The values that are constants of the program, if only constants changed in it."""
     own = [value for value in values if is_amount(value) and numbers(value) in program.constants]
     return own if own and program.constants == {numbers(value) for value in own} else []
 
 
 def _unexplained(values: Sequence[Change], program: Comparison) -> Sequence[Change]:
-    """The values that may be why: not those that are a mere constant, if others are left."""
+    """The values that may be the reason: not mere constants, unless nothing else is left."""
     return [value for value in values if numbers(value) not in program.constants] or values
 
 
 def _values(changes: tuple[Change, ...]) -> list[Change]:
-    """The Python values that alone can have made another program, config objects by field."""
+    """The Python values that may have changed the program, with config objects split by field."""
     ignored = {*HELD, Component.FUNCTION, Component.PROGRAM, Component.SIGNATURE}
     if not all(change.component in ignored for change in changes):
         return []
@@ -169,17 +168,17 @@ def _values(changes: tuple[Change, ...]) -> list[Change]:
 
 
 def is_plain_type(type_: str) -> bool:
-    """Whether values of a type are numbers, texts, None or tuples: what a static argument is."""
+    """Whether values of the type are numbers, texts, None or tuples, as static arguments are."""
     return type_ in _PLAIN or type_.startswith(("numpy.int", "numpy.uint", "numpy.float"))
 
 
 def is_plain(change: Change) -> bool:
-    """Whether both sides are numbers, texts or None, or tuples: hashable, and told whole."""
+    """Whether both sides are numbers, texts, None or tuples: hashable and fully recorded."""
     return all(type_ in _PLAIN or type_.startswith("numpy.") for type_ in types_of(change))
 
 
 def is_amount(change: Change) -> bool:
-    """Whether it is a number that can be traced: a bool is there for an `if`."""
+    """Whether it is a number that can be traced; a bool is meant for an `if`."""
     return is_number(change) and "bool" not in types_of(change)
 
 

@@ -1,4 +1,4 @@
-"""Judge misses one by one, in the order in which they began."""
+"""Judges misses one by one, in the order they started."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from retrace.model import (
     Verdict,
 )
 from retrace.reason import precedence, rules, unseen
-from retrace.reason.conclusion import Conclusion, Told, concluded, was_traced
+from retrace.reason.conclusion import Conclusion, Judgement, concluded, was_traced
 from retrace.reason.history import revise
 from retrace.reason.patterns import recognise
 from retrace.reason.unfinished import Unfinished
 
 Site: TypeAlias = tuple[str, str | None, tuple[str, ...]]
-"""A history of its own: the definition site, how the program was derived from it,
-and the transforms between. `grad(f)` is not `f` made again."""
+"""Identifies a history: the definition site, how the program was derived from it, and the
+transforms in between. `grad(f)` is not a recreated `f`."""
 
 _SMALLEST_CACHE = 2048
-"""Entries in the smallest cache that JAX bounds (`jax/_src/interpreters/pxla.py`)."""
+"""Entries in JAX's smallest bounded cache (`jax/_src/interpreters/pxla.py`)."""
 
 
 def judge(recording: Recording) -> list[Verdict]:
@@ -55,10 +55,10 @@ class _History:
     """What one site has missed so far."""
 
     keys: Index = field(default_factory=Index)
-    """The misses that left an entry in JAX's caches."""
+    """Misses that left an entry in JAX's caches."""
     raised: Index = field(default_factory=Index)
     verdicts: dict[str, Verdict] = field(default_factory=dict[str, Verdict])
-    """Of the misses that raised, by id."""
+    """Verdicts on misses that raised, by id."""
     programs: set[str] = field(default_factory=set[str])
     bodies: dict[str, Function] = field(default_factory=dict[str, Function])
     unfinished: Unfinished = field(default_factory=Unfinished)
@@ -66,31 +66,31 @@ class _History:
 
 
 class Judge:
-    """Explains the misses of one process as they come."""
+    """Explains the misses of one process as they arrive."""
 
     def __init__(self, listings: Mapping[str, Listing] | None = None) -> None:
-        """`listings` are the texts of the programs, by id."""
+        """`listings` holds the texts of the programs, by id."""
         self._listings: Mapping[str, Listing] = {} if listings is None else listings
         self._histories: dict[Site, _History] = {}
-        self._told: dict[str, Told] = {}
+        self._judgements: dict[str, Judgement] = {}
         self._traces = 0
         self._lines: set[tuple[str, str, int]] = set()
 
     def judge(self, miss: Miss) -> Verdict:
-        """The verdict on a miss, given all that were judged before.
+        """The verdict on a miss, given all misses judged before.
 
         Args:
-            miss: The next miss of the process, its stages finished.
+            miss: the next miss of the process, with its stages finished.
 
         Returns:
-            The verdict; never raises on a miss that could be recorded.
+            The verdict. This never raises for a miss that could be recorded.
         """
         verdict = self.look(miss)
         self._keep(verdict)
         return verdict
 
     def look(self, miss: Miss) -> Verdict:
-        """The verdict on a miss that may still run; later ones are not compared with it."""
+        """The verdict on a miss that may still be running. It is not kept for comparisons."""
         history = self._histories.get(site_of(miss)) or _History()
         if miss.function.kind is Kind.OP:
             return self._operation(miss, history)
@@ -115,17 +115,17 @@ class Judge:
             history.raised.add(miss)
             history.verdicts[miss.id] = verdict
         self._traces += miss.inner
-        self._told[miss.id] = Told(
+        self._judgements[miss.id] = Judgement(
             verdict.cause, verdict.avoidable, verdict.fix, miss.function.site, self._traces
         )
 
     def _call(self, miss: Miss, history: _History) -> Verdict:
         if (first := history.unfinished.before(miss)) is not None:
-            told = self._told[first.id]
-            conclusion = Conclusion(told.cause, repeat=True, follows=first.id)
-            return concluded(miss, first, (), conclusion, self._listings, told)
-        # Without a trace, JAX knew the traced part of the key: only an earlier call
-        # that was lowered can tell why this one was lowered or compiled.
+            judgement = self._judgements[first.id]
+            conclusion = Conclusion(judgement.cause, repeat=True, follows=first.id)
+            return concluded(miss, first, (), conclusion, self._listings, judgement)
+        # If there was no trace, JAX knew the traced part of the key. Only an earlier call
+        # that was lowered can explain why this one was lowered or compiled.
         near = history.keys.nearest(miss, lowered=not was_traced(miss) and was_lowered(miss))
         if not _same_entry(near, miss) and (first := _exact(history.raised, miss)) is not None:
             before = history.verdicts[first.id]
@@ -135,7 +135,7 @@ class Judge:
             return self._unknown(miss, None, ())
         if near is None:
             return concluded(miss, None, (), self._first(miss, history), self._listings)
-        passed = rules.passed_otherwise(near.miss, miss)
+        passed = rules.passed_differently(near.miss, miss)
         found = precedence.by_precedence(compare(near.miss, miss), passed)
         if unseen.hides_changes(miss, near.miss):
             return self._unknown(miss, near.miss, found)
@@ -153,24 +153,24 @@ class Judge:
         if conclusion.cause is Cause.FIRST_TRACE:
             return concluded(miss, None, (), conclusion, self._listings)
         changed = conclusion.changes or found
-        told = None if conclusion.follows is None else self._told[conclusion.follows]
-        return concluded(miss, near.miss, changed, conclusion, self._listings, told)
+        judgement = None if conclusion.follows is None else self._judgements[conclusion.follows]
+        return concluded(miss, near.miss, changed, conclusion, self._listings, judgement)
 
     def _unknown(self, miss: Miss, nearest: Miss | None, found: tuple[Change, ...]) -> Verdict:
-        """A miss of which this JAX did not show what would tell its cause."""
+        """A miss for which this JAX did not show what its cause depends on."""
         conclusion = Conclusion(Cause.UNKNOWN, unseen.detail(miss, nearest))
-        told = Told(Cause.UNKNOWN, "maybe", None)
-        return concluded(miss, nearest, found, conclusion, self._listings, told)
+        judgement = Judgement(Cause.UNKNOWN, "maybe", None)
+        return concluded(miss, nearest, found, conclusion, self._listings, judgement)
 
     def _first(self, miss: Miss, history: _History) -> Conclusion:
-        """Of a function with no earlier key: its first trace, or part of what was told as one."""
-        around = self._told.get(miss.parent or "")
+        """A function without an earlier key: a first trace, or part of one already reported."""
+        around = self._judgements.get(miss.parent or "")
         inside = around is not None and (around.site, around.cause) == (
             miss.function.site,
             Cause.FIRST_TRACE,
         )
         if inside and miss.derived is None:
-            # Of `jit(jit(f))` the inner function is traced inside the outer one, which is it.
+            # In `jit(jit(f))` the inner function is traced inside the outer one, and is the same.
             return Conclusion(Cause.FIRST_TRACE, repeat=True, follows=miss.parent)
         site, derived, transforms = site_of(miss)
         plain = self._histories.get((site, derived, ()))
@@ -182,9 +182,11 @@ class Judge:
     def _same_again(self, miss: Miss, near: Miss, history: _History) -> Conclusion:
         """Why an equal key of the same function object was not served."""
         if near.thread != miss.thread and near.time + near.seconds > miss.time:
-            # There was no entry yet when this call came.
+            # There was no entry yet when this call arrived.
             other = Detail(How.IN_ANOTHER_THREAD)
-            return Conclusion(self._told[near.id].cause, other, repeat=True, follows=near.id)
+            return Conclusion(
+                self._judgements[near.id].cause, other, repeat=True, follows=near.id
+            )
         other_program = (
             miss.program is not None
             and near.program is not None
@@ -192,15 +194,15 @@ class Judge:
         )
         if (miss.epoch, miss.function_epoch) != (near.epoch, near.function_epoch):
             how = "jax.clear_caches()" if miss.epoch != near.epoch else "clear_cache()"
-            # The clear only brought to light that the kept program was out of date.
+            # Clearing only revealed that the cached program was stale.
             if other_program and was_traced(miss) and miss.derived is None:
                 return Conclusion(Cause.JAXPR_CHANGED, Detail(How.DROPPED, (how,)))
             by = Detail(How.CLEARED_BY_MARKER) if miss.cold else Detail(How.CLEARED, (how,))
             return Conclusion(Cause.CACHE_CLEARED, by)
         if _is_derived(miss, near, history):
             return Conclusion(Cause.FIRST_TRACE, Detail(How.DERIVED_AGAIN), repeat=True)
-        if miss.derived is not None and miss.parent in self._told:
-            cause = self._told[miss.parent].cause
+        if miss.derived is not None and miss.parent in self._judgements:
+            cause = self._judgements[miss.parent].cause
             return Conclusion(cause, repeat=True, follows=miss.parent)
         if not miss.function.object:
             return Conclusion(Cause.UNKNOWN, Detail(How.NAME_ALONE))
@@ -209,7 +211,7 @@ class Judge:
         if other_program:
             return Conclusion(Cause.JAXPR_CHANGED)
         between = miss.number - near.number - 1
-        if between + self._traces - self._told[near.id].traces < _SMALLEST_CACHE:
+        if between + self._traces - self._judgements[near.id].traces < _SMALLEST_CACHE:
             # No bounded cache can have dropped it: `linearize` and `vjp` derive one program each.
             if not was_traced(miss):
                 return Conclusion(Cause.FIRST_TRACE, Detail(How.MADE_AGAIN), repeat=True)
@@ -242,7 +244,7 @@ def site_of(miss: Miss) -> Site:
     function = miss.function
     if function.kind is Kind.OP:
         return (function.site, None, ())
-    # A partial is the function with arguments filled in; it shares its history.
+    # A partial is the function with some arguments filled in, so it shares the history.
     transforms = tuple([name for name in function.wrappers if "partial" not in name])
     return (function.site, miss.derived, transforms)
 
@@ -261,10 +263,10 @@ def _exact(index: Index, miss: Miss) -> Miss | None:
 
 
 def _is_derived(miss: Miss, near: Miss, history: _History) -> bool:
-    """Whether JAX made another program of a trace that it still had.
+    """Whether JAX derived another program from a trace that it still had.
 
-    It does so under an eager gradient or `vmap`, ahead of time, and where one gradient
-    takes several backward programs.
+    It does so for an eager gradient or `vmap`, ahead of time, and if one gradient takes several
+    backward programs.
     """
     if was_traced(miss) and miss.derived is None:
         return False

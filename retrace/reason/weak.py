@@ -1,4 +1,4 @@
-"""What to do where only the weak type of an argument changed."""
+"""Advice if only the weak type of an argument changed."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from retrace.reason.program import Comparison
 
 
 def weak_type(evidence: Evidence) -> Advice | None:
-    """What to do where an argument is weakly typed in one call, and not in another.
+    """What to do if an argument is weakly typed in one call but not in another.
 
-    The advice names the dtype of the strong side, which is one of the two that the program
-    has seen: any other would be a further key, and might change results.
+    The advice names the dtype of the strong side, which the program has already seen. Any other
+    dtype would add a key and might change results.
     """
     own = [change for change in evidence.changes if isinstance(change, WeakTypeChange)]
     leaves = {leaf.path: leaf for leaf in evidence.miss.key.leaves}
@@ -32,9 +32,9 @@ def weak_type(evidence: Evidence) -> Advice | None:
 
 
 def keeps_types(program: Comparison | None) -> bool:
-    """Whether both programs compute with the same dtypes, as far as they are known.
+    """Whether both programs compute with the same dtypes, as far as known.
 
-    A byte and a Python number are added as bytes, a byte and an `int32` are not.
+    A byte plus a Python number is a byte; a byte plus an `int32` is not.
     """
     listings = None if program is None else program.listings()
     if program is None or listings is None:
@@ -47,11 +47,11 @@ def keeps_types(program: Comparison | None) -> bool:
 
 
 def _made_weak(evidence: Evidence, found: list[Leaf]) -> Output | None:
-    """The result of the earlier program that came back weakly typed, if it did."""
+    """The weakly typed result of the earlier program that was passed back in, if any."""
     listings = None if evidence.program is None else evidence.program.listings()
     if listings is None:
         return None
     inputs = {text for text in listings[1].inputs if text.startswith("~")}
     made = [result for result in outputs(listings[0]) if result.is_weak]
-    # A scalar result of the same type may also be none of it: then the line still says where.
+    # A scalar result of the same type may be unrelated; the line then still tells where.
     return next((result for result in made if result.type in inputs and found), None)

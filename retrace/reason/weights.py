@@ -1,4 +1,4 @@
-"""Whether arrays of other sizes look like weights of another model, by what is done with them."""
+"""Whether arrays of other sizes look like weights of another model, judging by their use."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from retrace.reason.program import Comparison
 
 
 def are_kernels(miss: Miss, changes: tuple[Change, ...], program: Comparison | None) -> bool:
-    """Whether all that has another size has the shape of weights that the program multiplies by.
+    """Whether everything that changed size is shaped like weights that the program multiplies by.
 
-    Another width is then another model, where these are parameters; the program cannot tell.
+    If these are parameters, another width means another model; the program cannot tell.
     """
     leaves = {leaf.path: leaf for leaf in miss.key.leaves}
     multiplied, _ = _multiplied(miss, program)
@@ -26,23 +26,23 @@ def are_kernels(miss: Miss, changes: tuple[Change, ...], program: Comparison | N
         leaves[path].shape[axis]
         for path, axes in found.items()
         for axis in axes & multiplied.get(path, frozenset())
-        if axis > 0 or len(leaves[path].shape) > _MATRIX
+        if axis > 0 or len(leaves[path].shape) > _DENSE_AXES
     }
-    # Beside them stand what an optimizer keeps of them, of the same sizes.
+    # They come with what an optimizer keeps for them, in the same sizes.
     return bool(widths) and all(
         leaves[path].dtype.startswith(_NUMBERS)
         and {leaves[path].shape[axis] for axis in axes} <= widths
-        and len(leaves[path].shape) >= _MATRIX
-        and (max(axes) > 0 or len(leaves[path].shape) > _MATRIX)
+        and len(leaves[path].shape) >= _DENSE_AXES
+        and (max(axes) > 0 or len(leaves[path].shape) > _DENSE_AXES)
         for path, axes in found.items()
     )
 
 
 def are_square(miss: Miss, changes: tuple[Change, ...]) -> tuple[str, ...]:
-    """The matrices that are as wide as long in both sizes, where all of that size are numbers.
+    """Matrices that are square in both sizes, if all arrays of that size hold floats.
 
-    Such are covariances, inverse masses and what an optimizer keeps of two parameters each, of a
-    problem of another dimension; beside tokens or a mask it is data.
+    Covariances, inverse masses and an optimizer's pairs of parameters look like this, for a
+    problem of another dimension. Next to tokens or a mask they are data.
     """
     own = _shapes(changes)
     dtypes = {leaf.path: leaf.dtype for leaf in miss.key.leaves}
@@ -51,14 +51,14 @@ def are_square(miss: Miss, changes: tuple[Change, ...]) -> tuple[str, ...]:
     return tuple(
         c.path
         for c in own
-        if len(c.old) == len(c.new) >= _MATRIX
+        if len(c.old) == len(c.new) >= _DENSE_AXES
         and all(side[-1] == side[-2] for side in (c.old, c.new))
         and c.old[-1] != c.new[-1]
     )
 
 
 def are_multiplied(miss: Miss, changes: tuple[Change, ...], program: Comparison | None) -> bool:
-    """Whether the program multiplies by anything that has another size, as far as it is known."""
+    """Whether the program multiplies by anything that changed size, as far as known."""
     multiplied, whole = _multiplied(miss, program)
     return not whole or any(
         _axes(change.old, change.new) & multiplied.get(change.path, frozenset())
@@ -67,12 +67,12 @@ def are_multiplied(miss: Miss, changes: tuple[Change, ...], program: Comparison 
 
 
 def _multiplied(miss: Miss, program: Comparison | None) -> tuple[dict[str, frozenset[int]], bool]:
-    """By path the axes that products keep, and whether the whole program was looked through."""
+    """By path, the axes that products keep, and whether the whole program was examined."""
     listings = None if program is None else program.listings()
     if program is None or listings is None:
         return {}, False
     listing, leaves = listings[1], miss.key.leaves
-    first = len(listing.inputs) - len(leaves)  # before them stand the captured arrays
+    first = len(listing.inputs) - len(leaves)  # captured arrays come first
     if first not in (0, len(listing.constants)):
         return {}, False
     found = kernels(listing, program.texts)
@@ -83,7 +83,7 @@ def _multiplied(miss: Miss, program: Comparison | None) -> tuple[dict[str, froze
 
 
 def are_handed_back(miss: Miss, changes: tuple[Change, ...], program: Comparison | None) -> bool:
-    """Whether the program returns something of the type of each: weights that it has trained."""
+    """Whether the program returns something of each type, such as weights that it trained."""
     listings = None if program is None else program.listings()
     if listings is None:
         return False
@@ -97,13 +97,13 @@ def are_handed_back(miss: Miss, changes: tuple[Change, ...], program: Comparison
 
 
 _NUMBERS = ("float", "bfloat", "complex")
-_MATRIX = 2
-"""Axes of the weights of a dense layer; a convolution's have more."""
+_DENSE_AXES = 2
+"""Number of axes in the weights of a dense layer; those of a convolution have more."""
 
 
 @lru_cache(maxsize=4096)  # the arrays of a batch change together
 def _axes(old: tuple[Dim, ...], new: tuple[Dim, ...]) -> frozenset[int]:
-    """The axes of which the size changed."""
+    """The axes whose size changed."""
     return frozenset(i for i, (a, b) in enumerate(zip(old, new, strict=True)) if a != b)
 
 

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Sequence
 
 from retrace.model import Change, Miss, Recording, Stage, Verdict
-from retrace.reason.alike import MOST_KINDS, overlap, what_was_done
+from retrace.reason.alike import MAX_KINDS, overlap, what_was_done
 from retrace.reason.verdict import judge
 
 _NOTHING_BEGAN: dict[Stage, float] = {}
@@ -24,7 +24,7 @@ class Bare:
 
     def __init__(self) -> None:
         self._changes: dict[tuple[int, ...], tuple[object, tuple[Change, ...]]] = {}
-        self._judged: deque[tuple[object, Sequence[Verdict]]] = deque(maxlen=MOST_KINDS)
+        self._judged: deque[tuple[object, Sequence[Verdict]]] = deque(maxlen=MAX_KINDS)
 
     def judged(self, part: Recording) -> list[Verdict]:
         """The verdicts on one process; its misses are made smaller as well.

@@ -1,4 +1,4 @@
-"""The causes that lie in the arrays that a function is called with."""
+"""Causes that lie in the arrays passed to a function."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from retrace.reason.traits import another_model, are_unused, is_placed_later
 from retrace.reason.weights import are_multiplied
 
 
-def _of_shapes(evidence: Evidence) -> Avoidable:
+def _shape_avoidable(evidence: Evidence) -> Avoidable:
     miss, changes = evidence.miss, evidence.changes
     if are_unused(miss, changes, evidence.program):
         return "yes"
@@ -18,14 +18,15 @@ def _of_shapes(evidence: Evidence) -> Avoidable:
     return "no" if rightly else "maybe"
 
 
-def _of_weak_types(evidence: Evidence) -> Avoidable:
+def _weak_type_avoidable(evidence: Evidence) -> Avoidable:
     return "yes" if weak.keeps_types(evidence.program) else "maybe"
 
 
-def _of_placement(evidence: Evidence) -> Avoidable | None:
-    """Perhaps, since one program for each device may be wanted.
+def _placement_settled(evidence: Evidence) -> Avoidable | None:
+    """Maybe, because one program for each device may be intended.
 
-    Not so where the array was uncommitted on the first call: it could have been placed there too.
+    No, if the array was uncommitted on the first call: it could have been placed there from the
+    start.
     """
     own = [change for change in evidence.changes if isinstance(change, ShardingChange)]
     return None if all(map(is_placed_later, own)) else "maybe"
@@ -33,7 +34,7 @@ def _of_placement(evidence: Evidence) -> Avoidable | None:
 
 SHAPE_CHANGED = Card(
     components=(Component.SHAPE,),
-    avoidable=_of_shapes,
+    avoidable=_shape_avoidable,
     advice=arrays.shape,
 )
 DTYPE_CHANGED = Card(
@@ -43,12 +44,12 @@ DTYPE_CHANGED = Card(
 )
 WEAK_TYPE_CHANGED = Card(
     components=(Component.WEAK_TYPE,),
-    avoidable=_of_weak_types,
+    avoidable=_weak_type_avoidable,
     advice=weak.weak_type,
 )
 SHARDING_CHANGED = Card(
     components=(Component.SHARDING,),
-    settled=_of_placement,
+    settled=_placement_settled,
     avoidable=perhaps,
     advice=arrays.sharding,
 )

@@ -1,4 +1,4 @@
-"""The causes that lie in how a function is jitted and called, its arrays apart."""
+"""Causes that lie in how a function is jitted and called, apart from its arrays."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from retrace.reason.traits import calling_library, looks_equal, stands_for_none
 
 
 def _if_all_look_equal(evidence: Evidence) -> Avoidable:
-    """Whether one object would have done, since nothing but `==` tells the values apart."""
+    """Whether one object would have been enough, because only `==` distinguishes the values."""
     own = [c for c in in_key(evidence.changes) if c.component is not Component.SIGNATURE]
     program = evidence.program
     same = program is None or program.kind in (None, "identical")
     return "yes" if same and own and all(map(looks_equal, own)) else "maybe"
 
 
-def _of_static_value(evidence: Evidence) -> Avoidable:
+def _static_avoidable(evidence: Evidence) -> Avoidable:
     decided = values.avoidable(evidence.changes, evidence.program)
     return _if_all_look_equal(evidence) if decided is None else decided
 
 
 def _if_called_alike(evidence: Evidence) -> Avoidable:
-    """Whether the two calls pass the same things in two ways."""
+    """Whether the two calls pass the same arguments in different ways."""
     changes = evidence.changes
-    # Of `*rest` and `**options`, more or fewer arguments may be meant.
+    # With `*rest` and `**options`, more or fewer arguments may be intended.
     own = [change for change in changes if change.component is Component.SIGNATURE]
     meant = any("[" in (change.path or "") for change in own)
     passing = (Component.SIGNATURE, Component.STATIC, Component.TREE)
@@ -38,7 +38,7 @@ def _if_called_alike(evidence: Evidence) -> Avoidable:
 
 JIT_OPTIONS_CHANGED = Card(
     components=(Component.OPTIONS,),
-    settled=perhaps,  # one program that donates and one that does not may both be wanted
+    settled=perhaps,  # one program that donates and one that does not may both be intended
     avoidable=perhaps,
     advice=functions.options,
 )
@@ -49,12 +49,12 @@ CONFIG_CHANGED = Card(
 )
 STATIC_ARGUMENT_CHANGED = Card(
     components=(Component.STATIC,),
-    avoidable=_of_static_value,
+    avoidable=_static_avoidable,
     proved=values.advice,
     advice=statics.static_argument,
 )
-# Also of a static argument that one call gave the default which the other one left out:
-# `reason/precedence` looks for those.
+# Also if one call passes a static argument's default and the other omits it: see
+# `reason/precedence`.
 CALL_SIGNATURE_CHANGED = Card(
     components=(Component.SIGNATURE,),
     avoidable=_if_called_alike,

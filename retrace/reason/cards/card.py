@@ -1,4 +1,4 @@
-"""What is known of one cause, but for its words: those are in `present/cards`."""
+"""Everything about one cause except its wording, which is in `present/cards`."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ def _nothing(_: Evidence) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Card:
-    """How one cause is recognised, judged and advised on.
+    """How a cause is recognised, whether it is avoidable, and what to advise.
 
-    Its code and precedence are in `retrace.causes`. A cause with neither components nor kinds is
-    found by `reason/verdict`, which looks at what else was recorded of both misses.
+    Its code and precedence are in `retrace.causes`. A cause without components and kinds is found
+    by `reason/verdict`, from other recorded facts about the two misses.
     """
 
     components: tuple[Component, ...] = ()
     """The parts of the key whose change has this cause."""
     kinds: tuple[Kind, ...] = ()
-    """The kinds of function that have this cause where nothing but the object is new."""
+    """The kinds of function that have this cause if only the function object is new."""
     settled: Callable[[Evidence], Avoidable | None] = _nothing
-    """Whether it is avoidable, if that holds whatever the programs are."""
+    """Whether it is avoidable, if that is known without comparing programs."""
     avoidable: Callable[[Evidence], Avoidable]
-    """Whether it is avoidable, where the two programs do not decide it."""
+    """Whether it is avoidable, if comparing the programs does not decide it."""
     proved: Callable[[Evidence], Advice | None] = _nothing
-    """Advice that follows from the two programs. It goes before any other."""
+    """Advice that follows from the two programs; it takes precedence over other advice."""
     advice: Callable[[Evidence], Advice | None] | None
-    """What to do. None where there is nothing to do, or nothing known to work."""
+    """What to do, or None if nothing is needed or known to work."""
 
 
 def no(_: Evidence) -> Avoidable:
@@ -50,5 +50,5 @@ def yes(_: Evidence) -> Avoidable:
 
 
 def perhaps(_: Evidence) -> Avoidable:
-    """Depends on what the user meant, which retrace cannot know."""
+    """Depends on what the user intended, which retrace cannot know."""
     return "maybe"

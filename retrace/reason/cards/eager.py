@@ -1,4 +1,4 @@
-"""The causes of what runs outside all jitted functions."""
+"""Causes of misses outside all jitted functions."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from retrace.reason.eager import eager
 from retrace.reason.evidence import Evidence
 
 
-def _of_body(evidence: Evidence) -> Avoidable:
-    """Whether a jitted function around the loop would have been one program for all bodies."""
+def _body_avoidable(evidence: Evidence) -> Avoidable:
+    """Whether jitting around the loop would have given one program for all bodies."""
     program = evidence.program
     if program is None or program.kind is None:
-        # With nothing to compare: over other values it may be another program.
+        # There is nothing to compare; for other values the program may differ.
         return "maybe" if functions.holds_other(evidence.changes) else "yes"
-    # Jitted around, a loop of another length or another body is another program too,
-    # unless all that changed is a number that the body holds.
+    # With jit around it, another length or body still means another program, unless only a
+    # number that the body captures changed.
     held = [change for change in evidence.changes if change.component is Component.CLOSURE]
     shared = program.kind == "constants-only" and values.are_constants(held, program)
     return "yes" if shared else "maybe"
 
 
 EAGER_OP = Card(kinds=(Kind.OP,), avoidable=perhaps, advice=eager)
-# Found by `reason/verdict`, of an operation whose key is equal and whose body is a new object.
-CONTROL_FLOW_RECREATED = Card(avoidable=_of_body, advice=functions.body)
+# `reason/verdict` finds it: an operation with an equal key whose body is a new object.
+CONTROL_FLOW_RECREATED = Card(avoidable=_body_avoidable, advice=functions.body)

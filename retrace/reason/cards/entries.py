@@ -1,6 +1,6 @@
-"""The causes that lie in JAX's caches: the key is equal to an earlier one, or there is none.
+"""Causes that lie in JAX's caches: the key equals an earlier one, or there is no earlier one.
 
-`reason/verdict` tells them apart, by clears, programs and the number of traces in between.
+`reason/verdict` distinguishes them by clears, programs and the number of traces in between.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ def _keep_caches(evidence: Evidence) -> Advice | None:
     return None if evidence.miss.cold else KeepCaches()
 
 
-def _by_marker(evidence: Evidence) -> Avoidable | None:
-    """A marker of a test makes cold what it names, so that the order of tests does not matter."""
+def _cleared_by_marker(evidence: Evidence) -> Avoidable | None:
+    """A test's marker clears the caches of functions it names, so test order is irrelevant."""
     return "no" if evidence.miss.cold else None
 
 
 FIRST_TRACE = Card(settled=no, avoidable=no, advice=None)
-CACHE_CLEARED = Card(settled=_by_marker, avoidable=yes, advice=_keep_caches)
+CACHE_CLEARED = Card(settled=_cleared_by_marker, avoidable=yes, advice=_keep_caches)
 CACHE_EVICTED = Card(avoidable=perhaps, advice=None)
 JAXPR_CHANGED = Card(avoidable=perhaps, proved=state.pass_state, advice=functions.hidden)
 UNKNOWN = Card(avoidable=perhaps, advice=None)
