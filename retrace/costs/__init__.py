@@ -1,1 +1,1 @@
-"""Where the seconds and the bytes of one miss went, added up from what was recorded."""
+"""Where the seconds and bytes of one miss went, computed from the recording."""

@@ -1,4 +1,4 @@
-"""All that is known of where one miss spent its seconds and its bytes."""
+"""Everything known about where one miss spent its seconds and bytes."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from retrace.costs.repeated import Repeated, repeated
 from retrace.model import Frame, Listing, Miss, Recording, Stage
 from retrace.model.slow import Anew, Compiling, Kernel, Loop, Memory, Pass
 
-OVER = 5.0
-"""A miss that takes this many seconds is slow, unless the recording says otherwise."""
-_DEAR = 0.1
-"""Of the whole miss, what is worth an advice."""
+SLOW_FROM = 5.0
+"""A miss that takes at least this many seconds is slow, unless the recording says otherwise."""
+_MIN_SHARE = 0.1
+"""Fraction of a miss's seconds that is worth advice."""
 _MIN_CONSTANT_BYTES = 1 << 20
 """Smaller constants are not worth advice."""
-_UNTRACED = 0.25
-"""Of a trace, code outside JAX that is worth an advice."""
+_MIN_OUTSIDE = 0.25
+"""Fraction of a trace spent in code outside JAX that is worth advice."""
 _MAX_ADVICE = 6
-_HOLDS = 0.8
-"""Of a compiled program's instructions, what one line must hold for the work that XLA does on the
-whole program to be told on it."""
+_DOMINANT = 0.8
+"""Fraction of a compiled program's instructions that one line must hold for XLA's work on the
+whole program to be attributed to it."""
 
 
 Code: TypeAlias = Literal[
@@ -41,24 +41,24 @@ Code: TypeAlias = Literal[
 
 
 class Advice(NamedTuple):
-    """Something to change, with what it rests on."""
+    """Something to change, with the numbers that support it."""
 
     code: Code
     frame: Frame | None
     times: int = 0
-    """Of an unrolled loop, its rounds; of a function, its calls."""
+    """The iterations of an unrolled loop, or the calls of a function."""
     before: int = 0
-    """Equations now, or bytes."""
+    """Current equations or bytes."""
     after: int = 0
     seconds: float = 0.0
-    """That were seen to be spent on it; 0 where that is not known."""
+    """Seconds known to be spent on it, or 0 if unknown."""
 
 
 class Account(NamedTuple):
-    """Where one miss went."""
+    """Where one miss spent its seconds and bytes."""
 
     miss: Miss
-    trace: tracing.Told | None
+    trace: tracing.TraceSummary | None
     compiling: Compiling | None
     constants: tuple[Constant, ...]
     unrolled: tuple[Unrolled, ...]
@@ -66,9 +66,9 @@ class Account(NamedTuple):
     nest: Nest | None
     heavy: tuple[Heavy, ...]
     folded: Folded | None
-    """The line that made XLA compute on constants, where it took time and is one."""
+    """The line that made XLA fold constants, if that took time and one line stands out."""
     own: frozenset[tuple[str, int]]
-    """The lines of the program, of libraries too; empty where they were not recorded."""
+    """The lines of the program, including library lines; empty if they were not recorded."""
     memory: Memory | None
     donated: Donated | None
     copies: Copies | None
@@ -82,14 +82,14 @@ class Account(NamedTuple):
 
     @property
     def code(self) -> list[Pass]:
-        """The steps by which code was made."""
+        """The steps that generated code."""
         return [one for one in self._passes() if one.kind == "code"]
 
     @property
     def kernels(self) -> Sequence[Kernel]:
-        """What became of the source lines, with the seconds that passed."""
+        """What the source lines were compiled to, with wall-clock seconds."""
         kernels = [one for one in self._all() if not self._is_foreign(one)]
-        # The compiler's threads make code side by side: together they take more than passes.
+        # The compiler's threads generate code in parallel: their sum exceeds the wall clock.
         threads = sum(kernel.seconds for kernel in kernels)
         passed = sum(step.seconds for step in self.code)
         if not threads or threads <= passed:
@@ -98,9 +98,9 @@ class Account(NamedTuple):
 
     @property
     def foreign(self) -> Sequence[Kernel]:
-        """What XLA says to be of lines that are none of the program's.
+        """What XLA attributes to lines that are not in the program.
 
-        JAX keeps the traces of its own functions. On releases before 0.7 the lines in them are of
+        JAX caches the traces of its own functions. Before 0.7, their lines are those of
         whichever program called them first.
         """
         return [one for one in self._all() if self._is_foreign(one)]
@@ -113,19 +113,19 @@ class Account(NamedTuple):
 
     @property
     def rest(self) -> float:
-        """Seconds that XLA spent on the whole program outside its passes, and on no code."""
+        """Seconds that XLA spent on the whole program outside passes and code generation."""
         return sum(one.seconds for one in self._passes() if one.kind == "other")
 
     @property
     def whole(self) -> tuple[Kernel, float] | None:
-        """The line of nearly all instructions, and its share of what XLA does for the whole.
+        """The line with nearly all instructions, and its share of XLA's work on the program.
 
-        That share is in seconds; None where there is no such line, or where no seconds are known.
-        Many equal kernels are one piece of code, made once: what they cost is this.
+        The share is in seconds. None if there is no such line, or no seconds are known. Many
+        equal kernels are one piece of code, generated once: this is what they cost.
         """
         made = sum(one.instructions for one in self.kernels)
         most = max(self.kernels, key=lambda one: one.instructions, default=None)
-        if most is None or most.instructions < _HOLDS * made:
+        if most is None or most.instructions < _DOMINANT * made:
             return None
         spent = self.rest + sum(one.seconds for one in self.passes)
         if self.folded is not None:
@@ -134,7 +134,7 @@ class Account(NamedTuple):
 
     @property
     def lines(self) -> Sequence[Kernel]:
-        """The source lines that the compiler spent its time on, the most expensive first."""
+        """The source lines that the compiler spent its time on, most expensive first."""
         found = list(self.kernels)
         if (whole := self.whole) is not None:
             most, share = whole
@@ -150,23 +150,23 @@ class Account(NamedTuple):
 
     @property
     def was_observed(self) -> bool:
-        """Whether it was recorded where its seconds went."""
+        """Whether the recording shows where the seconds went."""
         return self.trace is not None or self.compiling is not None
 
 
 def account(miss: Miss, recording: Recording) -> Account:
-    """Where one miss went.
+    """Where one miss spent its seconds and bytes.
 
     Args:
-        miss: of the recording.
-        recording: whole, for what other misses of the same function and program tell.
+        miss: a miss of the recording.
+        recording: the whole recording, for other misses of the same function and program.
     """
     slow = miss.slow
     listings = recording.listings
     listing = _listing(miss, listings)
     held = () if listing is None else tuple(constants(listing, listings))
     blocks = () if listing is None else tuple(unrolled([listing], listings))
-    trace = None if slow is None or slow.tracing is None else tracing.told(slow.tracing)
+    trace = None if slow is None or slow.tracing is None else tracing.summarise(slow.tracing)
     compiling = None if slow is None else slow.compiling
     folding = None
     if listing is not None and _folding(compiling)[0] > 0:
@@ -194,29 +194,29 @@ def account(miss: Miss, recording: Recording) -> Account:
 
 
 def with_profile(miss: Miss, anew: Anew) -> Miss:
-    """A miss with the passes and lines that were seen when it was compiled again, if it was."""
+    """The miss with the passes and lines seen when its program was compiled again, if it was."""
     if anew.profiled is None or miss.slow is None:
         return miss
     return replace(miss, slow=miss.slow._replace(compiling=anew.profiled.compiling))
 
 
-def slowest(misses: Iterable[Miss], over: float | None = OVER) -> list[Miss]:
-    """The outermost misses that were slow, the slowest first.
+def slowest(misses: Iterable[Miss], over: float | None = SLOW_FROM) -> list[Miss]:
+    """The outermost misses that were slow, slowest first.
 
     Args:
-        misses: of a recording.
-        over: from how many seconds on; None for what `--slow-over` said as each was recorded.
+        misses: the misses of a recording.
+        over: the minimum seconds; None for the `--slow-over` that was recorded with each miss.
     """
     found = [miss for miss in misses if is_slow(miss, _over(miss) if over is None else over)]
     return sorted(found, key=lambda miss: -miss.seconds)
 
 
 def _over(miss: Miss) -> float:
-    return OVER if miss.slow is None or not miss.slow.over else miss.slow.over
+    return SLOW_FROM if miss.slow is None or not miss.slow.over else miss.slow.over
 
 
-def is_slow(miss: Miss, over: float = OVER) -> bool:
-    """Whether a miss was slow by itself, or died where it was observed."""
+def is_slow(miss: Miss, over: float = SLOW_FROM) -> bool:
+    """Whether the miss itself was slow, or ended abruptly while it was observed."""
     if miss.parent is not None and miss.derived is None:
         return False
     spent = miss.seconds
@@ -253,7 +253,7 @@ def _growth(miss: Miss, misses: Sequence[Miss]) -> list[Growth]:
 
 def _advice(
     miss: Miss,
-    trace: tracing.Told | None,
+    trace: tracing.TraceSummary | None,
     compiling: Compiling | None,
     held: Sequence[Constant],
     blocks: Sequence[Unrolled],
@@ -267,27 +267,27 @@ def _advice(
     seen = () if slow is None or slow.tracing is None else slow.tracing.loops
     rounds: dict[Frame | int, list[tuple[Unrolled, Frame | None]]] = {}
     for block in blocks:
-        # Without its Python loop: those of its body and of its backward pass have equal rounds.
+        # Without its Python loop: those of its body and its backward pass have as many rounds.
         loop = _loop(block, seen)
         rounds.setdefault(loop or block.times, []).append((block, loop))
     for same in [same for key, same in rounds.items() if isinstance(key, Frame)]:
-        # What works on the results of a loop: `jnp.stack` has an equation for each.
+        # Operations on the results of a loop: `jnp.stack` has an equation for each of them.
         same += rounds.pop(max(block.times for block, _ in same), [])
     for same in rounds.values():
-        saved = sum(block.saved for block in _apart([block for block, _ in same]))
-        if saved >= _DEAR * equations:
+        saved = sum(block.saved for block in _disjoint([block for block, _ in same]))
+        if saved >= _MIN_SHARE * equations:
             left = max(0, equations - saved)
             block, loop = max(same, key=lambda one: one[0].times)
             place = loop or same[0][0].place
             how = way([block for block, _ in same], listings)
             found.append(Advice(how, place, block.times, equations, left))
-    # Of what is under several loops, the one that leaves the fewest equations.
+    # For blocks under several loops, prefer the loop that leaves the fewest equations.
     found.sort(key=lambda advice: advice.after)
     found = list({advice.frame: advice for advice in reversed(found)}.values())[::-1]
     if calls and calls[0].saved > max((one.before - one.after for one in found), default=0):
         found += _jitted(miss, calls[0], equations)
     spent, _ = _folding(compiling)
-    if spent >= _DEAR * total:
+    if spent >= _MIN_SHARE * total:
         largest = held[0] if held else None
         frame = largest.frame if folding is None and largest is not None else None
         found.append(
@@ -308,16 +308,16 @@ def _advice(
 
 
 def _jitted(miss: Miss, calls: Repeated, equations: int) -> Iterator[Advice]:
-    """To trace a function once: XLA inlines it, and compiles what it compiled before."""
+    """Advice to trace a function once. XLA inlines it and compiles the same as before."""
     alike = sum(miss.stages.get(stage, 0.0) for stage in (Stage.TRACE, Stage.LOWER))
     saved = alike * calls.saved / max(1, equations)
-    if saved >= _DEAR * miss.seconds:
+    if saved >= _MIN_SHARE * miss.seconds:
         own = calls.times * calls.equations
         yield Advice("jit", calls.frame, calls.times, own, calls.equations, saved)
 
 
-def _apart(blocks: list[Unrolled]) -> list[Unrolled]:
-    """Those that save most, of each that holds others only itself."""
+def _disjoint(blocks: list[Unrolled]) -> list[Unrolled]:
+    """The blocks that save most, without any that contains or lies in another one."""
     found: list[Unrolled] = []
     for block in sorted(blocks, key=lambda block: -block.saved):
         if not any(
@@ -331,11 +331,11 @@ def _apart(blocks: list[Unrolled]) -> list[Unrolled]:
 
 
 def _worth(advice: Advice, rest: float) -> float:
-    """Seconds that an advice may save, to put several in order.
+    """Seconds that the advice may save, for ranking.
 
     Args:
-        advice: to change something.
-        rest: seconds of the miss that are known to be spent on nothing else.
+        advice: the advice.
+        rest: seconds of the miss that are not known to be spent on anything else.
     """
     if advice.code in WAYS and advice.before:
         return rest * (1 - advice.after / advice.before)
@@ -343,8 +343,8 @@ def _worth(advice: Advice, rest: float) -> float:
 
 
 def _loop(block: Unrolled, seen: Sequence[Loop]) -> Frame | None:
-    """The Python loop of which a repeated block is a round; None where unknown."""
-    found: list[Frame] = []  # the innermost first
+    """The Python loop that a repeated block is an iteration of, or None if unknown."""
+    found: list[Frame] = []  # innermost first
     for lines in block.around:
         inside = [
             loop
@@ -360,12 +360,12 @@ def _loop(block: Unrolled, seen: Sequence[Loop]) -> Frame | None:
     return next(iter(found[1:] if block.holds_loop else found), None)
 
 
-def _outside(trace: tracing.Told) -> list[Advice]:
-    """Code outside JAX that a trace ran for long."""
+def _outside(trace: tracing.TraceSummary) -> list[Advice]:
+    """Code outside JAX that took a large part of the trace."""
     found: list[Advice] = []
     for row in trace.lines:
         for part, spent in row.parts:
-            if part not in tracing.NOT_TRACING or spent < _UNTRACED * trace.seconds:
+            if part not in tracing.NOT_TRACING or spent < _MIN_OUTSIDE * trace.seconds:
                 continue
             match part.value:
                 case "equality":
@@ -380,7 +380,7 @@ def _outside(trace: tracing.Told) -> list[Advice]:
 
 
 def _folding(compiling: Compiling | None) -> tuple[float, int]:
-    """The seconds that XLA computed on constants, and how often it began to."""
+    """The seconds that XLA spent folding constants, and how often it started to."""
     found = [one for one in _passes(compiling) if one.name == FOLDING]
     return sum(one.seconds for one in found), sum(one.times for one in found)
 

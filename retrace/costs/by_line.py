@@ -1,4 +1,4 @@
-"""What became of each source line, whichever functions stand on it."""
+"""What each source line was compiled to, whichever functions are on it."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from retrace.model.slow import Kernel
 
 
 def by_line(kernels: Iterable[Kernel]) -> list[Kernel]:
-    """By line, the most expensive first: what a `lambda` on a line became is the line's, too."""
+    """Merge kernels by line, most expensive first; a `lambda` counts for its line."""
     found: dict[tuple[str, int], Kernel] = {}
     for one in kernels:
         at = one.file, one.line
-        found[at] = _both(found[at], one) if at in found else one
+        found[at] = _merged(found[at], one) if at in found else one
     return sorted(found.values(), key=lambda one: (-one.seconds, -one.instructions))
 
 
-def _both(one: Kernel, other: Kernel) -> Kernel:
-    """By the name of the function around, which is the shorter."""
+def _merged(one: Kernel, other: Kernel) -> Kernel:
+    """Merge two kernels under the shorter name, which is that of the outer function."""
     operations = Counter(dict(one.operations))
     operations.update(dict(other.operations))
     most = max(len(one.operations), len(other.operations))

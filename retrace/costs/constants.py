@@ -1,4 +1,4 @@
-"""Arrays that a program captured: they are part of it, and are compiled with it."""
+"""Arrays that a program captured; they are part of it and compiled with it."""
 
 from __future__ import annotations
 
@@ -11,34 +11,34 @@ from retrace.model import Frame, Listing
 
 _TYPE = re.compile(r"~?([a-z]+)(\d*)[a-z0-9_]*\[([\d,]*)\]")
 _MAX_BYTES = 1 << 62
-SMALLEST = 1024
+MIN_BYTES = 1024
 """Smaller constants, in bytes, are not reported."""
 
 
 class Constant(NamedTuple):
-    """One array that a program captured."""
+    """An array that a program captured."""
 
     type: str
     """`f32[300,500]`"""
     bytes: int
     frame: Frame | None
-    """The user's line that uses it first; None where no source lines were recorded."""
+    """The user's first line that uses it, or None if no source lines were recorded."""
     on_device: bool
 
 
 def constants(listing: Listing, listings: Mapping[str, Listing]) -> list[Constant]:
-    """The arrays that a program and those inside it captured, the largest first."""
+    """The arrays captured by a program and its sub-programs, largest first."""
     found = [
         one
         for program in each(listing, listings)
         for one in _own(program)
-        if one.bytes >= SMALLEST
+        if one.bytes >= MIN_BYTES
     ]
     return sorted(found, key=lambda one: -one.bytes)
 
 
 def captured(listing: Listing, listings: Mapping[str, Listing]) -> int:
-    """The bytes of all arrays that a program and those inside it captured."""
+    """Total bytes of the arrays captured by a program and its sub-programs."""
     return sum(
         size(type_.removeprefix("~"))
         for one in each(listing, listings)
@@ -47,7 +47,7 @@ def captured(listing: Listing, listings: Mapping[str, Listing]) -> int:
 
 
 def each(listing: Listing, listings: Mapping[str, Listing]) -> Iterator[Listing]:
-    """A program, and those inside it, each once."""
+    """A program and its sub-programs, without duplicates."""
     seen: set[str] = set()
     waiting = [listing]
     while waiting:
@@ -72,7 +72,7 @@ def _own(listing: Listing) -> Iterator[Constant]:
         yield Constant(type_, size(type_), frame, written.startswith("<array>"))
 
 
-def _first_users(listing: Listing, most: int) -> dict[int, int]:
+def _first_users(listing: Listing, limit: int) -> dict[int, int]:
     """The first equation that uses each of the first variables."""
     found: dict[int, int] = {}
     at = 0
@@ -85,13 +85,13 @@ def _first_users(listing: Listing, most: int) -> dict[int, int]:
                 return found
             variable = listing.wires[at]
             at += 1
-            if variable < most:
+            if variable < limit:
                 found.setdefault(variable, index)
     return found
 
 
 def size(type_: str) -> int:
-    """The bytes of an array of a type such as `bf16[8,128]`; 0 where that is not known."""
+    """The bytes of an array of a type such as `bf16[8,128]`, or 0 if unknown."""
     match = _TYPE.match(type_)
     if match is None:
         return 0

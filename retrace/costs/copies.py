@@ -1,4 +1,4 @@
-"""Programs that were compiled several times, each time with an executable of its own."""
+"""Programs that were compiled several times, each time to a separate executable."""
 
 from __future__ import annotations
 
@@ -8,35 +8,35 @@ from typing import NamedTuple
 from retrace.costs.constants import captured
 from retrace.model import Listing, Miss, Recording, Stage
 
-_FEWEST = 3
-"""Executables of one program, from which on they are told whatever their size."""
+_MIN_EXECUTABLES = 3
+"""Minimum number of executables of one program to be reported, whatever its size."""
 
 
 class Copies(NamedTuple):
-    """One program that was compiled several times, and may be held as often."""
+    """A program that was compiled several times and may be held in memory as often."""
 
     misses: tuple[str, ...]
     bytes: int
-    """Of the code, all of them together; 0 where that is not known, as on CPUs."""
+    """Total bytes of the code, or 0 if unknown, as on CPUs."""
     constants: int
-    """Bytes of captured arrays in all of them together: each executable has its own."""
+    """Total bytes of captured arrays: each executable has its own copy."""
     equations: int
-    """Of one."""
+    """Equations in one of them."""
     text: int
-    """Characters of the StableHLO of one; 0 where that was not recorded."""
+    """Characters of StableHLO in one of them, or 0 if not recorded."""
     seconds: float
-    """That XLA took for all but the first."""
+    """Seconds XLA spent on all but the first compilation."""
     differ: bool
-    """Whether they captured other arrays, which may have other content."""
+    """Whether they captured different arrays, which may differ in content."""
 
     @property
     def held(self) -> int:
-        """Bytes that are known to be in all of them together."""
+        """Total bytes known to be held."""
         return self.bytes + self.constants
 
 
 def copies(miss: Miss, recording: Recording) -> Copies | None:
-    """The same program compiled again, each with an executable of its own."""
+    """Other compilations of the same program, each with its own executable."""
     if miss.program is None or Stage.COMPILE not in miss.stages:
         return None
     same = [one for one in recording.misses if _is_compiled(one) and _of(one) == _of(miss)]
@@ -44,16 +44,20 @@ def copies(miss: Miss, recording: Recording) -> Copies | None:
 
 
 def duplicates(recording: Recording) -> list[Copies]:
-    """The programs that were compiled three times or more, those that hold most first.
+    """Programs compiled three times or more, those holding most memory first.
 
-    However short it took; but only of processes in which slow misses were observed.
+    Any compilation time counts, but only in processes that observed slow misses.
     """
     observed = {miss.run for miss in recording.misses if miss.slow is not None}
     same: dict[tuple[str, str], list[Miss]] = {}
     for miss in recording.misses:
         if miss.run in observed and _is_compiled(miss):
             same.setdefault(_of(miss), []).append(miss)
-    found = [_counted(each, recording.listings) for each in same.values() if len(each) >= _FEWEST]
+    found = [
+        _counted(each, recording.listings)
+        for each in same.values()
+        if len(each) >= _MIN_EXECUTABLES
+    ]
     return sorted(found, key=lambda one: (-one.held, -one.seconds))
 
 

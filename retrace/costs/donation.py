@@ -1,4 +1,4 @@
-"""Buffers that a call gives away, and what the executable makes of them."""
+"""Donated buffers, and what the executable does with them."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ class Donated(NamedTuple):
 
     bytes: int
     reused: int
-    """Of these, what results are written into, as XLA says."""
+    """The part that results are written into, according to XLA."""
     refused: tuple[Leaf, ...]
-    """The leaves that stay: no result is as large. Empty where that does not explain all of the
-    difference."""
+    """Donated leaves that are not reused because no result is as large. Empty if that does not
+    explain the whole difference."""
 
 
 def donated(key: Key, memory: Memory | None, listing: Listing | None) -> Donated | None:
     """What became of the arguments that a call donates.
 
     Args:
-        key: of the call.
-        memory: of its executable.
-        listing: its program; without it no leaf is named.
+        key: the key of the call.
+        memory: the memory of its executable.
+        listing: its program; without it no leaf can be named.
 
     Returns:
-        None where nothing is donated, or where it is not known how much: XLA counts what lies
-        on one device, which of an array on several is a part.
+        None if nothing is donated, or the size is unknown: XLA counts bytes on one device, which
+        for an array on several devices is only a part.
     """
     leaves = _donated(key)
     if memory is None or leaves is None:
@@ -52,7 +52,7 @@ def donated(key: Key, memory: Memory | None, listing: Listing | None) -> Donated
 
 
 def _donated(key: Key) -> list[Leaf] | None:
-    """The leaves of what is donated; None where that cannot be told."""
+    """The donated leaves, or None if unknown."""
     options = dict(key.options)
     by_place = [name for name, how in key.signature if how == Passing.POSITIONAL]
     by_name = {name for name, how in key.signature if how == Passing.KEYWORD}
@@ -62,7 +62,7 @@ def _donated(key: Key) -> list[Leaf] | None:
             if isinstance(number, int) and -len(by_place) <= number < len(by_place):
                 names.add(by_place[number])
             elif by_name:
-                return None  # one of these, by its place among the function's parameters
+                return None  # one of the variadic arguments, by position
     if (named := options.get("donate_argnames")) is not None:
         names.update(name for name in _each(named.data) if isinstance(name, str))
     starts = tuple(f"{name}{opening}" for name in names for opening in "[.")

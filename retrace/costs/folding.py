@@ -1,4 +1,4 @@
-"""What XLA computes while it compiles: equations that depend on no argument."""
+"""What XLA computes during compilation: equations that depend on no argument."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from retrace.costs.constants import size
 from retrace.model import Frame, Listing
 
 FOLDING = "constant_folding"
-"""The pass of XLA's that does so."""
-_HOLDS = 0.8
-"""Of the work of all such equations, what one line must hold to be named."""
-_DEEPEST = 40
-_BUDGET = 1_000_000
-"""Equations that are looked at: a hostile recording holds programs without end."""
+"""XLA's pass that does this."""
+_DOMINANT = 0.8
+"""Fraction of this work that one line must hold to be named."""
+_MAX_DEPTH = 40
+_MAX_EQUATIONS = 1_000_000
+"""Maximum number of equations visited: a hostile recording may nest programs endlessly."""
 _WINDOW = re.compile(r"\twindow_dimensions=\(([\d,]*)\)")
 _CALLS = frozenset(("jit", "pjit", "closed_call", "core_call", "remat", "checkpoint"))
 _CUMULATIVE = ("cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp")
 
 
 class Folded(NamedTuple):
-    """The line whose equations XLA could compute while it compiled."""
+    """The line whose equations XLA could compute during compilation."""
 
     frame: Frame
     primitive: str
-    """The one with most work among them."""
+    """The primitive with most work on the line."""
     type: str
-    """Of its result."""
+    """The type of its result."""
 
 
 class _Equation(NamedTuple):
@@ -43,9 +43,9 @@ class _Equation(NamedTuple):
 
 
 def folded(listing: Listing, listings: Mapping[str, Listing]) -> Folded | None:
-    """The line that holds nearly all that a program computes from constants alone.
+    """The line that holds nearly everything the program computes from constants alone.
 
-    None where there is no such equation, or where no single line stands out.
+    None if there is no such equation, or no single line stands out.
     """
     walk = _Walk(listings)
     fixed = [index < len(listing.constants) for index in range(len(listing.inputs))]
@@ -56,7 +56,7 @@ def folded(listing: Listing, listings: Mapping[str, Listing]) -> Folded | None:
     for one in found:
         work[one.frame] += one.work
     frame, most = work.most_common(1)[0]
-    if frame is None or most < _HOLDS * work.total():
+    if frame is None or most < _DOMINANT * work.total():
         return None
     largest = max((one for one in found if one.frame == frame), key=lambda one: one.work)
     return Folded(frame, largest.primitive, largest.type)
@@ -65,18 +65,18 @@ def folded(listing: Listing, listings: Mapping[str, Listing]) -> Folded | None:
 class _Walk:
     def __init__(self, listings: Mapping[str, Listing]) -> None:
         self._listings = listings
-        self.budget = _BUDGET
+        self.budget = _MAX_EQUATIONS
 
     def program(
         self, listing: Listing, fixed: Sequence[bool], around: Frame | None, depth: int
     ) -> Iterator[_Equation]:
-        """Equations of a program that depend on nothing but what is fixed.
+        """Equations of a program that depend only on fixed inputs.
 
         Args:
             listing: the program.
-            fixed: for each of its inputs, whether it is a constant.
-            around: the line that calls it.
-            depth: how many programs stand around it.
+            fixed: for each input, whether it is a constant.
+            around: the line that calls the program.
+            depth: the number of enclosing programs.
         """
         known, types = list(fixed), list(listing.inputs)
         wires = iter(listing.wires)
@@ -94,7 +94,7 @@ class _Walk:
             name = primitive(text)
             is_fixed = all(held)
             sub = self._called(listing, text)
-            if sub is not None and depth < _DEEPEST and any(held):
+            if sub is not None and depth < _MAX_DEPTH and any(held):
                 given = _given(parts[1].split(), held)
                 if len(sub.inputs) - len(sub.constants) == len(given):
                     yield from self.program(
@@ -103,7 +103,7 @@ class _Walk:
             elif is_fixed and "@" not in text:
                 taken = [types[number] for number in numbers]
                 yield _Equation(frame, name, results[0] if results else "", _work(text, taken))
-            # A loop is run by the program, whatever it begins with.
+            # A loop runs when the program runs, whatever its initial values.
             known += [is_fixed and (sub is not None or "@" not in text) for _ in results]
             types += results
 
@@ -115,13 +115,13 @@ class _Walk:
 
 
 def _given(arguments: Sequence[str], held: Sequence[bool]) -> list[bool]:
-    """For each argument, literals included, whether it is fixed."""
+    """For each argument, including literals, whether it is fixed."""
     each = iter(held)
     return [next(each) if one == "$" else True for one in arguments]
 
 
 def _work(text: str, taken: Sequence[str]) -> int:
-    """Roughly how many elements an equation touches, in bytes."""
+    """Roughly how many bytes an equation touches."""
     parts = text.split("\t")
     made = sum(map(size, parts[2].split())) if len(parts) > 2 else 0
     bytes_ = max([made, *map(size, taken)])

@@ -1,4 +1,4 @@
-"""How the seconds of one function grow with the size of its program, over several misses."""
+"""How one function's seconds grow with the size of its program, over several misses."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from retrace.model import Miss, Stage
 
 _MIN_PROGRAMS = 3
 _MIN_RANGE = 1.5
-"""The largest program must be at least this many times larger than the smallest."""
-_FIT = 0.9
-_LEAST = 0.05
-"""Seconds; what takes less is mostly not in proportion to anything."""
+"""The largest program must be at least this many times the size of the smallest."""
+_MIN_FIT = 0.9
+_MIN_SECONDS = 0.05
+"""Seconds; shorter stages are mostly overhead and not proportional to anything."""
 
 
 class Point(NamedTuple):
-    """One miss."""
+    """One miss: its size and seconds."""
 
     miss: str
     equations: int
@@ -25,22 +25,22 @@ class Point(NamedTuple):
 
 
 class Growth(NamedTuple):
-    """`seconds = factor * equations ** power`, fitted to points."""
+    """The law `seconds = factor * equations ** power`, fitted to points."""
 
     stage: Stage
     points: tuple[Point, ...]
-    """By size."""
+    """Sorted by size."""
     power: float | None
-    """None where no such law fits."""
+    """None if no such law fits."""
     factor: float
     by: str | None = None
-    """The one static argument that varies with the size."""
+    """The only static argument that varies with the size."""
     by_power: float | None = None
     values: tuple[int, ...] = ()
 
 
 def growth(misses: Iterable[Miss], stage: Stage) -> Growth | None:
-    """How a stage grows over the misses of one function; None where there are too few sizes."""
+    """How a stage grows over the misses of one function, or None if there are too few sizes."""
     of_size: dict[int, Miss] = {}
     for miss in misses:
         program = miss.program
@@ -50,11 +50,11 @@ def growth(misses: Iterable[Miss], stage: Stage) -> Growth | None:
         if stage is Stage.COMPILE and cache is not None and cache.outcome == "hit":
             continue
         known = of_size.get(program.equations)
-        # The quickest of one size: what disturbs it only makes it longer.
+        # Keep the fastest run of each size: disturbances only ever make it slower.
         if known is None or miss.stages[stage] < known.stages[stage]:
             of_size[program.equations] = miss
     sizes = sorted(
-        size for size, miss in of_size.items() if size and miss.stages[stage] >= _LEAST
+        size for size, miss in of_size.items() if size and miss.stages[stage] >= _MIN_SECONDS
     )
     if len(sizes) < _MIN_PROGRAMS or sizes[-1] < _MIN_RANGE * sizes[0]:
         return None
@@ -73,7 +73,7 @@ def growth(misses: Iterable[Miss], stage: Stage) -> Growth | None:
 
 
 def _argument(misses: Sequence[Miss]) -> tuple[str, list[int]] | None:
-    """The one static argument that is a number and has another value at each size."""
+    """The only static argument that is a number and differs for each size."""
     found: list[tuple[str, list[int]]] = []
     for name in dict(misses[0].key.static):
         held = [dict(miss.key.static).get(name) for miss in misses]
@@ -88,7 +88,7 @@ def _argument(misses: Sequence[Miss]) -> tuple[str, list[int]] | None:
 
 
 def _fit(sizes: Sequence[int], seconds: Sequence[float]) -> tuple[float | None, float]:
-    """The power and the factor of the line through the logarithms; None where it misses them."""
+    """The power and factor of a line fitted to the logarithms; None if the fit is poor."""
     xs, ys = [log(size) for size in sizes], [log(spent) for spent in seconds]
     mean_x, mean_y = sum(xs) / len(xs), sum(ys) / len(ys)
     spread = sum((x - mean_x) ** 2 for x in xs)
@@ -98,5 +98,5 @@ def _fit(sizes: Sequence[int], seconds: Sequence[float]) -> tuple[float | None, 
     factor = exp(mean_y - power * mean_x)
     total = sum((y - mean_y) ** 2 for y in ys)
     left = sum((y - log(factor) - power * x) ** 2 for x, y in zip(xs, ys, strict=True))
-    fits = total > 0 and 1 - left / total >= _FIT
+    fits = total > 0 and 1 - left / total >= _MIN_FIT
     return (power if fits else None), factor

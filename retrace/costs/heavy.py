@@ -1,4 +1,4 @@
-"""Operations that take XLA long to compile by their nature, by the line that they stand on."""
+"""Operations that XLA inherently compiles slowly, by source line."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ from retrace.costs.constants import size
 from retrace.model import Frame, Listing
 
 _KINDS = ("sort", "scatter", "fft", "conv_general", "reduce_window", "select_and_scatter")
-_BUDGET = 1_000_000
-"""Equations that are looked at: a hostile recording holds programs without end."""
+_MAX_EQUATIONS = 1_000_000
+"""Maximum number of equations visited: a hostile recording may nest programs endlessly."""
 
 
 class Heavy(NamedTuple):
-    """Such operations of one kind on one line."""
+    """All such operations of one kind on one line."""
 
     frame: Frame | None
     primitive: str
     number: int
-    """How often it stands there, in a sub-program each time that this is called."""
+    """How often the line has it; in a sub-program, once for each call."""
     arrays: int
-    """How many arrays the one with most of them works on."""
+    """The largest number of arrays that one of them works on."""
     largest: str = ""
-    """The type of the largest array that one of them makes: a `vmap` adds its axes to it."""
+    """The type of the largest array that one of them returns; a `vmap` adds its axes."""
 
     @property
     def bytes(self) -> int:
-        """Of that array."""
+        """The bytes of that array."""
         return size(self.largest)
 
 
 def heavy(listing: Listing, listings: Mapping[str, Listing]) -> list[Heavy]:
-    """The operations of a program that are heavy to compile, most of them first.
+    """A program's operations that are slow to compile, largest number first.
 
-    Those of more arrays count for more: a sort moves all that it is given in one kernel.
+    More arrays weigh more: a sort moves all of its arrays in one kernel.
     """
     walk = _Walk(listings)
     walk.program(listing, 1, 0)
@@ -54,7 +54,7 @@ class _Walk:
         self.arrays: dict[tuple[Frame | None, str], int] = {}
         self.largest: dict[tuple[Frame | None, str], str] = {}
         self._listings = listings
-        self._budget = _BUDGET
+        self._budget = _MAX_EQUATIONS
 
     def program(
         self, listing: Listing, times: int, depth: int, around: Frame | None = None
@@ -72,7 +72,7 @@ class _Walk:
                 made = [type_.removeprefix("~") for type_ in text.split("\t")[2].split()]
                 self.arrays[key] = max(len(made), self.arrays.get(key, 0))
                 self.largest[key] = max(self.largest.get(key, ""), *made, key=size)
-                continue  # what it applies to two elements is part of it
+                continue  # the function it applies to two elements is part of it
             if "@" not in text or depth >= 40:
                 continue
             for hash_, copies in Counter(inner(text)).items():

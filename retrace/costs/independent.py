@@ -1,4 +1,4 @@
-"""What the rounds of an unrolled loop take from one another: nothing, one array, or more."""
+"""What iterations of an unrolled loop need from each other: nothing, one array, or more."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ from retrace.costs.constants import each
 from retrace.model import Listing
 
 Way: TypeAlias = Literal["scan", "vmap", "set", "add"]
-"""What a loop can be replaced by: `vmap` where no round needs another, `set` and `add` where
-each but stores into one array that none of them reads. `scan` takes any loop."""
+"""What can replace a loop: `vmap` if no iteration needs another, `set` and `add` if each only
+stores into one array that none of them reads. `scan` works for any loop."""
 
 WAYS = frozenset(get_args(Way))
 _STORES: Mapping[str, Way] = {"scatter": "set", "scatter-add": "add", "scatter_add": "add"}
-_OF_INDICES = frozenset(
+_INDEX_PRIMITIVES = frozenset(
     ("broadcast_in_dim", "concatenate", "convert_element_type", "reshape", "squeeze")
 )
-"""What makes indices of numbers and leaves the numbers as they are."""
-_ORDERED = ("callback", "debug_", "print", "cond", "while", "infeed", "outfeed")
-"""What does something by itself, or what `vmap` would run where the loop does not."""
+"""Primitives that turn numbers into indices without changing the numbers."""
+_SIDE_EFFECTS = ("callback", "debug_", "print", "cond", "while", "infeed", "outfeed")
+"""Primitives with side effects, or that `vmap` would run where the loop does not."""
 _DIMENSIONS = re.compile(r"ScatterDimensionNumbers\(\([\d,]*\),\(([\d,]*)\),\(([\d,]*)\)")
-_MOST_OF_AN_INDEX = 64
-"""Equations that make one index."""
+_MAX_INDEX_EQUATIONS = 64
+"""Maximum number of equations that compute one index."""
 
 
 class _Equation(NamedTuple):
     text: str
     taken: tuple[int | None, ...]
-    """The variables that it takes, by argument; None for a literal."""
+    """The variable of each argument, or None for a literal."""
     made: range
 
 
 def way(blocks: Sequence[Unrolled], listings: Mapping[str, Listing]) -> Way:
-    """What the rounds of one loop can be replaced by, as far as the program proves it.
+    """What can replace the iterations of one loop, as far as the program proves it.
 
     Args:
-        blocks: what the loop left in programs.
-        listings: of the recording, by id.
+        blocks: the loop's equations in programs.
+        listings: the programs of the recording, by id.
     """
     known: dict[str, _Program] = {}
     found: set[Way] = set()
@@ -54,7 +54,7 @@ def way(blocks: Sequence[Unrolled], listings: Mapping[str, Listing]) -> Way:
             known[block.program] = _Program(listing)
         one = _Rounds(block, known[block.program], listings).way()
         if one == "scan":
-            # A block may have been found that begins amid a round, and ends amid another.
+            # The block that was found may start and end in the middle of iterations.
             whole = _whole(block, known[block.program])
             one = (
                 "scan" if whole is None else _Rounds(whole, known[block.program], listings).way()
@@ -74,12 +74,12 @@ class _Program:
         self.readers = Counter(
             variable for one in self.equations for variable in one.taken if variable is not None
         )
-        """How often each variable is read, as a result too."""
+        """How often each variable is read; being a result counts as well."""
         self.readers.update(int(text[1:]) for text in listing.outputs if text[:1] == "$")
 
 
 def _whole(block: Unrolled, program: _Program) -> Unrolled | None:
-    """A block from where its first round begins; None where it begins there already."""
+    """The block shifted to the start of an iteration, or None if it starts there already."""
     tokens, length = program.tokens, len(block.primitives)
     start, stop = block.rows.start, block.rows.stop
     while block.rows.start - start < length - 1 and start:
@@ -108,7 +108,7 @@ class _Rounds:
             if row < len(self._all)
             for variable in self._all[row].made
         }
-        """The row that makes a variable, of those of the rounds."""
+        """For each variable made in the iterations, its row."""
 
     def way(self) -> Way:
         if len(self._all) < self._rows.stop or any(map(self._is_ordered, self._first)):
@@ -125,7 +125,7 @@ class _Rounds:
                     return "scan"
         if not any(self._round(row) != self._round(maker) for row, maker in chained.items()):
             return "vmap"
-        # An array that is read between two stores shows what was stored until then.
+        # Reading the array between two stores reveals what was stored so far.
         if any(self._readers[self._all[row].made[0]] > 1 for row in chained.values()):
             return "scan"
         ways: set[Way | None] = {self._store(row) for row in chained}
@@ -153,10 +153,10 @@ class _Rounds:
                 return True
             for one in each(sub, self._listings):
                 names += {primitive(own) for own in one.equations}
-        return any(word in name for name in names for word in _ORDERED)
+        return any(word in name for name in names for word in _SIDE_EFFECTS)
 
     def _are_apart(self, chained: Mapping[int, int]) -> bool:
-        """Whether no two stores of a chain are to one place: else the last of them counts."""
+        """Whether no two stores of a chain write to the same place, where the last would win."""
         heads: dict[int, int] = {}
         seen: set[tuple[int, tuple[str, ...]]] = set()
         for row in self._rows:
@@ -170,10 +170,10 @@ class _Rounds:
         return True
 
     def _index(self, row: int) -> tuple[str, ...] | None:
-        """What makes the index of a store; None where that is not of numbers alone."""
+        """The equations that compute the index of a store; None unless they only use numbers."""
         dimensions = _DIMENSIONS.search(self._all[row].text)
         taken = self._all[row].taken
-        # A window that begins at an index may reach over the next one.
+        # A window that starts at one index may overlap the next one.
         if dimensions is None or dimensions[1] != dimensions[2] or len(taken) < 2:
             return None
         if taken[1] is None:
@@ -181,10 +181,10 @@ class _Rounds:
         waiting, found = [taken[1]], list[str]()
         while waiting:
             maker = self._by.get(waiting.pop())
-            if maker is None or len(found) >= _MOST_OF_AN_INDEX:
+            if maker is None or len(found) >= _MAX_INDEX_EQUATIONS:
                 return None
             one = self._all[maker]
-            if primitive(one.text) not in _OF_INDICES:
+            if primitive(one.text) not in _INDEX_PRIMITIVES:
                 return None
             found.append(one.text.split("\t")[1])
             waiting += [variable for variable in one.taken if variable is not None]
@@ -192,7 +192,7 @@ class _Rounds:
 
 
 def _numbers(found: list[str]) -> tuple[str, ...] | None:
-    """Numbers as they are written; None where two that differ may be one index."""
+    """The numbers as written; None if two different ones may be the same index."""
     return None if any("-" in text or "#" in text for text in found) else tuple(found)
 
 

@@ -1,4 +1,4 @@
-"""Branches and loops inside one another: each level is traced, and compiled, by itself."""
+"""Nested branches and loops: each level is traced and compiled separately."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from retrace.compare.source_lines import place
 from retrace.model import Frame, Listing
 
 CONTROL = frozenset(("cond", "while", "scan"))
-"""`switch` is a `cond` of more branches, `fori_loop` a `while` or a `scan`."""
-_DEEP = 4
-_DEEPEST = 60
+"""`switch` is a `cond` with more branches; `fori_loop` is a `while` or a `scan`."""
+_MIN_DEPTH = 4
+_MAX_DEPTH = 60
 
 
 class Nest(NamedTuple):
-    """The deepest nest of branches and loops of a program."""
+    """A program's deepest nest of branches and loops."""
 
     frame: Frame | None
-    """The line of the outermost one."""
+    """The line of the outermost level."""
     primitive: str
-    """The one that most levels are."""
+    """The most frequent primitive among the levels."""
     depth: int
     equations: int
-    """Inside the outermost one, those of a sub-program each time that it is called."""
+    """Equations inside the outermost level; sub-programs count once for each call."""
 
 
 class _Found(NamedTuple):
@@ -39,9 +39,9 @@ _NONE = _Found(0, (), None, 0)
 
 
 def nest(listing: Listing, listings: Mapping[str, Listing]) -> Nest | None:
-    """The deepest nest of a program; None where there is none that is deep."""
+    """The deepest nest of a program, or None if no nest is deep."""
     found = _deepest(listing, listings, {}, 0)
-    if found.depth < _DEEP:
+    if found.depth < _MIN_DEPTH:
         return None
     most = max(found.chain, key=found.chain.count)
     return Nest(found.frame, most, found.depth, found.equations)
@@ -52,10 +52,10 @@ def _deepest(
 ) -> _Found:
     if listing.id in known:
         return known[listing.id]
-    known[listing.id] = _NONE  # a hostile recording holds a program inside itself
+    known[listing.id] = _NONE  # a hostile recording may nest a program in itself
     best = _NONE
     for index, text in enumerate(listing.equations):
-        if "@" not in text or level >= _DEEPEST:
+        if "@" not in text or level >= _MAX_DEPTH:
             continue
         subs = [
             sub

@@ -1,4 +1,4 @@
-"""Functions that one program traces several times alike, and that `jax.jit` would trace once."""
+"""Functions that a program traces several times alike, and that `jax.jit` would trace once."""
 
 from __future__ import annotations
 
@@ -11,37 +11,37 @@ from retrace.model import Frame, Listing, Stack
 
 _MIN_CALLS = 3
 """Fewer equal calls are not reported."""
-_SMALLEST = 20
-"""Equations of one call: a trace of fewer is as quick as finding it again."""
-_DEEPEST = 12
-"""Of the frames of a stack, those that are looked at."""
+_MIN_EQUATIONS = 20
+"""Minimum number of equations in a call; tracing fewer is as fast as a cache lookup."""
+_MAX_DEPTH = 12
+"""Maximum number of stack frames examined."""
 _MAX_FUNCTIONS = 4_000
-_BUDGET = 4_000_000
+_MAX_VISITED = 4_000_000
 """Maximum number of equations visited, once for each enclosing function."""
 
 _Function: TypeAlias = tuple[str, int, str]
 
 
 class Repeated(NamedTuple):
-    """A function that was called several times, each time with the same equations."""
+    """A function that was called several times with the same equations each time."""
 
     frame: Frame
-    """Of the function, at its first line."""
+    """The first line of the function."""
     times: int
     equations: int
-    """Of one call, those of sub-programs each time that they are called."""
+    """Equations of one call; sub-programs count once for each call."""
 
     @property
     def saved(self) -> int:
-        """Equations that need not be traced again."""
+        """Equations that would not have to be traced again."""
         return (self.times - 1) * self.equations
 
 
 def repeated(listing: Listing, listings: Mapping[str, Listing]) -> list[Repeated]:
-    """The functions of a program that are traced several times alike, most equations first.
+    """Functions that the program traces several times with equal results, most equations first.
 
-    Of functions inside one another, those that leave the fewest equations. What is jitted
-    already is a sub-program, and none of these.
+    Of nested functions, only those that leave the fewest equations. Jitted functions are
+    sub-programs and do not count.
     """
     if not listing.places:
         return []
@@ -52,9 +52,9 @@ def repeated(listing: Listing, listings: Mapping[str, Listing]) -> list[Repeated
         at = {tuple(listing.equations[rows.start : rows.stop]): rows for rows in calls}
         saved = {kind: sum(sizes[r] for r in at[kind]) * (n - 1) for kind, n in kinds.items()}
         times = kinds[max(saved, key=lambda kind: saved[kind])]
-        # Of a gradient, a call leaves its forward and its backward equations apart.
+        # In a gradient, a call's forward and backward equations are apart.
         equations = sum(sum(sizes[r] for r in at[kind]) for kind in kinds if kinds[kind] == times)
-        if times >= _MIN_CALLS and equations >= _SMALLEST:
+        if times >= _MIN_CALLS and equations >= _MIN_EQUATIONS:
             file, line, name = function
             frame = Frame(file, line, name, line, in_library=False)
             found.append(Repeated(frame, times, equations))
@@ -62,11 +62,11 @@ def repeated(listing: Listing, listings: Mapping[str, Listing]) -> list[Repeated
 
 
 def _calls(listing: Listing) -> dict[_Function, list[range]]:
-    """The calls of each of the user's functions, as rows that stand together."""
-    kinds = [list(_around(stack)) for stack in listing.stacks]
+    """The calls of each of the user's functions, as contiguous rows."""
+    kinds = [list(_enclosing(stack)) for stack in listing.stacks]
     found: defaultdict[_Function, list[range]] = defaultdict(list)
     open_: dict[tuple[_Function, Stack], int] = {}
-    budget = _BUDGET
+    budget = _MAX_VISITED
     for index, at in enumerate(listing.places):
         here = kinds[at]
         budget -= len(here)
@@ -82,11 +82,11 @@ def _calls(listing: Listing) -> dict[_Function, list[range]]:
     return found
 
 
-def _around(stack: Stack) -> Iterator[tuple[_Function, Stack]]:
-    """The user's functions that an equation was traced in, each with the lines around it."""
+def _enclosing(stack: Stack) -> Iterator[tuple[_Function, Stack]]:
+    """The user's functions around an equation, each with the stack above it."""
     own = [frame for frame in stack if not frame.in_library]
-    # The outermost is the one that is jitted.
-    for depth, frame in enumerate(own[:-1][:_DEEPEST]):
+    # The outermost function is the jitted one.
+    for depth, frame in enumerate(own[:-1][:_MAX_DEPTH]):
         yield (frame.file, frame.first_line, frame.function), tuple(own[depth + 1 :])
 
 

@@ -1,4 +1,4 @@
-"""Samples of a trace, added up by line, by function and by what was done below them."""
+"""Samples of a trace, summed by line, by function and by kind of work."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from retrace.compare.source_lines import own_frame
 from retrace.model import Frame, Stack, Tracing
 from retrace.model.slow import Part
 
-_HOLDS = 0.8
-"""Of a line's seconds, what one line around it, or inside it, must hold to be named beside it."""
+_DOMINANT = 0.8
+"""Fraction of a line's seconds that another line around or inside it must hold to be named."""
 _EXPRESSIONS = ("<genexpr>", "<lambda>", "<listcomp>", "<setcomp>", "<dictcomp>")
 NOT_TRACING = frozenset((Part.PYTHON, Part.EQUALITY, Part.FLATTEN, Part.COLLECTION))
 
@@ -20,25 +20,25 @@ class Row(NamedTuple):
     """One source line."""
 
     frame: Frame | None
-    """None for what JAX does outside all lines, such as the transposition of the whole."""
+    """None for JAX's work outside any line, such as transposing the whole program."""
     seconds: float
     parts: tuple[tuple[Part, float], ...]
-    """What was done there, most first."""
+    """The kinds of work done there, largest first."""
     under: Frame | None
-    """The user's outermost line that led there, where that is one, and another one."""
+    """The user's outermost line that led there, if there is one and it differs."""
     inside: Frame | None
-    """The library's line that it spent most of that in, where that is one."""
+    """The library line that took most of the time, if there is one."""
 
 
-class Told(NamedTuple):
-    """All samples of one trace."""
+class TraceSummary(NamedTuple):
+    """The sums of all samples of one trace."""
 
     lines: tuple[Row, ...]
     """By the user's innermost line."""
     outermost: tuple[tuple[Frame, float], ...]
-    """By the user's outermost line, with all that it called."""
+    """By the user's outermost line, including everything it called."""
     functions: tuple[tuple[Frame, float], ...]
-    """By the user's function, with all that it called; the frame is of its first line."""
+    """By the user's function, including everything it called; the frame is its first line."""
     parts: tuple[tuple[Part, float], ...]
     seconds: float
     waited: float
@@ -55,8 +55,8 @@ class _Line:
         self.inside: dict[Frame, float] = defaultdict(float)
 
 
-def told(tracing: Tracing) -> Told:
-    """The samples of a trace, added up; all lists most expensive first."""
+def summarise(tracing: Tracing) -> TraceSummary:
+    """Sum up the samples of a trace; all lists are sorted, most expensive first."""
     lines: dict[Frame | None, _Line] = {}
     outermost: dict[Frame, float] = defaultdict(float)
     functions: dict[Frame, float] = defaultdict(float)
@@ -64,7 +64,7 @@ def told(tracing: Tracing) -> Told:
     for sampled in tracing.stacks:
         spent = sampled.seconds
         parts[sampled.part] += spent
-        frame = _told(sampled.stack)
+        frame = _user_line(sampled.stack)
         row = lines.setdefault(frame, _Line())
         row.seconds += spent
         row.parts[sampled.part] += spent
@@ -81,18 +81,18 @@ def told(tracing: Tracing) -> Told:
         Row(
             frame,
             row.seconds,
-            _most(row.parts),
-            _holding(row.under, row.seconds, frame),
-            _holding(row.inside, row.seconds, frame),
+            _largest_first(row.parts),
+            _dominant_frame(row.under, row.seconds, frame),
+            _dominant_frame(row.inside, row.seconds, frame),
         )
         for frame, row in lines.items()
     ]
     rows.sort(key=lambda row: -row.seconds)
-    return Told(
+    return TraceSummary(
         tuple(rows),
         tuple(Counter(outermost).most_common()),
         tuple(Counter(functions).most_common()),
-        _most(parts),
+        _largest_first(parts),
         tracing.seconds,
         tracing.waited,
         tracing.samples,
@@ -101,10 +101,10 @@ def told(tracing: Tracing) -> Told:
     )
 
 
-def _told(stack: Stack) -> Frame | None:
-    """The user's innermost line, by the name of the function that the line is part of.
+def _user_line(stack: Stack) -> Frame | None:
+    """The user's innermost line, named after the function that the line belongs to.
 
-    A generator expression or a comprehension has a frame of its own, on the same line.
+    A generator expression or comprehension has its own frame on the same line.
     """
     frame = own_frame(stack)
     if frame is None or not frame.function.endswith(_EXPRESSIONS):
@@ -117,17 +117,19 @@ def _function(frame: Frame) -> Frame:
     return frame._replace(line=frame.first_line)
 
 
-def _most(parts: Mapping[Part, float]) -> tuple[tuple[Part, float], ...]:
+def _largest_first(parts: Mapping[Part, float]) -> tuple[tuple[Part, float], ...]:
     return tuple(sorted(parts.items(), key=lambda item: -item[1]))
 
 
-def _holding(found: Mapping[Frame, float], total: float, but: Frame | None) -> Frame | None:
+def _dominant_frame(
+    found: Mapping[Frame, float], total: float, but: Frame | None
+) -> Frame | None:
     best = max(found, key=lambda frame: found[frame], default=None)
-    if best is None or best == but or found[best] < _HOLDS * total:
+    if best is None or best == but or found[best] < _DOMINANT * total:
         return None
     return best
 
 
 def outside_tracing(parts: Iterable[tuple[Part, float]]) -> float:
-    """Seconds of code outside JAX: what a trace ran and need not have."""
+    """Seconds spent in code outside JAX, which the trace may not have needed."""
     return sum(seconds for part, seconds in parts if part in NOT_TRACING)

@@ -8,7 +8,7 @@ from retrace.costs.account import Account
 from retrace.costs.copies import Copies
 from retrace.costs.folding import FOLDING
 from retrace.costs.growth import Growth
-from retrace.costs.tracing import Told
+from retrace.costs.tracing import TraceSummary
 from retrace.model import Frame, Stage
 from retrace.model.slow import Anew, Halved
 from retrace.present import slow_copies
@@ -191,7 +191,7 @@ def _place(frame: Frame | None) -> dict[str, Any]:
     }
 
 
-def _trace(trace: Told) -> list[dict[str, Any]]:
+def _trace(trace: TraceSummary) -> list[dict[str, Any]]:
     return [
         {
             **_place(row.frame),
@@ -205,7 +205,7 @@ def _trace(trace: Told) -> list[dict[str, Any]]:
     ]
 
 
-def _sampled(trace: Told) -> dict[str, Any]:
+def _sampled(trace: TraceSummary) -> dict[str, Any]:
     return {
         "seconds": trace.seconds,
         "waited": trace.waited,

@@ -25,7 +25,7 @@ import pytest
 from retrace.capture.sampling import Sampler, Seen, look
 from retrace.capture.session import begin_memory, session
 from retrace.costs.account import Account, account
-from retrace.costs.tracing import Told, outside_tracing
+from retrace.costs.tracing import TraceSummary, outside_tracing
 from retrace.failure import contain, unheard
 from retrace.jax_internals import names_slow
 from retrace.jax_internals.profile import Profile
@@ -105,7 +105,7 @@ def first(recording: Recording, name: str) -> Account:
     return account(miss, recording)
 
 
-def traced(recording: Recording, name: str) -> Told:
+def traced(recording: Recording, name: str) -> TraceSummary:
     found = first(recording, name).trace
     assert found is not None
     # Whatever is spent is told of, and no more than was spent.
@@ -120,7 +120,7 @@ def is_near(told: float, truth: float, unseen: float = 0.0) -> bool:
     return 0.8 * (truth - unseen) - 0.02 <= told <= 1.2 * truth + 0.02
 
 
-def inclusive(told: Told, function: str) -> float:
+def inclusive(told: TraceSummary, function: str) -> float:
     return sum(seconds for frame, seconds in told.functions if frame.function.endswith(function))
 
 

@@ -22,7 +22,7 @@ from retrace.capture.turn import Turn
 from retrace.costs.account import Account, account
 from retrace.costs.by_line import by_line
 from retrace.costs.folding import Folded, folded
-from retrace.costs.tracing import told
+from retrace.costs.tracing import summarise
 from retrace.jax_internals import names_slow
 from retrace.model import Frame, Tracing
 from retrace.model.slow import Kernel, Part, Sampled
@@ -345,7 +345,7 @@ def test_a_comparison_is_one_whatever_its_code_calls() -> None:
     lines, part = seen[0]
     assert part is Part.EQUALITY
     stack = tuple(Frame(*line, in_library=False) for line in lines)
-    row = told(Tracing(0.0, 1.0, 1, (Sampled(1.0, part, stack),))).lines[0]
+    row = summarise(Tracing(0.0, 1.0, 1, (Sampled(1.0, part, stack),))).lines[0]
     assert row.frame is not None
     assert (row.frame.line, row.frame.function) == (line_of("compares"), "Equal.__eq__")
 
