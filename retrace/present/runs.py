@@ -17,7 +17,7 @@ from retrace.present.program import told_difference
 from retrace.present.view import View
 from retrace.present.words import clean, count, cut_apart, listed, name, seconds, times, turned
 from retrace.runs.difference import Difference
-from retrace.runs.disk import Vain
+from retrace.runs.disk import FailedLookup
 from retrace.runs.environment import Fact
 from retrace.runs.functions import Same
 from retrace.runs.misses import Pair
@@ -121,7 +121,7 @@ def _heading(found: Difference) -> str:
         differing.append(count(others, "other program"))
     if differing:
         return f"{said}: {listed(differing, 4)}"
-    doubt = "what could not be compared" if found.untold else "what was not recorded"
+    doubt = "what could not be compared" if found.unknown_programs else "what was not recorded"
     return f"{said}: no difference found, except for {doubt}"
 
 
@@ -336,11 +336,11 @@ def _functions(both: Sequence[Same], old: View, new: View) -> Iterator[Row]:
 def _disk(found: Difference) -> Iterator[Row]:
     if found.disk.old.was_used or found.disk.new.was_used:
         yield Row("", (f"{stored.said(found.disk.old)} -> {stored.said(found.disk.new)}",))
-    for vain, number in found.disk.vain:
+    for vain, number in found.disk.failed:
         yield Row(clean(vain.name, 48), (f"{_why(vain)}, {times(number)}",))
 
 
-def _why(vain: Vain) -> str:
+def _why(vain: FailedLookup) -> str:
     match vain.why:
         case "not-stored":
             return f"not on disk, since it was not stored ({clean(vain.reason)})"
@@ -383,8 +383,8 @@ def _seconds(found: Difference) -> Iterator[Row]:
 def _unknown(found: Difference) -> Iterator[Row]:
     if unknown := found.environment.unknown:
         yield Row("", (f"recorded on one side alone: {listed(list(unknown), 9)}",))
-    if found.untold:
-        many = count(len(found.untold), "miss", "misses")
+    if found.unknown_programs:
+        many = count(len(found.unknown_programs), "miss", "misses")
         yield Row("", (f"{many} of which the program was not recorded on both sides",))
     if found.captured:
         many = count(found.captured, "program")

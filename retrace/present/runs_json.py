@@ -53,7 +53,7 @@ def told(found: Difference, new: View) -> dict[str, Any]:
                     "reason": vain.reason,
                     "times": number,
                 }
-                for vain, number in found.disk.vain
+                for vain, number in found.disk.failed
             ],
         },
         "seconds": {
@@ -68,7 +68,7 @@ def told(found: Difference, new: View) -> dict[str, Any]:
         },
         "unknown": {
             "environment": list(found.environment.unknown),
-            "programs": [[pair.old.miss.id, pair.new.miss.id] for pair in found.untold],
+            "programs": [[pair.old.miss.id, pair.new.miss.id] for pair in found.unknown_programs],
             "losses": found.losses,
         },
     }

@@ -1,1 +1,1 @@
-"""Programs made again from a recording, and compiled in processes of their own."""
+"""Rebuilds programs from a recording and compiles them in separate processes."""

@@ -1,4 +1,4 @@
-"""Asks a process of its own for the passes of a program, or for the part that stays slow."""
+"""Asks a separate process for the passes of a program, or for the part that stays slow."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from retrace.store.slow import decode_slow
 
 
 def profiled(recorded: Recorded) -> Profiled:
-    """The passes and lines of a program that is compiled again.
+    """The passes and lines of a program, found by compiling it again.
 
     Raises:
-        UsageError: it cannot be compiled, or this JAX has no profile of it.
+        UsageError: it cannot be compiled, or this JAX cannot profile it.
     """
     module = recorded.module
     given = [module.partitions, module.replicas, [list(one) for one in module.options]]
-    found = _asked("profiling", recorded, given, flags(recorded))
+    found = _ask("profiling", recorded, given, flags(recorded))
     if "slow" not in found:
-        raise UsageError("this JAX has no profile of its compiler: jax 0.8 and later have one")
+        raise UsageError("this JAX cannot profile its compiler: that needs jax 0.8 or later")
     seen = decode_slow(found["slow"], None).compiling or Compiling()
     return Profiled(float(found["seconds"]), seen)
 
@@ -31,16 +31,16 @@ def halved(recorded: Recorded) -> Halved:
     """The smallest part that stays slow.
 
     Raises:
-        UsageError: it cannot be compiled by parts.
+        UsageError: it cannot be compiled in parts.
     """
     module = recorded.module
     if module.partitions * module.replicas > 1:
         raise UsageError(
-            "--bisect takes programs of one device: the parts of this one would be compiled "
-            "without the shardings of their arguments"
+            "--bisect only works for programs on one device: parts of this one would be "
+            "compiled without the shardings of their arguments"
         )
     given = [1, 1, [list(one) for one in module.options]]
-    found = _asked("halving", recorded, given, recorded.run.variables.get("XLA_FLAGS", ""))
+    found = _ask("halving", recorded, given, recorded.run.variables.get("XLA_FLAGS", ""))
     steps = tuple(Cut(**step) for step in found["steps"])
     return Halved(
         whole=steps[0],
@@ -52,9 +52,9 @@ def halved(recorded: Recorded) -> Halved:
     )
 
 
-def _asked(module: str, recorded: Recorded, options: list[Any], flags: str) -> dict[str, Any]:
+def _ask(module: str, recorded: Recorded, options: list[Any], flags: str) -> dict[str, Any]:
     asked = {"text": recorded.text, "options": options}
-    told = run(
+    answer = run(
         ["-P", "-m", f"retrace.rebuilt.{module}"], {"XLA_FLAGS": flags}, given=json.dumps(asked)
     )
-    return json.loads(told)
+    return json.loads(answer)

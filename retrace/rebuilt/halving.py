@@ -1,7 +1,7 @@
-"""The smallest part of a module that stays slow: halves of it are compiled alone.
+"""Finds the smallest part of a module that stays slow by compiling halves of it alone.
 
-Runs as a process of its own, and answers in JSON. Seconds are those of processors, which other
-programs on the same machine disturb least; of a GPU's compiler those that pass.
+Runs in a separate process and answers in JSON. Seconds are processor time, which other programs
+on the machine disturb least; for a GPU compiler they are wall-clock time.
 """
 
 from __future__ import annotations
@@ -17,34 +17,34 @@ from retrace.capture.place import Owner, owner
 from retrace.jax_internals.alone import compiled, filled, warm
 from retrace.jax_internals.modules import At, Modules, Part, called, places
 
-_STAYS = 0.6
-"""Of the seconds of a part, what a half of it must take to be looked at alone."""
+_MIN_SHARE = 0.6
+"""Fraction of a part's seconds that one half must take to be examined on its own."""
 _MAX_STEPS = 40
 
 
 class Halving:
-    """Goes on from the whole to ever smaller parts."""
+    """Narrows the whole module down to ever smaller parts."""
 
     def __init__(self, given: dict[str, Any]) -> None:
         self._modules = Modules(given["text"])
         self._options: tuple[Any, ...] = tuple(given["options"])
         self._steps: list[dict[str, Any]] = []
         self._around: tuple[str, int] | None = None
-        """The line that calls, or loops over, what is looked at."""
+        """The line that calls or loops over the part being examined."""
         self._inside: str | None = None
-        """The function that is looked at, where it is not the main one."""
+        """The function being examined, if it is not the main one."""
 
     def answer(self) -> dict[str, Any]:
-        """The smallest part that stays slow, and the parts on the way."""
+        """The smallest part that stays slow, and the parts on the way there."""
         warm()
         part = self._modules.whole()
         spent = self._spent(part)
         while len(self._steps) < _MAX_STEPS:
             smaller = self._modules.inside(part)
             found = [(self._spent(one), one) for one in smaller or _halves(part)]
-            # Alone, a callee or the body of a loop is nearly all of what holds it.
+            # Alone, a callee or loop body is nearly everything in the part that contains it.
             seconds, best = max(found, key=lambda one: one[0], default=(0.0, part))
-            if seconds < _STAYS * spent or not found:
+            if seconds < _MIN_SHARE * spent or not found:
                 break
             if smaller:
                 self._enter(part)
@@ -65,17 +65,17 @@ class Halving:
 
     def _spent(self, part: Part) -> float:
         text, _ = filled(self._modules.text(part))
-        told = compiled(text, *self._options)
-        # Of a GPU's compiler much is done by other processes, and by the device.
-        seconds = told.processor if jax.default_backend() == "cpu" else told.seconds
+        measured = compiled(text, *self._options)
+        # Much of a GPU compiler's work is done by other processes and by the device.
+        seconds = measured.processor if jax.default_backend() == "cpu" else measured.seconds
         self._steps.append({"operations": part.end - part.first, "seconds": seconds})
         return seconds
 
     def _line(self, operation: Any) -> tuple[str, int] | None:
-        """The user's innermost line; where there is none, a library's."""
+        """The user's innermost line, or a library's if there is none."""
         lines = places(operation)
         if self._inside is not None and not any(at.function == self._inside for at in lines):
-            # JAX keeps the trace of its own functions, and the lines of who called them first.
+            # JAX caches the traces of its own functions, with the lines of their first caller.
             return self._around
         own = [at for at in lines if owner(at.file) is Owner.USER]
         found: At | None = next(iter(own or lines), None)

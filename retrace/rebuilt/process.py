@@ -1,4 +1,4 @@
-"""Compiles in a process of its own, and puts into one line what went wrong there."""
+"""Compiles in a separate process and summarises in one line what went wrong there."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from retrace.rebuilt.script import Timed, timed
 _UNKNOWN = re.compile(r"Unknown flags? in XLA_FLAGS: (.*)")
 _VALUE = re.compile(r"Couldn't interpret value (.*) for flag (\S+?)\.?$", re.MULTILINE)
 _ERROR = re.compile(r"[\w.]*(?:Error|Exception): ")
-_MAX_SAID = 200
+_MAX_MESSAGE = 200
 
 
 def compile_alone(script: str, flags: Sequence[str] = ()) -> Timed:
-    """How long a script says that its program took to compile.
+    """How long a script's program took to compile.
 
     Args:
-        script: one of ours.
-        flags: XLA's, beside those that the recorded process had.
+        script: a script that retrace wrote.
+        flags: XLA flags in addition to those of the recorded process.
 
     Raises:
         UsageError: XLA does not know a flag, or the program could not be compiled.
@@ -32,17 +32,17 @@ def compile_alone(script: str, flags: Sequence[str] = ()) -> Timed:
     with tempfile.TemporaryDirectory(prefix="retrace-") as folder:
         path = Path(folder, "alone.py")
         path.write_text(script, encoding="utf-8")
-        told = run([str(path)], {"XLA_FLAGS": " ".join(flags)})
-    if (found := timed(told)) is None:
-        raise UsageError("the program was not compiled, and it was not said why")
+        output = run([str(path)], {"XLA_FLAGS": " ".join(flags)})
+    if (found := timed(output)) is None:
+        raise UsageError("the program was not compiled, for no stated reason")
     return found
 
 
 def run(arguments: Iterable[str], variables: Mapping[str, str], given: str = "") -> str:
-    """What a Python of this environment prints, without recording and JAX's cache on disk.
+    """The output of a Python in this environment, without recording or JAX's on-disk cache.
 
     Raises:
-        UsageError: it did not come to its end.
+        UsageError: the process failed.
     """
     around = {**os.environ, "RETRACE": "0", "JAX_ENABLE_COMPILATION_CACHE": "0", **variables}
     ended = subprocess.run(  # noqa: S603 - this interpreter, and what we wrote
@@ -61,12 +61,12 @@ def run(arguments: Iterable[str], variables: Mapping[str, str], given: str = "")
 
 def _why(said: str, code: int) -> str:
     if (unknown := _UNKNOWN.search(said)) is not None:
-        return f"XLA does not know {unknown[1].strip()[:_MAX_SAID]}"
+        return f"XLA does not know {unknown[1].strip()[:_MAX_MESSAGE]}"
     if (value := _VALUE.search(said)) is not None:
-        return f"XLA cannot use {value[1][:_MAX_SAID]!r} as the value of {value[2]}"
+        return f"XLA cannot use {value[1][:_MAX_MESSAGE]!r} as the value of {value[2]}"
     if "No module named 'jax'" in said:
         return "jax is not installed here, and nothing can be compiled without it"
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     raised = [line for line in lines if _ERROR.match(line)]
     last = next(iter(raised or lines[-1:]), f"exit code {code}")
-    return f"the program could not be compiled alone: {last[:_MAX_SAID]}"
+    return f"the program could not be compiled on its own: {last[:_MAX_MESSAGE]}"

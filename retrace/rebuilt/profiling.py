@@ -1,6 +1,6 @@
-"""Compiles a module alone under a profile of XLA's: for one that had none where it was recorded.
+"""Compiles a module alone under XLA's profiler, if the recording has no profile of it.
 
-Runs as a process of its own, and answers in JSON, in the words of a recording.
+Runs in a separate process and answers in JSON, in the format of a recording.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from retrace.store.slow import encode_slow
 
 
 def answer(given: dict[str, Any]) -> dict[str, Any]:
-    """Its passes and lines, with the seconds that it took; `unprofiled` where it has none."""
+    """Its passes and lines, and the seconds it took; `unprofiled` if there is no profile."""
     text, _ = filled(given["text"])
     warm()
     profile = Profile()
     if (why := profile.begin()) is not None:
         return {"unprofiled": why}
-    told = compiled(text, *given["options"])
+    timed = compiled(text, *given["options"])
     if (data := profile.end()) is None:
         return {"unprofiled": "jax"}
     found = compilation(data)
     rows, named = kernels(
-        told.executable.hlo_modules()[0].to_string(), found.kernels, found.machine
+        timed.executable.hlo_modules()[0].to_string(), found.kernels, found.machine
     )
     seen = Compiling(found.passes, rows, named, found.threads)
-    return {"slow": encode_slow(Slow(compiling=seen)), "seconds": told.seconds}
+    return {"slow": encode_slow(Slow(compiling=seen)), "seconds": timed.seconds}
 
 
 if __name__ == "__main__":

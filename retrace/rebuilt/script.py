@@ -1,4 +1,4 @@
-"""A script that compiles one recorded module alone, and needs nothing but JAX."""
+"""A script that compiles one recorded module alone and needs only JAX."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ MODULE = {module}
 def main() -> None:
     text, _ = filled(MODULE)
     warm()
-    told = compiled(text, {partitions}, {replicas}, {options})
+    result = compiled(text, {partitions}, {replicas}, {options})
     where = f"jax {{jax.__version__}} on {{jax.default_backend()}}"
-    spent = f"{{told.seconds:.3f}} s ({{told.processor:.3f}} s of processors)"
+    spent = f"{{result.seconds:.3f}} s ({{result.processor:.3f}} s of processors)"
     print(f"compiled in {{spent}} by {{where}}")
 
 
@@ -36,7 +36,7 @@ if __name__ == "__main__":
 
 
 class Recorded(NamedTuple):
-    """A program that was recorded with its StableHLO."""
+    """A program recorded with its StableHLO."""
 
     title: str
     """What it is, in words."""
@@ -47,18 +47,18 @@ class Recorded(NamedTuple):
 
 
 class Timed(NamedTuple):
-    """What a script told of its compilation."""
+    """The time that a script's compilation took."""
 
     seconds: float
     processor: float
 
 
 def script(recorded: Recorded, part: Halved | None = None) -> str:
-    """The script.
+    """The script that compiles it.
 
     Args:
         recorded: the program.
-        part: of it, where not all of it is meant.
+        part: the part to compile, if not the whole program.
     """
     module = recorded.module
     text = without_locations(recorded.text if part is None else part.text)
@@ -74,7 +74,7 @@ def script(recorded: Recorded, part: Halved | None = None) -> str:
         "",
         "import os",
         "",
-        "# What the recorded process was given, and after it what this one is given.",
+        "# The flags of the recorded process, followed by those of this one.",
         f"_FLAGS = {flags(recorded)!r}",
         "os.environ[\"XLA_FLAGS\"] = f\"{_FLAGS} {os.environ.get('XLA_FLAGS', '')}\".strip()",
     ]
@@ -88,7 +88,7 @@ def script(recorded: Recorded, part: Halved | None = None) -> str:
 
 
 def flags(recorded: Recorded) -> str:
-    """XLA's flags that the program was compiled with, and those that it needs here."""
+    """The XLA flags that the program was compiled with, and those that it needs here."""
     module, found = recorded.module, recorded.run.variables.get("XLA_FLAGS", "")
     devices = module.partitions * module.replicas
     if devices > 1 and recorded.run.backend == "cpu" and _DEVICES not in found:
@@ -97,40 +97,40 @@ def flags(recorded: Recorded) -> str:
 
 
 def timed(output: str) -> Timed | None:
-    """What a script printed; None where it did not come to its end."""
+    """What a script printed, or None if it did not finish."""
     found = _COMPILED.search(output)
     return None if found is None else Timed(float(found[1]), float(found[2]))
 
 
 def without_locations(text: str) -> str:
-    """A module without the names of files in it."""
+    """The module without file names in it."""
     return _LOCATION.sub("", text).strip() + "\n"
 
 
 def stand_ins(text: str) -> int:
-    """How many constants of a module are left out."""
+    """The number of constants that the module leaves out."""
     return text.count("dense_resource<__elided__>")
 
 
 def _about(recorded: Recorded, part: Halved | None, constants: int) -> str:
     run, spent = recorded.run, recorded.miss.stages.get(Stage.COMPILE, 0.0)
-    said = ["Compiles one program alone with XLA, and says how long that takes.", ""]
+    said = ["Compiles one program alone with XLA and prints how long that takes.", ""]
     said.append(f"It is {recorded.title}, recorded with jax {run.jax} on {run.backend}.")
-    said.append(f"It compiled in {spent:.3f} s there, its tracing and lowering not counted.")
+    said.append(f"It compiled in {spent:.3f} s there, not counting tracing and lowering.")
     if part is not None:
         alone = f"{part.part.seconds:.3f} s of the {part.whole.seconds:.3f} s of processors"
         said += [
             f"This is a part of {part.part.operations:,} of its operations. Alone it took",
-            f"{alone}; what comes from outside of it is an argument.",
+            f"{alone}; values from outside the part are arguments.",
         ]
     if constants:
         are = "constant is a stand-in" if constants == 1 else "constants are stand-ins"
         said += [
-            f"{constants} {are}: shape and dtype are as they were, the content was never",
-            "recorded, and is made up by the code below (it is not zero, which would fold away).",
+            f"{constants} {are}: shapes and dtypes are as recorded, the contents were never",
+            "recorded and are made up by the code below (not zeros, which XLA would fold away).",
         ]
     else:
-        said.append("No constant of it was left out.")
+        said.append("It contains all constants of the program.")
     said += ["", "    python THIS_FILE", "    XLA_FLAGS='--xla_...=...' python THIS_FILE"]
     plain = "\n".join(said).replace("\\", "/").replace('"', "'")
     return f"{plain}\n"

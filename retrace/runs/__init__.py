@@ -1,1 +1,1 @@
-"""Compare two recordings. The conclusions are data."""
+"""Compares two recordings. The conclusions are data."""

@@ -1,6 +1,6 @@
-"""Programs that were compiled more than once: in several processes, in several tests.
+"""Programs that were compiled more than once, by several processes or in several tests.
 
-JAX's on-disk cache would have served all but the first compilation of each.
+JAX's on-disk cache would have served every compilation but the first.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from retrace.runs.module import Modules
 from retrace.runs.named import named
 
 _MAX_PROGRAMS = 100_000
-"""Maximum number of different programs; later ones are not counted."""
+"""Maximum number of distinct programs; later ones are not counted."""
 _NOT_ON_DISK = frozenset({"inline"})
-"""Options of `jit` that are no part of what XLA is asked. Seen in suites, where the cache served
-what these alone told apart."""
+"""Options of `jit` that XLA never sees. In test suites, the cache served programs that differed
+only in these."""
 _COMPILED_WITH = frozenset({"compiler_options"})
-"""Options of `jit` that nothing else shows if the lowering was recorded."""
+"""Options of `jit` that show nowhere else, even if the lowering was recorded."""
 _TRACED_WITH = frozenset(
     {
         "axis_env",
@@ -34,36 +34,36 @@ _TRACED_WITH = frozenset(
         "jax_numpy_rank_promotion",
     }
 )
-"""Settings that JAX looks at while it traces alone: what they change, the program shows."""
-STORED_FROM = 1.0
-"""Seconds from which on JAX stores a compilation, unless
+"""Settings that JAX only reads while tracing: their effect shows in the program."""
+MIN_STORED_SECONDS = 1.0
+"""JAX stores compilations that took at least this many seconds, unless
 `jax_persistent_cache_min_compile_time_secs` says otherwise."""
 
 _TYPED = itemgetter(*map(Leaf._fields.index, ("shape", "dtype", "weak_type")))
 _PLACED = itemgetter(*map(Leaf._fields.index, ("sharding", "memory_kind", "layout")))
 _text = lru_cache(1 << 12)(repr)
-"""Of the arrays of a call: processes of a job have the same."""
+"""Caches the texts of call arguments, which processes of a job share."""
 
 _modules = Modules()
-"""For all reports of a process: what makes a module goes by the content of the program."""
+"""Shared by all reports of this process, because modules depend only on program contents."""
 
 
 class Compiled(NamedTuple):
     """One compilation."""
 
     program: str
-    """Equal for programs for which XLA would be asked the same."""
+    """Equal for programs that XLA would be asked to compile in the same way."""
     name: str
-    """Of the function."""
+    """The name of the function."""
     file: str | None
     line: int | None
     seconds: float
     alike: str = ""
-    """Equal for programs that may differ in constants alone; empty where that is not asked."""
+    """Equal for programs that may differ only in constants; empty if not requested."""
     listing: str | None = None
-    """Under which its text is found."""
+    """The id of its text."""
     form: tuple[str, tuple[str, ...]] | None = None
-    """The program taken apart, where its text goes with the process."""
+    """The program taken apart, if its text is dropped together with the process."""
     values: tuple[tuple[str, float], ...] = ()
     """The numbers that its function was given or reads, by name."""
 
@@ -79,9 +79,9 @@ class Program:
     seconds: float = 0.0
     longest: float = 0.0
     first: float = 0.0
-    """Seconds of the one that fills a cache for all others."""
+    """Seconds of the compilation that would fill a cache for all others."""
     places: dict[str, None] = field(default_factory=dict[str, None])
-    """The processes, or tests, that compiled it."""
+    """The processes or tests that compiled it."""
     alike: str = ""
     listing: str | None = None
     form: Form | None = None
@@ -89,23 +89,23 @@ class Program:
 
     @property
     def spared(self) -> float:
-        """Seconds of all compilations but the first; to read it from disk takes some."""
+        """Seconds of all compilations but the first; reading from disk costs some of that."""
         return self.seconds - self.first
 
     @property
     def is_stored(self) -> bool:
-        """Whether JAX stores it as it is configured where nobody has said otherwise."""
-        return self.longest >= STORED_FROM
+        """Whether JAX stores it with the default configuration."""
+        return self.longest >= MIN_STORED_SECONDS
 
 
 class Again:
-    """The compilations of several processes or tests, added up by program."""
+    """Adds up the compilations of several processes or tests by program."""
 
     def __init__(self) -> None:
         self._programs: dict[str, Program] = {}
 
     def add(self, compiled: Iterable[Compiled], place: str) -> None:
-        """Take in what one process, or one test, has compiled."""
+        """Add what one process or test compiled."""
         for one in compiled:
             program = self._programs.get(one.program)
             if program is None:
@@ -122,9 +122,9 @@ class Again:
             program.places[place] = None
 
     def programs(self, *, within: bool = False) -> list[Program]:
-        """Those that more than one place compiled; first what a cache would spare most of.
+        """Programs that more than one place compiled, largest saving first.
 
-        With `within`, those as well that one place alone compiled more than once.
+        With `within`, also those that a single place compiled more than once.
         """
         found = [
             one
@@ -134,25 +134,25 @@ class Again:
         return sorted(found, key=lambda one: -one.spared)
 
     def families(self, listings: Mapping[str, Listing]) -> list[Family]:
-        """Those that differ in constants alone; `listings` are the texts of programs."""
+        """Programs that differ only in constants; `listings` holds the texts of programs."""
         return families(self._programs.values(), from_listings(listings))
 
 
 def compiled(
     misses: Iterable[Miss], run: Run, listings: Mapping[str, Listing], *, apart: bool = False
 ) -> Iterator[Compiled]:
-    """What a process compiled that its on-disk cache, or another's, could have held.
+    """What a process compiled that its own or another's on-disk cache could have held.
 
-    Not programs that call back into Python, which JAX does not store; nor those that captured
-    arrays on a device, of which it is not known whether they hold the same.
+    This leaves out programs that call back into Python, which JAX does not store, and those that
+    captured device arrays, whose contents are unknown.
 
     Args:
-        misses: those of the process.
+        misses: the misses of the process.
         run: the process.
         listings: the texts of its programs.
-        apart: take them apart here; otherwise that is left to who has the texts.
+        apart: take programs apart here; otherwise whoever has the texts does.
     """
-    around = _Around(run)
+    around = _SharedText(run)
     for miss in misses:
         seconds, program, cache = (
             miss.stages.get(Stage.COMPILE),
@@ -182,44 +182,44 @@ def compiled(
         )
 
 
-class _Around:
-    """What is the same for many compilations of a process, as text that is made once."""
+class _SharedText:
+    """Text shared by many compilations of a process, built once."""
 
     def __init__(self, run: Run) -> None:
         backend = (run.jax, run.jaxlib, run.backend, run.local_devices, run.process_count)
         self.process = repr((backend, sorted(run.variables.items())))
         self._settings: dict[int, tuple[object, str]] = {}
-        """By the identity of a configuration, which is held, so that it stays its own."""
+        """By the id of a configuration, which is kept alive so that the id stays its own."""
 
     def settings(self, config: tuple[tuple[str, Value], ...]) -> str:
-        """What of the configuration a program may depend on besides its equations."""
+        """The parts of the configuration that a program may depend on besides its equations."""
         known = self._settings.get(id(config))
         if known is None:
-            told = repr([(name, one.text) for name, one in config if name not in _TRACED_WITH])
-            known = self._settings[id(config)] = config, told
+            text = repr([(name, one.text) for name, one in config if name not in _TRACED_WITH])
+            known = self._settings[id(config)] = config, text
         return known[1]
 
 
-def _identity(miss: Miss, program: str, around: _Around) -> str:
-    """What makes JAX's key on disk, as far as it was recorded."""
+def _identity(miss: Miss, program: str, around: _SharedText) -> str:
+    """What JAX's on-disk key is made from, as far as it was recorded."""
     key, lowered = miss.key, miss.lowered_with
     if lowered is not None:
         with_: tuple[object, ...] = (lowered,)
         options = [(name, value.text) for name, value in key.options if name in _COMPILED_WITH]
     else:
-        # The name of the module is part of what JAX hashes, and so are the results' paths.
+        # JAX hashes the name of the module and the paths of the results, too.
         results = miss.program and miss.program.results
         with_ = miss.function.jax_name, results, _text(tuple(map(_PLACED, key.leaves)))
         options = [(name, value.text) for name, value in key.options if name not in _NOT_ON_DISK]
     own = repr((with_, program, options))
-    told = f"{len(own)} {own}{around.process}{around.settings(key.config)}"
-    return blake2b(told.encode("utf-8", "replace"), digest_size=12).hexdigest()
+    text = f"{len(own)} {own}{around.process}{around.settings(key.config)}"
+    return blake2b(text.encode("utf-8", "replace"), digest_size=12).hexdigest()
 
 
-def _alike(miss: Miss, program: _Hashed, around: _Around) -> str:
-    """What programs that differ in constants alone have in common, without their texts."""
+def _alike(miss: Miss, program: _Hashed, around: _SharedText) -> str:
+    """What programs that differ only in constants have in common, without their texts."""
     function, leaves = miss.function, miss.key.leaves
-    if function.kind is Kind.OP:  # has no arguments that its user could add
+    if function.kind is Kind.OP:  # the user cannot add arguments to an operation
         return ""
     types = _text(tuple(map(_TYPED, leaves)))
     place = function.file, function.line, function.qualname

@@ -1,4 +1,4 @@
-"""Programs of one function that differ in constants alone: as arguments, they would be one."""
+"""Programs of one function that differ only in constants: as arguments, they would be one."""
 
 from __future__ import annotations
 
@@ -15,67 +15,67 @@ if TYPE_CHECKING:
 
 _MAX_FORMS = 4096
 """Maximum number of programs analysed; later ones are not compared."""
-_MAX_TOLD = 16
+_MAX_VALUES = 16
 """Maximum number of values kept for one constant."""
 
 FormOf = Callable[["Program"], Form | None]
 
 
 class Constant(NamedTuple):
-    """What differs."""
+    """A constant that differs between programs."""
 
     name: str | None
-    """Of what was read, where it is known whose value stands in the program."""
+    """The name it was read from, if it is known whose value is in the program."""
     values: tuple[str, ...]
-    """The first few: those of the name, else as they stand in the programs."""
+    """The first few values: those of the name, or else as written in the programs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """Several programs that differ in constants alone."""
+    """Several programs that differ only in constants."""
 
     programs: tuple[Program, ...]
-    """The dearest first."""
+    """Most expensive first."""
     constants: tuple[Constant, ...]
-    """Those with a name first."""
+    """Named constants first."""
 
     @property
     def times(self) -> int:
-        """How often they were compiled, all together."""
+        """How often they were compiled in total."""
         return sum(one.times for one in self.programs)
 
     @property
     def places(self) -> int:
-        """How many processes, or tests, compiled one of them."""
+        """The number of processes or tests that compiled one of them."""
         return len({place for one in self.programs for place in one.places})
 
     @property
     def seconds(self) -> float:
-        """Of all their compilations."""
+        """Seconds of all compilations."""
         return sum(one.seconds for one in self.programs)
 
     @property
     def spared(self) -> float:
-        """Seconds that one program in place of all would spare, beyond what a cache does now.
+        """Seconds that one shared program would save, beyond what a cache saves already.
 
-        A cache spares all compilations of each program but one; of these, one is left.
+        A cache saves all but one compilation of each program; a single program would leave one.
         """
         first = [one.first for one in self.programs]
         return sum(first) - max(first)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What differs, as far as it has a name."""
+        """The names of what differs, where known."""
         return tuple(one.name for one in self.constants if one.name is not None)
 
     @property
     def is_named(self) -> bool:
-        """Whether all that differs has a name."""
+        """Whether everything that differs has a name."""
         return len(self.names) == len(self.constants)
 
 
 def from_listings(listings: Mapping[str, Listing]) -> FormOf:
-    """Takes a program apart by its text in the recording."""
+    """Take programs apart using their texts in the recording."""
 
     def found(program: Program) -> Form | None:
         if program.form is not None or program.listing is None:
@@ -87,15 +87,15 @@ def from_listings(listings: Mapping[str, Listing]) -> FormOf:
 
 
 def families(programs: Iterable[Program], form_of: FormOf) -> list[Family]:
-    """The programs that differ in constants alone, those that would save most first.
+    """Programs that differ only in constants, largest saving first.
 
-    Told are those that more than one process, or test, has compiled.
+    Only programs that more than one process or test compiled are included.
     """
     alike: dict[str, list[Program]] = {}
     for one in programs:
         if one.alike:
             alike.setdefault(one.alike, []).append(one)
-    # The dearest are looked at first, should there be too many.
+    # Start with the most expensive, in case there are too many.
     several = sorted(
         (group for group in alike.values() if len(group) > 1 and _places(group) > 1),
         key=lambda group: -sum(one.seconds for one in group),
@@ -125,19 +125,19 @@ def _family(members: list[tuple[Program, Form]]) -> Family:
     values = [one.values for one, _ in members]
     everywhere = set(values[0]).intersection(*values)
     shared = [name for name in values[0] if name in everywhere and _vary(name, values)]
-    told: dict[str | None, Constant] = {}
+    by_name: dict[str | None, Constant] = {}
     for numbers in zip(*(known.numbers for _, known in members), strict=True):
         if len(set(numbers)) == 1:
             continue
         name = _name(numbers, shared, values)
-        # One name may stand in a program many times; the numbers themselves are told rather
-        # than what was made of them.
+        # A name may occur in a program many times; show its own numbers rather
+        # than what was computed from them.
         if name is None:
-            told.setdefault(None, Constant(None, _few(numbers)))
+            by_name.setdefault(None, Constant(None, _few(numbers)))
         else:
             own = [f"{value[name]:.7g}" for value in values]
-            told.setdefault(name, Constant(name, _few(own)))
-    constants = sorted(told.values(), key=lambda constant: constant.name is None)
+            by_name.setdefault(name, Constant(name, _few(own)))
+    constants = sorted(by_name.values(), key=lambda constant: constant.name is None)
     return Family(tuple(one for one, _ in members), tuple(constants))
 
 
@@ -157,4 +157,4 @@ def _name(
 
 def _few(numbers: Iterable[str]) -> tuple[str, ...]:
     each = dict.fromkeys(numbers)
-    return tuple(sorted(each, key=lambda text: (number(text) or 0.0, text))[:_MAX_TOLD])
+    return tuple(sorted(each, key=lambda text: (number(text) or 0.0, text))[:_MAX_VALUES])

@@ -1,7 +1,7 @@
-"""Verdicts with no more in them than a difference of recordings tells.
+"""Verdicts reduced to what comparing two recordings needs.
 
-The processes of a job do the same, as a rule. Such a process is judged once, and the others get
-what was concluded of it: of 256 processes, to judge each took most of the time.
+Processes of a job usually do the same, so such a process is judged once and the others reuse its
+conclusions: judging each of 256 processes took most of the time.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ _NOTHING_BEGAN: dict[Stage, float] = {}
 
 
 class Bare:
-    """Makes bare verdicts, which take half the memory of whole ones.
+    """Makes reduced verdicts, which take half the memory of full ones.
 
-    What processes have alike is concluded and held once.
+    What processes have in common is concluded and held once.
     """
 
     def __init__(self) -> None:
@@ -27,13 +27,13 @@ class Bare:
         self._judged: deque[tuple[object, Sequence[Verdict]]] = deque(maxlen=MAX_KINDS)
 
     def judged(self, part: Recording) -> list[Verdict]:
-        """The verdicts on one process; its misses are made smaller as well.
+        """The verdicts on one process; its misses are reduced as well.
 
         Args:
-            part: all of its misses.
+            part: all misses of the process.
 
         Returns:
-            A verdict for each miss, in their order.
+            A verdict for each miss, in the same order.
         """
         misses = part.misses
         if overlap(misses):
@@ -47,7 +47,7 @@ class Bare:
         return found
 
     def of(self, verdict: Verdict) -> Verdict:
-        """A verdict on the same miss, which is made smaller as well."""
+        """A verdict on the same miss, with the miss reduced as well."""
         miss = verdict.miss
         miss.began = _NOTHING_BEGAN
         found: tuple[Change, ...] = ()
@@ -58,7 +58,7 @@ class Bare:
 
     def _same(self, change: Change, verdict: Verdict) -> tuple[Change, ...]:
         keys = verdict.miss.key, verdict.nearest and verdict.nearest.key
-        # The parts of equal keys are the same objects, which are kept: no id is given again.
+        # Parts of equal keys are the same objects and stay alive, so no id is reused.
         name = id(keys[0]), id(keys[1])
         known = self._changes.get(name)
         if known is None or known[1][0] != change:

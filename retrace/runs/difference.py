@@ -1,4 +1,4 @@
-"""All that differs between two recordings."""
+"""Everything that differs between two recordings."""
 
 from __future__ import annotations
 
@@ -29,27 +29,27 @@ class Difference:
     """The misses found only in the new recording, most expensive first."""
     gone: tuple[Verdict, ...]
     programs: tuple[Changed, ...]
-    untold: tuple[Pair, ...]
-    """Pairs of which a program is not known, so that nothing says that it is the same."""
+    unknown_programs: tuple[Pair, ...]
+    """Pairs with an unknown program, so that nothing shows whether it is the same."""
     captured: int
-    """Pairs of equal programs over captured arrays, whose content was not looked at."""
+    """Pairs of equal programs with captured arrays, whose contents were not compared."""
     disk: Disk
     seconds: Seconds
 
     @property
     def losses(self) -> bool:
-        """Whether something of either was not recorded."""
+        """Whether something was not recorded on either side."""
         return any(run.losses for side in (self.old, self.new) for run in side.runs)
 
     @property
     def is_equal(self) -> bool:
         """Whether all keys, causes and program hashes are certainly the same."""
         differing = self.changed or self.added or self.gone or self.programs
-        return not differing and not self.untold and not self.losses
+        return not differing and not self.unknown_programs and not self.losses
 
 
 def difference(old: Side, new: Side) -> Difference:
-    """What differs between two recordings."""
+    """Compare two recordings."""
     functions = Matching(old, new).found()
     found = matched(functions.both, Neutral(old, new))
     gone = [*found.gone, *(v for group in functions.gone for v in group.verdicts)]
@@ -68,7 +68,7 @@ def difference(old: Side, new: Side) -> Difference:
         tuple(sorted(added, key=lambda verdict: -own(verdict))),
         tuple(sorted(gone, key=lambda verdict: -own(verdict))),
         tuple(changed(old, new, found.pairs)),
-        tuple(pair for pair in equal if _is_untold(pair)),
+        tuple(pair for pair in equal if _lacks_program(pair)),
         sum(1 for pair in equal if _captures(pair.new.miss)),
         disk(old.verdicts, new.verdicts, found.pairs),
         seconds(found.pairs, gone, added, own),
@@ -76,7 +76,7 @@ def difference(old: Side, new: Side) -> Difference:
 
 
 class _Own:
-    """The seconds of each miss without those of the misses nested in it."""
+    """The seconds of each miss, excluding misses nested in it."""
 
     def __init__(self, *sides: Side) -> None:
         self._seconds: dict[tuple[int, str], float] = {}
@@ -100,7 +100,7 @@ def _programs_differ(pair: Pair) -> bool:
     return a is not None and b is not None and a.hash != b.hash
 
 
-def _is_untold(pair: Pair) -> bool:
+def _lacks_program(pair: Pair) -> bool:
     old, new = pair.old.miss, pair.new.miss
     if old.program is not None and new.program is not None:
         return False
@@ -108,7 +108,7 @@ def _is_untold(pair: Pair) -> bool:
 
 
 def _has_program(miss: Miss) -> bool:
-    """Whether it must have had a program: what raised, or had not ended, need not."""
+    """Whether it must have had a program, which failed or unfinished misses need not have."""
     if miss.raised is not None or miss.in_flight is not None:
         return False
     return Stage.TRACE in miss.stages or Stage.COMPILE in miss.stages

@@ -1,4 +1,4 @@
-"""What JAX's on-disk cache did in two runs, and why it did not find what the first had left."""
+"""What JAX's on-disk cache did in two runs, and why it missed what the first run had stored."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from retrace.runs.misses import Pair
 
 @dataclass(slots=True)
 class Outcomes:
-    """What it did for all compilations of a run."""
+    """What the cache did for all compilations of a run."""
 
     hits: int = 0
     misses: int = 0
@@ -22,10 +22,10 @@ class Outcomes:
     not_stored: Counter[str] = field(default_factory=Counter[str])
     """By reason."""
     saved: float | None = None
-    """Seconds, by what JAX says of each hit; None where it said nothing."""
+    """Seconds saved according to JAX's message for each hit; None if there was no message."""
 
     def add(self, cache: PersistentCache | None, *, writes: bool = True) -> None:
-        """Take in what it did for one compilation, in a process that writes to it or does not."""
+        """Add what it did for one compilation; `writes`: whether the process writes to it."""
         match cache:
             case None:
                 pass
@@ -43,39 +43,39 @@ class Outcomes:
 
     @property
     def was_used(self) -> bool:
-        """Whether it was looked into at all."""
+        """Whether the cache was consulted at all."""
         return bool(self.hits or self.misses or self.not_stored)
 
 
-class Vain(NamedTuple):
-    """A look-up in vain, for what an earlier run had compiled."""
+class FailedLookup(NamedTuple):
+    """A failed lookup of something that an earlier run had compiled."""
 
     name: str
-    """Of the function."""
+    """The name of the function."""
     why: Literal["not-stored", "gone", "corrupt", "another-key"]
     ingredients: tuple[str, ...]
-    """Of another key: what differs in it, as JAX calls it; empty where that was not told."""
+    """For another key: the parts that differ, in JAX's terms; empty if unknown."""
     only_first: bool
-    """Whether JAX told the first ingredient that differs, and not those behind it."""
+    """Whether JAX only named the first part that differs."""
     reason: str | None
-    """Of what was not stored."""
+    """Why it was not stored."""
     options: tuple[OptionField, ...] = ()
-    """Of another key whose compile options differ: their fields that do."""
+    """For another key with other compile options: the option fields that differ."""
 
 
 class Disk(NamedTuple):
-    """What became of it."""
+    """What the cache did in both runs."""
 
     old: Outcomes
     new: Outcomes
-    vain: tuple[tuple[Vain, int], ...]
-    """Each with how often."""
+    failed: tuple[tuple[FailedLookup, int], ...]
+    """Failed lookups with their counts."""
 
 
 def disk(old: Iterable[Verdict], new: Iterable[Verdict], pairs: Sequence[Pair]) -> Disk:
     """What the cache did in both runs."""
     old, new = list(old), list(new)
-    told: Counter[Vain] = Counter()
+    failed: Counter[FailedLookup] = Counter()
     known = Options()
     for side in (old, new):
         known.add(verdict.miss for verdict in side)
@@ -84,28 +84,30 @@ def disk(old: Iterable[Verdict], new: Iterable[Verdict], pairs: Sequence[Pair]) 
         if before is None or after is None or before.key is None or after.key is None:
             continue
         if after.outcome != "hit":
-            told[_vain(pair.new.miss.function.name, before, after, known)] += 1
-    return Disk(outcomes(old), outcomes(new), tuple(told.most_common()))
+            failed[_failed_lookup(pair.new.miss.function.name, before, after, known)] += 1
+    return Disk(outcomes(old), outcomes(new), tuple(failed.most_common()))
 
 
 def outcomes(verdicts: Iterable[Verdict]) -> Outcomes:
-    """What the cache did for all of these."""
+    """What the cache did for all of these verdicts."""
     found = Outcomes()
     for verdict in verdicts:
         found.add(verdict.miss.persistent_cache)
     return found
 
 
-def _vain(name: str, old: PersistentCache, new: PersistentCache, known: Options) -> Vain:
+def _failed_lookup(
+    name: str, old: PersistentCache, new: PersistentCache, known: Options
+) -> FailedLookup:
     if old.key == new.key:
         if new.reason == "corrupt-entry":
-            return Vain(name, "corrupt", (), False, None)
+            return FailedLookup(name, "corrupt", (), False, None)
         if old.outcome == "not-stored":
-            return Vain(name, "not-stored", (), False, old.reason)
-        return Vain(name, "gone", (), False, None)
+            return FailedLookup(name, "not-stored", (), False, old.reason)
+        return FailedLookup(name, "gone", (), False, None)
     if old.own and new.own:
         fields = known.differing(old, new)
-        return Vain(name, "another-key", differing(old, new), False, None, fields)
+        return FailedLookup(name, "another-key", differing(old, new), False, None, fields)
     pairs = zip(old.ingredients, new.ingredients, strict=False)
     first = next((a[0] for a, b in pairs if a != b), None)
-    return Vain(name, "another-key", () if first is None else (first,), True, None)
+    return FailedLookup(name, "another-key", () if first is None else (first,), True, None)

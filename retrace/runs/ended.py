@@ -1,4 +1,4 @@
-"""Which processes were cut short: a recording proves nothing of what they would have missed."""
+"""Processes that were cut short; their recordings say nothing about later misses."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from retrace.model import Miss, Recording, Run
 
 
 def unfinished(runs: Sequence[Run], misses: Iterable[Miss]) -> list[tuple[Run, Miss | None]]:
-    """The processes that did not close their recording, each with what it was at."""
+    """The processes that did not close their recording, each with what it was doing."""
     at = _at(misses)
     return [
         (run, at.get(run.id))
@@ -18,10 +18,10 @@ def unfinished(runs: Sequence[Run], misses: Iterable[Miss]) -> list[tuple[Run, M
 
 
 def ended_idle(runs: Sequence[Run], misses: Iterable[Miss]) -> dict[int, list[Run]]:
-    """Processes that did not close their recording, idle ones of a parent that did.
+    """Idle processes that did not close their recording although their parent did.
 
-    So a pool of multiprocessing's leaves its workers: their parent ends them by a signal.
-    They are listed under the number of their parent's process.
+    A multiprocessing pool leaves its workers like this: the parent ends them with a signal. They
+    are listed under their parent's process number.
     """
     at = _at(misses)
     found: dict[int, list[Run]] = {}
@@ -32,11 +32,11 @@ def ended_idle(runs: Sequence[Run], misses: Iterable[Miss]) -> dict[int, list[Ru
 
 
 def cut_short(recording: Recording) -> list[tuple[Run, str | None]]:
-    """The processes that were ended before their time, with the exception where one did it.
+    """Processes that ended early, with the exception that ended them, if any.
 
-    Those that are still running are among them: nothing tells them from killed ones. The workers
-    of a pool are not, whose parent ran to its end: it ends them once it has what they were for,
-    and what they were at may have been over, and not been written yet.
+    Processes still running are included, because they look like killed ones. Workers of a pool
+    whose parent finished are not: it ends them once it has their results, and what they were
+    doing may have been finished without being written yet.
     """
     found: list[tuple[Run, str | None]] = [
         (run, run.raised) for run in recording.runs if run.raised is not None
@@ -55,11 +55,11 @@ def _at(misses: Iterable[Miss]) -> dict[str, Miss]:
 
 
 def _ended_by(run: Run, runs: Sequence[Run]) -> int | None:
-    """The process that started it, where that one ended its own recording."""
-    parent = run.daemon_of  # which a forkserver did not fork
+    """The process that started it, if that one closed its own recording."""
+    parent = run.daemon_of  # set unless a forkserver forked it
     if parent is None:
         parent = run.started_by if run.forked_by is None else run.forked_by
-    # By the time that they began nothing is told: a parent may import jax after its children.
+    # Start times prove nothing: a parent may import jax after its children.
     own = [
         other.complete
         for other in runs

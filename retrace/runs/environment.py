@@ -14,12 +14,12 @@ Facts = dict[str, JSON]
 
 
 class Fact(NamedTuple):
-    """Something that was another one."""
+    """A property that differs."""
 
     name: str
-    """As users know it: `python`, `XLA_FLAGS`, `jax_enable_x64`."""
+    """The name that users know: `python`, `XLA_FLAGS`, `jax_enable_x64`."""
     old: JSON
-    """None where there was none."""
+    """None if it was not set."""
     new: JSON
 
 
@@ -28,7 +28,7 @@ class Environment(NamedTuple):
 
     facts: tuple[Fact, ...]
     unknown: tuple[str, ...]
-    """Recorded on one side alone: an older retrace, or no program was compiled there."""
+    """Recorded on one side only, by an older retrace or because nothing was compiled."""
 
 
 _PLAIN: dict[str, Callable[[Run], JSON]] = {
@@ -43,19 +43,19 @@ _PLAIN: dict[str, Callable[[Run], JSON]] = {
     "commit": lambda run: run.commit,
     "dirty": lambda run: run.dirty,
 }
-"""In the order in which they are shown."""
+"""In display order."""
 _KNOWN_LATER = ("backend", "device_kind", "local_devices", "platform_version", "process_count")
-_KNOWN_SOMETIMES = (*_KNOWN_LATER, "commit", "dirty")
-"""What is not known is no difference."""
+_OPTIONAL = (*_KNOWN_LATER, "commit", "dirty")
+"""Unknown values are not differences."""
 _SET_BY_JAX = ("TPU_SKIP_MDS_QUERY",)
-"""Variables that JAX sets when it is imported, and that another release may not."""
+"""Variables that JAX sets on import and that another release may not set."""
 
 
 def environment(old: Side, new: Side) -> Environment:
-    """What differs between the environments of two recordings."""
+    """Compare the environments of two recordings."""
     sides = [_facts(side) for side in (old, new)]
     unknown: list[str] = []
-    for name in (*_KNOWN_SOMETIMES, "settings"):
+    for name in (*_OPTIONAL, "settings"):
         known = [bool(side.get(name) not in (None, {})) for side in sides]
         if known[0] != known[1] and name not in ("dirty", "process_count"):
             unknown.append(name)
@@ -63,7 +63,7 @@ def environment(old: Side, new: Side) -> Environment:
             for side in sides:
                 side.pop(name, None)
     if old.jax != new.jax:
-        # A setting or a variable that one release does not know is nobody's change.
+        # A setting or variable unknown to one release is not a change by the user.
         settings = [_within(side.get("settings")) for side in sides]
         for at, side in enumerate(sides):
             shared = {n: v for n, v in settings[at].items() if n in settings[1 - at]}
@@ -72,7 +72,7 @@ def environment(old: Side, new: Side) -> Environment:
 
 
 def _facts(side: Side) -> Facts:
-    """What holds for all processes of a recording; a list where they differ."""
+    """The facts about all processes of a recording; a list where they differ."""
     found: Facts = {name: _of_all(side, ask) for name, ask in _PLAIN.items()}
     found["argv"] = _of_all(side, lambda run: " ".join([_script(run), *run.argv[1:]]))
     variables = {name for run in side.runs for name in run.variables} - set(_SET_BY_JAX)
@@ -80,27 +80,28 @@ def _facts(side: Side) -> Facts:
         name: _of_all(side, lambda run, name=name: run.variables.get(name))
         for name in sorted(variables)
     }
-    # A process that compiled nothing has not told its settings.
-    told = [run for run in side.runs if run.settings]
-    settings = {name for run in told for name in run.settings}
+    # A process that compiled nothing did not record its settings.
+    with_settings = [run for run in side.runs if run.settings]
+    settings = {name for run in with_settings for name in run.settings}
     found["settings"] = {
-        name: _alike([run.settings.get(name) for run in told]) for name in sorted(settings)
+        name: _common([run.settings.get(name) for run in with_settings])
+        for name in sorted(settings)
     }
     found["processes"] = len(side.runs)
     return found
 
 
 def _script(run: Run) -> str:
-    # Where it lay says nothing; what it is called does.
+    # The name of the script matters, its folder does not.
     return os.path.basename(run.argv[0]) if run.argv else ""
 
 
 def _of_all(side: Side, ask: Callable[[Run], JSON]) -> JSON:
-    return _alike([ask(run) for run in side.runs])
+    return _common([ask(run) for run in side.runs])
 
 
-def _alike(values: list[JSON]) -> JSON:
-    """The one value, or all that there were."""
+def _common(values: list[JSON]) -> JSON:
+    """The common value, or a list of all values."""
     known = list(dict.fromkeys(repr(value) for value in values if value is not None))
     if len(known) < 2:
         return next((value for value in values if value is not None), None)
@@ -112,11 +113,11 @@ def _alike(values: list[JSON]) -> JSON:
 
 
 def _different(old: Facts, new: Facts) -> list[Fact]:
-    if old == new:  # as a rule, and the import takes longer than to see it
+    if old == new:  # the usual case, which saves a slow import
         return []
     found: dict[str, Fact] = {}
     for level in levels(old, new):
-        # A list of what the processes had is told whole.
+        # If processes differ, the whole list is shown.
         path = [str(part) for part in level.path(output_format="list") if type(part) is str]
         sides = [_at(side, path) for side in (old, new)]
         found[path[-1]] = Fact(path[-1], *sides)

@@ -1,4 +1,4 @@
-"""Whether steps of a plan, once applied, saved what they promised."""
+"""Whether the applied steps of a plan saved what they promised."""
 
 from __future__ import annotations
 
@@ -26,38 +26,38 @@ class Expected:
     """What was promised, and what came of it."""
 
     numbers: tuple[int, ...]
-    """Of the steps, from 1."""
+    """The numbers of the steps, starting at 1."""
     steps: tuple[Step, ...]
     before: Amount
     promised: Amount
-    """What is left, as the plan says."""
+    """What the plan says is left."""
     actual: Amount
-    """What the new recording has."""
+    """What the new recording contains."""
     gone: tuple[str, ...]
-    """The misses of the steps that are not there any more, or are no misses of their own."""
+    """Misses of the steps that are gone, or are now nested."""
     still: tuple[str, ...]
-    """Those that are there as before."""
+    """Misses of the steps that are still there."""
     new: tuple[Verdict, ...]
-    """Outermost misses that the old recording has not."""
+    """Outermost misses that are not in the old recording."""
     cut: tuple[tuple[Run, str | None], ...]
-    """The processes of the new recording that were cut short, each with the exception that did
-    it, where that of the old one was not."""
+    """Processes that were cut short in the new recording but not in the old one, each with the
+    exception that ended it."""
     both_cut: bool
-    """Whether those of both were: all that is told is told of what they did until then."""
+    """Whether both recordings were cut short: only what they did by then is compared."""
     jitted: int
-    """How many functions the steps jit that were not jitted before: each compiles once."""
+    """The number of functions that the steps jit for the first time; each compiles once."""
 
     @property
     def is_unchanged(self) -> bool:
-        """Whether each miss that the steps would take away is still there."""
+        """Whether every miss that the steps should remove is still there."""
         return bool(self.still) and not self.gone
 
     @property
     def came_true(self) -> bool:
-        """Whether no more is left than was promised, and nothing new misses.
+        """Whether no more is left than promised, and nothing new misses.
 
-        A promise may be a range that begins at nothing; a program in which all is as it was
-        is no proof of it.
+        The promise may be a range that starts at zero, but a program in which nothing changed
+        does not fulfil it.
         """
         calls, eager = (promised.high for promised in self.promised[:2])
         return (
@@ -68,11 +68,11 @@ class Expected:
 
 
 def expected(found: Difference, text: str) -> Expected:
-    """Hold the new recording to the plan of the old one.
+    """Compare the new recording with the plan made from the old one.
 
     Args:
-        found: the two recordings.
-        text: which steps were applied: `2`, or `1-3`.
+        found: the comparison of the two recordings.
+        text: which steps were applied: `2` or `1-3`.
 
     Raises:
         UsageError: there are no such steps.
@@ -82,7 +82,7 @@ def expected(found: Difference, text: str) -> Expected:
     steps = tuple(before.steps[number - 1] for number in numbers)
     promised = _left(before, numbers)
     meant = [name for step in steps for name in step.misses]
-    # What has an equal miss in the new recording was not taken away.
+    # A miss with an equal one in the new recording was not removed.
     there = {pair.old.miss.id for pair in found.pairs if not pair.is_changed}
     jitted = sum(isinstance(step.proposal.advice, JitInit | JitBlock) for step in steps)
     was_cut, cut = bool(cut_short(found.old.recording)), cut_short(found.new.recording)
@@ -94,7 +94,7 @@ def expected(found: Difference, text: str) -> Expected:
         after.now,
         tuple(name for name in meant if name not in there),
         tuple(name for name in meant if name in there),
-        tuple(_unheard_of(found, jitted)),
+        tuple(_unexpected(found, jitted)),
         () if was_cut else tuple(cut),
         was_cut and bool(cut),
         jitted,
@@ -114,10 +114,10 @@ def _plan(side: Side) -> Plan:
 def _numbers(text: str, found: Plan) -> tuple[int, ...]:
     parts = _STEPS.fullmatch(text.strip())
     if parts is None:
-        raise UsageError(f"--expect {text}: name a step (2), or the first ones (1-3)")
+        raise UsageError(f"--expect {text}: name one step (2) or the first few (1-3)")
     first, last = int(parts[1]), int(parts[2] or parts[1])
     if first not in (1, last):
-        raise UsageError(f"--expect {text}: several steps are counted from the first: 1-{last}")
+        raise UsageError(f"--expect {text}: a range starts at the first step: 1-{last}")
     if not 1 <= first <= last <= len(found.steps):
         many = len(found.steps)
         said = f"the plan of A has {many} step{'' if many == 1 else 's'}"
@@ -130,18 +130,18 @@ def _left(found: Plan, numbers: Sequence[int]) -> Amount:
     last = found.steps[numbers[-1] - 1]
     if len(numbers) == 1:
         return found.now.minus(last.alone)
-    # What is not worth doing stays in `left`; who did it all the same has less.
+    # `left` ignores steps that are not worthwhile; if one was done anyway, less is left.
     done = found.now
     for number in numbers:
         done = done.minus(found.steps[number - 1].gone)
     return done.hull(last.left)
 
 
-def _unheard_of(found: Difference, jitted: int) -> list[Verdict]:
-    """Outermost misses without a counterpart; a function written anew stands for the old one.
+def _unexpected(found: Difference, jitted: int) -> list[Verdict]:
+    """Outermost misses without a counterpart, not counting functions that replace an old one.
 
-    What the steps jit is traced for the first time, and an operation that several lines ran is
-    compiled for another one of them where the first runs it no more.
+    Functions that the steps jit are traced for the first time. An operation that several lines
+    ran is compiled for the next of them once the first no longer runs it.
     """
     eager = Cause.EAGER_OP
     moved = Counter(_operation(v) for v in found.gone if v.cause is eager)
@@ -162,11 +162,11 @@ def _unheard_of(found: Difference, jitted: int) -> list[Verdict]:
         for kind in (False, True)
     }
     strangers = {group.function.site for group in found.functions.new}
-    told: list[Verdict] = []
+    unexpected: list[Verdict] = []
     for one in added:
         kind = one.cause is eager
         if one.miss.function.site in strangers and replaced[kind] > 0:
             replaced[kind] -= 1
         else:
-            told.append(one)
-    return told
+            unexpected.append(one)
+    return unexpected

@@ -1,6 +1,6 @@
-"""What is left of a program without its numbers, and the numbers.
+"""Splits a program into a form without numbers, and the numbers.
 
-Two programs of one form differ in numbers alone. If these were arguments, both would be one.
+Two programs with the same form differ only in numbers. With numbers as arguments, they are one.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from retrace.model import Listing
 
 _MAX_EQUATIONS = 20_000
 _MAX_NUMBERS = 1024
-_DEEPEST = 40
-"""Programs inside programs: a damaged recording may hold one inside itself."""
+_MAX_DEPTH = 40
+"""Maximum nesting of programs: a damaged recording may nest one in itself."""
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*(?:e[-+]?\d+)?|inf|nan)|#[0-9a-f]{12}", re.IGNORECASE)
-"""Or what stands for one in a recording that was redacted."""
+"""Also matches the placeholder for a number in a redacted recording."""
 _CONTENT = re.compile(r"(\w+\[[\d,]*\])=\(([^()]*)\)")
-"""A small array that a program holds: `int32[1]=(32)`."""
+"""A small array inside a program: `int32[1]=(32)`."""
 _INNER = re.compile(r"@([0-9a-f]{32})")
 
 
@@ -27,17 +27,17 @@ class Form(NamedTuple):
     """A program taken apart."""
 
     text: str
-    """A digest, equal for programs that differ in numbers alone."""
+    """A digest that is equal for programs that differ only in numbers."""
     numbers: tuple[str, ...]
-    """In their order, each as it stands in the program."""
+    """The numbers in order, as written in the program."""
 
 
 def form(listing: Listing, listings: Mapping[str, Listing]) -> Form | None:
-    """Take a program apart; None where it is too large, or part of it was not recorded.
+    """Take a program apart; None if it is too large or parts of it were not recorded.
 
     Args:
         listing: the program.
-        listings: where its sub-programs are found, by id.
+        listings: its sub-programs, by id.
     """
     if listing.size > _MAX_EQUATIONS:
         return None
@@ -48,18 +48,18 @@ def form(listing: Listing, listings: Mapping[str, Listing]) -> Form | None:
 
 
 class _Taken:
-    """One program being taken apart, each of its sub-programs once."""
+    """A program being taken apart; each sub-program is visited once."""
 
     def __init__(self, listings: Mapping[str, Listing]) -> None:
         self._listings = listings
         self._known: dict[str, int] = {}
-        """Sub-programs by their hash, numbered in the order in which they occur."""
+        """The number of each sub-program's hash, in order of appearance."""
         self.numbers: list[str] = []
         self.digest = blake2b(digest_size=12)
 
     def program(self, listing: Listing, depth: int) -> bool:
-        """Whether all of it could be taken apart."""
-        if depth > _DEEPEST:
+        """Whether the whole program could be taken apart."""
+        if depth > _MAX_DEPTH:
             return False
         self._say(repr((listing.inputs, listing.wires)))
         for constant in listing.constants:
@@ -72,7 +72,7 @@ class _Taken:
         parts = text.split("\t")
         if len(parts) > 1:
             parts[1] = " ".join(map(self._argument, parts[1].split(" ")))
-        # A number among the parameters is none that an array could bring.
+        # Numbers in parameters do not count: an array cannot supply them.
         inside = _INNER.findall(text) if "@" in text else []
         for name in inside:
             if name in self._known:

@@ -1,4 +1,4 @@
-"""Which function of one recording is which of the other: by place, by code, by its program."""
+"""Matches the functions of two recordings by place, by code and by program."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from retrace.runs.sides import Group, Places, Side
 
 _DEFINED = re.compile(r"^(\s*(?:async\s+)?def\s+)\w+", re.MULTILINE)
 _WITHIN = re.compile(r"[.\[]")
-_ALIKE = 0.6
-"""How much two functions of other names and other code must share to be one."""
-_NAMESAKES = 0.3
-"""The same for two of one name in two files, where neither code nor place is the same."""
+_MIN_SIMILARITY = 0.6
+"""Minimum similarity of two functions with different names and code to be matched."""
+_MIN_NAMESAKE_SIMILARITY = 0.3
+"""The same for functions of one name in two files, if neither code nor place matches."""
 _MAX_FUNCTIONS = 400
 """Maximum number of functions on each side that are compared by what they compute."""
 _MAX_EQUATIONS = 4096
@@ -42,7 +42,7 @@ class Functions(NamedTuple):
 
 
 class Matching:
-    """Finds the pairs, the surest first."""
+    """Finds the pairs, most certain first."""
 
     def __init__(self, old: Side, new: Side) -> None:
         self._sides = old, new
@@ -53,7 +53,7 @@ class Matching:
         self._shapes: dict[tuple[int, int], Counter[str]] = {}
 
     def found(self) -> Functions:
-        """The functions of both sides, each once."""
+        """The functions of both sides, matched or not."""
         place, code, line = self._place, self._code, _line
         for by in (
             (place, _form, line, code),
@@ -64,8 +64,8 @@ class Matching:
             (code, _kind),
         ):
             self._pair(by)
-        self._pair((_form,), _NAMESAKES)
-        self._pair((_kind,), _ALIKE)
+        self._pair((_form,), _MIN_NAMESAKE_SIMILARITY)
+        self._pair((_kind,), _MIN_SIMILARITY)
         pairs = sorted(self._pairs, key=lambda pair: pair[0].order)
         both = [Same(old, new, self._changed(old, new)) for old, new in pairs]
         return Functions(both, self._old, self._new)
@@ -91,19 +91,19 @@ class Matching:
         return found
 
     def _choose(self, olds: list[Group], news: list[Group], least: float | None) -> None:
-        """Of several that may be each other, those that are most alike."""
+        """Pair candidates by similarity."""
         order = sorted(
             (
-                (-self._likeness(old, new), abs(at - other), at, other)
+                (-self._similarity(old, new), abs(at - other), at, other)
                 for at, old in enumerate(olds)
                 for other, new in enumerate(news)
             )
         )
         taken: set[tuple[int, int]] = set()
-        for likeness, _, at, other in order:
+        for similarity, _, at, other in order:
             if (0, at) in taken or (1, other) in taken:
                 continue
-            if least is not None and -likeness < least:
+            if least is not None and -similarity < least:
                 break
             taken |= {(0, at), (1, other)}
             self._take(olds[at], news[other])
@@ -117,16 +117,16 @@ class Matching:
         return self._places.of(group.file, side)
 
     def _code(self, group: Group, _: int) -> str | None:
-        """What tells one code from another: bytecode within one Python, else the source."""
+        """Identifies the code: bytecode within one Python version, otherwise the source."""
         if group.function.kind is Kind.OP:
-            # Of an operation, the line that ran it is what its user wrote.
+            # For an operation, the user's code is the line that ran it.
             return group.text
         if self._same_bytecode and group.function.code is not None:
             return group.function.code
         return _source(group)
 
-    def _likeness(self, old: Group, new: Group) -> float:
-        """From 0 to 1: how much of what they compute, and of their arguments, they share."""
+    def _similarity(self, old: Group, new: Group) -> float:
+        """How similar their computations and arguments are, from 0 to 1."""
         hashes = [_hashes(group) for group in (old, new)]
         arguments = _overlap(*(_arguments(group) for group in (old, new)))
         if hashes[0] & hashes[1]:
@@ -176,12 +176,12 @@ def _line(group: Group, _: int) -> int | None:
 
 
 def _kind(group: Group, _: int) -> str:
-    # An eager operation is never a function of the user's.
+    # An eager operation never matches a user's function.
     return f"op {group.function.jax_name}" if group.function.kind is Kind.OP else "function"
 
 
 def _source(group: Group) -> str | None:
-    """The source without its indentation and the name that it is given."""
+    """The source without indentation and without the function's name."""
     text = group.function.source
     if not text:
         return None
@@ -195,7 +195,7 @@ def _hashes(group: Group) -> set[str]:
 
 
 def _arguments(group: Group) -> Counter[str]:
-    """The names of its arguments, with the sorts of arrays in them."""
+    """The names of its arguments, with the dtypes in them."""
     leaves = group.verdicts[0].miss.key.leaves
     return Counter(f"{_WITHIN.split(leaf.path)[0]} {leaf.dtype}" for leaf in leaves)
 

@@ -1,4 +1,4 @@
-"""Which miss of one recording is which of the other: by their keys, whatever their labels."""
+"""Matches the misses of two recordings by their keys, whatever their labels."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from retrace.runs.sides import Neutral
 _MAX_PAIRS = 4096
 """Maximum number of pairs of misses of one function that are compared; beyond it, misses are
 paired in order."""
-_OF_A_TREE = 100
+_TREE_COST = 100
 
 
 class Pair(NamedTuple):
@@ -23,11 +23,11 @@ class Pair(NamedTuple):
     old: Verdict
     new: Verdict
     changes: tuple[Change, ...]
-    """Of the key, and of what the function holds; empty where both are equal."""
+    """Changes of the key and of what the function holds; empty if both are equal."""
 
     @property
     def is_changed(self) -> bool:
-        """Whether the key or the cause is another one."""
+        """Whether the key or the cause differs."""
         if self.old.cause is not self.new.cause:
             return True
         return any(change.component not in NOT_IN_KEY for change in self.changes)
@@ -42,7 +42,7 @@ class Matched(NamedTuple):
 
 
 def matched(both: Sequence[Same], neutral: Neutral) -> Matched:
-    """The misses of functions that are in both recordings."""
+    """Match the misses of functions that are in both recordings."""
     found = Matched([], [], [])
     for same in both:
         olds, news = _by_derivation(same.old.verdicts), _by_derivation(same.new.verdicts)
@@ -56,7 +56,7 @@ def matched(both: Sequence[Same], neutral: Neutral) -> Matched:
 
 
 def _by_derivation(verdicts: Sequence[Verdict]) -> dict[Hashable, list[Verdict]]:
-    # A backward program is no forward one, and what is nested has no placement in its key.
+    # Forward and backward programs do not match, and nested misses have no placement in the key.
     found: dict[Hashable, list[Verdict]] = {}
     for verdict in verdicts:
         miss = verdict.miss
@@ -65,7 +65,7 @@ def _by_derivation(verdicts: Sequence[Verdict]) -> dict[Hashable, list[Verdict]]
 
 
 class _Matching:
-    """The misses of one function: equal ones first, then those that differ least."""
+    """Matches the misses of one function: equal ones first, then the most similar."""
 
     def __init__(self, old: list[Verdict], new: list[Verdict], neutral: Neutral) -> None:
         self.pairs: list[Pair] = []
@@ -129,9 +129,9 @@ class _Matching:
 
 
 def _cost(found: Sequence[Change]) -> int:
-    """How unlike two keys are; a changed tree counts more than any leaf."""
+    """How different two keys are; a changed tree counts more than any leaf."""
     weights = (
-        _OF_A_TREE if change.component is Component.TREE else 2
+        _TREE_COST if change.component is Component.TREE else 2
         for change in found
         if change.component not in NOT_IN_KEY
     )
@@ -139,8 +139,8 @@ def _cost(found: Sequence[Change]) -> int:
 
 
 def _key(miss: Miss, verdict: Verdict, whole: bool) -> Hashable:
-    """What two equal misses share; the whole of it with cause, program and what is held."""
-    # All parts at once, so that the type checker finds a new one that is missing here.
+    """What two equal misses share; if `whole`, including cause, program and captured values."""
+    # Unpack all parts, so that the type checker reports a new part that is missing here.
     leaves, nodes, static, signature, options, config = miss.key
     function = miss.function
     tree = tuple(

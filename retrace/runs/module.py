@@ -1,4 +1,4 @@
-"""What of a program is part of the module that XLA is given."""
+"""Which parts of a program belong to the module that XLA is given."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from retrace.model import Listing
 
 _MAX_KEPT = 20_000
 _MAX_TEXT = 20_000
-"""Equations of a program that is looked at; a larger one is taken as it is."""
+"""Maximum number of equations in a program; a larger one is compared as it is."""
 _WEAK = re.compile(r"~(?=[a-z]+[0-9]*(?:_[a-z0-9]+)?\[)|(?<=\tweak_type=)(?:True|False)")
-"""XLA knows no weak types: `~f32[]` is a `f32[]` there."""
+"""XLA has no weak types: `~f32[]` becomes `f32[]`."""
 _INNER = re.compile(r"@([0-9a-f]{32})")
 
 
 class Modules:
-    """Tells what programs have in common once they are lowered.
+    """Finds what programs have in common once they are lowered.
 
-    JAX's key on disk is made of the lowered module, where no type is weak. Equations that differ
-    in nothing else are one then, but JAX may have written one function for each of them: a
-    program with such is taken as it is, so that two are never taken as one that are not.
+    JAX's on-disk key is computed from the lowered module, in which no type is weak. Equations
+    that differ in nothing else become equal, but JAX may have emitted a function for each. Such a
+    program is compared as it is, so that two different programs are never taken for one.
     """
 
     def __init__(self) -> None:
@@ -31,15 +31,15 @@ class Modules:
         """A digest that two programs share if (and, as far as known, only if) their modules do.
 
         Args:
-            hash: the program's.
-            listing: under which its text is found.
-            listings: the texts.
+            hash: the hash of the program.
+            listing: the id of its text.
+            listings: the texts, by id.
         """
         if (known := self._known.get(hash)) is not None:
             return known
         found = None if listing is None else listings.get(listing)
         if found is None:
-            return hash  # another process may still tell
+            return hash  # another process may still have the text
         if len(self._known) >= _MAX_KEPT:
             self._known.clear()
         known = self._known[hash] = _digest(found, listings) or hash
@@ -47,11 +47,11 @@ class Modules:
 
 
 def _digest(top: Listing, listings: Mapping[str, Listing]) -> str | None:
-    """None where the hash of the program stands for it."""
+    """A digest of the module, or None to use the program's hash."""
     if top.size > _MAX_TEXT:
         return None
     texts: list[str] = []
-    told: set[str] = set()
+    signatures: set[str] = set()
     plain: set[str] = set()
     numbers: dict[str, int] = {}
     waiting = [top]
@@ -59,7 +59,7 @@ def _digest(top: Listing, listings: Mapping[str, Listing]) -> str | None:
     while waiting:
         listing = waiting.pop()
         for signature in _signatures(listing):
-            told.add(signature)
+            signatures.add(signature)
             plain.add(_WEAK.sub("", signature))
         inner = "\n".join((*listing.inputs, *listing.equations, *listing.outputs))
         for found in _INNER.findall(inner):
@@ -73,13 +73,13 @@ def _digest(top: Listing, listings: Mapping[str, Listing]) -> str | None:
         shown = _WEAK.sub("", inner)
         shown = _INNER.sub(lambda match: f"@{numbers[match[1]]}", shown)
         texts.append(f"{numbers[listing.hash]} {listing.constants} {listing.wires}\n{shown}")
-    if len(told) != len(plain):
+    if len(signatures) != len(plain):
         return None
     return blake2b("\n\n".join(texts).encode("utf-8", "replace"), digest_size=16).hexdigest()
 
 
 def _signatures(listing: Listing) -> Iterator[str]:
-    """Each equation with the types of what it takes."""
+    """Each equation with the types of its arguments."""
     types = list(listing.inputs)
     at = 0
     for text in listing.equations:

@@ -1,4 +1,4 @@
-"""The numbers that a function was given or reads, by the names that its user gave them."""
+"""The numbers that a function was given or reads, under the user's names."""
 
 from __future__ import annotations
 
@@ -10,41 +10,41 @@ from typing import Any, cast
 from retrace.model import JSON, Miss, Value
 
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*(?:e[-+]?\d+)?|inf|nan)", re.IGNORECASE)
-_CLOSE = 1e-6
-"""Relative: a number of Python's stands in a program as a float32."""
+_TOLERANCE = 1e-6
+"""Relative tolerance: a Python number becomes a float32 in the program."""
 _MAX_NAMES = 64
 """Maximum number of names kept for one function."""
 _SAME: tuple[Callable[[float], float], ...] = (
     lambda value: value,
-    # A step downhill has the rate with the other sign.
+    # A step of gradient descent uses the rate with the opposite sign.
     lambda value: -value,
 )
 _DERIVED: tuple[Callable[[float], float], ...] = (
-    # What an average keeps, and what it takes in; a temperature is divided by.
+    # A moving average uses both weights, and softmax divides by its temperature.
     lambda value: 1 - value,
     lambda value: 1 / value if value else math.nan,
 )
 
 
 def number(text: str) -> float | None:
-    """The number that a constant is: `0.1`, `0.1:f32[]`; None for anything else."""
+    """The number in a constant such as `0.1` or `0.1:f32[]`; None for anything else."""
     text = text.partition(":")[0]
     return float(text) if _NUMBER.fullmatch(text) else None
 
 
 def stand_for(numbers: Sequence[str], values: Sequence[float], *, derived: bool = False) -> bool:
-    """Whether constants of several programs are the values of one name there.
+    """Whether a constant of several programs follows the value of one name.
 
     Args:
         numbers: the constant in each program.
-        values: the value of the name at the trace of each.
+        values: the value of the name when each was traced.
         derived: whether `1 - value` and `1 / value` count as well.
     """
     known = [number(text) for text in numbers]
     ways = (*_SAME, *_DERIVED) if derived else _SAME
     return any(
         all(
-            one is not None and math.isclose(one, way(value), rel_tol=_CLOSE)
+            one is not None and math.isclose(one, way(value), rel_tol=_TOLERANCE)
             for one, value in zip(known, values, strict=True)
         )
         for way in ways
@@ -52,7 +52,7 @@ def stand_for(numbers: Sequence[str], values: Sequence[float], *, derived: bool 
 
 
 def texts(value: Value | None) -> dict[str, str]:
-    """What a value says, and what its fields do, by what to write behind its name."""
+    """The texts of a value and of its fields, by the suffix to add to its name."""
     return {} if value is None else {"": value.text, **_fields(value.data)}
 
 
@@ -77,7 +77,7 @@ def named(miss: Miss) -> dict[str, float]:
 
 
 def _said(value: Value) -> str:
-    # `np.float32(0.1)` says no number, and has one.
+    # `np.float32(0.1)` is not written as a number but holds one.
     data = value.data
     is_number = isinstance(data, int | float) and not isinstance(data, bool)
     return repr(data) if is_number else value.text

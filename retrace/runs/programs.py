@@ -1,4 +1,4 @@
-"""Programs of two recordings: which differ, in which lines, by which values."""
+"""How the programs of two recordings differ: which programs, which lines, which values."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _HELD = frozenset({Component.STATIC, Component.CLOSURE, Component.DEFAULTS})
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """A program of one function that is another one now."""
+    """A program of one function that has changed."""
 
     pairs: tuple[Pair, ...]
     """The misses that it belongs to."""
     difference: Difference | None
-    """None where the text of a program was not recorded."""
+    """None if a program's text was not recorded."""
     names: tuple[tuple[Constant, tuple[str, ...]], ...] = ()
-    """Whose values stand in it as constants, where that is known: an argument's, a cell's."""
+    """The arguments or captured variables whose values are constants in it, where known."""
 
     @property
     def kind(self) -> str:
@@ -33,7 +33,7 @@ class Changed:
 
     @property
     def seconds(self) -> tuple[float, float]:
-        """Of the misses, in the old recording and in the new."""
+        """Seconds of the misses in the old and in the new recording."""
         return (
             sum(pair.old.miss.seconds for pair in self.pairs),
             sum(pair.new.miss.seconds for pair in self.pairs),
@@ -41,7 +41,7 @@ class Changed:
 
     @property
     def is_shareable(self) -> bool:
-        """Whether numbers alone differ: as arguments, they would leave one program."""
+        """Whether only numbers differ, so that as arguments they would leave one program."""
         found = self.difference
         if found is None or found.kind != "constants-only" or not found.constants:
             return False
@@ -68,19 +68,19 @@ class Texts(Mapping[str, Listing]):
 
 
 def changed(old: Side, new: Side, pairs: Sequence[Pair]) -> list[Changed]:
-    """The programs that differ, each once, most expensive first."""
+    """The distinct programs that differ, most expensive first."""
     texts = Texts(old.recording.listings, new.recording.listings)
     found: dict[tuple[str, str, str], list[Pair]] = {}
     for pair in pairs:
         a, b = pair.old.miss.program, pair.new.miss.program
         if a is not None and b is not None and a.hash != b.hash:
             found.setdefault((pair.old.miss.function.site, a.hash, b.hash), []).append(pair)
-    told = [_changed(own, texts) for own in found.values()]
-    return sorted(told, key=lambda one: (_is_nested(one), -max(one.seconds)))
+    changes_found = [_changed(own, texts) for own in found.values()]
+    return sorted(changes_found, key=lambda one: (_is_nested(one), -max(one.seconds)))
 
 
 def _is_nested(one: Changed) -> bool:
-    # What lies in the program of another miss is told with that first of all.
+    # A program nested in another miss's program is listed after that one.
     return all(pair.new.miss.parent is not None for pair in one.pairs)
 
 
@@ -103,7 +103,7 @@ def _listing(miss: Miss, texts: Mapping[str, Listing]) -> Listing | None:
 
 
 def _values(pair: Pair) -> Iterator[tuple[str, tuple[float, float]]]:
-    """The numbers that the function was given or held, by the names that its user gave them."""
+    """The numbers that the function was given or captured, by the user's names."""
     for change in pair.changes:
         if change.component in _HELD or isinstance(change, FieldChange):
             sides = list(map(texts, values_of(change)))

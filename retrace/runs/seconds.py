@@ -1,4 +1,4 @@
-"""Where two runs spent their seconds: on what is new, gone or changed, and on the same work."""
+"""Where two runs spent their seconds: on new, gone or changed misses, and on the same work."""
 
 from __future__ import annotations
 
@@ -9,35 +9,35 @@ from typing import NamedTuple
 from retrace.model import Verdict
 from retrace.runs.misses import Pair
 
-_LEAST = 0.02
-"""Seconds below which a miss says nothing of the speed of a machine."""
+_MIN_SECONDS = 0.02
+"""Shorter misses say nothing about the speed of a machine."""
 _MIN_MISSES = 8
-"""A machine is called slower only if this many misses on the same work agree: fewer may be a
-moment of load."""
+"""Minimum number of misses on the same work that must agree before a machine is called slower;
+fewer may only show a moment of load."""
 _FACTOR = 1.5
-"""Runs of the same work on one machine differ by as much, where others use it too."""
-_AGREE = 0.8
-"""Of the misses, this part must each be slower by as much, or faster."""
+"""Runs of the same work on a shared machine may differ by up to this factor."""
+_MIN_AGREEMENT = 0.8
+"""Fraction of the misses that must each be that much slower, or faster."""
 
 
 class Seconds(NamedTuple):
-    """Seconds of two runs, each counted once."""
+    """Seconds of two runs, counted once."""
 
     old: float
     new: float
     gone: float
-    """On misses that only the old one has."""
+    """On misses found only in the old run."""
     added: float
-    """On those that only the new one has."""
+    """On misses found only in the new run."""
     changed: tuple[float, float]
-    """On those with another key, another cause or another program."""
+    """On misses with another key, cause or program."""
     stored: tuple[float, float]
-    """On equal ones of which one was found on disk."""
+    """On equal misses of which one was found on disk."""
     same: tuple[float, float]
     """On the same work."""
     slower: float | None
-    """By what factor the new run took longer for each equal miss, where they agree; None where
-    what differs is noise."""
+    """The factor by which equal misses took longer in the new run, if they agree; None if the
+    difference may be noise."""
 
 
 def seconds(
@@ -50,9 +50,9 @@ def seconds(
 
     Args:
         pairs: the misses in both runs.
-        gone: those of the old run alone.
-        new: those of the new run alone.
-        own: the seconds of a miss without those nested in it.
+        gone: misses found only in the old run.
+        new: misses found only in the new run.
+        own: the seconds of a miss, excluding misses nested in it.
     """
     changed, stored, same = [0.0, 0.0], [0.0, 0.0], [0.0, 0.0]
     ratios: list[float] = []
@@ -63,7 +63,7 @@ def seconds(
             into = changed
         elif _found(pair.old) != _found(pair.new):
             into = stored
-        elif min(spent) >= _LEAST:
+        elif min(spent) >= _MIN_SECONDS:
             ratios.append(spent[1] / spent[0])
         into[0] += spent[0]
         into[1] += spent[1]
@@ -91,7 +91,7 @@ def _programs_differ(pair: Pair) -> bool:
 
 
 def _slower(ratios: list[float]) -> float | None:
-    """The factor by which equal misses differ; None where that may be noise."""
+    """The factor by which equal misses differ, or None if that may be noise."""
     if len(ratios) < _MIN_MISSES:
         return None
     middle = statistics.median(ratios)
@@ -99,4 +99,4 @@ def _slower(ratios: list[float]) -> float | None:
         agree = sum(ratio <= 1 / _FACTOR for ratio in ratios)
     else:
         agree = sum(ratio >= _FACTOR for ratio in ratios)
-    return middle if agree >= _AGREE * len(ratios) else None
+    return middle if agree >= _MIN_AGREEMENT * len(ratios) else None

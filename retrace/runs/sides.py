@@ -1,4 +1,4 @@
-"""One of two recordings: its misses by function, and what belongs to its process left out."""
+"""One of two recordings: its misses by function, without what is specific to its processes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from retrace.model import (
 
 _PLACED = re.compile(r"(?<![^\[ ])[^;\[\]]+?:\d+ ")
 _PACKAGES = re.compile(r".*[/\\](?:site|dist)-packages[/\\]", re.DOTALL)
-_LONGEST_SITE = 4000
+_MAX_SITE = 4000
 _CALLED_AT = re.compile(r" at (.+):\d+(?=$| around )", re.DOTALL)
 
 
@@ -33,18 +33,18 @@ class Group:
 
     function: Function
     file: str | None
-    """The user's file, or, of an eager operation, that of the line that ran it."""
+    """The user's file; for an eager operation, the file of the line that ran it."""
     line: int | None
     text: str | None
-    """Of an eager operation, what stands on that line."""
+    """For an eager operation, the text of that line."""
     form: str
-    """What its definition site says without files and lines: `grad of train.<locals>.loss`."""
+    """Its definition site without files and lines: `grad of train.<locals>.loss`."""
     order: int
     verdicts: list[Verdict] = field(default_factory=list[Verdict])
 
     @property
     def seconds(self) -> float:
-        """Of its misses, nested ones included."""
+        """Total seconds of its misses, including nested ones."""
         return sum(verdict.miss.seconds for verdict in self.verdicts)
 
 
@@ -54,9 +54,9 @@ class Side:
     def __init__(self, recording: Recording, verdicts: Sequence[Verdict], name: str = "") -> None:
         self.recording = recording
         self.name = name
-        """How its user named it."""
+        """How the user named it."""
         positions = {run.id: _position(run, at) for at, run in enumerate(recording.runs)}
-        # In the order in which each process missed; processes of one index are alike.
+        # In the order each process had its misses; processes of one index are alike.
         self.verdicts = sorted(
             verdicts, key=lambda verdict: (positions[verdict.miss.run], verdict.miss.number)
         )
@@ -79,12 +79,12 @@ class Side:
 
     @property
     def python(self) -> set[str]:
-        """The releases of Python that ran it, without the last number: bytecode is theirs."""
+        """The minor versions of Python that ran it, because bytecode differs between them."""
         return {".".join(run.python.split(".")[:2]) for run in self.runs}
 
     @property
     def jax(self) -> set[str]:
-        """The releases of JAX."""
+        """The JAX versions."""
         return {run.jax for run in self.runs if run.jax}
 
 
@@ -98,7 +98,7 @@ def _group(miss: Miss, order: int) -> Group:
         form = f"op {function.jax_name}"
         text = site.source.strip() if site is not None and site.source else None
         return Group(function, site and site.file, site and site.line, text, form, order)
-    if len(function.site) > _LONGEST_SITE:  # nobody's name: a pattern would search it for hours
+    if len(function.site) > _MAX_SITE:  # not a real name, and slow to search by pattern
         return Group(function, function.file, function.line, None, function.site, order)
     form, mark, around = function.site.partition(" around ")
     if function.file is not None:
@@ -113,11 +113,11 @@ def _group(miss: Miss, order: int) -> Group:
 
 
 class Places:
-    """Files of two recordings by names that they share, wherever the project lay."""
+    """Gives files names that two recordings share, wherever the project was located."""
 
     def __init__(self, old: Side, new: Side) -> None:
         sides = [_files(side) for side in (old, new)]
-        # Where both ran in one folder, or no file of the user's is known, paths are as they are.
+        # If both ran in one folder, or no user file is known, paths stay as they are.
         self._roots = ["", ""] if sides[0] & sides[1] else [_root(files) for files in sides]
 
     def of(self, file: str | None, side: int) -> str | None:
@@ -144,17 +144,17 @@ def _root(files: Iterable[str]) -> str:
 
 
 class Neutral:
-    """Misses without what belongs to their process: numbers of objects, tokens of equality.
+    """Removes from misses what is specific to their process: object numbers and equality tokens.
 
-    A token says what JAX took as equal within one process. Values of two processes are compared
-    by their content, as far as that was recorded.
+    A token shows what JAX treats as equal within one process. Values of two processes are
+    compared by their contents, as far as recorded.
     """
 
     def __init__(self, old: Side, new: Side) -> None:
         self._config: frozenset[str] | None = None
         self._options: frozenset[str] | None = None
         if old.jax != new.jax:
-            # A setting that one release does not know is no setting that was changed.
+            # A setting unknown to one release was not changed by the user.
             keys = [[verdict.miss.key for verdict in side.verdicts] for side in (old, new)]
             self._config = _shared([[key.config for key in own] for own in keys])
             self._options = _shared([[key.options for key in own] for own in keys])
@@ -162,9 +162,9 @@ class Neutral:
         self._misses: dict[str, Miss] = {}
 
     def of(self, miss: Miss) -> Miss:
-        """The miss as it can be compared with one of the other recording."""
+        """The miss in a form that can be compared with one of the other recording."""
         if (found := self._misses.get(miss.id)) is None:
-            # All parts at once, so that the type checker finds a new one that is missing here.
+            # Unpack all parts, so that the type checker reports a new part that is missing here.
             leaves, tree, static, signature, options, config = miss.key
             found = self._misses[miss.id] = replace(
                 miss,
@@ -181,7 +181,7 @@ class Neutral:
         return found
 
     def forget(self) -> None:
-        """Let go of the misses, of which each function has its own."""
+        """Drop cached misses; they are only needed while one function is compared."""
         self._misses.clear()
 
     def _function(self, function: Function) -> Function:
@@ -218,12 +218,12 @@ class Neutral:
             return values
         known = self._known.get(id(values))
         if known is None:
-            told = tuple(
+            neutral = tuple(
                 (name, _by_content(value) if only is None else _by_text(value))
                 for name, value in values
                 if only is None or name in only
             )
-            known = self._known[id(values)] = values, told
+            known = self._known[id(values)] = values, neutral
         return known[1]  # pyright: ignore[reportReturnType]
 
 
@@ -233,12 +233,12 @@ def _shared(sides: Sequence[Sequence[tuple[tuple[str, Value], ...]]]) -> frozens
 
 
 def _by_text(value: Value) -> Value:
-    # Each release has classes of its own for what it is set to.
+    # Each release has its own classes for settings.
     return value._replace(type="", token=None, data=None)
 
 
 def _by_content(value: Value) -> Value:
-    # Of what was cut, the token alone tells the rest.
+    # For a value that was cut off, only the token stands for the rest.
     if is_cut(value.data, value.text, exact=value.exact):
         return value
     return value._replace(token=None)
