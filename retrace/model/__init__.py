@@ -1,7 +1,7 @@
-"""The nouns of retrace: what a miss of JAX's caches is, and what is said of it.
+"""The nouns of retrace: what a miss in JAX's caches is, and what is concluded about it.
 
-Everything here is plain data. The recording wing writes it, the store keeps it,
-the reading wing explains it; nothing here imports jax or does I/O.
+Everything here is plain data. The recording wing writes it, the store keeps it, and the reading
+wing explains it. Nothing here imports jax or does I/O.
 """
 
 from __future__ import annotations

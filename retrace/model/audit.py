@@ -1,4 +1,4 @@
-"""What an audit observed: which programs no longer match their code and the values it reads."""
+"""What an audit observed: programs that no longer match their code and the values it reads."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ class Outcome(StrEnum):
     """The result of tracing a function again."""
 
     SAME = "same"
-    """The same program as the one that JAX keeps."""
+    """The same program as the cached one."""
     OTHER = "other"
-    """Another program, and the same one when traced a second time."""
+    """Another program, which was the same when traced a second time."""
     EACH = "each"
     """Another program at each trace."""
     UNTRACED = "untraced"
@@ -42,12 +42,12 @@ class Reading(NamedTuple):
     name: str
     old: Value
     new: Value | None
-    """None where it is gone."""
+    """None if it is gone."""
     file: str | None
     """Where it is read."""
     line: int | None
     written: bool
-    """Whether the function writes it itself, as one that counts its own traces does."""
+    """Whether the function writes it itself, such as a counter of its own traces."""
 
 
 class Source(NamedTuple):
@@ -67,17 +67,17 @@ class Checked(NamedTuple):
     reads: tuple[Reading, ...] = ()
     reason: Reason | None = None
     detail: str = ""
-    """What it writes, which option differs, what it raised."""
+    """What it writes, which option differs, or what it raised."""
     old: str | None = None
-    """The id of the text of the cached program; recorded if it is out of date."""
+    """The id of the cached program's text; recorded if the program is stale."""
     new: str | None = None
-    """The id of the text of the program as it would be traced now."""
+    """The id of the text of the program as it is traced now."""
     again: str | None = None
     """The id of the text of a second trace, if that differs again."""
     sources: tuple[Source, ...] = ()
     seconds: float = 0.0
     disturbed: tuple[str, ...] = ()
-    """What the function reads and itself changed when it was traced again."""
+    """What the function reads and changed itself when it was traced again."""
 
 
 class Audit(NamedTuple):
@@ -85,16 +85,16 @@ class Audit(NamedTuple):
 
     run: str
     number: int
-    """From 1, in its process."""
+    """Starts at 1 in each process."""
     time: float
     misses: int
-    """How many misses there had been."""
+    """The number of misses so far."""
     programs: int
-    """How many programs were checked."""
+    """The number of programs checked."""
     seconds: float
     checked: tuple[Checked, ...]
     """The programs worth reporting; the others are unchanged."""
     same: tuple[int, ...] = ()
     """The misses that traced them."""
     gone: int = 0
-    """How many programs JAX had already dropped, so that they could not be checked."""
+    """The number of programs JAX had already dropped, so that they could not be checked."""

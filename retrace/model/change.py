@@ -1,7 +1,7 @@
 """What differs between two keys: one class for each kind of part, with both sides as they are.
 
-All kinds have the component in which they lie, a path, both sides, and whether these were
-compared by their content. How they are told is left to `present`.
+All kinds have a component, a path, both sides, and whether these were compared by content.
+`present` words them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from retrace.model.program import Program
 
 
 class Component(StrEnum):
-    """The part of a key, of a function or of its program in which a change lies."""
+    """The part of a key, a function or its program in which a change lies."""
 
     SHAPE = "shape"
     DTYPE = "dtype"
@@ -34,7 +34,7 @@ class Component(StrEnum):
 
 
 class ShapeChange(NamedTuple):
-    """An array has other sizes, or more axes or fewer."""
+    """An array has other sizes, or another number of axes."""
 
     path: str
     old: tuple[Dim, ...]
@@ -45,7 +45,7 @@ class ShapeChange(NamedTuple):
 
     @property
     def resized(self) -> tuple[tuple[int, Dim, Dim], ...] | None:
-        """The axes that changed, from what to what; None where it has more axes or fewer."""
+        """The changed axes as (axis, old, new), or None if the number of axes differs."""
         if len(self.old) != len(self.new):
             return None
         pairs = enumerate(zip(self.old, self.new, strict=True))
@@ -64,7 +64,7 @@ class DtypeChange(NamedTuple):
 
 
 class WeakTypeChange(NamedTuple):
-    """An array is weakly typed now, or no longer."""
+    """An array became weakly typed, or no longer is."""
 
     path: str
     old: bool
@@ -75,7 +75,7 @@ class WeakTypeChange(NamedTuple):
 
 
 class ShardingChange(NamedTuple):
-    """An array lives elsewhere, or is bound to where it lives."""
+    """An array is on another device, or is now bound to its device."""
 
     path: str
     old: Leaf
@@ -86,11 +86,11 @@ class ShardingChange(NamedTuple):
 
 
 Subtree: TypeAlias = tuple[Node | Leaf, ...]
-"""A container or an array, with all that is below it; empty where there is none."""
+"""A container or an array with everything below it; empty if there is none."""
 
 
 class TreeChange(NamedTuple):
-    """Another container, or none, or an array in place of one: the topmost that differs."""
+    """The topmost container that differs: another one, none, or an array in its place."""
 
     path: str
     old: Subtree
@@ -100,20 +100,20 @@ class TreeChange(NamedTuple):
 
     @property
     def exact(self) -> bool:
-        """Whether the static fields of both were recorded whole."""
+        """Whether the static fields of both sides were recorded completely."""
         parts = [side[0] for side in (self.old, self.new) if side]
         return all(v.exact for part in parts if isinstance(part, Node) for _, v in part.meta)
 
 
 class FieldChange(NamedTuple):
-    """A static field of a container that is otherwise the same holds another value."""
+    """A static field of an otherwise equal container has another value."""
 
     path: str
     old: Value | None
     new: Value | None
     exact: bool
     name: str = ""
-    """The name of the field; empty for the single unnamed datum of a container."""
+    """The name of the field; empty for a container's single unnamed datum."""
 
     component = Component.TREE
 
@@ -126,15 +126,15 @@ class StaticChange(NamedTuple):
     new: Value | None
     exact: bool
     default: str | None = None
-    """In words what counts where it was left out."""
+    """In words, the value that applies if it is omitted."""
     as_array: bool = False
-    """Whether the call that has no such value passes an array there, as `filter_jit` lets it."""
+    """Whether the call without such a value passes an array there, as `filter_jit` allows."""
 
     component = Component.STATIC
 
 
 class OptionChange(NamedTuple):
-    """An option of `jit` was given otherwise."""
+    """An option of `jit` has another value."""
 
     path: str
     old: Value | None
@@ -145,20 +145,20 @@ class OptionChange(NamedTuple):
 
 
 class ConfigChange(NamedTuple):
-    """A setting of JAX's configuration, or of the context of the call, has another value."""
+    """A setting of JAX's configuration or of the call's context has another value."""
 
     path: str
     old: Value | None
     new: Value | None
     exact: bool
     set_at: tuple[CallSite | None, CallSite | None] = (None, None)
-    """The lines that set it, where that was seen."""
+    """The lines that set it, if known."""
 
     component = Component.CONFIG
 
 
 class HeldChange(NamedTuple):
-    """Something that the function itself holds or reads is another value."""
+    """Something that the function itself holds or reads has another value."""
 
     component: Component
     """`CLOSURE` or `DEFAULTS`."""
@@ -169,11 +169,11 @@ class HeldChange(NamedTuple):
     is_bound: bool = False
     """Bound in a partial or to a method; a cell of the closure may have the same name."""
     is_read: bool = False
-    """Read from outside, and part of no key."""
+    """Read from outside, and not part of the key."""
 
 
 class PassingChange(NamedTuple):
-    """A parameter is passed otherwise: by name, by position, or not at all (see `Passing`)."""
+    """A parameter is passed differently: by name, by position, or omitted (see `Passing`)."""
 
     path: str
     old: str
@@ -184,12 +184,12 @@ class PassingChange(NamedTuple):
 
 
 class ObjectChange(NamedTuple):
-    """The function object is another one."""
+    """The function object is a different one."""
 
     old: Function
     new: Function
     body: str | None = None
-    """The name of the body of a loop or condition, where it is one."""
+    """The name, if it is the body of a loop or condition."""
 
     component = Component.FUNCTION
     path = None
@@ -197,11 +197,11 @@ class ObjectChange(NamedTuple):
 
 
 class CodeChange(NamedTuple):
-    """The code of the function is another one."""
+    """The function's code changed."""
 
     old: str | None
     new: str | None
-    """A hash of it; None where it is not known."""
+    """A hash of the code, or None if unknown."""
 
     component = Component.CODE
     path = None
@@ -213,7 +213,7 @@ class CodeChange(NamedTuple):
 
 
 class ProgramChange(NamedTuple):
-    """The program is another one."""
+    """The program changed."""
 
     old: Program
     new: Program
@@ -224,7 +224,7 @@ class ProgramChange(NamedTuple):
 
 
 class SettingChange(NamedTuple):
-    """A setting of a whole process differs from that of another: a flag, a version."""
+    """A setting of a whole process, such as a flag or version, differs from another process."""
 
     path: str
     old: JSON
@@ -251,4 +251,4 @@ Change: TypeAlias = (
     | ProgramChange
     | SettingChange
 )
-"""One difference between a miss and the nearest earlier key."""
+"""One difference between a miss and its closest earlier key."""

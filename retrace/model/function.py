@@ -1,4 +1,4 @@
-"""Whose code it is, and which line called it."""
+"""Functions, and the lines that call them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from retrace.model.key import Value
 
 
 class Kind(StrEnum):
-    """What the user wrote, or what was made of it, when it reached `jax.jit`."""
+    """What the user passed to `jax.jit`, or what it was wrapped into."""
 
     DEF = "def"
     LAMBDA = "lambda"
@@ -25,14 +25,14 @@ class Receiver(NamedTuple):
 
     type: str
     object: int | None
-    """Number of the object in its process; None where it takes no weak reference."""
+    """Number of the object in its process; None if it cannot be weakly referenced."""
     equal: str | None
-    """Equality token among the receivers of the site, as `Value.token`."""
+    """Equality token among the receivers of the site, as in `Value.token`."""
     value: Value | None = None
 
 
 class Function(NamedTuple):
-    """A function object that was given to JAX, and the place its user wrote it."""
+    """A function object given to JAX, and where the user wrote it."""
 
     name: str
     jax_name: str
@@ -41,7 +41,7 @@ class Function(NamedTuple):
     file: str | None
     line: int | None
     site: str
-    """Definition site: all function objects of one site share one history."""
+    """Definition site: all function objects of one site share a history."""
     object: int
     """Number of this function object in its process; never reused, unlike `id()`."""
     code: str | None = None
@@ -51,32 +51,32 @@ class Function(NamedTuple):
     bound: tuple[tuple[str, Value], ...] = ()
     """What `functools.partial` bound, by parameter name."""
     wrappers: tuple[str, ...] = ()
-    """What stands between `jax.jit` and the user's function, outermost first."""
+    """The wrappers between `jax.jit` and the user's function, outermost first."""
     receiver: Receiver | None = None
     source: str | None = None
-    """The user's source text, bounded; None where there is none."""
+    """The user's source text, bounded; None if there is none."""
     in_library: bool = False
-    """Written in an installed package: nothing there is the user's to change."""
+    """Whether it is defined in an installed package, so that the user cannot change it."""
     reads: tuple[tuple[str, Value], ...] = ()
-    """What it would read from outside when it was traced, as it stood then: globals and
-    attributes, by name. Part of no key, and bounded: what is not here may be read as well."""
+    """The globals and attributes it would read when it was traced, by name, with their values at
+    the time. Not part of the key, and bounded: the function may read more than this."""
     base: int = 0
-    """Number of the user's own function object, where `object` is made around it."""
+    """Number of the user's own function object, if `object` wraps it."""
     decorators: tuple[str, ...] = ()
-    """What made a wrapper by `functools.wraps` around it, outermost first."""
+    """The decorators that wrapped it using `functools.wraps`, outermost first."""
     around: tuple[str, ...] = ()
     """The names of the functions in its closure, whose sites are part of its own."""
 
 
 class CallSite(NamedTuple):
-    """The line that asked for the call."""
+    """The line that made the call."""
 
     file: str
     line: int
     function: str
     source: str | None
     in_library: bool
-    """True where no frame of the user's own code was found."""
+    """True if no frame of the user's own code was found."""
     untraceable: bool = False
-    """Whether its function does what none that is traced can: prints, reads files, turns arrays
-    into Python's numbers."""
+    """Whether its function does what cannot be traced: prints, reads files, converts arrays to
+    Python numbers."""

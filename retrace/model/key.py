@@ -1,4 +1,4 @@
-"""What JAX's cache keys are made of."""
+"""The parts of JAX's cache keys."""
 
 from __future__ import annotations
 
@@ -10,65 +10,64 @@ JSON: TypeAlias = object
 
 
 Dim: TypeAlias = int | str
-"""The size of an axis; a text for a symbolic one, as `jax.export` takes them: `2*n+1`."""
+"""The size of an axis; text for a symbolic size, as in `jax.export`: `2*n+1`."""
 
 
 class Class(NamedTuple):
     """A user class, distinguished from other classes of the same name."""
 
     name: str
-    """With its module: `train.State`."""
+    """Including its module: `train.State`."""
     number: int
-    """Among the classes of this name that the process has had, from 1."""
+    """Which of the process's classes with this name it is, starting at 1."""
     file: str | None = None
-    """Where it was defined; looked for where it is not the first."""
+    """Where it is defined; only looked up if it is not the first."""
     line: int | None = None
 
 
 class Value(NamedTuple):
     """A bounded snapshot of a Python value that takes part in a cache key.
 
-    `token` stands for JAX's own comparison: two values of one site have equal
-    tokens if and only if JAX takes them as equal; None where neither plain data
-    nor a weak reference can tell.
+    `token` stands for JAX's own comparison: two values of one site have equal tokens if and only
+    if JAX considers them equal. It is None if neither plain data nor a weak reference can tell.
     """
 
     type: str
     text: str
-    """Its repr, cut to a bounded length, without memory addresses."""
+    """Its repr without memory addresses, cut to a bounded length."""
     token: str | None
     exact: bool
-    """Whether `data` (or `text`, where there is no data) is the whole value."""
+    """Whether `data` (or `text`, if there is no data) is the whole value."""
     data: JSON = None
-    """Plain content for a comparison field by field; None where there is none."""
+    """Plain contents for field-by-field comparison, or None."""
     classes: tuple[Class, ...] = ()
-    """The classes in it that were defined again: not the first of their name."""
+    """Classes in it that were defined again, that is, are not the first of their name."""
 
 
 def is_cut(data: JSON, text: str, *, exact: bool) -> bool:
-    """Whether a value was too large to be recorded whole, so that two may look the same."""
-    if data is not None:  # of a function that held too much, only the name was kept
+    """Whether a value was too large to be recorded completely, so that two may look the same."""
+    if data is not None:  # if a function held too much, only its name was kept
         return not exact and " ...>" in repr(data)
-    # Of a redacted one the hash stands for all that had been recorded.
+    # In a redacted value the hash stands for everything that had been recorded.
     return not exact and not text.startswith("<redacted ")
 
 
 class Leaf(NamedTuple):
-    """One array argument, as JAX's cache keys see it."""
+    """An array argument, as JAX's cache keys see it."""
 
     path: str
     shape: tuple[Dim, ...]
     dtype: str
     weak_type: bool
     sharding: str | None
-    """Canonical text; None where JAX leaves the placement open (uncommitted, numpy, traced)."""
+    """Canonical text; None if JAX leaves the placement open (uncommitted, NumPy, traced)."""
     committed: bool
     memory_kind: str | None
     layout: str | None = None
 
 
 class Node(NamedTuple):
-    """One container in the pytree of the dynamic arguments."""
+    """A container in the pytree of the dynamic arguments."""
 
     path: str
     type: str
@@ -89,7 +88,7 @@ class Passing(StrEnum):
 
 
 class Key(NamedTuple):
-    """JAX's cache key of one call, with the user's names in place of positions."""
+    """JAX's cache key for one call, with the user's names in place of positions."""
 
     leaves: tuple[Leaf, ...] = ()
     tree: tuple[Node, ...] = ()

@@ -1,4 +1,4 @@
-"""What the log of a program may not show of a miss, in words (`Miss.unseen`)."""
+"""What a program's log may not show about a miss, in words (`Miss.unseen`)."""
 
 from __future__ import annotations
 
@@ -28,4 +28,4 @@ OF_LOG = frozenset(
         LOG_TORN,
     }
 )
-"""What the log of a program may leave out; nothing is concluded then, not even a first trace."""
+"""What a log may omit; nothing is concluded then, not even a first trace."""

@@ -31,23 +31,23 @@ class PersistentCache(NamedTuple):
     ingredients: tuple[tuple[str, str], ...] = ()
     """The ingredients of the key, in order, each with the hash of everything up to it."""
     own: tuple[str, ...] = ()
-    """The hash of each ingredient alone; empty in recordings of older releases."""
+    """The hash of each ingredient on its own; empty in recordings of older releases."""
     saved: float | None = None
-    """For a hit: the compile time it saved, in seconds, less the time to read it."""
+    """For a hit: the compile seconds saved, minus the time to read it."""
     options: tuple[tuple[str, str], ...] = ()
-    """The fields of the compile options; given once in a process for each hash of them."""
+    """The fields of the compile options; given once per process for each hash."""
 
 
 @dataclass(slots=True)
 class Miss:
-    """One call that JAX could not serve from its caches, as it was observed."""
+    """A call that JAX could not serve from its caches, as observed."""
 
     id: str
     run: str
     number: int
     """Position in its process, from 0: the order in which misses began."""
     time: float
-    """Seconds since the epoch, when the first stage began."""
+    """When the first stage began, in seconds since the epoch."""
     thread: str
     function: Function
     key: Key
@@ -58,30 +58,30 @@ class Miss:
     nested: bool = False
     """Inside the trace of another function, where JAX's key has no placement."""
     callers: tuple[CallSite, ...] = ()
-    """The user's lines that led to `call_site`, from its caller to the outermost; empty for what
-    ran inside another miss, and where that was not recorded."""
+    """The user's lines that led to `call_site`, from its caller to the outermost. Empty for what
+    ran inside another miss, or if not recorded."""
     entry: CallSite | None = None
-    """Of an eager operation: the user's line that called into the library which ran it, where
-    that is another line than `call_site`; all that ran under it has one remedy."""
+    """For an eager operation: the user's line that called the library which ran it, if it is not
+    `call_site`. Everything that ran under it has one remedy."""
     through: str | None = None
     """What that line called: `Module.init` of flax, by its qualified name and package."""
     via: str | None = None
-    """What of a library the user's line called, where that called JAX in turn: what is jitted
-    there is jitted by the library."""
+    """The library function that the user's line called and that called JAX; what is jitted there
+    is jitted by the library."""
     within: Literal["callback", "import", "tree"] | None = None
-    """What an eager operation ran in: a host callback, the import of a module, a function that
-    was called for each leaf of a tree."""
+    """What an eager operation ran in: a host callback, the import of a module, or a function
+    called for each leaf of a tree."""
     lines: str | None = None
-    """A hash of all lines on the stack outside JAX: equal in the rounds of one loop."""
+    """A hash of all lines on the stack outside JAX: equal for all iterations of a loop."""
     ahead: bool = False
     """Made ahead of time (`lower`, `trace`, `eval_shape`), not by a call."""
     new_object: bool = True
     """Whether the function object was seen here for the first time."""
     bodies: tuple[Function, ...] = ()
-    """The functions that an eager control-flow operation was given."""
+    """The functions given to an eager control-flow operation."""
     new_bodies: tuple[bool, ...] = ()
     settings: tuple[tuple[str, CallSite], ...] = ()
-    """Where options of the configuration were set, as far as that was seen."""
+    """Where options of the configuration were set, if known."""
     unseen: tuple[str, ...] = ()
     """What this JAX did not show, in words. Nothing can be concluded about it."""
     epoch: int = 0
@@ -102,28 +102,28 @@ class Miss:
     persistent_cache: PersistentCache | None = None
     program: Program | None = None
     lowered_with: str | None = None
-    """Digest of what the program was lowered with besides its equations: its name, what is
-    donated, where arguments and results lie; None where it was not lowered, or not recorded."""
+    """Digest of what else the program was lowered with: its name, donated arguments, and the
+    placement of arguments and results. None if it was not lowered, or not recorded."""
     said: tuple[tuple[str, str], ...] = ()
-    """What JAX and XLA themselves logged about it, word for word: (`jax` or `xla`, text).
-    From imported logs. Shown beside our conclusions, and never taken as one."""
+    """What JAX and XLA logged about it, verbatim: (`jax` or `xla`, text). From imported logs.
+    Shown next to retrace's conclusions, and never used for them."""
     calls: int | None = None
     """How many calls its program served, including this one; None if they were not counted."""
     processes: int | None = None
-    """How many processes own the devices that its program runs on; None for its own process
-    alone, or if not recorded."""
+    """The number of processes that own the devices its program runs on; None if only its own, or
+    if not recorded."""
     slow: Slow | None = None
-    """Where its seconds went; None if it was not slow, or if that was not recorded."""
+    """Where its seconds went; None if it was not slow, or if not recorded."""
 
     @property
     def seconds(self) -> float:
-        """Seconds of all its stages together."""
+        """Total seconds of all its stages."""
         return sum(self.stages.values())
 
 
 @dataclass(slots=True)
 class Run:
-    """One process that recorded."""
+    """A process that recorded."""
 
     id: str
     host: str
@@ -138,37 +138,37 @@ class Run:
     started_by: int | None = None
     """The process that started it; None for a forked one."""
     job: str | None = None
-    """Its job, as named by the user or by the scheduler."""
+    """Its job, as named by the user or the scheduler."""
     attempt: int = 1
-    """Which of the runs that the directory holds it belongs to."""
+    """Which run in the directory it belongs to."""
     process_count: int | None = None
     """How many processes the job has; None if unknown."""
     forked_by: int | None = None
-    """The process that it was forked from; None for one that was started."""
+    """The process that it was forked from; None if it was started."""
     daemon_of: int | None = None
-    """The process with which multiprocessing ends it, as a worker of a pool; else None."""
+    """The process with which multiprocessing ends it, if it is the worker of a pool."""
     off_fast_path: tuple[str, ...] = ()
-    """What of a program keeps its calls off the fast path of this JAX: `effects`,
-    `host-callbacks`. Empty if not recorded."""
+    """What keeps calls of a program off the fast path of this JAX: `effects`, `host-callbacks`.
+    Empty if not recorded."""
     redaction: str | None = None
     """Identifies the key under which its values are hidden; None if they are not."""
     variables: dict[str, str] = field(default_factory=dict[str, str])
-    """The environment variables of JAX, XLA, libtpu and NCCL, as they stood when it began."""
+    """The environment variables of JAX, XLA, libtpu and NCCL at the start."""
     settings: dict[str, JSON] = field(default_factory=dict[str, JSON])
-    """All of `jax.config`, for all threads, when its first program was compiled; empty where
-    that was not told."""
+    """`jax.config` for all threads when the first program was compiled; empty if not
+    recorded."""
     commit: str | None = None
-    """The commit of git that the program was at; None outside git."""
+    """The git commit of the program; None outside git."""
     dirty: bool | None = None
-    """Whether a tracked file differed from that commit; None where that is unknown."""
+    """Whether a tracked file differed from that commit; None if unknown."""
     local_devices: int | None = None
-    """How many devices it had to itself."""
+    """The number of its local devices."""
     device_kind: str | None = None
     """JAX's name for them: `TPU v4`."""
     platform_version: str | None = None
-    """What the backend says of itself: the release of libtpu, of CUDA."""
+    """What the backend says about itself: the version of libtpu or CUDA."""
     source: Literal["program", "log"] = "program"
-    """What it was made from: a program under recording, or the log of one."""
+    """What it was made from: a recorded program, or the log of one."""
     raised: str | None = None
     """Type of the exception that ended the program; None if there was none, or if unknown."""
     complete: bool = False
@@ -177,19 +177,19 @@ class Run:
 
     @property
     def hidden_under(self) -> str | None:
-        """What is equal for processes whose hidden values can be compared; None of open ones."""
+        """Equal for processes whose hidden values can be compared; None if nothing is hidden."""
         if self.redaction is None and self.host == "<redacted>":
-            return self.id  # by a retrace that gave each process a key of its own
+            return self.id  # older versions gave each process its own key
         return self.redaction
 
 
 @dataclass(slots=True)
 class Recording:
-    """What was read from one or several processes."""
+    """What was read from one or more processes."""
 
     runs: list[Run]
     misses: list[Miss]
     listings: Mapping[str, Listing] = field(default_factory=dict[str, Listing])
-    """The text of the programs, by id; read when it is asked for."""
+    """The texts of the programs by id, read on demand."""
     audits: list[Audit] = field(default_factory=list[Audit])
-    """What was found out of date, audit by audit."""
+    """The stale programs that each audit found."""

@@ -1,8 +1,7 @@
-"""The parts of a key that hold values by name, for all that treats them alike.
+"""The parts of a key that hold values by name, for code that treats them all alike.
 
-What each room does with a part that it treats in a way of its own stands in that room. There the
-key is taken apart into all of its parts at once, so that the type checker finds each room that
-does not know of a new one.
+Each room decides for itself how to treat a particular part. There, the key is unpacked into all
+of its parts at once, so that the type checker finds every room that does not know a new one.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ Named: TypeAlias = tuple[tuple[str, Value], ...]
 
 
 def named(key: Key) -> tuple[tuple[Component, Named], ...]:
-    """The values of a key that have a name, with the component that a change of them has."""
+    """The named values of a key, with the component of their changes."""
     _leaves, _tree, static, _signature, options, config = key
     return (
         (Component.STATIC, static),

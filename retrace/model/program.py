@@ -1,4 +1,4 @@
-"""Programs, by what they compute."""
+"""Programs, identified by what they compute."""
 
 from __future__ import annotations
 
@@ -6,32 +6,32 @@ from typing import NamedTuple, TypeAlias
 
 
 class Callback(NamedTuple):
-    """A place where a program calls back into Python, and does so whenever it runs."""
+    """A place where a program calls back into Python whenever it runs."""
 
     primitive: str
     """JAX's name for it: `debug_print`, `pure_callback`."""
     file: str | None
-    """The user's line, else the library's; None where none was recorded."""
+    """The user's line, or else a library's; None if not recorded."""
     line: int | None
 
 
 class Program(NamedTuple):
-    """A jaxpr, by its content."""
+    """A jaxpr, identified by its content."""
 
     hash: str
     equations: int
-    """Those of its sub-programs included."""
+    """Including those of its sub-programs."""
     listing: str | None = None
-    """Under which its text is kept in the recording."""
+    """The id of its text in the recording."""
     arrays: tuple[int | None, ...] = ()
-    """Numbers of the device arrays that it captured; None for one that cannot be known again."""
+    """Numbers of the device arrays that it captured; None for one that cannot be identified."""
     held: tuple[int | None, ...] = ()
-    """Numbers of what its custom rules hold and no hash could stand for, as `arrays`."""
+    """Like `arrays`, for objects in custom rules that cannot be hashed."""
     callbacks: tuple[Callback, ...] = ()
-    """Where it calls back into Python, those of its sub-programs included; the first few."""
+    """The first few places where it calls back into Python, including in sub-programs."""
     results: str | None = None
-    """Digest of the paths of its results, which are part of what XLA is asked; None where it has
-    one result that is no container, or where they were not recorded."""
+    """Digest of the paths of its results, which are part of XLA's input. None if its result is a
+    single array, or if they were not recorded."""
 
 
 class Frame(NamedTuple):
@@ -41,38 +41,38 @@ class Frame(NamedTuple):
     line: int
     function: str
     first_line: int
-    """Of the function."""
+    """The first line of the function."""
     in_library: bool
 
 
 Stack: TypeAlias = tuple[Frame, ...]
-"""The innermost frame first, as far as the beginning of the program's own trace."""
+"""Innermost frame first, down to the start of the program's own trace."""
 
 
 class Listing(NamedTuple):
     """The text of a jaxpr, without names of variables.
 
-    Variables are numbered in the order of their definition, the inputs first.
+    Variables are numbered in the order of their definition, inputs first.
     """
 
     id: str
-    """Of content and source lines."""
+    """A hash of content and source lines."""
     hash: str
-    """Of the content alone."""
+    """A hash of the content alone."""
     size: int
-    """Equations, those of its sub-programs included, each time they occur."""
+    """Number of equations; those of sub-programs count each time they occur."""
     inputs: tuple[str, ...]
-    """Types, those of captured constants first."""
+    """Types; captured constants come first."""
     constants: tuple[str, ...]
     equations: list[str]
     """`primitive`, arguments (`$` for a variable), result types and then each `name=parameter`,
-    between tabs; `@HASH` stands for a sub-program."""
+    separated by tabs; `@HASH` stands for a sub-program."""
     wires: list[int]
     """The variables behind each `$`, in order."""
     places: list[int]
-    """For each equation the index of its stack; empty where none were recorded."""
+    """The index of each equation's stack; empty if none were recorded."""
     stacks: tuple[Stack, ...]
     outputs: tuple[str, ...]
     """`$NUMBER` or a literal."""
     inner: dict[str, str]
-    """The ids of its sub-programs, by their hash."""
+    """The ids of its sub-programs by hash."""

@@ -1,4 +1,4 @@
-"""Where the seconds of one slow miss went, as far as that was observed (`retrace run --slow`)."""
+"""Where the seconds of a slow miss went, as far as observed (`retrace run --slow`)."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from retrace.model.program import Frame, Stack
 
 
 class Part(StrEnum):
-    """What a thread was doing below the user's innermost line when it was looked at."""
+    """What a thread was doing below the user's innermost line when it was sampled."""
 
     PYTHON = "python"
-    """Code outside JAX: the line's own Python, or a library's. That is no tracing."""
+    """Code outside JAX, on the line itself or in a library. This is not tracing."""
     EQUALITY = "equality"
     """A `__eq__` or `__hash__` that JAX called."""
     FLATTEN = "flatten"
-    """Code of the user's that JAX called to take a pytree apart or to put it together."""
+    """User code that JAX called to flatten or unflatten a pytree."""
     COLLECTION = "garbage collection"
-    """Python collecting garbage; the line is the one that it happened at."""
+    """Python collecting garbage; the line is the one it happened on."""
     PYTREES = "pytrees"
     SHAPES = "shapes"
-    """The shapes and dtypes of results: JAX's abstract evaluation."""
+    """Shapes and dtypes of results: JAX's abstract evaluation."""
     DIFFERENTIATION = "differentiation"
     TRANSPOSITION = "transposition"
     BATCHING = "batching"
@@ -35,16 +35,16 @@ class Part(StrEnum):
 
 
 class Sampled(NamedTuple):
-    """One stack that the thread was seen at, of those inside the trace."""
+    """A stack of the thread while it was tracing."""
 
     seconds: float
     part: Part
     stack: Stack
-    """The innermost frame first; JAX's own frames are left out."""
+    """Innermost frame first; JAX's own frames are left out."""
 
 
 class Loop(NamedTuple):
-    """A Python loop that was seen to run."""
+    """A Python loop that was seen running."""
 
     frame: Frame
     """The line of its `for` or `while`."""
@@ -56,45 +56,45 @@ class Tracing(NamedTuple):
     """Samples of the stack of the thread that traced and lowered."""
 
     waited: float
-    """Seconds before the first sample: only what lasts is sampled."""
+    """Seconds before the first sample: short traces are not sampled."""
     seconds: float
     """For how long it was sampled."""
     samples: int
     stacks: tuple[Sampled, ...]
     cut: float = 0.0
-    """Of these, seconds of stacks that were too many to be kept apart."""
+    """The seconds among these for which there were too many stacks to keep apart."""
     collections: int = 0
-    """How often Python collected all garbage meanwhile."""
+    """The number of full garbage collections meanwhile."""
     ended: bool = True
-    """False where the process died amid it."""
+    """False if the process died during the trace."""
     loops: tuple[Loop, ...] = ()
-    """The Python loops around the user's lines that were seen."""
+    """The Python loops seen around the user's lines."""
 
 
 class Pass(NamedTuple):
-    """A step of the compiler, without the steps inside it."""
+    """A step of the compiler, excluding the steps inside it."""
 
     name: str
     seconds: float
     times: int
     kind: str
-    """`pass` of the whole program, `code` generation, or `other`."""
+    """`pass` over the whole program, `code` generation, or `other`."""
 
 
 class Kernel(NamedTuple):
-    """What a source line became in the compiled program."""
+    """What a source line was compiled to."""
 
     file: str
     line: int
     function: str
     instructions: int
-    """Of the compiled program."""
+    """In the compiled program."""
     kernels: int
-    """Pieces of code made for it."""
+    """Pieces of code generated for it."""
     seconds: float
-    """Of the compiler's threads, for kernels that have seconds of their own."""
+    """Seconds of the compiler's threads, for kernels that have their own timing."""
     operations: tuple[tuple[str, int], ...] = ()
-    """The most frequent ones, each with how often: `sort`, `scatter`."""
+    """The most frequent operations with their counts: `sort`, `scatter`."""
 
 
 class Compiling(NamedTuple):
@@ -103,18 +103,18 @@ class Compiling(NamedTuple):
     passes: tuple[Pass, ...] = ()
     kernels: tuple[Kernel, ...] = ()
     named: int = 0
-    """Kernels in all, those without a source line included."""
+    """The total number of kernels, including those without a source line."""
     threads: float = 0.0
     """Seconds summed over the compiler's threads, which run in parallel."""
     unprofiled: str | None = None
-    """Why there are no passes: `jax`, `program` profiles itself, `server`, `other`, `size`, or
-    it looked `quick`."""
+    """Why there are no passes: `jax`, `program` (profiles itself), `server`, `other`, `size`, or
+    `quick` (looked quick)."""
     beside: bool = False
-    """Whether other threads compiled meanwhile, whose kernels may be among these."""
+    """Whether other threads compiled meanwhile, so that their kernels may be included."""
 
 
 class Memory(NamedTuple):
-    """What the executable takes, in bytes, as XLA says."""
+    """The executable's memory in bytes, according to XLA."""
 
     arguments: int
     outputs: int
@@ -129,20 +129,20 @@ class Module(NamedTuple):
     packed: str = ""
     """Its text, compressed with zlib, in base 64."""
     size: int = 0
-    """Of the text, in characters."""
+    """Characters of the text."""
     constants: int = 0
-    """Constants whose content was left out; shape and dtype stand in the text."""
+    """The number of constants whose contents were left out; the text has shapes and dtypes."""
     partitions: int = 1
     replicas: int = 1
     options: tuple[tuple[str, str], ...] = ()
     """Compiler options that this program was compiled with."""
     unkept: str | None = None
-    """Why there is no text: `size`, `room` (many were kept before), `data` that could not be
-    left out, `redacted`."""
+    """Why there is no text: `size`, `room` (too many were kept), `data` that could not be left
+    out, `redacted`."""
 
 
 class Slow(NamedTuple):
-    """All that was observed of one miss."""
+    """Everything observed about one slow miss."""
 
     tracing: Tracing | None = None
     compiling: Compiling | None = None
@@ -153,14 +153,14 @@ class Slow(NamedTuple):
 
 
 class Tried(NamedTuple):
-    """A program compiled alone, with some flags."""
+    """A program compiled alone with some flags."""
 
     flags: str | None
-    """None for those that it was recorded with."""
+    """None for the recorded flags."""
     seconds: tuple[float, ...]
-    """Of each time that it was compiled."""
+    """Seconds of each compilation."""
     processor: tuple[float, ...]
-    """Seconds of processors: other programs disturb them less."""
+    """Processor seconds, which other programs disturb less."""
 
 
 class Cut(NamedTuple):
@@ -168,7 +168,7 @@ class Cut(NamedTuple):
 
     operations: int
     seconds: float
-    """Of processors."""
+    """Processor seconds."""
 
 
 class Halved(NamedTuple):
@@ -177,31 +177,31 @@ class Halved(NamedTuple):
     whole: Cut
     part: Cut
     steps: tuple[Cut, ...]
-    """All that was compiled on the way."""
+    """Everything compiled on the way."""
     lines: tuple[tuple[str, int, int], ...]
     """Files, lines and their number of operations in the part."""
     kinds: tuple[tuple[str, int], ...]
-    """Operations of StableHLO in the part, the most frequent first."""
+    """StableHLO operations in the part, most frequent first."""
     text: str
     """The part as a module."""
 
 
 class Profiled(NamedTuple):
-    """A program compiled alone under a profile."""
+    """A program compiled alone under a profiler."""
 
     seconds: float
     compiling: Compiling
 
 
 class Anew(NamedTuple):
-    """What was found out by compiling a recorded program again."""
+    """What compiling a recorded program again showed."""
 
     tried: tuple[Tried, ...] = ()
     halved: Halved | None = None
     reproducer: str | None = None
     """The file that was written."""
     stand_ins: int = 0
-    """Constants of the program whose content was made up."""
+    """Constants of the program whose contents were made up."""
     profiled: Profiled | None = None
     written_stand_ins: int = 0
-    """Those of them in the file."""
+    """Those of them that are in the file."""

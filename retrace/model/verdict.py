@@ -1,4 +1,4 @@
-"""What is concluded of a miss. The wording is left to `present`."""
+"""What is concluded about a miss. `present` words it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from retrace.model.miss import Miss
 
 
 class Finding(NamedTuple):
-    """Something a miss tells about later calls of the same program."""
+    """Something a miss shows about later calls of the same program."""
 
     code: Literal["slow-dispatch"]
     primitive: str
@@ -22,16 +22,16 @@ class Finding(NamedTuple):
 
 
 class Comparison(Protocol):
-    """The comparison of two programs, made when somebody asks for it."""
+    """The comparison of two programs, made on demand."""
 
     @property
     def kind(self) -> str | None:
-        """How they differ; None where that cannot be told."""
+        """How they differ, or None if unknown."""
         ...
 
 
 class How(StrEnum):
-    """How a cause came about, where the cause alone does not say it."""
+    """How a cause came about, if the cause alone does not say."""
 
     APPLIED_AGAIN = "a decorator was applied again"
     WRAPPED_AGAIN = "wrapped again"
@@ -56,17 +56,17 @@ class How(StrEnum):
 
 
 class Detail(NamedTuple):
-    """What the cause alone does not say. The wording is left to `present`."""
+    """What the cause alone does not say. `present` words it."""
 
     how: How
     names: tuple[str, ...] = ()
     """What did it: a decorator, a type, a call; or what was not shown."""
     misses: int = 0
-    """How many there were in between."""
+    """The number of misses in between."""
 
 
 class Pattern(StrEnum):
-    """What several misses of one function have in common. The names are stable, as causes are."""
+    """What several misses of one function have in common. Names are stable, like causes."""
 
     COMPILES_TWICE = "compiles-twice"
     PLACED_LATER = "placed-later"
@@ -80,29 +80,29 @@ class Pattern(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What is concluded of one miss. The wording is left to `present`."""
+    """What is concluded about one miss. `present` words it."""
 
     miss: Miss
     cause: Cause
     nearest: Miss | None
     changes: tuple[Change, ...]
     program: Comparison | None = field(compare=False)
-    """Its program compared with that of `nearest`; None where they cannot be compared."""
+    """Its program compared with that of `nearest`, or None if they cannot be compared."""
     avoidable: Literal["yes", "no", "maybe"]
     fix: Advice | None
     detail: Detail | None = None
     pattern: Pattern | None = None
     reads: tuple[HeldChange, ...] = ()
-    """Values from outside the function that changed, where the program differs and the key does
-    not say why. They are evidence, not part of the key."""
+    """Outside values that changed, if the program differs and the key does not explain it. They
+    are evidence, not part of the key."""
     repeat: bool = False
-    """Whether it repeats an earlier miss and has its cause, so that it is not counted as another
-    first trace: the same call after it raised, or a later stage of a program traced before."""
+    """Whether it repeats an earlier miss and its cause, so that it is not another first trace:
+    the same call after it raised, or a later stage of a program traced before."""
     follows: str | None = None
-    """The id of the miss whose cause it shares, because its key is the same: the call that a
-    backward program belongs to, or the same call in another thread."""
+    """The id of the miss with the same key whose cause it shares: the call that a backward
+    program belongs to, or the same call in another thread."""
 
     @property
     def program_change(self) -> str | None:
-        """How its program differs from the nearest's: "shapes-only"."""
+        """How its program differs from the closest one's, e.g. "shapes-only"."""
         return None if self.program is None else self.program.kind

@@ -1,4 +1,4 @@
-"""The fields of a message of protocol buffers, as XLA's profiles are written."""
+"""Reads the fields of protocol buffer messages, the format of XLA's profiles."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import TypeAlias
 
 Field: TypeAlias = int | memoryview
 _SIZES = {1: 8, 5: 4}
-"""Bytes of the numbers that have a fixed size, by how they are written."""
+"""The number of bytes of fixed-size numbers, by wire type."""
 _MAX_SHIFT = 63
-"""Bits that the last part of a number may be shifted by."""
+"""Maximum shift of the last part of a number, in bits."""
 
 
 def fields(message: memoryview) -> Iterator[tuple[int, Field]]:
-    """Each field's number, and its value: a number, or the bytes of all else.
+    """The number and value of each field: a number, or bytes for anything else.
 
     Raises:
-        ValueError: it is no message.
+        ValueError: it is not a message.
         IndexError: it ends early.
     """
     at, end = 0, len(message)
@@ -31,7 +31,7 @@ def fields(message: memoryview) -> Iterator[tuple[int, Field]]:
         if kind == 2:
             size, at = _number(message, at)
         if size is None or at + size > end:
-            raise ValueError("no message of protocol buffers")
+            raise ValueError("not a protocol buffer message")
         yield key >> 3, message[at : at + size]
         at += size
 
@@ -39,7 +39,7 @@ def fields(message: memoryview) -> Iterator[tuple[int, Field]]:
 def _number(message: memoryview, at: int) -> tuple[int, int]:
     value = message[at]
     at += 1
-    if value < 128:  # nearly all are
+    if value < 128:  # nearly always
         return value, at
     value, shift = value & 127, 7
     while shift <= _MAX_SHIFT:
@@ -49,4 +49,4 @@ def _number(message: memoryview, at: int) -> tuple[int, int]:
         if byte < 128:
             return value, at
         shift += 7
-    raise ValueError("no number")
+    raise ValueError("not a number")

@@ -1,4 +1,4 @@
-"""What to do about a miss, as data: one class for each advice."""
+"""What to do about a miss, as data: one class for each kind of advice."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What to do about a miss, as data: one class for each advice. The words are `present`'s.
+"""What to do about a miss, as data: one class for each kind of advice. `present` words it.
 
-Each class has the fields that its sentence needs, and no more; `code` is what other programs
-know it by. What an advice rests on stands in `proof`: one that rests on nothing but what the
-program means is asked, never told.
+Each class has exactly the fields that its sentence needs; `code` identifies it to other programs.
+`proof` tells what the advice is based on. Advice that depends on what the program means is
+phrased as a question.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ Sure: TypeAlias = Literal["clear", "likely", "ask"]
 
 
 class Proof(StrEnum):
-    """What shows that an advice removes the miss and leaves the results as they were."""
+    """What shows that the advice removes the miss and keeps the results unchanged."""
 
     PROGRAM = "program"
-    """Both calls made the same program, so one entry can serve both."""
+    """Both calls gave the same program, so one entry can serve both."""
     CONSTANTS = "constants"
-    """The programs differ in numbers alone, which an argument can bring."""
+    """The programs differ only in numbers, which can be passed as arguments."""
     UNUSED = "unused"
-    """No equation takes what changed."""
+    """No equation uses what changed."""
     KEY = "key"
-    """It is the one part of the key that changed; results are as before if it is done as said."""
+    """Only this part of the key changed; results stay the same if the advice is followed."""
     MEANING = "meaning"
-    """Nothing: the results may become others. Only who wrote the program knows."""
+    """Nothing: results may change. Only the author of the program knows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,13 +38,13 @@ class Advice:
     """The arguments, values or settings that it is about."""
     proof: Proof = Proof.KEY
     others: tuple[tuple[str, str], ...] = ()
-    """What it leaves to be done before the call is served: paths and what changed of them."""
+    """What else must be fixed before the call is served: paths and which part of them changed."""
     remade: str | None = None
-    """The function whose object is new as well, so that it must be jitted once besides."""
+    """The function whose object is new as well, so that it must also be jitted once."""
 
     @property
     def sure(self) -> Sure:
-        """How sure it is that following it does what is said."""
+        """How sure it is that following the advice works."""
         if self.proof is Proof.MEANING:
             return "ask"
         return "likely" if self.proof is Proof.KEY else "clear"

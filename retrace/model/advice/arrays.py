@@ -10,34 +10,34 @@ from retrace.model.advice.advice import Advice
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OneCallStyle(Advice):
-    """Pass arguments one way."""
+    """Pass arguments in one way."""
 
     code = "one-call-style"
     variadic: bool = False
     optional: bool = False
-    """Whether some calls leave it out, and mean something else."""
+    """Whether omitting it means something else."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OneStructure(Advice):
-    """Build the arguments one way."""
+    """Build the arguments with one structure."""
 
     code = "one-structure"
     way: Literal["omitted", "none", "nodes", "data", "program"]
     containers: tuple[str, str] | None = None
-    """What it was and what it is (`list`, `tuple`), where these are of two types."""
+    """The old and new container (`list`, `tuple`), if their types differ."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OneKeyType(Advice):
-    """Make random keys one way."""
+    """Create random keys in one way."""
 
     code = "one-key-type"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OneScope(Advice):
-    """Make symbolic sizes in one scope."""
+    """Create symbolic sizes in one scope."""
 
     code = "one-scope"
 
@@ -52,43 +52,43 @@ class LeaveOutArray(Advice):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnotherModel(Advice):
-    """Parameters of another size need a program of their own."""
+    """Parameters of another size need their own program."""
 
     code = "nothing"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkipEmpty(Advice):
-    """Do not call with nothing."""
+    """Skip calls with empty arrays."""
 
     code = "skip-empty"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PadBatch(Advice):
-    """Pad what is left at the end of a data set."""
+    """Pad the last, smaller batch of a dataset."""
 
     code = "pad-batch"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PadShape(Advice):
-    """Pad arrays to one size or to a few."""
+    """Pad arrays to one or a few sizes."""
 
     code = "pad-shape"
     sizes: tuple[int, ...] = ()
-    """Sizes that look chosen, each twice the one before."""
+    """Sizes that look intended, each twice the previous one."""
     kernels: bool = False
-    """Whether they have the shape of weights, which are padded only if they are data."""
+    """Whether they are shaped like weights, which are only padded if they are data."""
     square: tuple[str, ...] = ()
-    """Those that are as wide as long: a covariance of another dimension is another problem."""
+    """Square ones: a covariance of another dimension is another problem."""
     ordered: tuple[str, ...] = ()
-    """What the program does along the axis that depends on where rows stand: a loop, a sort."""
+    """What the program does along the axis that depends on row positions: a loop, a sort."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OneRank(Advice):
-    """Pass arrays with one number of axes."""
+    """Pass arrays with the same number of axes."""
 
     code = "one-rank"
 
@@ -103,7 +103,7 @@ class OneDtype(Advice):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CastResult(Advice):
-    """Give a result a dtype where it is made."""
+    """Give a result a dtype where it is created."""
 
     code = "cast-result"
     name: str
@@ -117,20 +117,20 @@ class CastNumber(Advice):
 
     code = "cast-argument"
     types: tuple[tuple[str, bool], ...]
-    """Dtypes, and whether of an array that has axes."""
+    """Dtypes, and whether the array has axes."""
     name: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CastCarry(CastNumber):
-    """The same at the start of what is passed on from call to call."""
+    """The same at the start, for a value that is carried from call to call."""
 
     code = "cast-carry"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LowerWithSharding(Advice):
-    """Lower ahead of time for arrays that are placed as the call has them."""
+    """Lower ahead of time for arrays placed as in the call."""
 
     code = "lower-with-sharding"
 

@@ -9,7 +9,7 @@ from retrace.model.advice.advice import Advice
 
 
 class What(StrEnum):
-    """Which function object is to be kept."""
+    """Which function object should be kept."""
 
     FUNCTION = "function"
     LAMBDA = "lambda"
@@ -28,22 +28,22 @@ class OfFunction(Advice):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Library(Advice):
-    """A library makes the function anew."""
+    """A library creates the function anew."""
 
     code = "library"
     name: str
     package: str
     holder: str = ""
-    """The class of the object that a method is bound to, where that is another one each time."""
+    """The class of the object that a method is bound to, if the object changes each time."""
     maker: str = ""
-    """The library's function that was just running, and makes the function at each call."""
+    """The library's function that was running and creates the function at each call."""
     wraps: bool = False
-    """Whether the function is the user's, and what the library makes is a wrapper around it."""
+    """Whether the user's function stays and the library creates a wrapper around it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LibraryPasses(Advice):
-    """A library passes the arguments of the function in several ways."""
+    """A library passes the function's arguments in several ways."""
 
     code = "library"
     name: str
@@ -53,14 +53,14 @@ class LibraryPasses(Advice):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeepTraced(OfFunction):
-    """A function that is traced without a call (`eval_shape`) is to be kept."""
+    """Keep a function that is traced without being called (`eval_shape`)."""
 
     code = "reuse-object"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PassTraced(OfFunction):
-    """The same, of one that holds other values each time: they are to be passed."""
+    """The same for a function that holds other values each time: pass those."""
 
     code = "pass-held"
     is_array: bool = False
@@ -68,14 +68,14 @@ class PassTraced(OfFunction):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JitOnce(OfFunction):
-    """Jit the function once, and call the result."""
+    """Jit the function once and call the result."""
 
     code = "jit-once"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnCell(OfFunction):
-    """Keep the function in a notebook cell of its own."""
+    """Keep the function in its own notebook cell."""
 
     code = "own-cell"
 
@@ -89,12 +89,12 @@ class JitForEach(OfFunction):
     """Whether the objects look the same each time."""
     traced: tuple[str, ...] = ()
     static: tuple[str, ...] = ()
-    """What it holds beside the objects, and is to be passed."""
+    """Other values that it holds and that should be passed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JitAndPass(OfFunction):
-    """Jit the function once, and pass what it holds."""
+    """Jit the function once and pass what it holds."""
 
     code = "jit-once-pass-arguments"
     traced: tuple[str, ...] = ()
@@ -102,15 +102,15 @@ class JitAndPass(OfFunction):
     reads: bool = False
     """Whether it also reads arrays that have no name here."""
     computed: bool = False
-    """Whether Python computes with what is to be traced."""
+    """Whether Python computes with values that should be traced."""
     numbers: bool = False
     """Whether it contains numbers, which an `if` could test."""
     bound: bool = False
-    """Whether a partial binds it, rather than a closure."""
+    """Whether a partial binds it, not a closure."""
     one_type: tuple[str, ...] = ()
-    """The parts passed as several types, each of which would need a program."""
+    """Values passed as several types, each of which would need its own program."""
     inject: tuple[str, ...] = ()
-    """Optimizers of optax among what it holds, whose state can keep their numbers."""
+    """Optax optimizers that it holds, whose state can hold their numbers instead."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +134,7 @@ class KeepBound(Advice):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OneOption(Advice):
-    """Jit with one setting of some options."""
+    """Jit with a single setting of some options."""
 
     code = "jit-once"
     name: str
@@ -142,7 +142,7 @@ class OneOption(Advice):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OneConfig(Advice):
-    """Call with one setting of JAX's configuration."""
+    """Call with a single setting of JAX's configuration."""
 
     code = "one-config"
     in_thread: bool = False
@@ -156,7 +156,7 @@ class FewMapped(Advice):
     code = "few-mapped-sizes"
     name: str
     axes: tuple[str, ...]
-    """The axes that a transform maps over, in other sizes than before."""
+    """The mapped axes whose sizes changed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,7 +177,7 @@ class PassState(Advice):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeepMethod(Advice):
-    """Keep the bound method that is an eager loop's body."""
+    """Keep the bound method that is the body of an eager loop."""
 
     code = "keep-method"
     name: str
@@ -185,11 +185,11 @@ class KeepMethod(Advice):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DefineBodyOnce(Advice):
-    """Jit what is around an eager loop, or define its body once."""
+    """Jit around an eager loop, or define its body once."""
 
     code = "define-body-once"
     bodies: tuple[str, ...]
     partial: bool = False
-    """Whether one of them is a `functools.partial`, which is to be made once as well."""
+    """Whether one of them is a `functools.partial`, which should also be created once."""
     package: str | None = None
-    """The library that makes one of them at each call, so that it cannot be defined once."""
+    """The library that creates one of them at each call, so that it cannot be defined once."""

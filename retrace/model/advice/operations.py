@@ -10,14 +10,14 @@ from retrace.model.advice.advice import Advice
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InCallback(Advice):
-    """Compute with NumPy in a host callback."""
+    """Use NumPy in a host callback."""
 
     code = "callback-numpy"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AtImport(Advice):
-    """Compute with NumPy while a module is imported."""
+    """Use NumPy while a module is imported."""
 
     code = "numpy-constants"
 
@@ -32,12 +32,12 @@ class LeaveEager(Advice):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JitInit(Advice):
-    """Jit the call that makes a model's parameters."""
+    """Jit the call that creates a model's parameters."""
 
     code = "jit-init"
     package: str
     name: str | None = None
-    """The method that makes them; None where a module is made by calling its class."""
+    """The method that creates them; None if a module is created by calling its class."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +51,7 @@ class LibraryCall(Advice):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JitBlock(Advice):
-    """Put the operations of a line into one jitted function."""
+    """Put a line's operations into one jitted function."""
 
     code = "jit-block"
 
@@ -63,7 +63,7 @@ class FewSizes(Advice):
     code = "eager-sizes"
     grows: bool = False
     joined: bool = False
-    """Whether it joins arrays, another number of them each time."""
+    """Whether it joins a different number of arrays each time."""
     loop: bool = False
     """Whether it is a JAX loop, which compiles for each size wherever it is called."""
     body: str | None = None

@@ -10,28 +10,28 @@ from retrace.model.advice.advice import Advice, Proof
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaveOutValue(Advice):
-    """Take values out of the key, if nothing reads them."""
+    """Take values out of the key if nothing reads them."""
 
     code = "leave-out"
     name: str
     in_tree: bool
     type: str | None = None
-    """The class that compares by identity, and needs an equality too."""
+    """The class that compares by identity and also needs an `__eq__`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReuseObject(Advice):
-    """Make an object once and pass that."""
+    """Create an object once and reuse it."""
 
     code = "reuse-object"
     in_tree: bool = False
     package: str | None = None
-    """The library that may make it."""
+    """The library that may create it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OneNaN(Advice):
-    """Pass one NaN object."""
+    """Pass the same NaN object."""
 
     code = "compare-by-value"
 
@@ -43,22 +43,22 @@ class CompareByValue(Advice):
     code = "compare-by-value"
     type: str
     held: tuple[str, ...] = ()
-    """Functions that it holds, each equal to itself alone."""
+    """Functions inside it, each of which only equals itself."""
     varies: bool = False
-    """Whether another call passes one that holds something else."""
+    """Whether another call passes an object with other contents."""
     package: str | None = None
     """The library that defines its class, so that the user cannot edit it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PassHeld(Advice):
-    """A function that was made anew over something else: pass that."""
+    """A function created again over something else: pass that instead."""
 
     code = "pass-held"
     held: tuple[str, ...] = ()
-    """What it holds otherwise; nothing where that is not known."""
+    """The captured values that differ; empty if unknown."""
     alike: bool = False
-    """Whether it is a part of a tree that looks the same."""
+    """Whether it is part of a tree that otherwise looks the same."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,12 +67,12 @@ class OneType(Advice):
 
     code = "one-static-type"
     type: str | None = None
-    """None where any will do, as long as it is one."""
+    """None if any type will do, as long as it is always the same."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FewValues(Advice):
-    """Keep a static value to a few."""
+    """Limit a static value to a few values."""
 
     code = "few-values"
     proof: Proof = Proof.MEANING
@@ -81,7 +81,7 @@ class FewValues(Advice):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BranchInProgram(Advice):
-    """Where a static value steers, let the program branch."""
+    """If a static value decides the program, let the program branch."""
 
     code = "branch-in-program"
     proof: Proof = Proof.MEANING
@@ -94,12 +94,12 @@ class ToArray(Advice):
     code = "static-to-dynamic"
     in_tree: bool = False
     mixed: bool = False
-    """Whether another call did so already: then no shape can depend on it."""
+    """Whether another call already did so: then no shape can depend on it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToArgument(Advice):
-    """Pass what is but a constant of the program as an argument."""
+    """Pass a value that is only a constant in the program as an argument."""
 
     code = "static-to-dynamic"
     outside: tuple[str, ...] = ()
@@ -107,25 +107,25 @@ class ToArgument(Advice):
     function: str | None = None
     """The static function that holds it and should then be created once."""
     computed: bool = False
-    """Whether the constants are not the value itself but what Python makes of it."""
+    """Whether the constants are computed from the value in Python."""
     fixed: tuple[str, ...] = ()
-    """Primitives that hold it where no array can stand, or in a rule (`custom_jvp_call`)."""
+    """Primitives that hold it where an array cannot go, or in a rule (`custom_jvp_call`)."""
     one_type: bool = False
-    """Whether calls passed it as several types, each of which would need a program."""
+    """Whether calls passed it as several types, each of which would need its own program."""
     unread: tuple[str, ...] = ()
-    """What changed beside it, and is no constant of the program."""
+    """What changed along with it but is not a constant of the program."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrintOutside(Advice):
-    """Print outside of the function what only a print depends on."""
+    """Print values that only a print depends on outside the function."""
 
     code = "print-outside"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopInProgram(Advice):
-    """Roll a Python loop."""
+    """Turn a Python loop into a loop of the program."""
 
     code = "loop-in-program"
     seen: bool
@@ -135,7 +135,7 @@ class LoopInProgram(Advice):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TripsInProgram(Advice):
-    """Let a loop of JAX's take how often it runs."""
+    """Pass a JAX loop its number of iterations."""
 
     code = "trips-in-program"
     one_type: bool = False
@@ -144,7 +144,7 @@ class TripsInProgram(Advice):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PassDecision(Advice):
-    """Pass what is decided by a value, not the value."""
+    """Pass the decision that depends on a value instead of the value."""
 
     code = "pass-decision"
     name: str
@@ -156,7 +156,7 @@ class PassDecision(Advice):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InjectHyperparams(Advice):
-    """Keep numbers of an optimizer in its state."""
+    """Keep an optimizer's numbers in its state."""
 
     code = "inject-hyperparams"
     holder: str
