@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import PurePath
 
 from retrace.causes import OF_FUNCTION, Cause
@@ -188,7 +187,7 @@ def _advised(members: Sequence[Candidate], own: Sequence[Verdict], reach: Reach)
             return one
     for one in found:
         if rest := tuple(path for path in one.paths if is_in(path, paths)):
-            return replace(one, paths=rest)
+            return one.changed(paths=rest)
     return next((one for one in found if _covers(one.paths, paths)), None)
 
 
@@ -233,7 +232,7 @@ def _with_all_dtypes(
     named = tuple(dict.fromkeys(dtype for one in found for dtype in one.dtypes))
     asks = any(one.proof is Proof.MEANING for one in found)
     proof = Proof.MEANING if asks else advised.proof
-    return replace(advised, dtypes=(every or named) if named else (), proof=proof)
+    return advised.changed(dtypes=(every or named) if named else (), proof=proof)
 
 
 def _change(candidate: Candidate, own: Sequence[Verdict], reach: Reach) -> Change:

@@ -103,8 +103,7 @@ def _unify_passing(history: list[Verdict]) -> None:
         if not isinstance(verdict.fix, JitAndPass | JitOnce):
             continue
         own = verdict.fix if isinstance(verdict.fix, JitAndPass) else found[0]
-        advised = replace(
-            own,
+        advised = own.changed(
             static=static,
             traced=passed,
             computed=computed,
@@ -240,7 +239,7 @@ def _keep_compared(history: list[Verdict]) -> None:
         if not isinstance(advised, CompareByValue) or not differing.keys() & {*advised.paths}:
             continue
         within = [one for one in unread if all(_is_in(path, advised.paths) for path in one.paths)]
-        _replace_advice(history, index, within[0] if within else replace(advised, varies=True))
+        _replace_advice(history, index, within[0] if within else advised.changed(varies=True))
 
 
 def _differing(history: list[Verdict]) -> dict[str, Change]:
@@ -270,9 +269,9 @@ def _unify_types(history: list[Verdict]) -> None:
         if isinstance(advised, kinds) and any(
             _has_several_types(values, one) for one in advised.paths
         ):
-            history[index] = replace(verdict, fix=replace(advised, one_type=True))
+            history[index] = replace(verdict, fix=advised.changed(one_type=True))
     by_path: dict[str, Advice] = {
-        path: replace(one, one_type=True)
+        path: one.changed(one_type=True)
         for one in _advice_of_kind(history, ToArgument)
         for path in one.paths
     }
@@ -284,7 +283,7 @@ def _unify_types(history: list[Verdict]) -> None:
         if isinstance(advised, BranchInProgram) and _differs_in_type(verdict, advised, by_path):
             # The other program may only differ by converting a number of another type.
             _replace_advice(
-                history, index, replace(by_path[advised.paths[0]], proof=Proof.MEANING)
+                history, index, by_path[advised.paths[0]].changed(proof=Proof.MEANING)
             )
             history[index] = replace(history[index], avoidable="maybe")
         if not isinstance(advised, OneType):
@@ -293,7 +292,7 @@ def _unify_types(history: list[Verdict]) -> None:
             _replace_advice(history, index, by_path[path])
         elif advised.type is not None and len(values.get(path, ())) > _MAX_TYPES:
             # A type that can hold True and 1 cannot hold 2.0.
-            _replace_advice(history, index, replace(advised, type=None, proof=Proof.MEANING))
+            _replace_advice(history, index, advised.changed(type=None, proof=Proof.MEANING))
 
 
 _MAX_TYPES = 2
@@ -360,4 +359,4 @@ def _keep_optional(history: list[Verdict]) -> None:
     for index, verdict in enumerate(history):
         advised = verdict.fix
         if isinstance(advised, OneCallStyle) and optional & {*advised.paths}:
-            _replace_advice(history, index, replace(advised, optional=True))
+            _replace_advice(history, index, advised.changed(optional=True))

@@ -7,8 +7,6 @@ that depends on what the program means is phrased as a question.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from retrace.causes import Cause
 from retrace.model import Change, Component, Miss
 from retrace.model.advice import Advice, FewMapped, Library, LibraryPasses, Proof
@@ -70,7 +68,7 @@ def _fix(cause: Cause, evidence: Evidence) -> Advice | None:
     advised = None if advise is None else advise(evidence)
     if advised is None or not is_new:
         return advised
-    return replace(advised, remade=miss.function.name)
+    return advised.changed(remade=miss.function.name)
 
 
 def _library_advice(cause: Cause, miss: Miss) -> Advice:
@@ -100,7 +98,7 @@ def _with_others(advised: Advice, others: list[Change]) -> Advice:
             or not {change.path, _argument(change)} & {*advised.paths}
         )
     ]
-    return replace(advised, others=(*advised.others, *rest)) if rest else advised
+    return advised.changed(others=(*advised.others, *rest)) if rest else advised
 
 
 def _argument(change: Change) -> str:

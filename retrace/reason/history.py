@@ -106,7 +106,7 @@ def _buckets(history: list[Verdict]) -> Iterator[tuple[Verdict, Verdict]]:
         if len(ordered) < _MIN_BUCKETS or any(b != 2 * a for a, b in pairwise(ordered)):
             continue
         for verdict, advised, _ in found:
-            chosen = replace(advised, sizes=tuple(ordered), proof=Proof.MEANING)
+            chosen = advised.changed(sizes=tuple(ordered), proof=Proof.MEANING)
             yield verdict, replace(verdict, fix=chosen)
 
 
@@ -122,7 +122,7 @@ def _ordered(history: list[Verdict]) -> Iterator[tuple[Verdict, Verdict]]:
                 continue
             known[advised.paths] = _through(verdict.miss, verdict.program)
         if through := known[advised.paths]:
-            asked = replace(advised, ordered=through, proof=Proof.MEANING)
+            asked = advised.changed(ordered=through, proof=Proof.MEANING)
             yield verdict, replace(verdict, fix=asked)
 
 

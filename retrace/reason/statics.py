@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
 from retrace.compare.equality import type_name
 from retrace.compare.values import differences
@@ -57,7 +56,7 @@ def static_argument(evidence: Evidence) -> Advice:
         for change in own
         if not any(path.startswith(change.path) for path in advised.paths)
     ]
-    return replace(advised, others=tuple(rest)) if rest else advised
+    return advised.changed(others=tuple(rest)) if rest else advised
 
 
 def _static_argument(evidence: Evidence, own: list[StaticChange]) -> Advice:

@@ -7,9 +7,10 @@ phrased as a question.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar, Literal, TypeAlias
+
+from retrace.model.advice.record import Record
 
 Sure: TypeAlias = Literal["clear", "likely", "ask"]
 
@@ -29,8 +30,7 @@ class Proof(StrEnum):
     """Nothing: results may change. Only the author of the program knows."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Advice:
+class Advice(Record):
     """What all kinds of advice have."""
 
     code: ClassVar[str] = ""

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from retrace.model.advice.advice import Advice
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class OneCallStyle(Advice):
     """Pass arguments in one way."""
 
@@ -18,7 +16,6 @@ class OneCallStyle(Advice):
     """Whether omitting it means something else."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class OneStructure(Advice):
     """Build the arguments with one structure."""
 
@@ -28,21 +25,18 @@ class OneStructure(Advice):
     """The old and new container (`list`, `tuple`), if their types differ."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class OneKeyType(Advice):
     """Create random keys in one way."""
 
     code = "one-key-type"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class OneScope(Advice):
     """Create symbolic sizes in one scope."""
 
     code = "one-scope"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class LeaveOutArray(Advice):
     """Do not pass arrays that nothing uses."""
 
@@ -50,28 +44,24 @@ class LeaveOutArray(Advice):
     name: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class AnotherModel(Advice):
     """Parameters of another size need their own program."""
 
     code = "nothing"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SkipEmpty(Advice):
     """Skip calls with empty arrays."""
 
     code = "skip-empty"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PadBatch(Advice):
     """Pad the last, smaller batch of a dataset."""
 
     code = "pad-batch"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PadShape(Advice):
     """Pad arrays to one or a few sizes."""
 
@@ -86,14 +76,12 @@ class PadShape(Advice):
     """What the program does along the axis that depends on row positions: a loop, a sort."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class OneRank(Advice):
     """Pass arrays with the same number of axes."""
 
     code = "one-rank"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class OneDtype(Advice):
     """Pass arrays of one dtype."""
 
@@ -101,7 +89,6 @@ class OneDtype(Advice):
     dtypes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CastResult(Advice):
     """Give a result a dtype where it is created."""
 
@@ -111,7 +98,6 @@ class CastResult(Advice):
     line: int | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CastNumber(Advice):
     """Give a Python number the dtype of the array that other calls pass."""
 
@@ -121,35 +107,30 @@ class CastNumber(Advice):
     name: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CastCarry(CastNumber):
     """The same at the start, for a value that is carried from call to call."""
 
     code = "cast-carry"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class LowerWithSharding(Advice):
     """Lower ahead of time for arrays placed as in the call."""
 
     code = "lower-with-sharding"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class OneMesh(Advice):
     """Place arrays on one mesh."""
 
     code = "one-mesh"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class OneSharding(Advice):
     """Keep arrays on one device."""
 
     code = "one-sharding"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PlaceFirst(Advice):
     """Place arrays before the first call."""
 

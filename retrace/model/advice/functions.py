@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 
 from retrace.model.advice.advice import Advice
@@ -18,7 +17,6 @@ class What(StrEnum):
     WRAPPED = "wrapped"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class OfFunction(Advice):
     """Advice on the function object itself."""
 
@@ -26,7 +24,6 @@ class OfFunction(Advice):
     what: What = What.FUNCTION
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Library(Advice):
     """A library creates the function anew."""
 
@@ -41,7 +38,6 @@ class Library(Advice):
     """Whether the user's function stays and the library creates a wrapper around it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class LibraryPasses(Advice):
     """A library passes the function's arguments in several ways."""
 
@@ -51,14 +47,12 @@ class LibraryPasses(Advice):
     package: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class KeepTraced(OfFunction):
     """Keep a function that is traced without being called (`eval_shape`)."""
 
     code = "reuse-object"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PassTraced(OfFunction):
     """The same for a function that holds other values each time: pass those."""
 
@@ -66,21 +60,18 @@ class PassTraced(OfFunction):
     is_array: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class JitOnce(OfFunction):
     """Jit the function once and call the result."""
 
     code = "jit-once"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class OwnCell(OfFunction):
     """Keep the function in its own notebook cell."""
 
     code = "own-cell"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class JitForEach(OfFunction):
     """Keep one jitted function for each object that it holds."""
 
@@ -92,7 +83,6 @@ class JitForEach(OfFunction):
     """Other values that it holds and that should be passed."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class JitAndPass(OfFunction):
     """Jit the function once and pass what it holds."""
 
@@ -113,7 +103,6 @@ class JitAndPass(OfFunction):
     """Optax optimizers that it holds, whose state can hold their numbers instead."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class OneReceiver(Advice):
     """Keep one object, and pass what differs between several."""
 
@@ -123,7 +112,6 @@ class OneReceiver(Advice):
     is_method: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class KeepBound(Advice):
     """Keep the jitted instance or bound method."""
 
@@ -132,7 +120,6 @@ class KeepBound(Advice):
     is_method: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class OneOption(Advice):
     """Jit with a single setting of some options."""
 
@@ -140,7 +127,6 @@ class OneOption(Advice):
     name: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class OneConfig(Advice):
     """Call with a single setting of JAX's configuration."""
 
@@ -149,7 +135,6 @@ class OneConfig(Advice):
     """Whether the setting does not reach another thread."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class FewMapped(Advice):
     """Map over few sizes of a named axis."""
 
@@ -159,14 +144,12 @@ class FewMapped(Advice):
     """The mapped axes whose sizes changed."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class KeepCaches(Advice):
     """Do not clear caches."""
 
     code = "keep-caches"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PassState(Advice):
     """Pass what a function reads from outside."""
 
@@ -175,7 +158,6 @@ class PassState(Advice):
     static: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class KeepMethod(Advice):
     """Keep the bound method that is the body of an eager loop."""
 
@@ -183,7 +165,6 @@ class KeepMethod(Advice):
     name: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class DefineBodyOnce(Advice):
     """Jit around an eager loop, or define its body once."""
 

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from retrace.model.advice.advice import Advice
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class InCallback(Advice):
     """Use NumPy in a host callback."""
 
     code = "callback-numpy"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class AtImport(Advice):
     """Use NumPy while a module is imported."""
 
     code = "numpy-constants"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class LeaveEager(Advice):
     """An import or a library runs these operations."""
 
@@ -30,7 +26,6 @@ class LeaveEager(Advice):
     who: Literal["import", "library"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class JitInit(Advice):
     """Jit the call that creates a model's parameters."""
 
@@ -40,7 +35,6 @@ class JitInit(Advice):
     """The method that creates them; None if a module is created by calling its class."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class LibraryCall(Advice):
     """A call into a library runs these operations."""
 
@@ -49,14 +43,12 @@ class LibraryCall(Advice):
     package: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class JitBlock(Advice):
     """Put a line's operations into one jitted function."""
 
     code = "jit-block"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class FewSizes(Advice):
     """Give a line of eager operations few sizes."""
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from retrace.model.advice.advice import Advice, Proof
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class LeaveOutValue(Advice):
     """Take values out of the key if nothing reads them."""
 
@@ -19,7 +17,6 @@ class LeaveOutValue(Advice):
     """The class that compares by identity and also needs an `__eq__`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ReuseObject(Advice):
     """Create an object once and reuse it."""
 
@@ -29,14 +26,12 @@ class ReuseObject(Advice):
     """The library that may create it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class OneNaN(Advice):
     """Pass the same NaN object."""
 
     code = "compare-by-value"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CompareByValue(Advice):
     """Pass one object, or let its class compare by value."""
 
@@ -50,7 +45,6 @@ class CompareByValue(Advice):
     """The library that defines its class, so that the user cannot edit it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PassHeld(Advice):
     """A function created again over something else: pass that instead."""
 
@@ -61,7 +55,6 @@ class PassHeld(Advice):
     """Whether it is part of a tree that otherwise looks the same."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class OneType(Advice):
     """Pass a static value as one type."""
 
@@ -70,7 +63,6 @@ class OneType(Advice):
     """None if any type will do, as long as it is always the same."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class FewValues(Advice):
     """Limit a static value to a few values."""
 
@@ -79,7 +71,6 @@ class FewValues(Advice):
     why: Literal["shapes", "program", "functions", "separate"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class BranchInProgram(Advice):
     """If a static value decides the program, let the program branch."""
 
@@ -87,7 +78,6 @@ class BranchInProgram(Advice):
     proof: Proof = Proof.MEANING
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ToArray(Advice):
     """Pass a static value as an array, if no shape depends on it."""
 
@@ -97,7 +87,6 @@ class ToArray(Advice):
     """Whether another call already did so: then no shape can depend on it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ToArgument(Advice):
     """Pass a value that is only a constant in the program as an argument."""
 
@@ -116,14 +105,12 @@ class ToArgument(Advice):
     """What changed along with it but is not a constant of the program."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PrintOutside(Advice):
     """Print values that only a print depends on outside the function."""
 
     code = "print-outside"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class LoopInProgram(Advice):
     """Turn a Python loop into a loop of the program."""
 
@@ -133,7 +120,6 @@ class LoopInProgram(Advice):
     """Whether calls passed the number as several types, each of which would need a program."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class TripsInProgram(Advice):
     """Pass a JAX loop its number of iterations."""
 
@@ -142,7 +128,6 @@ class TripsInProgram(Advice):
     """Whether calls passed the number as several types, each of which would need a program."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PassDecision(Advice):
     """Pass the decision that depends on a value instead of the value."""
 
@@ -154,7 +139,6 @@ class PassDecision(Advice):
     """Whether constants of the program follow the value as well."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class InjectHyperparams(Advice):
     """Keep an optimizer's numbers in its state."""
 
@@ -162,7 +146,6 @@ class InjectHyperparams(Advice):
     holder: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class DefineOnce(Advice):
     """Define a class once."""
 
