@@ -32,7 +32,7 @@ def retrace(*arguments: str, cwd: Path, code: int = 0) -> str:
 def test_where_nothing_missed_there_is_no_program_to_count(tmp_path: Path) -> None:
     (tmp_path / "quiet.py").write_text("import jax")
     retrace("run", "--quiet", "--out", "recording", "quiet.py", cwd=tmp_path)
-    assert "there was no miss" in retrace("programs", "recording", cwd=tmp_path, code=2)
+    assert "no misses were recorded" in retrace("programs", "recording", cwd=tmp_path, code=2)
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,6 @@
-"""`retrace mcp`: serves recordings to agents, by the Model Context Protocol on stdin and stdout.
+"""`retrace mcp`: serves recordings to agents over the Model Context Protocol on stdin and stdout.
 
-It reads, and that is all: no tool runs a program or writes a file.
+Read-only: no tool runs a program or writes a file.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Any
 from retrace.errors import RetraceError, UsageError
 
 _INSTRUCTIONS = """retrace explains why JAX traced and compiled functions again, from recordings
-that `retrace run SCRIPT` makes. To save compile time: call `plan`, look at a miss with
-`explain_miss` where a step is unclear, edit the program, record it again with `retrace run`, and
-prove it with `compare` and `expect`. `recording` is a directory; without it the newest one is
-read. Steps that are not `sure: clear` may depend on what the program means: ask."""
-_MOST_LISTED = 50
-_MOST_LINES = 200
-"""Of a comparison; what is beyond is counted."""
+made by `retrace run SCRIPT`. To save compile time: call `plan`, look at a miss with
+`explain_miss` if a step is unclear, edit the program, record it again with `retrace run`, and
+verify the result with `compare` and `expect`. `recording` is a directory (default: the newest
+one). Steps that are not `sure: clear` may depend on what the program is meant to do: ask."""
+_MAX_LISTED = 50
+_MAX_LINES = 200
+"""Of a comparison; further lines are counted."""
 
 
 def mcp() -> int:
@@ -47,13 +47,13 @@ def _server() -> Any:
 
     server = MCPServer("retrace", instructions=_INSTRUCTIONS, version=__version__)
     for tool in (list_recordings, plan, report, explain_miss, compare):
-        # As text alone: put as structured data besides, each answer would be sent twice.
-        server.add_tool(_answering(tool, ToolError), structured_output=False)
+        # As text only: with structured output, each answer would be sent twice.
+        server.add_tool(_with_refusals(tool, ToolError), structured_output=False)
     return server
 
 
-def _answering(tool: Callable[..., str], refusal: type[Exception]) -> Callable[..., str]:
-    """A tool that answers what is wrong with a question as the protocol has it."""
+def _with_refusals(tool: Callable[..., str], refusal: type[Exception]) -> Callable[..., str]:
+    """A tool that raises our errors as the protocol's own."""
 
     @wraps(tool)
     def answer(**arguments: Any) -> str:
@@ -66,10 +66,10 @@ def _answering(tool: Callable[..., str], refusal: type[Exception]) -> Callable[.
 
 
 def list_recordings(folder: str = "") -> str:
-    """Lists recordings, newest first: directory, program, when it began, processes.
+    """Lists recordings, newest first: directory, program, start time, processes.
 
     Args:
-        folder: that holds them; the nearest .retrace/ without it.
+        folder: the folder to list (default: the nearest .retrace/).
     """
     from retrace.present.report_json import encode, moment
     from retrace.store.place import recordings
@@ -77,7 +77,7 @@ def list_recordings(folder: str = "") -> str:
 
     found = list(recordings(Path(folder) if folder else None))
     listed: list[dict[str, Any]] = []
-    for directory in found[:_MOST_LISTED]:
+    for directory in found[:_MAX_LISTED]:
         runs = [run for _, run in headers(directory)]
         newest = max((run.attempt for run in runs), default=1)
         own = [run for run in runs if run.attempt == newest]
@@ -95,11 +95,11 @@ def list_recordings(folder: str = "") -> str:
 
 
 def plan(recording: str = "", top: int = 5) -> str:
-    """What to change first, what each step takes away (misses, seconds), and what is left then.
+    """What to change first, what each step saves (misses, seconds), and what remains.
 
     Args:
-        recording: its directory; the newest without it.
-        top: so many steps.
+        recording: its directory (default: the newest recording).
+        top: maximum number of steps.
     """
     from retrace.plan import order
     from retrace.present import plan_json, report_json
@@ -111,11 +111,11 @@ def plan(recording: str = "", top: int = 5) -> str:
 
 
 def report(recording: str = "", tokens: int = 4000) -> str:
-    """All causes in order of what they cost: where, how often, why, what changed, what to do.
+    """All causes, most expensive first: where, how often, why, what changed, what to do.
 
     Args:
-        recording: its directory; the newest without it.
-        tokens: how long the answer may be; what does not fit is counted.
+        recording: its directory (default: the newest recording).
+        tokens: maximum length of the answer; what does not fit is counted.
     """
     from retrace.plan import order
     from retrace.present import extract, report_json
@@ -129,11 +129,11 @@ def report(recording: str = "", tokens: int = 4000) -> str:
 
 
 def explain_miss(miss: str, recording: str = "") -> str:
-    """One miss: its cause, every change of its cache key, its program's difference, the fix.
+    """One miss: its cause, every change in its cache key, what changed in its program, the fix.
 
     Args:
         miss: an id, or a label such as 'train_step #3'.
-        recording: its directory; the newest without it.
+        recording: its directory (default: the newest recording).
     """
     from retrace.command.selection import found_miss
     from retrace.present import report_json
@@ -143,11 +143,11 @@ def explain_miss(miss: str, recording: str = "") -> str:
 
 
 def compare(old: str, new: str, expect: str = "") -> str:
-    """What differs between two recordings, and whether steps of the plan came true.
+    """What differs between two recordings, and whether plan steps saved what they promised.
 
     Args:
-        old: the directory of the recording before the change.
-        new: of the one after it.
+        old: directory of the recording made before the change.
+        new: directory of the recording made after it.
         expect: steps of the old recording's plan that were applied: '2', or '1-3'.
     """
     from retrace.present import expected as promised
@@ -165,8 +165,8 @@ def compare(old: str, new: str, expect: str = "") -> str:
     lines = runs.markdown(runs.told(found, views[0], views[1])).splitlines()
     fields: dict[str, Any] = {
         "equal": found.is_equal,
-        "told": "\n".join(lines[:_MOST_LINES]),
-        "lines_left_off": max(0, len(lines) - _MOST_LINES),
+        "told": "\n".join(lines[:_MAX_LINES]),
+        "lines_left_off": max(0, len(lines) - _MAX_LINES),
     }
     if expect:
         fields["expected"] = promised.told(expected(found, expect))

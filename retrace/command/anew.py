@@ -1,8 +1,8 @@
-"""Runs an unchanged program in an interpreter of its own, which takes the place of this one.
+"""Runs an unchanged program in its own interpreter, which replaces this one.
 
-So nothing of ours is below the program: its frames, its recursion limit, `__main__`, standard
-input and signals are those of `python SCRIPT`, because that is what runs. What records is set up
-by `starter/`, before the program begins. The process stays the same, and so does its number.
+None of our code is below the program: its frames, recursion limit, `__main__`, standard input
+and signals are those of `python SCRIPT`, because that is what runs. `starter/` sets up recording
+before the program begins. The process id stays the same.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from retrace.store.attempts import attempt_of
 
 
 class Program(NamedTuple):
-    """What is to be run."""
+    """The program to run."""
 
     arguments: list[str]
-    """The script, `-`, and what it is given; of a module only that."""
+    """The script (or `-`) and its arguments; for a module only the arguments."""
     module: str | None
-    """What stood behind `-m`."""
+    """The name after `-m`."""
 
     @property
     def line(self) -> list[str]:
-        """The arguments of the interpreter that runs it."""
+        """The arguments for the interpreter that runs it."""
         if self.module is not None:
             return ["-m", self.module, *self.arguments]
         script, *rest = self.arguments
@@ -40,35 +40,35 @@ class Program(NamedTuple):
 
 
 def options() -> list[str] | None:
-    """The options of this interpreter, for one that takes its place; None where none can.
+    """This interpreter's options, for the one that replaces it; None if it cannot be replaced.
 
-    Windows cannot replace a process; an interpreter that looks at no environment, or runs no
-    `site`, would not record; and where a debugger runs us, it is to see the program.
+    Windows cannot replace a process; an interpreter that ignores the environment or `site`
+    would not record; and a debugger that runs us should see the program.
     """
     flags = sys.flags
     if os.name != "posix" or not sys.executable or getattr(sys, "frozen", False):
         return None
     if flags.isolated or flags.ignore_environment or flags.no_site:
         return None
-    found, rest = _divided(sys.orig_argv[1:])
+    found, rest = _split(sys.orig_argv[1:])
     module = len(rest) > 1 and rest[0] == "-m" and rest[1] in ("retrace", "retrace.__main__")
     script = rest and os.path.basename(rest[0]).partition(".")[0] == "retrace"
     return found if module or script else None
 
 
-def start(options: list[str], program: Program, told: dict[str, str]) -> NoReturn:
-    """Run a program in place of this one.
+def start(options: list[str], program: Program, settings: dict[str, str]) -> NoReturn:
+    """Replace this process by a program.
 
     Args:
-        options: of the interpreter.
-        program: was found.
-        told: variables of the environment for `starter/`; without any it does not record.
+        options: options for the interpreter.
+        program: the program, which must exist.
+        settings: environment variables for `starter/`; without any it does not record.
     """
     environment = dict(os.environ)
-    if told:
+    if settings:
         path = environment.get("PYTHONPATH")
         environment["PYTHONPATH"] = STARTER + (os.pathsep + path if path else "")
-        environment |= told
+        environment |= settings
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:  # pyright: ignore[reportUnnecessaryComparison]
             stream.flush()
@@ -76,10 +76,10 @@ def start(options: list[str], program: Program, told: dict[str, str]) -> NoRetur
     os.execve(sys.executable, line, environment)  # noqa: S606 - the user's program
 
 
-def told(
+def settings(
     directory: Path, *, new: bool, children: bool, quiet: bool, sent_to: str | None
 ) -> dict[str, str]:
-    """What `start` tells the interpreter of the program."""
+    """The environment variables to pass to `start`."""
     path = os.environ.get("PYTHONPATH")
     attempt = attempt_of(directory)
     text = within.settings(
@@ -95,7 +95,7 @@ def told(
 
 
 def find(program: Program) -> None:
-    """Raises UsageError where there is no such program; imports nothing of it."""
+    """Raise UsageError if the program does not exist; imports nothing of it."""
     if program.module is not None:
         _find_module(program.module)
     elif program.arguments[0] != "-":
@@ -129,15 +129,15 @@ def _find_module(name: str) -> None:
     found = top
     for part in rest:
         places = spec.submodule_search_locations
-        if places is None or _moves(spec):
-            return  # the interpreter will tell
+        if places is None or _may_change_path(spec):
+            return  # the interpreter will report it
         found = f"{found}.{part}"
         spec = _spec(found, list(places))
         if spec is None and part == "__main__":
             raise UsageError(_without_main(name.rpartition(".")[0]))
         if spec is None:
             raise UsageError(f"no module named {name}")
-    if (places := spec.submodule_search_locations) is not None and not _moves(spec):
+    if (places := spec.submodule_search_locations) is not None and not _may_change_path(spec):
         if _spec(f"{name}.__main__", list(places)) is None:
             raise UsageError(_without_main(name))
     elif (places is None and not hasattr(spec.loader, "get_code")) or spec.origin == "built-in":
@@ -156,8 +156,8 @@ def _spec(name: str, path: list[str] | None) -> ModuleSpec | None:
     return None
 
 
-def _moves(spec: ModuleSpec) -> bool:
-    """Whether a package may look for its modules elsewhere once it is imported."""
+def _may_change_path(spec: ModuleSpec) -> bool:
+    """Whether a package may change its `__path__` when imported."""
     try:
         with open(spec.origin or "", "rb") as file:
             return b"__path__" in file.read()
@@ -165,8 +165,8 @@ def _moves(spec: ModuleSpec) -> bool:
         return False
 
 
-def _divided(line: list[str]) -> tuple[list[str], list[str]]:
-    """The options of an interpreter, and what it was told to run."""
+def _split(line: list[str]) -> tuple[list[str], list[str]]:
+    """Split a command line into the interpreter's options and what it runs."""
     found: list[str] = []
     at = 0
     while at < len(line) and line[at].startswith("-") and line[at] != "-":

@@ -1,4 +1,4 @@
-"""`retrace audit`, and what `retrace run --audit` tells the program."""
+"""`retrace audit`, and how `retrace run --audit` configures the program."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def ask(
     seconds: float | None,
     total: float | None,
 ) -> None:
-    """Tell the program, and what it starts, when to make audits.
+    """Configure audits for the program and the processes it starts.
 
     Raises:
-        UsageError: `every` is neither a number of misses nor of seconds, or a limit is negative.
+        UsageError: `every` is not a number of misses or seconds, or a limit is negative.
     """
     if every is not None and not _EVERY.fullmatch(every):
         raise UsageError(
@@ -46,25 +46,25 @@ def ask(
                 f"invalid value {limit} for --audit-{name}: give a number of seconds (10)"
             )
     given = [f"{name} {limit}" for name, limit in limits.items() if limit is not None]
-    # A limit is a limit of something.
+    # A limit alone implies an audit at the end.
     words = ["end"] if end or effects or (given and every is None) else []
     words += [f"every {every}"] if every is not None else []
     words += ["all"] if effects else []
     words += given
     if words:
-        # By the environment, so that it holds for what the program starts as well.
+        # Through the environment, so that processes started by the program inherit it.
         os.environ[_VARIABLE] = ",".join(words)
 
 
 def audit(
     which: Annotated[
-        str, typer.Argument(metavar="PID|DIR", help="A process that records, or its recording.")
+        str, typer.Argument(metavar="PID|DIR", help="A recorded process, or its recording.")
     ],
 ) -> int:
     """Ask a running program which compiled functions are out of date.
 
-    It traces its functions again at the end of its next miss; `retrace report` shows
-    the result.
+    The program traces its functions again at the end of its next miss; `retrace report`
+    shows the result.
 
     Example:  retrace audit 14658
     """
@@ -72,21 +72,21 @@ def audit(
 
     found = list(_running(which))
     if not found:
-        raise UsageError(_nobody(which))
+        raise UsageError(_none_running(which))
     for directory, run in found:
         try:
             (directory / f"{run.id}{REQUEST}").touch()
         except OSError as error:
             raise UsageError(f"cannot write in {directory}: {error.strerror}") from error
         console.say(
-            f"asked process {run.pid}: it makes an audit at the end of its next miss, and "
-            f"`retrace report {directory}` tells what it found"
+            f"asked process {run.pid} for an audit at the end of its next miss: "
+            f"`retrace report {directory}` will show the result"
         )
     return 0
 
 
 def _running(which: str) -> Iterator[tuple[Path, Run]]:
-    """The processes that are meant and run on this host, each with where it records."""
+    """The matching processes on this host, each with the directory it records into."""
     import socket
 
     from retrace.store.old import lives
@@ -98,7 +98,7 @@ def _running(which: str) -> Iterator[tuple[Path, Run]]:
     if path.is_dir():
         directories = [path]
     else:
-        # It may record into a directory of its own, which the command is not told of.
+        # The process may record into a directory outside .retrace/.
         theirs = written_by(int(which)) if which.isdecimal() else ()
         by_place = {each.resolve(): each for each in (*theirs, *recordings())}
         directories = list(by_place.values())
@@ -110,18 +110,18 @@ def _running(which: str) -> Iterator[tuple[Path, Run]]:
                 yield directory, run
 
 
-def _nobody(which: str) -> str:
-    """That nothing which records is meant, and what to name."""
+def _none_running(which: str) -> str:
+    """The message when no recording process matches."""
     from retrace.store.old import lives
 
     if not which.isdecimal():
         return (
-            f"no process that is running records under {which!r}: name its number, or the "
-            "directory that it records into"
+            f"no running process records under {which!r}: pass a process id, or the directory "
+            "it records into"
         )
     if not lives(int(which)):
         return f"no process {which} is running on this host"
     return (
-        f"process {which} records nothing that is found from here: name the directory that it "
-        "records into, if it does"
+        f"found no recording of process {which} from here: if it is recorded, pass the "
+        "directory it records into"
     )

@@ -1,10 +1,10 @@
-"""The processes that a program under `retrace run` starts: told to record, and counted.
+"""Makes the processes that a program starts record too, and counts them.
 
-A forked child records by itself. One that is started anew knows of the recording by its
-environment alone, and acts on it where it imports retrace, or, with `--children`, at once.
+A forked child records without help. A new process learns of the recording only from its
+environment, and starts to record when it imports retrace, or at once with `--children`.
 
-This is loaded before a program begins, so it imports nothing that an interpreter has not
-loaded by itself.
+This is loaded before the program begins, so it only imports modules that every interpreter
+has loaded already.
 """
 
 from __future__ import annotations
@@ -25,51 +25,51 @@ if TYPE_CHECKING:
     from retrace.model import Run
 
 STARTER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "starter")
-"""What an interpreter finds first that runs a program under recording."""
+"""The folder put first on PYTHONPATH of a recorded program."""
 
-_caller = sys._getframe  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+_frame_of_caller = sys._getframe  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
 _PYTHON = r"(python|pypy)[\d.]*[a-z]?(\.exe)?"
-_DEAF = frozenset("IES")
-"""Options with which an interpreter looks at no environment, or runs no code of ours."""
+_ISOLATING = frozenset("IES")
+"""Interpreter options that ignore the environment or skip `site`, and so our code."""
 
 
 class Children:
-    """Tells what this process starts, from here to its end, where to record; and counts it."""
+    """Tells processes started by this one where to record, and counts them, until it ends."""
 
     def __init__(self, directory: str, attempt: int, *, all_of_them: bool) -> None:
-        """Begin to watch.
+        """Start counting.
 
         Args:
-            directory: of the recording; an absolute path.
-            attempt: that its processes belong to, and those that they start.
-            all_of_them: whether children record that do not import retrace.
+            directory: absolute path of the recording.
+            attempt: the attempt that this process and its descendants belong to.
+            all_of_them: also record children that do not import retrace.
         """
         self.all_of_them = all_of_them
         self._process = os.getpid()
         self._began = time.time()
         self._started: dict[tuple[str, bool], int] = {}
         self._failures: dict[str, int] = {}
-        told = {"RETRACE": "1", "RETRACE_DIR": directory, "RETRACE_ATTEMPT": str(attempt)}
+        settings = {"RETRACE": "1", "RETRACE_DIR": directory, "RETRACE_ATTEMPT": str(attempt)}
         if all_of_them:
             path = os.environ.get("PYTHONPATH")
-            told["PYTHONPATH"] = f"{STARTER}{os.pathsep}{path}" if path else str(STARTER)
-            os.environ.update(told)
+            settings["PYTHONPATH"] = f"{STARTER}{os.pathsep}{path}" if path else str(STARTER)
+            os.environ.update(settings)
         else:
-            # Of the system alone: what the program sees in `os.environ` stays as it was.
-            for name, value in told.items():
+            # Only in the system environment: the program's `os.environ` stays as it was.
+            for name, value in settings.items():
                 os.putenv(name, value)
-        # They are left there: this process ends with what it watches.
+        # Never undone: they are needed until this process ends.
         for name in ("posix_spawn", "posix_spawnp"):
             self._watch(os, name, self._count)
 
-    def executes(self, module: ModuleType) -> None:
-        """Count what is started through `_posixsubprocess`, which was just imported."""
-        self._watch(module, "fork_exec", self._count_executed)
+    def count_executed(self, module: ModuleType) -> None:
+        """Count processes started through `_posixsubprocess`, which was just imported."""
+        self._watch(module, "fork_exec", self._count_exec)
         if (known := sys.modules.get("subprocess")) is not None:
-            self._watch(known, "_fork_exec", self._count_executed)
+            self._watch(known, "_fork_exec", self._count_exec)
 
     def own(self, recorded: Iterable[tuple[Path, Run]]) -> list[Path]:
-        """The files of this process, and of those that it started and they started, of many."""
+        """The recorded files of this process and its descendants."""
         import socket
 
         host = socket.gethostname()
@@ -91,23 +91,25 @@ class Children:
         return own
 
     def unrecorded(self, runs: Iterable[Run]) -> str | None:
-        """What to say of the children that were not recorded; None where there are none.
+        """The message about children that were not recorded; None if all were.
 
         Args:
-            runs: the processes that did record.
+            runs: the processes that were recorded.
         """
-        told = [said] if (said := self._not_recording(runs)) else []
-        told += [
-            f"what it started may be more: retrace failed to count it {number:,} times ({name})"
+        parts = [message] if (message := self._not_recording(runs)) else []
+        parts += [
+            f"it may have started more: retrace failed to count {number:,} times ({name})"
             for name, number in self._failures.items()
         ]
-        return "; ".join(told) or None
+        return "; ".join(parts) or None
 
     def _not_recording(self, runs: Iterable[Run]) -> str | None:
-        started = [(_is_python(name), deaf, n) for (name, deaf), n in self._started.items()]
+        started = [
+            (_is_python(name), isolated, n) for (name, isolated), n in self._started.items()
+        ]
         if self.all_of_them:
-            number = sum(n for python, deaf, n in started if python and deaf)
-            why = "could not be told to record: by their options, or an environment of their own"
+            number = sum(n for python, isolated, n in started if python and isolated)
+            why = "could not be recorded because of their options or environment"
             return f"{_processes(number)} that it started {why}" if number else None
         starters = {self._process, _forkserver()} - {None}
         number = sum(n for python, _, n in started if python)
@@ -117,22 +119,19 @@ class Children:
         were = "was" if number == 1 else "were"
         return (
             f"{_processes(number)} that it started {were} not recorded: "
-            "where they use jax, pass --children"
+            "if they use jax, pass --children"
         )
 
     def _watch(self, owner: Any, name: str, count: Callable[..., None]) -> None:
-        # An audit hook would be told of these by Python itself, and of each `id()` too,
-        # which then takes seven times as long.
+        # Not an audit hook: Python would also call it for each `id()`, making that seven times
+        # slower.
         start = getattr(owner, name, None)
-        if start is None:
-            return
-
-        if hasattr(start, "__wrapped__"):
+        if start is None or hasattr(start, "__wrapped__"):
             return
 
         def starting(*args: Any, **options: Any) -> Any:
             if os.getpid() == self._process:
-                # What fails here would keep the program from starting it.
+                # An error here would keep the program from starting the child.
                 contain(self._fail, count, *args)
             return start(*args, **options)
 
@@ -146,11 +145,9 @@ class Children:
         _increase(self._failures, type(error).__name__)
 
     def _count(self, executable: Any, line: Sequence[Any], environment: Any, *_: Any) -> None:
-        _increase(self._started, (os.fsdecode(executable), _is_deaf(line, environment)))
+        _increase(self._started, (os.fsdecode(executable), _is_isolated(line, environment)))
 
-    def _count_executed(
-        self, line: Sequence[Any], executables: Sequence[Any], *others: Any
-    ) -> None:
+    def _count_exec(self, line: Sequence[Any], executables: Sequence[Any], *others: Any) -> None:
         command = os.fsdecode(line[-1])
         if "multiprocessing.resource_tracker" in command:
             return
@@ -163,18 +160,18 @@ class Children:
 
     def _forkserver_starts(self) -> None:
         server = sys.modules["multiprocessing.forkserver"]
-        frame = _caller(1)
+        frame = _frame_of_caller(1)
         while frame is not None and frame.f_code.co_name != "connect_to_new_process":
             frame = frame.f_back
         if not hasattr(server.connect_to_new_process, "__wrapped__"):
-            if frame is not None:  # this call is not watched yet
+            if frame is not None:  # the current call is not wrapped yet
                 self._count_forked()
             self._watch(server, "connect_to_new_process", self._count_forked)
 
     def _count_forked(self, *_: Any) -> None:
         flags = sys.flags
-        deaf = flags.isolated or flags.ignore_environment or flags.no_site
-        _increase(self._started, (sys.executable, bool(deaf)))
+        isolated = flags.isolated or flags.ignore_environment or flags.no_site
+        _increase(self._started, (sys.executable, bool(isolated)))
 
 
 def _increase(counter: dict[Any, int], key: object) -> None:
@@ -185,15 +182,15 @@ def _processes(number: int) -> str:
     return f"{number:,} Python process{'es' if number > 1 else ''}"
 
 
-def _is_deaf(line: Sequence[Any], environment: Any) -> bool:
-    """Whether a child with this command line and environment cannot be told to record."""
+def _is_isolated(line: Sequence[Any], environment: Any) -> bool:
+    """Whether a child with this command line and environment would not see our settings."""
     if environment is not None and not {"RETRACE_DIR", b"RETRACE_DIR"} & {*environment}:
         return True
     for argument in map(os.fsdecode, () if isinstance(line, str | bytes) else line[1:]):
         if not argument.startswith("-") or argument.startswith("--"):
             break
         ends = [at for at, letter in enumerate(argument) if letter in "cmWX"]
-        if _DEAF & {*(argument[1 : ends[0]] if ends else argument)}:
+        if _ISOLATING & {*(argument[1 : ends[0]] if ends else argument)}:
             return True
         if ends and not argument.startswith(("-W", "-X")):
             break
@@ -201,7 +198,7 @@ def _is_deaf(line: Sequence[Any], environment: Any) -> bool:
 
 
 def _is_python(executable: str) -> bool:
-    """Whether it is an interpreter of Python, or a script for one."""
+    """Whether it is a Python interpreter, or a script that runs in one."""
     import re
     import shutil
     from pathlib import Path
@@ -223,6 +220,6 @@ def _is_python(executable: str) -> bool:
 
 
 def _forkserver() -> int | None:
-    """The process of multiprocessing's that forks children on behalf of this one."""
+    """The process id of multiprocessing's fork server for this process."""
     server: Any = getattr(sys.modules.get("multiprocessing.forkserver"), "_forkserver", None)
     return getattr(server, "_forkserver_pid", None) or None

@@ -1,4 +1,4 @@
-"""`retrace clean`: old recordings, listed and removed."""
+"""`retrace clean`: lists and removes old recordings."""
 
 from __future__ import annotations
 
@@ -15,17 +15,18 @@ from retrace.errors import UsageError
 if TYPE_CHECKING:
     from retrace.store.old import Old
 
-_KEPT = 10
-"""So many stay where nothing else is asked for."""
-_COLUMNS = 72
-"""Of a row; narrower terminals have two lines."""
+_DEFAULT_KEEP = 10
+_ROW_WIDTH = 72
+"""Columns; on narrower terminals a row takes two lines."""
 
 
 def clean(
     keep: Annotated[
         int | None,
         typer.Option(
-            "--keep", metavar="N", help=f"Keep the newest N ({_KEPT} without --older-than)."
+            "--keep",
+            metavar="N",
+            help=f"Keep the newest N (default: {_DEFAULT_KEEP}; 0 with --older-than).",
         ),
     ] = None,
     older_than: Annotated[
@@ -33,15 +34,15 @@ def clean(
         typer.Option(
             "--older-than",
             metavar="DAYS",
-            help="Only those not written to for DAYS.",
+            help="Only recordings not written to for DAYS.",
         ),
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Remove them without asking.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Remove without asking.")] = False,
 ) -> int:
-    """List old recordings under .retrace/, and remove them if you agree.
+    """List old recordings under .retrace/, and remove them if you confirm.
 
-    Recordings that are still being written stay. Without --yes it asks first; without
-    a terminal it only lists them.
+    Recordings still being written are kept. Without --yes it asks first; without a
+    terminal it only lists them.
 
     Example:  retrace clean --keep 5 --older-than 30
     """
@@ -49,42 +50,42 @@ def clean(
     from retrace.store.place import nearest_root
 
     if keep is not None and keep < 0:
-        raise UsageError(f"--keep takes a number from 0 on, not {keep}")
+        raise UsageError(f"--keep must be 0 or more, not {keep}")
     if older_than is not None and not older_than >= 0:
-        raise UsageError(f"--older-than takes a number of days from 0 on, not {older_than:g}")
-    kept = keep if keep is not None else 0 if older_than is not None else _KEPT
+        raise UsageError(f"--older-than must be 0 days or more, not {older_than:g}")
+    kept = keep if keep is not None else 0 if older_than is not None else _DEFAULT_KEEP
     root, now = nearest_root(), time.time()
     if root.is_symlink():
-        raise UsageError(f"{root} is a link, and clean follows none: run it where it leads to")
+        raise UsageError(f"{root} is a symbolic link: run clean where it points to")
     every = old.found(root)
     before = now - (older_than or 0.0) * old.DAY
     chosen = [one for one in every[kept:] if one.changed <= before]
-    going = [one for one in chosen if one.writer is None]
+    removable = [one for one in chosen if one.writer is None]
     if not chosen:
-        console.say(f"no old recordings under {root}/: all {len(every):,} stay")
+        console.say(f"no old recordings under {root}/: all {len(every):,} are kept")
         return 0
     width, _ = console.terminal(sys.stdout)
     console.write("".join(_row(one, now, width) for one in chosen), None)
-    told = f"{len(going):,} of {len(every):,} recordings under {root}/, {_size(going)}"
-    if not going:
-        console.say(f"{told}: nothing to remove")
+    summary = f"{len(removable):,} of {len(every):,} recordings under {root}/, {_size(removable)}"
+    if not removable:
+        console.say(f"{summary}: nothing to remove")
         return 0
     if not yes:
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
-            console.say(f"{told}: pass --yes to remove them")
+            console.say(f"{summary}: pass --yes to remove them")
             return 0
-        if not typer.confirm(f"retrace: remove {told}?", err=True):
+        if not typer.confirm(f"retrace: remove {summary}?", err=True):
             return 0
-    _remove(going)
-    console.say(f"removed {told}")
+    _remove(removable)
+    console.say(f"removed {summary}")
     return 0
 
 
-def _remove(going: list[Old]) -> None:
+def _remove(removable: list[Old]) -> None:
     from retrace.store import files, old
 
     failed: list[str] = []
-    for one in going:
+    for one in removable:
         try:
             old.remove(one)
         except OSError as error:
@@ -98,11 +99,11 @@ def _row(one: Old, now: float, width: int) -> str:
     days = max(0, int((now - one.changed) / 86400))
     age = "today" if not days else f"{days:,} day{'s' if days > 1 else ''} old"
     processes = f"{one.processes:,} process{'es' if one.processes > 1 else ''}"
-    stays = f"   stays: written by {one.writer}" if one.writer else ""
+    kept = f"   kept: being written by {one.writer}" if one.writer else ""
     name = os.path.join(one.directory.parent.name, one.directory.name)
-    if width < _COLUMNS:
-        return f"{name}\n  {age}, {processes}, {_size([one])}{stays}\n"
-    return f"{name:<32} {age:>12} {processes:>14} {_size([one]):>10}{stays}\n"
+    if width < _ROW_WIDTH:
+        return f"{name}\n  {age}, {processes}, {_size([one])}{kept}\n"
+    return f"{name:<32} {age:>12} {processes:>14} {_size([one]):>10}{kept}\n"
 
 
 def _size(recordings: list[Old]) -> str:

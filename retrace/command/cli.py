@@ -36,24 +36,22 @@ _COMMANDS = {
     "doctor": "retrace.doctor.command",
     "clean": "retrace.command.clean",
 }
-"""The module of each command, which has a function of its name. To import all of them takes as
-long as explaining a small recording, so only the one that was asked for is."""
-# The wrong usage that the parser finds; typer names it in no public place of all its releases.
-_Complaint: type[Exception] = typer.BadParameter.__mro__[2]
+"""The module of each command; it defines a function of that name. Only the requested one is
+imported: importing all of them takes as long as explaining a small recording."""
+# The parser's usage error, which has no public name in some releases of typer.
+_ParserError: type[Exception] = typer.BadParameter.__mro__[2]
 
-# Markup off: help is plain text in a pipe as on a terminal, and rich is never loaded.
 _HELP = {"help_option_names": ["-h", "--help"]}
 
-
-_LEAST_OF_THE_PARSER = 50
-"""Columns: on narrower terminals its help is as wide, and each line is parted by the terminal."""
+_MIN_PARSER_WIDTH = 50
+"""Columns. typer makes help at least this wide, so narrower terminals would break each line."""
 
 
 class _Commands(typer.core.TyperGroup):
-    """The list of commands, with what each does in full: the parser cuts it in the middle."""
+    """The command group; its list shows each description in full (typer would truncate it)."""
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """A command; help names its arguments without the types that they have in the code."""
+        """A command, its arguments shown in help without their Python types."""
         found: Any = super().get_command(ctx, cmd_name)
         if found is not None:
             for one in found.params:
@@ -62,7 +60,7 @@ class _Commands(typer.core.TyperGroup):
         return found
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write the list."""
+        """Write the list of commands."""
         found = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
         with formatter.section("Commands"):
             formatter.write_dl(
@@ -75,23 +73,23 @@ def _no_type(ctx: object) -> str:  # noqa: ARG001
 
 
 def _narrow() -> dict[str, int]:
-    """The width of help where the terminal is narrower than the parser takes it to be."""
+    """The width setting for help on terminals narrower than typer assumes."""
     columns = get_terminal_size().columns
-    return {"terminal_width": max(columns, 30) - 2} if columns < _LEAST_OF_THE_PARSER + 2 else {}
+    return {"terminal_width": max(columns, 30) - 2} if columns < _MIN_PARSER_WIDTH + 2 else {}
 
 
 def application(names: Iterable[str] = tuple(_COMMANDS)) -> typer.Typer:
-    """The command line, with these commands."""
+    """The command line with these commands."""
     made = typer.Typer(
         cls=_Commands,
-        rich_markup_mode=None,
+        rich_markup_mode=None,  # plain help everywhere, and rich is never loaded
         pretty_exceptions_enable=False,
         context_settings={**_HELP, **_narrow()},
     )
     made.callback(invoke_without_command=True)(retrace)
     for name in names:
         module = import_module(_COMMANDS[name])
-        # `import` is no name of a function.
+        # `import` cannot be a function's name.
         called = getattr(module, name, None) or getattr(module, f"{name}_")
         made.command(name, **getattr(module, "AS_COMMAND", {}))(called)
     return made
@@ -120,28 +118,28 @@ def retrace(
         typer.echo(context.get_help())
 
 
-def _asked() -> Iterable[str]:
-    """The command that was asked for; all of them where help or the shell asks."""
+def _requested() -> Iterable[str]:
+    """The requested command; all of them for help and shell completion."""
     first = sys.argv[1:2]
     return first if first and first[0] in _COMMANDS else tuple(_COMMANDS)
 
 
 def main() -> NoReturn:
-    """Run the command line of this process, and exit."""
+    """Run this process's command line and exit."""
     if os.environ.get("RETRACE") == "1":
         from retrace.inside.live import dismiss
 
         dismiss()
     try:
-        # typer is done before a program is launched: its handling of interrupts and
-        # of errors would stand between the program and the interpreter.
-        result: int | Callable[[], int] = application(_asked())(
+        # typer finishes before a program is launched; otherwise its handling of interrupts
+        # and errors would come between the program and the interpreter.
+        result: int | Callable[[], int] = application(_requested())(
             prog_name="retrace", standalone_mode=False
         )
         code = result() if callable(result) else result
     except RetraceError as error:
         code = _wrong(str(error))
-    except _Complaint as error:
+    except _ParserError as error:
         code = _wrong(usage(error))
     except (KeyboardInterrupt, typer.Abort):
         code = 130
@@ -153,7 +151,7 @@ def main() -> NoReturn:
 
 
 def _bug(error: Exception) -> str:
-    """What to say where a command itself fails."""
+    """The message when a command itself fails."""
     at = error.__traceback__
     while at is not None and at.tb_next is not None:
         at = at.tb_next
@@ -162,8 +160,8 @@ def _bug(error: Exception) -> str:
     )
     said = " ".join(f"{type(error).__name__}: {error}".split())
     return (
-        f"this is a bug in retrace ({said:.200}{place}): please report it with the traceback, "
-        "which the same command shows under RETRACE_DEBUG=1"
+        f"this is a bug in retrace ({said:.200}{place}): please report it with the traceback "
+        "that the same command shows with RETRACE_DEBUG=1"
     )
 
 

@@ -1,4 +1,4 @@
-"""The end of a program under `retrace run`: its recording is closed, and told in a few lines."""
+"""The end of a program under `retrace run`: closes its recording and prints a summary."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from textwrap import fill
 from typing import TYPE_CHECKING
 
 from retrace.command import console
-from retrace.command.selection import Told
+from retrace.command.selection import Selection
 from retrace.command.steps import steps_of
 from retrace.errors import RetraceError
 
@@ -27,16 +27,15 @@ def close(
     failed: bool = False,
     sent_to: str | None = None,
 ) -> None:
-    """End the recording of this process, and tell what was recorded.
+    """End the recording of this process and print the summary.
 
     Args:
-        directory: of the recording.
-        children: counts what this process has started.
-        new: whether the directory was made for this program alone: it is removed where
-            nothing lies in it.
-        quiet: whether nothing is said.
-        failed: whether the import of jax was tried, and raised.
-        sent_to: the address of an object store to which the recording is sent.
+        directory: the recording.
+        children: counts the processes that this one started.
+        new: whether the directory was created for this program.
+        quiet: print nothing.
+        failed: whether importing jax raised an error.
+        sent_to: address of the object store that the recording is sent to.
     """
     if "jax" in sys.modules:
         from retrace.capture.on_import import stop
@@ -45,25 +44,25 @@ def close(
     path = Path(directory)
     from retrace.store.processes import headers
 
-    # Of a folder that many hosts record into, no more than the first lines are read.
+    # Only the headers: many hosts may record into this folder.
     recorded = list(headers(path))
     own = children.own(recorded)
     if not own:
         from retrace.capture.process import write_without_jax
 
-        # So that `check` does not take an older recording for this program's.
+        # So that `check` does not mistake an older recording for this one.
         write_without_jax(path, failed=failed)
     if sent_to is not None:
         from retrace.store import sending
 
-        sending.end(path)  # and what is told meanwhile takes no time of its own
+        sending.end(path)  # it finishes sending while the summary is printed
     if not quiet:
-        _tell(path, children, recorded, own, new=new, failed=failed)
+        _print_summary(path, children, recorded, own, new=new, failed=failed)
     if sent_to is not None:
         _finish(path, sent_to, quiet=quiet)
 
 
-def _tell(
+def _print_summary(
     path: Path,
     children: Children,
     recorded: list[tuple[Path, Run]],
@@ -75,19 +74,19 @@ def _tell(
     if own:
         _summarise(path, children, recorded, own, newest=new)
         return
-    if failed:  # one that does without jax has nothing to be told
-        console.say("the program could not import jax: there was nothing to record")
+    if failed:  # silent for a program that does not use jax
+        console.say("the program could not import jax, so nothing was recorded")
     if unrecorded := children.unrecorded(run for _, run in recorded):
         console.say(unrecorded)
 
 
 def _finish(directory: Path, sent_to: str, *, quiet: bool) -> None:
-    """Wait for what is still to be sent, and tell what was not."""
+    """Wait until the recording is sent, and report what could not be."""
     from retrace.store.sending import finish
 
     if (wrong := finish(directory)) is not None:
         console.say(
-            f"could not send all of the recording to {sent_to} ({wrong}): {directory} has it"
+            f"could not send the whole recording to {sent_to} ({wrong}): it is in {directory}"
         )
     elif not quiet:
         console.say(f"sent to {sent_to}")
@@ -105,7 +104,7 @@ def _summarise(
     from retrace.present.words import inert
 
     try:
-        told = Told(sorted(own))
+        selection = Selection(sorted(own))
     except RetraceError as error:
         console.say(str(error))
         return
@@ -113,16 +112,22 @@ def _summarise(
     if here and shown.startswith(here + os.sep):
         shown = shown[len(here) + 1 :]
     width, paint = console.terminal(sys.stderr)
-    steps = steps_of(told)
+    steps = steps_of(selection)
     if steps is not None:
-        told.tally.gather(told.view, steps)
+        selection.tally.gather(selection.view, steps)
     try:
         text = summary(
-            told.view, shown, told.tally, newest=newest, width=width, paint=paint, plan=steps
+            selection.view,
+            shown,
+            selection.tally,
+            newest=newest,
+            width=width,
+            paint=paint,
+            plan=steps,
         )
         if unrecorded := children.unrecorded(run for _, run in recorded):
             text += fill(unrecorded, width, subsequent_indent="  ") + "\n"
         sys.stderr.write("\n" + inert(text))
         sys.stderr.flush()
     except (OSError, AttributeError, ValueError):
-        pass  # the program closed stderr, or its reader has gone
+        pass  # the program closed stderr, or its reader is gone

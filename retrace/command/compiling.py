@@ -1,4 +1,4 @@
-"""`retrace slow --again`, `--bisect`, `--reproducer`, `--try`: compiled again."""
+"""`retrace slow --again`, `--bisect`, `--reproducer`, `--try`: compiles a program again."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from retrace.present.view import View
     from retrace.rebuilt.script import Recorded
 
-_UNKEPT = {
+_WHY_NOT_KEPT = {
     "size": "it was too large",
-    "room": "the programs before it took all the room there is",
-    "data": "it holds data that could not be left out",
+    "room": "earlier programs had used up the space",
+    "data": "it contains data that could not be removed",
     "redacted": "the recording is redacted",
 }
 
@@ -32,10 +32,10 @@ def anew(
     reproducer: Path | None,
     tries: Sequence[str],
 ) -> Anew:
-    """What is asked for, done in processes of their own.
+    """Compile a miss's program again as requested, in separate processes.
 
     Raises:
-        UnreadableError: the program was not recorded so that it could be compiled again.
+        UnreadableError: the recording does not contain what compiling it again needs.
         UsageError: it cannot be compiled, or the file cannot be written.
     """
     from retrace.model.slow import Anew
@@ -67,11 +67,11 @@ def _recorded(view: View, miss: Miss) -> Recorded:
     module = None if miss.slow is None else miss.slow.module
     if module is None:
         raise UnreadableError(
-            f"the program of {label} was not kept: record with `retrace run --slow`, "
-            "or with a smaller --slow-over, for programs that take less to compile"
+            f"the program of {label} was not kept: record with `retrace run --slow`, and with "
+            "a smaller --slow-over if it compiles faster than that"
         )
     if module.unkept is not None:
-        why = _UNKEPT.get(module.unkept, "it could not be kept")
+        why = _WHY_NOT_KEPT.get(module.unkept, "it could not be kept")
         raise UnreadableError(f"the program of {label} was not kept: {why}")
     try:
         text = unpacked(module)
@@ -79,5 +79,5 @@ def _recorded(view: View, miss: Miss) -> Recorded:
         raise UnreadableError(f"the program of {label} cannot be read: {error}") from None
     run = next((run for run in view.recording.runs if run.id == miss.run), None)
     if run is None:
-        raise UsageError(f"nothing is known of the process of {label}")
+        raise UsageError(f"the recording does not describe the process of {label}")
     return Recorded(label, text, module, run, miss)

@@ -1,4 +1,4 @@
-"""What the parser complains of, as one line of ours."""
+"""Turns the parser's usage errors into one line."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _COMMANDS = (
 
 
 def usage(error: Any) -> str:
-    """The line for an error of typer's, with what was meant where that can be guessed."""
+    """The line for a usage error from typer, with a guess at what was meant."""
     context = getattr(error, "ctx", None)
     path = getattr(context, "command_path", "retrace")
     said = error.format_message().strip().rstrip(".").replace("\n", " ")
@@ -29,7 +29,7 @@ def usage(error: Any) -> str:
 
 
 def no_script(path: str) -> UsageError:
-    """What to say where the program to be run is not there, with what may have been meant."""
+    """The error for a missing script, with a guess at what was meant."""
     if not path:
         return UsageError("no program to run: name a script, as in `retrace run train.py`")
     beside = Path(path).parent

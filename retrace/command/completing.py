@@ -1,7 +1,7 @@
-"""What the shell offers behind a Tab: causes, formats, functions, ids and labels of misses.
+"""Shell completion: causes, formats, functions, ids and labels of misses.
 
-Nothing is offered where reading would take longer than somebody waits for a Tab, and nothing is
-complained of: the command itself will say what is wrong.
+Nothing is offered if reading would take too long for a Tab, and errors are ignored: the command
+itself will report them.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from retrace.errors import RetraceError
 if TYPE_CHECKING:
     from retrace.present.view import View
 
-_LARGEST = 1 << 23
-"""Bytes of a recording that is read for it."""
-_MOST = 200
+_MAX_BYTES = 1 << 23
+"""Larger recordings are not read."""
+_MAX_OFFERED = 200
 
-Offered = list[tuple[str, str]]
+Completions = list[tuple[str, str]]
 
 
 def among(*known: str) -> Callable[[str], list[str]]:
-    """Offers what an option knows."""
+    """Complete one of a fixed set of values."""
     return lambda incomplete: [one for one in known if one.startswith(incomplete)]
 
 
-def causes(incomplete: str) -> Offered:
-    """The codes of the causes, each with what it means."""
+def causes(incomplete: str) -> Completions:
+    """The cause codes, each with its meaning."""
     from retrace.causes import Cause
     from retrace.present.glossary import CAUSES
 
@@ -36,23 +36,23 @@ def causes(incomplete: str) -> Offered:
 
 
 def functions(ctx: Any, incomplete: str) -> list[str]:
-    """The functions that missed in the recordings that are named, or in the newest."""
+    """The functions that missed in the named recordings, or in the newest one."""
     view = _view(ctx)
     names = view.names if view is not None else ()
-    return [name for name in names if name.startswith(incomplete)][:_MOST]
+    return [name for name in names if name.startswith(incomplete)][:_MAX_OFFERED]
 
 
-def misses(ctx: Any, incomplete: str) -> Offered:
-    """Ids, and labels without the blank, which a shell would take for the end of a word."""
+def misses(ctx: Any, incomplete: str) -> Completions:
+    """Ids, and labels without the space, which the shell would take for the end of a word."""
     view = _view(ctx)
-    return [] if view is None else [*_misses(view, incomplete)][:_MOST]
+    return [] if view is None else [*_misses(view, incomplete)][:_MAX_OFFERED]
 
 
 def _misses(view: View, incomplete: str) -> Iterator[tuple[str, str]]:
     for verdict in view.verdicts:
         label = view.short_label(verdict.miss).replace(" #", "#")
         said = f"{verdict.cause.value}, {view.place(verdict.miss)}"
-        # As they are known: by labels first, by ids where one has been begun.
+        # Labels first; ids only once the user has started to type one.
         for name in (label, verdict.miss.id):
             if name.startswith(incomplete) and (incomplete or name is label):
                 yield name, said
@@ -67,6 +67,6 @@ def _view(ctx: Any) -> View | None:
     paths = [Path(path) for path in several or ([one] if one is not None else [])]
     try:
         paths = paths or [newest()]
-        return None if total_size(paths) > _LARGEST else read_at_last(paths)
+        return None if total_size(paths) > _MAX_BYTES else read_at_last(paths)
     except RetraceError:
         return None

@@ -1,4 +1,4 @@
-"""Where text goes: a terminal, a pipe that may close, a file."""
+"""Writes text to a terminal, a pipe that may close, or a file."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-_NARROWEST = 40
-_WIDEST = 140
+_MIN_WIDTH = 40
+_MAX_WIDTH = 140
 """Columns: longer lines are hard to read."""
 
 
 def say(text: str) -> None:
-    """One line on stderr; on a terminal as many as it takes, broken between words."""
+    """Print one line to stderr, wrapped between words on a terminal."""
     from retrace.present.words import clean, inert
 
     try:
@@ -31,14 +31,14 @@ def say(text: str) -> None:
 
 
 def _columns() -> int:
-    """Columns of the terminal, within reason."""
+    """The terminal's width, within limits."""
     from shutil import get_terminal_size
 
-    return max(_NARROWEST, min(get_terminal_size().columns or 80, _WIDEST))
+    return max(_MIN_WIDTH, min(get_terminal_size().columns or 80, _MAX_WIDTH))
 
 
 def here() -> str:
-    """The working directory; nothing where it is gone."""
+    """The working directory; empty if it no longer exists."""
     try:
         return os.getcwd()
     except OSError:
@@ -46,28 +46,30 @@ def here() -> str:
 
 
 def terminal(stream: Any, output: Path | None = None) -> tuple[int, Any]:
-    """Columns and colours of where the text goes."""
+    """The width and the painter for text written to `stream`, or to the file `output`."""
     from retrace.present.layout import colour, plain
 
     if output is not None or stream is None:
         return 80, plain
-    asked = os.environ.get
+    variable = os.environ.get
     is_terminal = stream.isatty()
     width = 80
-    if is_terminal or asked("COLUMNS", "").isdecimal():
+    if is_terminal or variable("COLUMNS", "").isdecimal():
         width = _columns()
-    forced = any(asked(name, "0") not in ("", "0") for name in ("FORCE_COLOR", "CLICOLOR_FORCE"))
-    coloured = forced or (is_terminal and asked("TERM") != "dumb")
-    return width, colour if coloured and not asked("NO_COLOR") else plain
+    forced = any(
+        variable(name, "0") not in ("", "0") for name in ("FORCE_COLOR", "CLICOLOR_FORCE")
+    )
+    coloured = forced or (is_terminal and variable("TERM") != "dumb")
+    return width, colour if coloured and not variable("NO_COLOR") else plain
 
 
 @contextmanager
 def progress(what: str, total: int) -> Generator[Callable[[int], object] | None]:
-    """A bar on stderr, where that is a terminal; what is to be told of each step.
+    """Show a progress bar if stderr is a terminal; yields the function that advances it.
 
     Args:
-        what: what takes its time.
-        total: of all steps together; no bar where it is 0.
+        what: the label.
+        total: the sum of all steps; no bar is shown if it is 0.
     """
     if not total or sys.stderr is None or not sys.stderr.isatty():
         yield None
@@ -77,7 +79,7 @@ def progress(what: str, total: int) -> Generator[Callable[[int], object] | None]
 
 
 def _bar(label: str, total: int) -> Any:
-    """As wide as the terminal lets it be on one line."""
+    """A progress bar that fits on one line."""
     import typer
 
     from retrace.present.words import cells
@@ -85,7 +87,7 @@ def _bar(label: str, total: int) -> Any:
     columns = _columns()
     if cells(label) > columns - 16:
         label = " ".join(label.split()[:2])
-    # Brackets and spaces, the share, and the time that is left.
+    # 11 columns: brackets, spaces and the percentage.
     room = columns - cells(label) - 11
     is_timed = room >= 30
     return typer.progressbar(
@@ -104,13 +106,13 @@ def write(
     commands: bool = False,
     force: bool = False,
 ) -> None:
-    """Text to stdout, or into a file; raises UsageError where that cannot be written.
+    """Write text to stdout or a file; raises UsageError if the file cannot be written.
 
     Args:
-        text: what to write, whole or in pieces of whole lines.
-        output: the file; None, or `-`, for stdout.
-        commands: whether GitHub is to read commands in it.
-        force: also over a file that is no report of ours.
+        text: what to write, whole or in pieces of complete lines.
+        output: the file; None or `-` means stdout.
+        commands: let GitHub Actions read workflow commands in the text.
+        force: overwrite a file even if it is not a retrace report.
     """
     from retrace.present.words import inert
 
@@ -123,10 +125,10 @@ def write(
         files.write(output, pieces, force=force)
         return
     if (reconfigure := getattr(sys.stdout, "reconfigure", None)) is not None:
-        reconfigure(errors="backslashreplace")  # a name may hold what the encoding does not
+        reconfigure(errors="backslashreplace")  # names may not fit the encoding
     try:
         sys.stdout.writelines(pieces)
         sys.stdout.flush()
     except BrokenPipeError:
-        # The reader has seen enough (`| head`); at exit Python would try to flush again.
+        # The reader closed the pipe (`| head`); at exit Python would try to flush again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,4 +1,4 @@
-"""`retrace diff`: two misses, or two recordings, held against each other."""
+"""`retrace diff`: compares two misses or two recordings."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _FORMATS = ("text", "json", "markdown")
 
 
 class Source(NamedTuple):
-    """A recording: its directory, and which of the attempts in it."""
+    """A recording: its directory and the attempt in it."""
 
     path: Path
     attempt: int | None = None
@@ -44,20 +44,20 @@ def diff(
         typer.Argument(metavar="A", help="A recording (DIR), or a miss (its id, or DIR:ID)."),
     ] = None,
     new: Annotated[
-        str | None, typer.Argument(metavar="B", help="What to compare it with, of the same kind.")
+        str | None, typer.Argument(metavar="B", help="What to compare A with, of the same kind.")
     ] = None,
     expect: Annotated[
         str | None,
         typer.Option(
             "--expect",
             metavar="STEPS",
-            help="Steps of A's plan that were applied (2, or 1-3); exit 1 if B saves less.",
+            help="Steps of A's plan that B applied (2, or 1-3); exit 1 if B saves less.",
         ),
     ] = None,
     recording: Annotated[
         Path | None,
         typer.Option(
-            "--recording", metavar="DIR", help="The recording of the ids (default: the newest)."
+            "--recording", metavar="DIR", help="Where to look up ids (default: the newest)."
         ),
     ] = None,
     format: Annotated[
@@ -66,7 +66,7 @@ def diff(
 ) -> int:
     """Compare two misses or two recordings (default: the latest two).
 
-    With one DIR, its last two attempts are compared.
+    Given one DIR, compares its last two attempts.
 
     Examples:  retrace diff before/ after/;  retrace diff before/ after/ --expect 1-2;
     retrace diff monday:'step #1' friday:'step #1'
@@ -79,16 +79,16 @@ def diff(
     if sources is not None:
         return _recordings(sources[0], sources[1], expect, format)
     if expect is not None:
-        raise UsageError("--expect holds one recording to another's plan: name two directories")
+        raise UsageError("--expect compares two recordings: name two directories")
     assert old is not None
     if new is None:
-        raise UsageError("name two misses or two recordings, one directory, or none of them")
+        raise UsageError("name two misses, two recordings, one directory, or nothing")
     sides = at_last([_miss(text, recording) for text in (old, new)])
     return _misses(sides[0], sides[1], format)
 
 
 def _sources(old: str | None, new: str | None) -> tuple[Source, Source] | None:
-    """The recordings that are meant; None where it is misses."""
+    """The recordings to compare; None if the arguments name misses."""
     if old is None:
         from retrace.store.place import recordings
 
@@ -99,16 +99,16 @@ def _sources(old: str | None, new: str | None) -> tuple[Source, Source] | None:
             raise UsageError("no recording under .retrace/: name two directories or two ids")
         return Source(last[1]), Source(last[0])
     if new is None:
-        return _attempts(Path(old)) if _is_there(old) else None
-    if _is_there(old) and _is_there(new):
+        return _attempts(Path(old)) if _exists(old) else None
+    if _exists(old) and _exists(new):
         return Source(Path(old)), Source(Path(new))
-    if _is_there(old) or _is_there(new):
-        there, missing = (old, new) if _is_there(old) else (new, old)
-        raise UsageError(f"{there} is a recording, and nothing is at {missing}")
+    if _exists(old) or _exists(new):
+        there, missing = (old, new) if _exists(old) else (new, old)
+        raise UsageError(f"{there} is a recording, but there is nothing at {missing}")
     return None
 
 
-def _is_there(name: str) -> bool:
+def _exists(name: str) -> bool:
     return os.path.exists(name) or is_address(name)
 
 
@@ -119,18 +119,18 @@ def _attempts(directory: Path) -> tuple[Source, Source]:
     found = attempts_of(directory)
     if len(found) < 2:
         raise UsageError(
-            f"nothing to compare {directory} with: it is one attempt; name a second one"
+            f"{directory} has only one attempt: name a second recording to compare it with"
         )
     return Source(directory, found[-2]), Source(directory, found[-1])
 
 
 def read(source: Source, *, whole: bool, shared: Shared | None = None) -> View:
-    """A recording, explained process by process.
+    """Read a recording and explain it, process by process.
 
     Args:
-        source: which one.
-        whole: with all that is concluded, as a plan needs it.
-        shared: what another recording, read before, has alike.
+        source: the recording.
+        whole: keep complete verdicts, as a plan needs them.
+        shared: parts to share with a recording that was read before.
     """
     from retrace.model import Recording
     from retrace.present.view import View
@@ -186,18 +186,18 @@ def _recordings(old: Source, new: Source, expect: str | None, format: str) -> in
 
 
 def _check_hidden(runs: Iterable[Run]) -> None:
-    """Raises UsageError where what is hidden is hidden under several keys, and so never equal."""
+    """Raise UsageError if the runs were redacted with different keys: nothing would be equal."""
     if len({run.hidden_under for run in runs}) > 1:
         raise UsageError(
-            "what is redacted under keys of their own cannot be compared: values and programs "
-            "would all differ; record both with --redact-key FILE, or neither with --redact"
+            "recordings redacted with different keys cannot be compared: all values and programs "
+            "would differ; record both with --redact-key FILE, or neither with --redact"
         )
 
 
 def _miss(text: str, recording: Path | None) -> tuple[View, Verdict]:
-    """The miss that `ID` or `DIR:ID` means, and the recording that it is in."""
+    """The miss named by `ID` or `DIR:ID`, and its recording."""
     directory, mark, name = text.rpartition(":")
-    if mark and _is_there(directory):
+    if mark and _exists(directory):
         return found_in([Path(directory)], name)
     return found_in(given([recording]), text)
 

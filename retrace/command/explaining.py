@@ -1,6 +1,6 @@
-"""The processes of a recording explained side by side, here or on a cluster.
+"""Explains the processes of a recording in parallel, here or on a cluster.
 
-What takes the time is to judge: a process is judged by itself, so that several can be at once.
+Judging misses takes most of the time, and each process can be judged by itself.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from retrace.errors import UnreadableError
 from retrace.model import Audit, Miss, Recording, Run, Verdict
 from retrace.store.redaction import Redaction
 
-_AHEAD = 2
-"""So many files for each worker are given out before the first of them is taken in, so that
-what is ready and waits takes little memory."""
+_FILES_PER_WORKER = 2
+"""How many files per worker are submitted ahead; few, so that finished results take little
+memory."""
 
 
 class _Explained(NamedTuple):
-    """One file; nothing in it belongs to the process that read it."""
+    """The result for one file; it can be sent between processes."""
 
     run: Run
     misses: list[Miss]
@@ -37,17 +37,17 @@ def explained(
     progress: Callable[[int], object] | None,
     redaction: Redaction | None = None,
 ) -> Iterator[tuple[Recording, list[Verdict]]]:
-    """The recording of each process, with its verdicts, in the order of `read_each`.
+    """The recording and the verdicts of each process, in the order of `read_each`.
 
     Args:
         paths: as for `store.reader.read`.
-        attempt: as there.
-        workers: who explains.
-        progress: told how many more bytes were read.
-        redaction: what takes out of it what shall not be given away.
+        attempt: as for `store.reader.read`.
+        workers: run the tasks.
+        progress: called with the number of bytes read since the last call.
+        redaction: removes confidential parts, if given.
 
     Raises:
-        UnreadableError: a path holds no recording.
+        UnreadableError: a path contains no recording.
     """
     from retrace.store.programs import SUFFIX, Library
     from retrace.store.reader import leave_out, read_each, read_one
@@ -58,33 +58,33 @@ def explained(
     runs: dict[str, Run] = {}
     todo = deque(_files(paths, attempt))
     waiting: deque[tuple[Path, Path, Future[_Explained | None]]] = deque()
-    told: set[Path] = set()
-    """Paths of which something was read."""
+    read: set[Path] = set()
+    """Paths with at least one readable process."""
     try:
         while todo or waiting:
-            while todo and len(waiting) < _AHEAD * workers.number:
+            while todo and len(waiting) < _FILES_PER_WORKER * workers.number:
                 path, file = todo.popleft()
-                # A worker of a cluster is in another folder.
-                asked = workers.executor.submit(
+                # Absolute: a worker of a cluster runs in another folder.
+                future = workers.executor.submit(
                     _explain, file.absolute(), origin_of(file), redaction
                 )
-                waiting.append((path, file, asked))
+                waiting.append((path, file, future))
             path, file, future = waiting.popleft()
             try:
                 found = future.result()
             except UnreadableError as error:
                 if workers.address is None:
                     raise
-                read_one(file)  # complains of what cannot be read here either
+                read_one(file)  # raises if it cannot be read here either
                 raise UnreadableError(
                     f"{error} (for a worker of the cluster at {workers.address}): "
-                    "name recordings where all workers see them"
+                    "name recordings that all workers can read"
                 ) from None
             if progress is not None:
                 progress(_size(file))
             if found is None:
                 continue
-            told.add(path)
+            read.add(path)
             if (other := runs.get(found.run.id)) is not None:
                 leave_out(other)
                 continue
@@ -95,8 +95,8 @@ def explained(
         for _, _, future in waiting:
             future.cancel()
     for path in paths:
-        if path not in told:
-            next(read_each([path], attempt=attempt))  # complains where there is nothing to read
+        if path not in read:
+            next(read_each([path], attempt=attempt))  # raises: there is nothing to read
 
 
 def _files(paths: Sequence[Path], attempt: int | None) -> Iterator[tuple[Path, Path]]:
@@ -115,12 +115,12 @@ def _size(file: Path) -> int:
 
     try:
         return size(file)
-    except OSError:  # gone meanwhile, which the reading tells
+    except OSError:  # it has gone, which the reader will report
         return 0
 
 
 def _explain(file: Path, origin: str | None, redaction: Redaction | None) -> _Explained | None:
-    """Runs in another process; None where the file is no recording."""
+    """Explain one file, in a worker; None if it is not a recording."""
     from retrace.reason.verdict import judge
     from retrace.store.reader import read_one
     from retrace.store.remote import at_hand

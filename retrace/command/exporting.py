@@ -1,4 +1,4 @@
-"""`retrace export`: Parquet tables made of recordings."""
+"""`retrace export`: writes recordings to Parquet tables."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from retrace.command import console, workers
-from retrace.command.options import OfDask
+from retrace.command.options import Dask
 from retrace.command.selection import given
 from retrace.errors import UsageError
 
 if TYPE_CHECKING:
     from retrace.tables.exporting import Made, Work
 
-_MANY = 1 << 24
-"""Bytes of recordings from which on several processes pay off."""
+_MIN_PARALLEL_BYTES = 1 << 24
+"""From this size on, several processes pay off."""
 
 
 def export(
@@ -26,20 +26,23 @@ def export(
         typer.Argument(metavar="DIR", help="Recordings (default: the newest)."),
     ] = None,
     to: Annotated[
-        Path | None, typer.Option("--to", metavar="DIR", help="Where the tables are.")
+        Path | None, typer.Option("--to", metavar="DIR", help="Directory of the tables.")
     ] = None,
     redact: Annotated[
-        bool, typer.Option("--redact", help="Leave out values, source lines and outside paths.")
+        bool,
+        typer.Option(
+            "--redact", help="Leave out values, source lines and paths outside the project."
+        ),
     ] = False,
     jobs: Annotated[
         int | None,
-        typer.Option("--jobs", metavar="N", min=1, help="Export N processes at a time."),
+        typer.Option("--jobs", metavar="N", min=1, help="Export N processes in parallel."),
     ] = None,
-    dask: OfDask = None,
+    dask: Dask = None,
 ) -> int:
     """Add recordings to Parquet tables, for DuckDB, pandas and polars.
 
-    Every attempt of each DIR is added; what was exported before is replaced.
+    Adds every attempt in each DIR; a process that was exported before is replaced.
 
     Example:  retrace export runs/* --to tables && duckdb -c "from 'tables/misses/*.parquet'"
     """
@@ -74,12 +77,12 @@ def _made(todo: list[Work], jobs: int | None, dask: str | None) -> Iterator[Made
 
     if dask is None:
         if jobs is None:
-            jobs = exporting.processors() if _size(todo) > _MANY else 1
+            jobs = exporting.processors() if _size(todo) > _MIN_PARALLEL_BYTES else 1
         jobs = min(jobs, len(todo))
         if jobs <= 1:
             yield from exporting.here_alone(todo)
             return
-    else:  # whose workers are in other folders
+    else:  # absolute paths: the workers run in other folders
         todo = [
             one._replace(file=one.file.absolute(), target=one.target.absolute()) for one in todo
         ]
@@ -94,5 +97,5 @@ def _size(todo: list[Work]) -> int:
 def _bytes(path: Path) -> int:
     try:
         return path.stat().st_size
-    except OSError:  # gone meanwhile, which the reading tells
+    except OSError:  # it has gone, which the reader will report
         return 0

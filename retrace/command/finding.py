@@ -1,4 +1,4 @@
-"""One miss among those of many processes, of which one is held at a time."""
+"""Finds one miss among many processes, holding one process in memory at a time."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ if TYPE_CHECKING:
     from retrace.model import Miss, Recording, Verdict
     from retrace.present.view import View
 
-_MOST_IDS = 1000
-"""So many ids, at most, are searched for one that is nearly what was asked for."""
+_MAX_IDS = 1000
+"""At most this many ids are searched for a near match."""
 
 
 def found_in(paths: list[Path], text: str, attempt: int | None = None) -> tuple[View, Verdict]:
-    """The miss that an id or a label means, and its process, explained.
+    """The miss with this id or label, and its process, explained.
 
-    The other processes are read for their labels alone: to explain them would take most of the
-    time, and to hold them most of the memory.
+    Other processes are only read for their labels: explaining them would take most of the
+    time, and holding them most of the memory.
 
     Args:
         paths: recordings.
         text: an id, a label, or the beginning of either.
-        attempt: of each recording; the newest otherwise.
+        attempt: the attempt to read (default: the newest of each recording).
 
     Raises:
-        UsageError: it means no miss, or several.
+        UsageError: no miss matches, or several do.
     """
     from retrace.model import Recording
     from retrace.present.view import View
@@ -48,7 +48,7 @@ def found_in(paths: list[Path], text: str, attempt: int | None = None) -> tuple[
         before = len(maybe)
         for miss in part.misses:
             known[view.short_label(miss)] = None
-            if len(known) < _MOST_IDS:
+            if len(known) < _MAX_IDS:
                 known[miss.id] = None
             if view.may_be_meant(text, miss):
                 maybe.append(miss)

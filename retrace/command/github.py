@@ -1,4 +1,4 @@
-"""What GitHub Actions is told: annotations on stdout, and a summary of the step."""
+"""Output for GitHub Actions: annotations on stdout and a step summary."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ if TYPE_CHECKING:
     from retrace.present.view import View
 
 
-def told(
+def annotate(
     view: View,
     tally: Tally,
     over: Mapping[str, str] | None = None,
     heads: Sequence[str] | None = None,
 ) -> str:
-    """The annotations; where GitHub gave a file for the summary of the step, a table there.
+    """Make the annotations; also write a table to the step summary, if GitHub has one.
 
     Args:
         view: the whole recording.
-        tally: the misses to tell of.
-        over: the misses that are errors, each with what is too much of it in few words.
-        heads: what a check found, a line each; None where it was no check.
+        tally: the misses to report.
+        over: the misses that are errors, each with the exceeded limit in a few words.
+        heads: what a check found, one line each; None outside a check.
     """
     from retrace.present import github, markdown
 
@@ -40,11 +40,11 @@ def told(
 
 @contextmanager
 def failing(format: str, command: str) -> Generator[None]:
-    """Tell GitHub, too, why a command ends without having found anything out.
+    """Also tell GitHub why a command fails before it has a result.
 
     Args:
-        format: as asked for; only `github` is told.
-        command: which it is.
+        format: the requested format; only `github` matters here.
+        command: its name.
     """
     try:
         yield
@@ -55,7 +55,7 @@ def failing(format: str, command: str) -> Generator[None]:
 
 
 def fail(command: str, why: str) -> None:
-    """One annotation, and a summary of the step, that say why nothing was found out."""
+    """Write an annotation and a step summary that say why there is no result."""
     from retrace.present import github, markdown
 
     _summarise(markdown.failed(command, why))

@@ -1,4 +1,4 @@
-"""`retrace hosts`: which process of a job did otherwise, where first, and why."""
+"""`retrace hosts`: finds where the processes of a job first diverge, and why."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def hosts(
         str, typer.Option("--format", metavar="|".join(_FORMATS), help="Output format.")
     ] = "text",
 ) -> int:
-    """Where the processes of a job diverge, and why; exit 1 if they do.
+    """Show where the processes of a job diverge, and why; exit 1 if they do.
 
     Example:  retrace hosts runs/pod-17
     """

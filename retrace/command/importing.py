@@ -1,4 +1,4 @@
-"""`retrace import`: a recording made of logs."""
+"""`retrace import`: makes a recording from logs."""
 
 from __future__ import annotations
 
@@ -27,14 +27,13 @@ def import_(
     ] = None,
     redact: Annotated[
         bool,
-        typer.Option("--redact", help="Write no values and no outside paths."),
+        typer.Option("--redact", help="Write no values and no paths outside the project."),
     ] = False,
 ) -> int:
-    """Make a recording from the logs of a program not recorded.
+    """Make a recording from the logs of a program that was not recorded.
 
-    The program has to log with JAX_LOG_COMPILES=1, and with JAX_EXPLAIN_CACHE_MISSES=1 for
-    causes. What a log does not show is
-    reported as unknown.
+    The program must have run with JAX_LOG_COMPILES=1, and with JAX_EXPLAIN_CACHE_MISSES=1 to
+    show causes. What a log does not show is reported as unknown.
 
     Example:  retrace import train.log && retrace report
     """
@@ -58,7 +57,7 @@ def import_(
             with console.progress(f"reading {path.name}", size_of(path)) as progress:
                 made = importer.take(path, progress)
             if made.broken:
-                console.say(f"{made.broken}; what stands before that is imported")
+                console.say(f"{made.broken}; everything before that was imported")
             lines, processes = lines + made.lines, processes + made.processes
             misses, compiled = misses + made.misses, compiled + made.compiled
     except BaseException:

@@ -1,6 +1,6 @@
 """Runs an unchanged program in this process, as `python SCRIPT` or `python -m MODULE` would.
 
-Where it cannot have an interpreter of its own (`anew`): our frames are then below its own.
+Used where the program cannot have its own interpreter (`anew`): our frames are below its frames.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from types import CodeType, ModuleType
 from retrace.errors import UsageError
 
 INTERRUPTED = 130
-"""The exit status of an interrupted program, as shells count it."""
+"""The exit status that shells report for an interrupted program."""
 
 
 def run_script(
@@ -35,16 +35,16 @@ def run_script(
     arguments: Sequence[str],
     before: Callable[[], None],
 ) -> int:
-    """Run a script, or a directory or zip file that holds a `__main__.py`.
+    """Run a script, or a directory or zip file that contains a `__main__.py`.
 
     Args:
-        path: the script, as it was given; it becomes `sys.argv[0]`.
+        path: the script as the user typed it; it becomes `sys.argv[0]`.
         arguments: the rest of `sys.argv`.
-        before: called when the program was found and is about to start.
+        before: called once the program is found, just before it starts.
 
     Returns:
-        The exit status, for `sys.exit` at once: the program has printed what it
-        had to say, its `atexit` handlers are still to run.
+        The exit status, to pass to `sys.exit` right away: the program has printed its
+        output, but its `atexit` handlers have not run yet.
 
     Raises:
         UsageError: there is no such program.
@@ -74,10 +74,10 @@ def run_module(
     arguments: Sequence[str],
     before: Callable[[], None],
 ) -> int:
-    """Run a module, or the `__main__` of a package, by its name; else as `run_script`."""
+    """Run a module or the `__main__` of a package by name; otherwise like `run_script`."""
     _first_on_path(os.getcwd())
     sys.argv[:] = ["-m", *arguments]
-    # The packages around it are imported, and may trace, only once recording is on.
+    # Its parent packages may trace when imported, so import them only once recording is on.
     top = name.partition(".")[0]
     if not top or importlib.util.find_spec(top) is None:
         raise UsageError(
@@ -93,7 +93,7 @@ def run_module(
 
 
 def run_input(arguments: Sequence[str], before: Callable[[], None]) -> int:
-    """Run what standard input holds, as `python -` does; else as `run_script`."""
+    """Run code from standard input, as `python -` does; otherwise like `run_script`."""
     sys.argv[:] = ["-", *arguments]
     _first_on_path("")
 
@@ -119,8 +119,8 @@ def _launch(
             _die_of_interrupt()
 
     interrupted = False
-    # The first registered is called last: the program's own handlers run while recording is
-    # on, what `before` registers follows, and only then may a signal end the process.
+    # The handler registered first runs last: the program's own handlers run while recording is
+    # on, then those that `before` registers, and only then may a signal end the process.
     atexit.register(die)
     before()
     if sys.excepthook.__module__.partition(".")[0] == "typer":
@@ -128,9 +128,9 @@ def _launch(
     try:
         code, module = load()
         sys.modules["__main__"] = module
-        exec(code, module.__dict__)  # noqa: S102 - the user's program is what we are here for
+        exec(code, module.__dict__)  # noqa: S102 - running the user's program is our purpose
     except UsageError:
-        raise  # what could not be known before its packages were imported
+        raise  # only known after its packages were imported
     except SystemExit as error:
         status = _exit_status(error)
     except BaseException as error:  # noqa: BLE001 - the interpreter's own last resort
@@ -140,7 +140,7 @@ def _launch(
 
 
 def _code_in(path: str) -> tuple[CodeType, ModuleType]:
-    """The code of a script, compiled and not cached, and the module to run it in."""
+    """The code of a script, compiled without caching, and the module to run it in."""
     if path.endswith(".pyc"):
         loader = SourcelessFileLoader("__main__", path)
         code = loader.get_code("__main__")
@@ -154,9 +154,8 @@ def _code_in(path: str) -> tuple[CodeType, ModuleType]:
 
 
 def _code_of(spec: ModuleSpec) -> tuple[CodeType, ModuleType]:
-    get_code = getattr(
-        spec.loader, "get_code", None
-    )  # loaders of no ABC have it, zipimporter is one
+    # By name: loaders outside the ABCs, such as zipimporter, have it too.
+    get_code = getattr(spec.loader, "get_code", None)
     code = get_code(spec.name) if get_code else None
     if code is None:
         raise UsageError(f"{spec.name} cannot be run: it is not written in Python")
@@ -164,8 +163,8 @@ def _code_of(spec: ModuleSpec) -> tuple[CodeType, ModuleType]:
 
 
 def _main(loader: object, spec: ModuleSpec | None, file: str | None) -> ModuleType:
-    # As the interpreter makes it: a script has no spec, so that `multiprocessing`
-    # starts its children by the path, and a module has one, so that it goes by the name.
+    # As the interpreter makes it: a script has no spec, so `multiprocessing` starts its
+    # children by path; a module has one, so it goes by name.
     module = ModuleType("__main__")
     if "__annotations__" in vars(sys.modules["__main__"]):
         module.__annotations__ = {}
@@ -181,11 +180,11 @@ def _main(loader: object, spec: ModuleSpec | None, file: str | None) -> ModuleTy
 
 
 def _find(name: str) -> ModuleSpec:
-    """The spec of what `-m name` runs; imports the packages around it."""
+    """The spec of what `-m name` runs; imports its parent packages."""
     try:
         spec = importlib.util.find_spec(name)
     except ModuleNotFoundError as error:
-        # Only what we asked for; what its packages fail to import is the program's error.
+        # Only the requested module; a failing import inside its packages is the program's error.
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
             raise
         spec = None
@@ -201,7 +200,7 @@ def _find(name: str) -> ModuleSpec:
 
 def _first_on_path(directory: str) -> None:
     if not sys.flags.safe_path:
-        # In place of what the interpreter put there for our own start.
+        # Replaces the entry that the interpreter added to start retrace.
         sys.path[0] = directory
 
 
@@ -210,19 +209,19 @@ def _absolute(path: str) -> str:
 
 
 def _exit_status(error: SystemExit) -> int:
-    """The status of `sys.exit(code)`; what is no number is printed, as Python does."""
+    """The status of `sys.exit(code)`; a code that is not a number is printed, as Python does."""
     code = error.code
     if code is None:
         return 0
     if isinstance(code, int):
         return code
     if sys.stderr is not None:  # pyright: ignore[reportUnnecessaryComparison] - pythonw has none
-        print(code, file=sys.stderr)  # noqa: T201 - in the program's name
+        print(code, file=sys.stderr)  # noqa: T201 - on the program's behalf
     return 1
 
 
 def _report(error: BaseException) -> int:
-    """Print an uncaught exception as the interpreter would; the exit status."""
+    """Print an uncaught exception as the interpreter would; returns the exit status."""
     shown = error.__traceback__
     while shown is not None and _is_ours(shown.tb_frame.f_code.co_filename):
         shown = shown.tb_next
@@ -235,7 +234,7 @@ def _report(error: BaseException) -> int:
     except BaseException as failure:  # noqa: BLE001 - the program's own hook failed
         failure.__traceback__ = failure.__traceback__ and failure.__traceback__.tb_next
         failure.__context__ = None
-        print("Error in sys.excepthook:", file=sys.stderr)  # noqa: T201 - as Python says it
+        print("Error in sys.excepthook:", file=sys.stderr)  # noqa: T201 - Python's own wording
         traceback.print_exception(failure)
         print("\nOriginal exception was:", file=sys.stderr)  # noqa: T201
         traceback.print_exception(error)
@@ -247,9 +246,11 @@ def _is_ours(file: str) -> bool:
 
 
 def _die_of_interrupt() -> None:
-    # The parent must see a death by SIGINT, as a shell loop does that stops on Ctrl-C.
+    # The parent must see a death by SIGINT, so that a shell loop stops on Ctrl-C.
     if os.name == "posix":
-        if "logging" in sys.modules:  # its own handler was registered before ours, and is lost
+        if (
+            "logging" in sys.modules
+        ):  # its exit handler was registered before ours and will not run
             sys.modules["logging"].shutdown()
         for stream in (sys.stdout, sys.stderr):
             try:

@@ -1,4 +1,4 @@
-"""`retrace report --open`: the page in a browser."""
+"""`retrace report --open`: shows the page in a browser."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from retrace.errors import UsageError
 
 
 def page(format: str, output: Path | None) -> tuple[Literal["html"], Path]:
-    """The format and the file of a page that is to be shown.
+    """The format and the file of the page to show.
 
-    Raises UsageError where another format was asked for.
+    Raises UsageError if another format was requested.
     """
     if format not in ("text", "html"):
-        raise UsageError(f"--open shows the page: leave out --format {format}")
+        raise UsageError(f"--open shows the HTML page: leave out --format {format}")
     if output is not None and str(output) == "-":
-        raise UsageError("--open shows a file: name another one than - with --output")
-    # Of its user alone: the page holds what the recording holds.
+        raise UsageError("--open needs a file: --output cannot be -")
+    # Readable by the user only: the page contains what the recording contains.
     return "html", output or Path(tempfile.mkdtemp(prefix="retrace-")) / "report.html"
 
 
 def show(path: Path) -> None:
-    """Ask for a browser, and say where the page lies in any case."""
+    """Open the page in a browser, and print its path in any case."""
     path = path.absolute()
     browser = None
-    # Without a display only a browser for terminals is left, which would take this one.
+    # Without a display there are only text browsers, which would take over this terminal.
     if os.environ.get("BROWSER") or sys.platform != "linux" or _has_display():
         try:
             browser = webbrowser.get()
@@ -39,7 +39,7 @@ def show(path: Path) -> None:
     if browser is not None and browser.open(path.as_uri()):
         console.say(f"opened {path}")
     else:
-        console.say(f"no browser was found; the page is {path}")
+        console.say(f"found no browser; the page is {path}")
 
 
 def _has_display() -> bool:

@@ -1,4 +1,4 @@
-"""What several commands share: options, and exit codes."""
+"""Options and exit codes shared by several commands."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer
 
 DONE = 0
 FOUND = 1
-"""A check found what it was told to find."""
+"""A check failed, or `--fail-on` matched."""
 WRONG = 2
 """Wrong usage, or input that cannot be read."""
 
@@ -21,7 +21,7 @@ Force = Annotated[
     bool,
     typer.Option("--force", "-f", help="Overwrite FILE even if it is not a retrace report."),
 ]
-OfDask = Annotated[
+Dask = Annotated[
     str | None,
-    typer.Option("--dask", metavar="ADDRESS", help="Work on this cluster of Dask's."),
+    typer.Option("--dask", metavar="ADDRESS", help="Work on this Dask cluster."),
 ]

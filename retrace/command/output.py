@@ -1,4 +1,4 @@
-"""Files that somebody asks us to write: nothing of theirs is lost by it."""
+"""Writes output files without destroying anything of the user's."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from retrace.store.place import HEADER, holds_recording
 from retrace.store.programs import BEGINNING, SUFFIX
 
 PROFILE = "equations of recorded programs, by retrace"
-"""The comment in a profile."""
+"""The comment in a pprof profile, by which we recognise our own."""
 
-_HEAD = 4096
-_MOST_UNPACKED = 1 << 24
+_HEAD_BYTES = 4096
+_MAX_UNPACKED = 1 << 24
 _OURS = re.compile(
     rb"""\s*(?:
     retrace:\ (?:[\d,]+\ (?:of\ [\d,]+\ )?(?:miss|program)|no\ (?:such\ )?miss|miss\ )
@@ -33,22 +33,22 @@ _RECORDING = (HEADER.encode(), BEGINNING.encode())
 
 
 def write(path: Path, pieces: Iterable[str | bytes], *, force: bool = False) -> None:
-    """Write a file, whole or not at all.
+    """Write a file, completely or not at all.
 
     Args:
-        path: of the file; a pipe or a terminal is written to as it is.
+        path: the file; pipes and terminals are written to directly.
         pieces: what to write.
-        force: also over what is no report of ours; never over a recording.
+        force: overwrite a file even if it is not a retrace report; never a recording.
 
     Raises:
-        UsageError: the file is not to be overwritten, or cannot be written.
+        UsageError: the file must not be overwritten, or cannot be written.
     """
     try:
         if files.descriptor_of(path) is None:
             _check(path, force)
         files.write(path, pieces)
     except BrokenPipeError:
-        return  # its reader has seen enough
+        return  # the reader has closed the pipe
     except OSError as error:
         said = files.reason(error)
         raise UsageError(f"cannot write to {path}: {said}; name another file") from None
@@ -64,13 +64,13 @@ def _check(path: Path, force: bool) -> None:
     head = b""
     try:
         with files.opened(path) as file:
-            head = file.read(_HEAD)
+            head = file.read(_HEAD_BYTES)
     except PermissionError:
         pass
     if head.lstrip().startswith(_RECORDING) or (
         path.suffix in (".jsonl", SUFFIX) and holds_recording(path.absolute().parent)
     ):
-        raise UsageError(f"{path} is a file of a recording: name another file")
+        raise UsageError(f"{path} belongs to a recording: name another file")
     if not force and not _OURS.match(head) and not _is_profile(path, head):
         raise UsageError(
             f"{path} exists and is not a retrace report: name another file, or pass --force"
@@ -82,7 +82,7 @@ def _is_profile(path: Path, head: bytes) -> bool:
         return False
     unpacking = zlib.decompressobj(31)
     try:
-        found = unpacking.decompress(files.content(path, _MOST_UNPACKED), _MOST_UNPACKED)
+        found = unpacking.decompress(files.content(path, _MAX_UNPACKED), _MAX_UNPACKED)
     except (zlib.error, files.NotRegularError):
         return False
     return PROFILE.encode() in found

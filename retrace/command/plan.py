@@ -1,4 +1,4 @@
-"""`retrace plan`: what to change first, and what is left then."""
+"""`retrace plan`: what to change first, and what remains then."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from retrace.command.selection import one_of, read_at_last
 from retrace.errors import UsageError
 
 _FORMATS = ("text", "json", "markdown")
-_STEPS = 10
-"""So many steps are written out as text; `--top` asks for more."""
+_DEFAULT_TOP = 10
+"""How many steps are shown as text without `--top`."""
 
 
 def plan(
@@ -27,11 +27,11 @@ def plan(
         typer.Option(
             "--sizes",
             metavar="[ARG=]FILE[:COLUMN]",
-            help="Sizes of the data (a line each, CSV or .npy), to weigh padding; repeatable.",
+            help="Sizes in the data (one per line, CSV or .npy), to judge padding; repeatable.",
         ),
     ] = None,
     warm: Annotated[
-        bool, typer.Option("--warm", help="List the calls that compile what the run needed.")
+        bool, typer.Option("--warm", help="List the calls that compile everything the run used.")
     ] = False,
     top: Annotated[
         int | None,
@@ -41,7 +41,7 @@ def plan(
         str, typer.Option("--format", metavar="|".join(_FORMATS), help="Output format.")
     ] = "text",
 ) -> int:
-    """What to change first, what it saves, and what is left.
+    """Show what to change first, what it saves, and what remains.
 
     Example:  retrace plan --sizes "batch['ids']=lengths.npy"
     """
@@ -50,14 +50,14 @@ def plan(
 
     one_of("--format", format, _FORMATS)
     if top is not None and top < 1:
-        raise UsageError("--top needs a number of steps, 1 or more")
+        raise UsageError("--top must be at least 1")
     known = data.read(sizes or [])
     view = read_at_last(directories or [])
     found = order.plan(view.recording, view.verdicts, known)
     if unused := known.unused():
         raise UsageError(
             f"--sizes: no size of {unused[0]!r} varies in this recording; "
-            "name an argument of the plan, or none"
+            "name an argument from the plan, or leave out the name"
         )
     calls = warmth(view.verdicts) if warm else None
     if format == "json":
@@ -67,7 +67,7 @@ def plan(
         cut = cut_short(view.recording)
         console.write(report_json.encode(plan_json.told(found, calls, top, cut)), None)
         return 0
-    top = top or _STEPS
+    top = top or _DEFAULT_TOP
     if format == "markdown":
         from retrace.present import plan_markdown
 

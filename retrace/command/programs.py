@@ -1,4 +1,4 @@
-"""`retrace programs`: what the recorded programs are made of."""
+"""`retrace programs`: counts the equations of recorded programs by source line."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def programs(
     ] = None,
     force: Force = False,
 ) -> int:
-    """Equations per source line of the recorded programs.
+    """Count the equations of recorded programs by source line.
 
     Unrolled loops stand out.
 
@@ -43,22 +43,22 @@ def programs(
     view = read_at_last([] if directory is None else [directory])
     listings = view.recording.listings
     found = _texts(view, selected(view, function), nested=function is not None)
-    # One at a time: each may have a million equations.
-    told = samples(map(listings.__getitem__, found), listings)
+    # Lazily: each program may have a million equations.
+    counted = samples(map(listings.__getitem__, found), listings)
     width, _ = console.terminal(sys.stdout)
     if pprof is not None:
         from retrace.command import output
         from retrace.present.pprof import encode
 
-        output.write(pprof, [encode(told, output.PROFILE)], force=force)
+        output.write(pprof, [encode(counted, output.PROFILE)], force=force)
     blocks = unrolled(map(listings.__getitem__, found), listings)
-    text = equations_by_line.table(view, len(found), told, blocks, width)
+    text = equations_by_line.table(view, len(found), counted, blocks, width)
     console.write(text, None)
     return DONE
 
 
 def _texts(view: View, verdicts: list[Verdict], *, nested: bool) -> list[str]:
-    """The id of each program once; what is part of another one is counted there."""
+    """The id of each program, once; nested programs are counted as part of the outer one."""
     listings = view.recording.listings
     found: dict[str, str] = {}
     for verdict in verdicts:
@@ -68,7 +68,9 @@ def _texts(view: View, verdicts: list[Verdict], *, nested: bool) -> list[str]:
         if program.hash not in found and listings.get(program.listing) is not None:
             found[program.hash] = program.listing
     if not verdicts:
-        raise UnreadableError("there was no miss, and so no program to count")
+        raise UnreadableError("no misses were recorded, so there is no program to count")
     if not found:
-        raise UnreadableError("no text of a program was recorded: record again with this retrace")
+        raise UnreadableError(
+            "no program was recorded: record again with this release of retrace"
+        )
     return list(found.values())

@@ -1,4 +1,4 @@
-"""`retrace report`: what was recorded, explained, in one of many forms."""
+"""`retrace report`: explains recorded misses, in one of several formats."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, assert_nev
 import typer
 
 from retrace.command import completing, console, github, workers
-from retrace.command.options import DONE, FOUND, Force, OfDask, Output
-from retrace.command.selection import Told, at_last, one_of
+from retrace.command.options import DONE, FOUND, Dask, Force, Output
+from retrace.command.selection import Selection, at_last, one_of
 from retrace.command.steps import steps_of
 from retrace.errors import UsageError
 
@@ -23,8 +23,8 @@ Form: TypeAlias = Literal[
 ]
 FORMATS: tuple[Form, ...] = get_args(Form)
 SORTS = ("saving", "seconds", "count", "time")
-_EXPLAINED = 10
-"""So many causes are explained in text, where nothing else is asked for."""
+_DEFAULT_TOP = 10
+"""How many causes the text report explains by default."""
 
 
 def report(
@@ -76,7 +76,10 @@ def report(
     tokens: Annotated[
         int | None,
         typer.Option(
-            "--tokens", metavar="N", min=1, help="JSON of at most N tokens, for a language model."
+            "--tokens",
+            metavar="N",
+            min=1,
+            help="Limit the JSON to N tokens, for a language model.",
         ),
     ] = None,
     opened: Annotated[
@@ -84,23 +87,25 @@ def report(
     ] = False,
     keys: Annotated[bool, typer.Option("--keys", help="Include the cache keys.")] = False,
     every: Annotated[
-        bool, typer.Option("--all", help="Every attempt in DIR, not only the newest.")
+        bool, typer.Option("--all", help="Include every attempt in DIR, not only the newest.")
     ] = False,
     jobs: Annotated[
         int | None,
-        typer.Option("--jobs", metavar="N", min=1, help="Explain N processes at a time."),
+        typer.Option("--jobs", metavar="N", min=1, help="Explain N processes in parallel."),
     ] = None,
-    dask: OfDask = None,
+    dask: Dask = None,
     redact: Annotated[
         bool,
-        typer.Option("--redact", help="Leave out values, source lines and outside paths."),
+        typer.Option(
+            "--redact", help="Leave out values, source lines and paths outside the project."
+        ),
     ] = False,
     with_: Annotated[
         Path | None,
         typer.Option(
             "--with",
             metavar="PROFILE",
-            help="With --format perfetto: add a trace of jax.profiler.",
+            help="With --format perfetto: add a jax.profiler trace.",
         ),
     ] = None,
     fail_on: Annotated[
@@ -133,13 +138,13 @@ def report(
             raise UsageError("a profile cannot be redacted: pass --with or --redact")
         workers.check(jobs, dask)
         if tokens is not None and format != "json":
-            raise UsageError("--tokens bounds the JSON for a language model: add --format json")
+            raise UsageError("--tokens needs --format json")
         if opened:
             from retrace.command import opening
 
             form, output = opening.page(form, output)
-        told = at_last(
-            Told(
+        selection = at_last(
+            Selection(
                 directories or [],
                 function,
                 cause,
@@ -149,31 +154,33 @@ def report(
                 dask=dask,
             )
         )
-        if earlier := told.earlier:
-            were = "attempt lies" if earlier == 1 else "attempts lie"
-            console.say(f"{earlier:,} earlier {were} there too: --all explains every one")
+        if earlier := selection.earlier:
+            attempts = "attempt" if earlier == 1 else "attempts"
+            console.say(
+                f"{earlier:,} earlier {attempts} left out: pass --all to include every one"
+            )
         if with_ is not None:
             from retrace.present import perfetto
             from retrace.store import profile
 
-            text = perfetto.pieces(told.view, told.again(), profile.read(with_))
+            text = perfetto.pieces(selection.view, selection.again(), profile.read(with_))
         else:
-            text = _report(told, form, sort, keys, output, top, tokens, fail_on or ())
+            text = _report(selection, form, sort, keys, output, top, tokens, fail_on or ())
         console.write(text, output, commands=form == "github", force=force)
         if opened and output is not None:
             from retrace.command import opening
 
             opening.show(output)
-        causes = told.tally.causes.items()
+        causes = selection.tally.causes.items()
         failing = {cause: row.misses for cause, row in causes if cause.value in (fail_on or ())}
         if failing:
-            found = ", ".join(cause.value for cause in failing)
-            console.say(f"found what --fail-on names, {sum(failing.values()):,} times: {found}")
+            found, count = ", ".join(cause.value for cause in failing), sum(failing.values())
+            console.say(f"--fail-on matched {count:,} miss{'es' if count > 1 else ''}: {found}")
         return FOUND if failing else DONE
 
 
 def _report(
-    told: Told,
+    selection: Selection,
     form: Form,
     sort: Any,
     keys: bool,
@@ -182,25 +189,25 @@ def _report(
     tokens: int | None,
     fail_on: Sequence[str],
 ) -> str | Iterator[str]:
-    view, tally = told.view, told.tally
+    view, tally = selection.view, selection.tally
     planned = tokens is not None or sort == "saving" or form in ("text", "markdown", "html")
-    steps = steps_of(told) if planned else None
+    steps = steps_of(selection) if planned else None
     if steps is not None:
         tally.gather(view, steps)
         if sort == "saving" or tokens is not None:
             tally.follow(view, steps)
     elif sort == "saving":
-        console.say("no plan is made of a part or of a large recording: sorted by seconds")
+        console.say("no plan for a selection or a large recording: sorted by seconds instead")
     match form:
         case "json":
-            return _json(told, sort, keys, top, tokens, steps)
+            return _json(selection, sort, keys, top, tokens, steps)
         case "github":
             over = {
                 group.shown.miss.id: f"--fail-on {group.cause.value}"
                 for group in tally.groups()
                 if group.cause.value in fail_on
             }
-            return github.told(view, tally, over)
+            return github.annotate(view, tally, over)
         case "sarif":
             from retrace import __version__
             from retrace.present import report_json, sarif
@@ -209,16 +216,16 @@ def _report(
         case "perfetto":
             from retrace.present import perfetto
 
-            return perfetto.pieces(view, told.again())
+            return perfetto.pieces(view, selection.again())
         case "speedscope":
             from retrace.present import speedscope
 
-            return speedscope.report(view, told.again())
+            return speedscope.report(view, selection.again())
         case "html":
             from retrace.present import page
 
             return page.report(
-                view, tally, told.again(), sort=sort, keys=keys, plan=steps, top=top
+                view, tally, selection.again(), sort=sort, keys=keys, plan=steps, top=top
             )
         case "markdown":
             from retrace.present import markdown
@@ -236,24 +243,29 @@ def _report(
                 width=width,
                 paint=paint,
                 plan=steps,
-                top=_EXPLAINED if top is None else top,
+                top=_DEFAULT_TOP if top is None else top,
             )
         case _:
             assert_never(form)
 
 
 def _json(
-    told: Told, sort: Any, keys: bool, top: int | None, tokens: int | None, steps: Plan | None
+    selection: Selection,
+    sort: Any,
+    keys: bool,
+    top: int | None,
+    tokens: int | None,
+    steps: Plan | None,
 ) -> str | Iterator[str]:
     from retrace.present import extract, report_json
 
-    view, tally = told.view, told.tally
+    view, tally = selection.view, selection.tally
     if tokens is not None:
         return report_json.encode(extract.extract(view, tally, steps, tokens, top))
-    if told.is_large and top is None:
-        return report_json.pieces(view, tally, told.again(), keys=keys)
+    if selection.is_large and top is None:
+        return report_json.pieces(view, tally, selection.again(), keys=keys)
     if top is not None:
         return report_json.encode(
-            report_json.first(view, tally, told.again(), sort, top, keys=keys)
+            report_json.first(view, tally, selection.again(), sort, top, keys=keys)
         )
-    return report_json.encode(report_json.report(view, told.verdicts, keys=keys))
+    return report_json.encode(report_json.report(view, selection.verdicts, keys=keys))

@@ -1,4 +1,4 @@
-"""`retrace run`: a program as it is, under recording."""
+"""`retrace run`: run a program unchanged and record it."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 
 class RunCommand(typer.core.TyperCommand):
-    """`run`, whose own options end where `python` ends its own: after `-m MODULE`."""
+    """The `run` command; its own options end after `-m MODULE`, as those of `python` do."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse `args`, with the program's own options left to the program."""
+        """Parse `args`, leaving the program's options to the program."""
         return super().parse_args(ctx, own_options_ended(args))
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        """What stands behind the command in its usage line."""
+        """The arguments in the usage line."""
         return ["[OPTIONS]", "SCRIPT|-m MODULE", "[ARGS]..."]
 
 
@@ -36,7 +36,7 @@ AS_COMMAND: dict[str, Any] = {
     "cls": RunCommand,
     "context_settings": {"ignore_unknown_options": False, "allow_interspersed_args": False},
 }
-"""How typer is told of it."""
+"""How typer registers the command."""
 
 _WITH_VALUE = (
     "--out",
@@ -48,18 +48,18 @@ _WITH_VALUE = (
     "--redact-key",
     "--slow-over",
 )
-"""Options of `run` that are followed by a value."""
+"""Options of `run` that take a value."""
 
 
 def own_options_ended(args: Sequence[str]) -> list[str]:
-    """The arguments of `run` with `--` behind the module, where there is one."""
+    """The arguments of `run`, with `--` inserted after `-m MODULE` if it is given."""
     position = 0
     while position < len(args):
         option = args[position]
         if option == "--" or not option.startswith("-") or option == "-":
             break
         short = option[1:] if not option.startswith("--") else ""
-        # As in `-m MODULE`, `-mMODULE` and `-qm MODULE`.
+        # `-m MODULE`, `-mMODULE` or `-qm MODULE`.
         before, module, rest = short.partition("m")
         if module and set(before) <= set("qf"):
             position += 1 if rest else 2
@@ -86,20 +86,24 @@ def run(
             help="Where to record, also s3://... (default: a new folder in .retrace/).",
         ),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", "-f", help="Replace what DIR holds.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", "-f", help="Replace the contents of DIR.")
+    ] = False,
     append: Annotated[
         bool, typer.Option("--append", help="Join the newest attempt in DIR.")
     ] = False,
     redact: Annotated[
         bool,
-        typer.Option("--redact", help="Record no values, no source lines, no outside paths."),
+        typer.Option(
+            "--redact", help="Record no values, source lines or paths outside the project."
+        ),
     ] = False,
     redact_key: Annotated[
         Path | None,
         typer.Option(
             "--redact-key",
             metavar="FILE",
-            help="As --redact, with a key shared by the processes of a job.",
+            help="Like --redact, with a key shared by the processes of a job.",
         ),
     ] = None,
     children: Annotated[
@@ -110,7 +114,7 @@ def run(
         typer.Option(
             "--job",
             metavar="NAME",
-            help="The job it is part of (default: from the scheduler).",
+            help="Name of the job (default: from the scheduler).",
         ),
     ] = None,
     audit: Annotated[
@@ -131,33 +135,35 @@ def run(
         typer.Option(
             "--audit-seconds",
             metavar="SECONDS",
-            help="An audit's limit per function (default: 10).",
+            help="Time limit of an audit per function (default: 10).",
         ),
     ] = None,
     audit_total: Annotated[
         float | None,
         typer.Option(
-            "--audit-total", metavar="SECONDS", help="Its limit for all functions (default: 60)."
+            "--audit-total",
+            metavar="SECONDS",
+            help="Time limit of an audit for all functions (default: 60).",
         ),
     ] = None,
     live: Annotated[
         bool,
-        typer.Option("--live", help="Show what is compiling, on the terminal's last line."),
+        typer.Option("--live", help="Show what is compiling on the terminal's last line."),
     ] = False,
     slow: Annotated[
-        bool, typer.Option("--slow", help="Record where the seconds of slow misses go.")
+        bool, typer.Option("--slow", help="Record where slow misses spend their time.")
     ] = False,
     slow_over: Annotated[
         float | None,
         typer.Option(
-            "--slow-over", metavar="SECONDS", help="Misses from this long are slow (default: 5)."
+            "--slow-over", metavar="SECONDS", help="How long a slow miss takes (default: 5)."
         ),
     ] = None,
     count: Annotated[
         bool,
         typer.Option(
             "--count",
-            help="Count every call, which makes each 30 to 250 µs slower.",
+            help="Count every call (makes each call 30 to 250 µs slower).",
         ),
     ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No summary at the end.")] = False,
@@ -172,14 +178,14 @@ def run(
             "no program to run: name a script, as in `retrace run train.py`, or -m MODULE"
         )
     if force and append:
-        raise UsageError("--force replaces and --append keeps: pass one of them")
+        raise UsageError("--force replaces the recording and --append keeps it: pass only one")
     if redact_key is not None:
         from retrace.store.redaction import read_key
 
         read_key(redact_key)
         os.environ["RETRACE_REDACT_KEY"] = str(redact_key.absolute())
     if redact or redact_key is not None:
-        # By the environment, so that it holds for what the program starts as well.
+        # Through the environment, so that processes started by the program inherit it.
         os.environ["RETRACE_REDACT"] = "1"
     slow_.ask(slow=slow, over=slow_over)
     if count:
@@ -191,12 +197,12 @@ def run(
         seconds=audit_seconds,
         total=audit_total,
     )
-    kept = _Kept(out, force=force, append=append, children=children, job=job, live=live)
-    return lambda: _launch(arguments, module, kept, quiet=quiet)
+    given = _Options(out, force=force, append=append, children=children, job=job, live=live)
+    return lambda: _launch(arguments, module, given, quiet=quiet)
 
 
-class _Kept(NamedTuple):
-    """What `run` is told of the recording."""
+class _Options(NamedTuple):
+    """The options that say how to record."""
 
     out: Path | None
     force: bool
@@ -206,7 +212,7 @@ class _Kept(NamedTuple):
     live: bool
 
 
-def _launch(arguments: list[str], module: str | None, kept: _Kept, *, quiet: bool) -> int:
+def _launch(arguments: list[str], module: str | None, given: _Options, *, quiet: bool) -> int:
     from retrace.command import anew
 
     gc.enable()
@@ -214,22 +220,22 @@ def _launch(arguments: list[str], module: str | None, kept: _Kept, *, quiet: boo
     options = anew.options()
     anew.find(program)
     if options is None:
-        return _launch_here(program, kept, quiet=quiet)
-    told: dict[str, str] = {}
-    if (place := _place(kept)) is not None:
-        told = anew.told(
+        return _launch_here(program, given, quiet=quiet)
+    settings: dict[str, str] = {}
+    if (place := _place(given)) is not None:
+        settings = anew.settings(
             place.directory,
             new=place.new,
-            children=kept.children,
+            children=given.children,
             quiet=quiet,
             sent_to=place.sent_to,
         )
-        _live(place.directory, kept)
-    return anew.start(options, program, told)
+        _live(place.directory, given)
+    return anew.start(options, program, settings)
 
 
-def _launch_here(program: Program, kept: _Kept, *, quiet: bool) -> int:
-    """Run a program in this process, below frames of ours, where it cannot have its own."""
+def _launch_here(program: Program, given: _Options, *, quiet: bool) -> int:
+    """Run a program in this process, below our frames, if it cannot have its own interpreter."""
     from retrace.apart import Apart
     from retrace.command import launch, within
     from retrace.store.attempts import attempt_of
@@ -238,17 +244,17 @@ def _launch_here(program: Program, kept: _Kept, *, quiet: bool) -> int:
     apart = Apart(sys.path[1:])
 
     def before() -> None:
-        if (place := _place(kept)) is not None:
+        if (place := _place(given)) is not None:
             within.record(
                 str(place.directory),
                 attempt_of(place.directory),
                 apart,
                 new=place.new,
-                all_of_them=kept.children,
+                all_of_them=given.children,
                 quiet=quiet,
                 sent_to=place.sent_to,
             )
-            _live(place.directory, kept)
+            _live(place.directory, given)
         apart.give_way(sys.path[0])
 
     if module is not None:
@@ -258,8 +264,8 @@ def _launch_here(program: Program, kept: _Kept, *, quiet: bool) -> int:
     return launch.run_script(arguments[0], arguments[1:], before)
 
 
-def _live(directory: Path, kept: _Kept) -> None:
-    if kept.live:
+def _live(directory: Path, given: _Options) -> None:
+    if given.live:
         from retrace.command import live
         from retrace.store.attempts import attempt_of
 
@@ -271,34 +277,34 @@ class _Place(NamedTuple):
 
     directory: Path
     new: bool
-    """Whether it was made for this program alone, and is found without its name."""
+    """Whether the directory was created for this program and is found without naming it."""
     sent_to: str | None = None
-    """The address of an object store to which all of it is sent."""
+    """Address of the object store that the recording is sent to."""
 
 
-def _place(kept: _Kept) -> _Place | None:
-    """Where to record, made; None where nothing is to be recorded."""
+def _place(given: _Options) -> _Place | None:
+    """Create the directory to record into; None if nothing is to be recorded."""
     if os.environ.get("RETRACE") == "0":
         return None
     from retrace.store.place import create
     from retrace.store.remote import address_of
 
-    out = kept.out
+    out = given.out
     if out is None and (named := os.environ.get("RETRACE_DIR")):
         out = Path(named)
     address = None if out is None else address_of(out)
     if address is None:
-        new = kept.out is None
-        return _Place(create(out, force=kept.force, append=kept.append, job=kept.job), new)
-    if kept.force:
-        raise UsageError(f"--force empties a folder here, and not {address}: name another")
+        new = given.out is None
+        return _Place(create(out, force=given.force, append=given.append, job=given.job), new)
+    if given.force:
+        raise UsageError(f"--force only empties local folders: choose another than {address}")
     from retrace.store import sending
     from retrace.store.attempts import known_job
     from retrace.store.place import create_own, discard
 
     directory = create_own()
     try:
-        sending.begin(address, directory, known_job(kept.job), append=kept.append)
+        sending.begin(address, directory, known_job(given.job), append=given.append)
     except UsageError:
         discard(directory)
         raise

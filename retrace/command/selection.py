@@ -1,4 +1,4 @@
-"""What a command line means: recordings, one of their misses, those of a function or cause."""
+"""Finds what a command line refers to: recordings, and misses by id, function or cause."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ if TYPE_CHECKING:
 Read = TypeVar("Read")
 Word = TypeVar("Word", bound=str)
 
-_MOST_HELD = 1 << 24
-"""Bytes of recordings that are held as a whole; of larger ones one process at a time."""
+_MAX_HELD = 1 << 24
+"""Recordings up to this many bytes are kept in memory; larger ones are read one process at a
+time."""
 
 
 def one_of(option: str, value: str, known: Sequence[Word]) -> Word:
-    """The value of an option, as one of those known; raises UsageError where it is none."""
+    """The value of an option, checked; raises UsageError if it is not one of `known`."""
     from retrace.present.words import nearest
 
     for one in known:
@@ -37,7 +38,7 @@ def one_of(option: str, value: str, known: Sequence[Word]) -> Word:
 
 
 def given(directories: Sequence[Path | None] | None) -> list[Path]:
-    """The recordings that are named; else the newest, of which it is told where it lies above."""
+    """The named recordings, or the newest one, announced if it lies in a parent folder."""
     from retrace.store.place import newest
 
     named = [one for one in directories or () if one is not None]
@@ -45,7 +46,7 @@ def given(directories: Sequence[Path | None] | None) -> list[Path]:
 
 
 def announced(found: Path) -> Path:
-    """A recording that nobody named; where it lies in a folder above, that is said."""
+    """A recording the user did not name; says which one if it lies in a parent folder."""
     from retrace.store.place import ROOT
 
     if not found.is_relative_to(ROOT):
@@ -54,7 +55,7 @@ def announced(found: Path) -> Path:
 
 
 def read_view(directories: list[Path]) -> View:
-    """What was recorded, explained; the newest recording where none is named."""
+    """Read and explain recordings (default: the newest)."""
     from retrace.present.view import View
     from retrace.reason.verdict import judge
     from retrace.store.reader import read
@@ -64,13 +65,13 @@ def read_view(directories: list[Path]) -> View:
 
 
 def read_at_last(directories: list[Path]) -> View:
-    """As `read_view`, in a process that shows what was read and ends."""
+    """Like `read_view`, for a process that shows the result and ends."""
     return at_last(read_view(directories))
 
 
 def at_last(read: Read) -> Read:
-    """What is left to the end of the process, since to free it would only take time."""
-    # To free misses one by one took a tenth of a report's time: a ring is left to the exit.
+    """Keep `read` alive until the process exits."""
+    # Freeing misses one by one took a tenth of a report's time; a cycle is left to the exit.
     kept: list[object] = [read]
     kept.append(kept)
     gc.freeze()
@@ -78,7 +79,7 @@ def at_last(read: Read) -> Read:
 
 
 def selected(view: View, function: str | None) -> list[Verdict]:
-    """The misses of one function; raises UsageError on an unknown name."""
+    """The misses of one function; raises UsageError for an unknown name."""
     verdicts = _of_function(view.verdicts, function)
     if function is not None and not verdicts:
         raise _unknown(function, view)
@@ -103,11 +104,11 @@ def _unknown(function: str, view: View) -> UsageError:
     return UsageError(f"no function {function!r} in this recording{guess}")
 
 
-class Told:
-    """What a report tells of: recordings, read and explained, and a choice of their misses.
+class Selection:
+    """Recordings, read and explained, and the misses chosen from them.
 
-    Large recordings are read one process after the other, and what was added up of one is
-    let go of before the next.
+    Large recordings are read one process at a time; each is summed up and freed before the
+    next.
     """
 
     def __init__(
@@ -138,11 +139,11 @@ class Told:
             from retrace.store.roots import project_folders
 
             self._redaction = Redaction(project_folders(console.here()))
-        self.is_large = total_size(self._paths, self._attempt) > _MOST_HELD
+        self.is_large = total_size(self._paths, self._attempt) > _MAX_HELD
         self.view = View(Recording([], []), [], console.here())
         self.tally = Tally()
         self.verdicts: list[Verdict] = []
-        """The chosen ones; of large recordings none, see `again`."""
+        """The chosen misses; empty for large recordings, see `again`."""
         matched = False
         for verdicts in self._each(trails):
             of_function = _of_function(verdicts, function)
@@ -157,10 +158,10 @@ class Told:
         if function is not None and not matched:
             raise _unknown(function, self.view)
         if trails is not None:
-            self._hold_apart(trails)
+            self._compare_hosts(trails)
 
-    def _hold_apart(self, trails: Trails) -> None:
-        """Tell what the processes of one job did otherwise."""
+    def _compare_hosts(self, trails: Trails) -> None:
+        """Find where the processes of one job diverge."""
         from retrace.hosts.compare import diverge
         from retrace.present import hosts
 
@@ -173,7 +174,7 @@ class Told:
 
     @property
     def earlier(self) -> int:
-        """How many attempts were left out, since a later one is there."""
+        """How many attempts were left out in favour of the newest."""
         from retrace.store.processes import attempts_in
 
         return sum(attempts_in(path) - 1 for path in self._paths) if self._attempt is None else 0
@@ -183,7 +184,7 @@ class Told:
         return total_size(self._paths, self._attempt) if self.is_large else 0
 
     def again(self) -> Iterator[list[Verdict]]:
-        """The chosen misses, a process at a time; those of large recordings are read again."""
+        """The chosen misses, one process at a time; large recordings are read again."""
         if not self.is_large:
             yield self.verdicts
             return
@@ -193,7 +194,7 @@ class Told:
             self.view.forget(self.tally.settle())
 
     def _each(self, trails: Trails | None = None) -> Iterator[list[Verdict]]:
-        """The verdicts of each process, known to the view; what it did goes to `trails`."""
+        """The verdicts of each process, after adding it to the view and to `trails`."""
         from retrace.reason.stale import audited
 
         known = {run.id for run in self.view.recording.runs}
@@ -214,7 +215,7 @@ class Told:
     def _explained(
         self, progress: Callable[[int], object] | None
     ) -> Iterator[tuple[Recording, list[Verdict]]]:
-        """Each process with its verdicts: here, or several side by side."""
+        """Each process with its verdicts, read here or by parallel workers."""
         if self._dask is not None or (self._jobs or 1) > 1:
             from retrace.command.explaining import explained
             from retrace.command.workers import workers
@@ -233,7 +234,7 @@ class Told:
 
 
 def found_miss(view: View, text: str) -> Verdict:
-    """The miss that an id or a label means; raises UsageError where there is not just one."""
+    """The miss with this id or label; raises UsageError unless there is exactly one."""
     found = view.find(text)
     if len(found) != 1:
         known = (label for v in view.verdicts for label in (view.short_label(v.miss), v.miss.id))
@@ -242,7 +243,7 @@ def found_miss(view: View, text: str) -> Verdict:
 
 
 def not_one(view: View, text: str, found: Sequence[Miss], known: Iterable[str]) -> UsageError:
-    """What to say where a text means no miss, or several; `known` are labels that there are."""
+    """The error for a text that matches no miss or several; `known` are existing labels."""
     if found:
         named = [f"{miss.id} ({view.label(miss)})" for miss in found[:4]]
         more = f" and {len(found) - 4:,} more" if len(found) > 4 else ""
@@ -254,7 +255,7 @@ def not_one(view: View, text: str, found: Sequence[Miss], known: Iterable[str]) 
 
 
 def _trails(paths: Iterable[Path], attempt: int | None) -> Trails | None:
-    """Where the trails of several processes go; None where there is one process alone."""
+    """A place to collect trails if there are several processes."""
     if not _has_several(paths, attempt):
         return None
     from retrace.hosts.trail import Trails
@@ -280,6 +281,6 @@ def total_size(paths: Iterable[Path], attempt: int | None = None) -> int:
     total = 0
     for path in paths:
         for file in files_of(path, attempt):
-            with suppress(OSError):  # gone meanwhile, which the reading tells
+            with suppress(OSError):  # it has gone, which the reader will report
                 total += size(file)
     return total

@@ -1,4 +1,4 @@
-"""`retrace show`: one miss."""
+"""`retrace show`: shows one miss."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ def show(
     ] = None,
     program: Annotated[
         bool,
-        typer.Option("--program", help="Also the whole key, and what differs in the program."),
+        typer.Option(
+            "--program", help="Also show the whole key, and what changed in the program."
+        ),
     ] = False,
     format: Annotated[
         str, typer.Option("--format", metavar="text|json", help="Output format.")

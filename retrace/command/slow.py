@@ -1,4 +1,4 @@
-"""`retrace slow`, and what `retrace run --slow` tells the program."""
+"""`retrace slow`, and how `retrace run --slow` configures the program."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from retrace.command.selection import found_miss, one_of, read_at_last
 from retrace.errors import UnreadableError, UsageError
 
 _VARIABLE = "RETRACE_SLOW"
-_OVER = 5.0
-_MOST_OTHERS = 5
+_DEFAULT_OVER = 5.0
+_MAX_OTHERS = 5
 
 
 def ask(*, slow: bool, over: float | None) -> None:
-    """Tell the program, and what it starts, from when on a miss is slow.
+    """Tell the program and the processes it starts how long a slow miss takes.
 
     Raises:
-        UsageError: not a time that a miss can take.
+        UsageError: `over` is out of range.
     """
     if over is not None and not 0 < over < 1e6:
-        raise UsageError(f"--slow-over needs a number of seconds above 0, not {over:g}")
+        raise UsageError(f"--slow-over must be more than 0 seconds, not {over:g}")
     if slow or over is not None:
-        # By the environment, so that it holds for what the program starts as well.
-        os.environ[_VARIABLE] = str(over or _OVER)
+        # Through the environment, so that processes started by the program inherit it.
+        os.environ[_VARIABLE] = str(over or _DEFAULT_OVER)
 
 
 def slow(
@@ -44,19 +44,19 @@ def slow(
     again: Annotated[
         bool,
         typer.Option(
-            "--again", help="Compile it again alone, for passes that were not seen in the run."
+            "--again", help="Compile it again on its own, to see passes the run did not record."
         ),
     ] = False,
     bisect: Annotated[
         bool,
-        typer.Option("--bisect", help="Find its smallest part that is slow alone."),
+        typer.Option("--bisect", help="Find its smallest part that is slow on its own."),
     ] = False,
     reproducer: Annotated[
         Path | None,
         typer.Option(
             "--reproducer",
             metavar="FILE",
-            help="Write a script that compiles it alone; with --bisect, that part of it.",
+            help="Write a script that compiles only it; with --bisect, only that part.",
         ),
     ] = None,
     tries: Annotated[
@@ -71,7 +71,7 @@ def slow(
         str, typer.Option("--format", metavar="text|json", help="Output format.")
     ] = "text",
 ) -> int:
-    """Where the time of a slow trace and compile went.
+    """Show where a slow trace and compile spent its time.
 
     Example:  retrace slow 'train_step #1'
     """
@@ -87,7 +87,7 @@ def slow(
     view = read_at_last([] if directory is None else [directory])
     found = slowest(view.recording.misses, 0.0)
     if not found:
-        raise UnreadableError("there was no miss, and so nothing that was slow")
+        raise UnreadableError("no misses were recorded, so none was slow")
     chosen = found[0] if miss is None else found_miss(view, miss).miss
     anew = None
     if again or bisect or reproducer is not None or tries:
@@ -103,7 +103,7 @@ def slow(
     lines = list(whole(view, told, width, paint, anew))
     others = [one for one in found if one.id != chosen.id and one.seconds >= chosen.seconds / 5]
     if miss is None and others:
-        labels = [f"{view.label(one)} ({seconds(one.seconds)})" for one in others[:_MOST_OTHERS]]
-        lines += ["", *wrapped(f"also slow: {listed(labels, _MOST_OTHERS)}", width, 2)]
+        labels = [f"{view.label(one)} ({seconds(one.seconds)})" for one in others[:_MAX_OTHERS]]
+        lines += ["", *wrapped(f"also slow: {listed(labels, _MAX_OTHERS)}", width, 2)]
     console.write("\n".join(lines) + "\n", None)
     return 0

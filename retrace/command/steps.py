@@ -1,4 +1,4 @@
-"""The plan for the top of a report, and for the end of a program."""
+"""The plan shown in a report and at the end of a program."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING
 from retrace.failure import contain, send
 
 if TYPE_CHECKING:
-    from retrace.command.selection import Told
+    from retrace.command.selection import Selection
     from retrace.plan.step import Plan
 
 
-def steps_of(told: Told) -> Plan | None:
-    """The plan for the top of a report; None where not all misses are at hand."""
-    if told.is_large or told.is_part:
+def steps_of(selection: Selection) -> Plan | None:
+    """The plan to show in a report; None unless all misses are in memory."""
+    if selection.is_large or selection.is_part:
         return None
     from retrace.plan.order import plan
 
-    # A report, or the end of somebody's program, is not to fail for it.
-    return contain(_untold, plan, told.view.recording, told.view.verdicts)
+    # A failing plan must not break a report or the end of the user's program.
+    return contain(_report_failure, plan, selection.view.recording, selection.view.verdicts)
 
 
-def _untold(error: Exception) -> None:
+def _report_failure(error: Exception) -> None:
     send("the plan could not be made", error)

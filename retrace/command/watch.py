@@ -1,4 +1,4 @@
-"""`retrace watch`: follows a recording while its program runs, from another terminal."""
+"""`retrace watch`: follows a running program's recording from another terminal."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from retrace.present.watching import Seen
     from retrace.store.following import Following
 
-_EVERY = 0.5
-"""Seconds between two looks."""
-_SHARE = 10.0
-"""So many times as long as it took to explain all misses goes by before that is done again."""
-_GRACE = 5.0
-"""Seconds in which the recording of a program that is just being started may appear."""
-_LONG = 2.0
-"""Seconds after which it is told, line by line, that something is still being compiled."""
+_INTERVAL = 0.5
+"""Seconds between updates."""
+_PAUSE_FACTOR = 10.0
+"""After explaining all misses, wait this many times as long before explaining them again."""
+_START_TIMEOUT = 5.0
+"""Seconds to wait for the recording of a program that is just starting."""
+_STILL_AFTER = 2.0
+"""Seconds after which line output first mentions that something is still compiling."""
 
 
 def watch(
@@ -35,42 +35,42 @@ def watch(
         Path | None, typer.Argument(metavar="DIR", help="A recording (default: the newest).")
     ] = None,
 ) -> int:
-    """Follow a running program: what compiles, missed and cost.
+    """Follow a running program: what is compiling, what missed, what it cost.
 
-    It ends when the program does, or with Ctrl-C, and never disturbs the program.
+    Ends when the program does, or on Ctrl-C; never disturbs the program.
 
     Example:  retrace watch    # while `retrace run train.py` runs in another terminal
     """
     from retrace.store.following import Following
 
     try:
-        found = _awaited(directory)
+        found = _wait_for(directory)
         following = Following(found)
         _follow(Watching(following), _Terminal() if _is_terminal() else _Lines(), found)
     except KeyboardInterrupt:
         pass
     except BrokenPipeError:
-        # The reader has seen enough (`| head`); at exit Python would try to flush again.
+        # The reader closed the pipe (`| head`); at exit Python would try to flush again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
 
-def _awaited(directory: Path | None) -> Path:
-    """The recording that is meant; one that is about to be made is waited for."""
+def _wait_for(directory: Path | None) -> Path:
+    """The recording to follow; waits for one that is about to be created."""
     from retrace.store.place import begun
 
-    until = time.monotonic() + _GRACE
-    told = False
+    until = time.monotonic() + _START_TIMEOUT
+    announced = False
     while (found := begun(directory)) is None:
         where = "under .retrace/" if directory is None else f"in {directory}"
         if time.monotonic() > until:
             raise UnreadableError(
                 f"no recording {where}: start the program first, as in `retrace run train.py`"
             )
-        if not told:
+        if not announced:
             console.say(f"no recording {where} yet, waiting for it")
-            told = True
-        time.sleep(_EVERY / 5)
+            announced = True
+        time.sleep(_INTERVAL / 5)
     return found
 
 
@@ -81,17 +81,17 @@ def _is_terminal() -> bool:
 def _follow(watching: Watching, shown: _Terminal | _Lines, directory: Path) -> None:
     while True:
         over = watching.is_over
-        # Asked before it is read: what was written until then is read now.
+        # Checked before reading, so that the last read sees everything.
         watching.look(at_once=over)
         if over:
             break
         shown.show(watching.seen)
-        time.sleep(_EVERY)
+        time.sleep(_INTERVAL)
     shown.end(watching.seen, directory)
 
 
 class Watching:
-    """A recording that grows, and what is to be told of it."""
+    """A growing recording and what to show of it."""
 
     def __init__(self, following: Following) -> None:
         from retrace.model import Recording
@@ -107,15 +107,15 @@ class Watching:
 
     @property
     def is_over(self) -> bool:
-        """Whether none of its processes goes on."""
+        """Whether all of its processes have ended."""
         return self._following.is_over
 
     def has_ended(self, process: int) -> bool:
-        """Whether a process of this host has closed its recording."""
+        """Whether a process on this host has closed its recording."""
         return any(t.run.pid == process and t.run.complete for t in self._following.tails)
 
     def look(self, *, at_once: bool = False) -> None:
-        """Read what is new; explain it, now and then or at once."""
+        """Read what is new, and explain it at once or when the pause is over."""
         from retrace.reason.underway import underway
 
         following, seen = self._following, self.seen
@@ -127,9 +127,9 @@ class Watching:
         began = time.monotonic()
         if self._unexplained and (at_once or began >= self._wait_until):
             self._explain()
-            # A recording of many misses takes long to explain: never most of a processor.
+            # Explaining many misses takes long: never use most of a processor.
             now = time.monotonic()
-            self._wait_until = now + _SHARE * (now - began)
+            self._wait_until = now + _PAUSE_FACTOR * (now - began)
         seen.underway = [
             (tail.run, one) for tail in following.tails for one in underway(tail.misses)
         ]
@@ -148,55 +148,56 @@ class Watching:
         recording = self._following.recording()
         view = View(recording, judge(recording), self._here)
         self.seen.view, self.seen.tally = view, Tally.of(view)
-        self.seen.plan = contain(_unplanned, plan, recording, view.verdicts)
+        self.seen.plan = contain(_ignore, plan, recording, view.verdicts)
 
 
-def _unplanned(_: Exception) -> None:
-    """The report tells it, once the program has ended."""
+def _ignore(_: Exception) -> None:
+    """The report will show the error once the program has ended."""
 
 
 class _Lines:
-    """Tells line by line, into a pipe or a file."""
+    """Output line by line, for a pipe or a file."""
 
     def __init__(self) -> None:
-        self._told: set[str] = set()
-        self._long: dict[str, float] = {}
+        self._shown: set[str] = set()
+        self._next_mention: dict[str, float] = {}
         self._width = console.terminal(sys.stdout)[0]
-        self._begun = False
+        self._opened = False
 
     def show(self, seen: Seen) -> None:
-        """Tell what is new."""
+        """Write what is new."""
         from retrace.present import watching
 
-        if not self._begun and seen.view.recording.runs:
-            self._begun = True
+        if not self._opened and seen.view.recording.runs:
+            self._opened = True
             self._write(watching.opening(seen, self._width))
         new = list(self._ended(seen))
         for lines in watching.rows(seen.view, new, self._width):
             self._write(lines)
         for run, one in seen.underway:
-            # Told when it has taken 2 s, 4 s, 8 s and so on.
-            spent, due = seen.now - one.since, self._long.get(one.inner.id, _LONG)
+            # Mentioned after 2 s, 4 s, 8 s and so on.
+            spent = seen.now - one.since
+            due = self._next_mention.get(one.inner.id, _STILL_AFTER)
             if spent >= due:
                 while due <= spent:
                     due *= 2
-                self._long[one.inner.id] = due
+                self._next_mention[one.inner.id] = due
                 self._write(watching.still(seen, run, one, self._width))
 
     def end(self, seen: Seen, directory: Path) -> None:
-        """Tell the rest, and what it comes to."""
+        """Write the rest and the summary."""
         self.show(seen)
         self._write(_summary(seen, directory, self._width).splitlines())
 
     def _ended(self, seen: Seen) -> Iterable[Verdict]:
-        """The misses that are over and were not told yet."""
+        """Finished misses that were not shown yet."""
         at = {one.inner.id for _, one in seen.underway} | {
             one.outer.id for _, one in seen.underway
         }
         for verdict in seen.view.verdicts:
             miss = verdict.miss
-            if miss.id not in self._told and miss.in_flight is None and miss.id not in at:
-                self._told.add(miss.id)
+            if miss.id not in self._shown and miss.in_flight is None and miss.id not in at:
+                self._shown.add(miss.id)
                 yield verdict
 
     def _write(self, lines: Iterable[str]) -> None:
@@ -208,26 +209,26 @@ class _Lines:
 
 
 class _Terminal:
-    """Tells on a terminal, each look over the one before."""
+    """Output on a terminal, each update drawn over the one before."""
 
     def __init__(self) -> None:
         self._lines = 0
-        self._wide = 0
+        self._columns = 0
 
     def show(self, seen: Seen) -> None:
-        """Show how it stands now."""
+        """Show the current state."""
         from retrace.present.watching import screen
 
         size = os.get_terminal_size(sys.stdout.fileno())
         width, paint = console.terminal(sys.stdout)
-        if size.columns != self._wide:
-            # A terminal that was made narrower has broken the lines: they are left there.
-            self._wide, self._lines = size.columns, 0
+        if size.columns != self._columns:
+            # A resized terminal may have wrapped the old lines: leave them there.
+            self._columns, self._lines = size.columns, 0
         lines = screen(seen, min(width, size.columns - 1), max(4, size.lines - 1), paint)
         self._draw("\n".join(lines) + "\n", len(lines))
 
     def end(self, seen: Seen, directory: Path) -> None:
-        """Leave what it comes to."""
+        """Replace the display by the summary."""
         width, paint = console.terminal(sys.stdout)
         self._draw(_summary(seen, directory, width, paint), 0)
 
@@ -239,7 +240,7 @@ class _Terminal:
 
 
 def _summary(seen: Seen, directory: Path, width: int, paint: Any = None) -> str:
-    """What `retrace run` says at its end."""
+    """The summary that `retrace run` prints at its end."""
     from retrace.present.layout import plain
     from retrace.present.terminal import summary
     from retrace.store.place import recordings

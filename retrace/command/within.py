@@ -1,8 +1,8 @@
-"""What stands beside a program under `retrace run`, in the interpreter that runs it.
+"""The part of `retrace run` that lives in the program's own interpreter.
 
-It waits for the program's own import of jax, and for the end. Nothing of retrace is imported
-before: this, like what it is given, is loaded out of sight, and imports nothing that an
-interpreter has not loaded by itself.
+It waits for the program to import jax, and for its end. Nothing else of retrace is imported
+before that: this module is loaded out of the program's sight, and only imports modules that
+every interpreter has loaded already.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from retrace.apart import Apart
 
 VARIABLE = "RETRACE_LAUNCH"
-"""By which the launcher tells the interpreter that runs the program; gone before it begins."""
+"""Carries the launcher's settings to the program's interpreter; removed before it begins."""
 
 _PROCESS = os.getpid()
 _failed: list[str] = []
-"""The modules that were waited for and could not be imported."""
+"""Modules we waited for whose import failed."""
 
 
 def settings(
@@ -41,16 +41,16 @@ def settings(
     path: str | None,
     sent_to: str | None,
 ) -> str:
-    """What `begin` is told, as the text of a variable of the environment.
+    """The settings for `begin`, as the text of an environment variable.
 
     Args:
-        directory: of the recording, which exists.
-        attempt: that was joined in it: its number, its job and the number of its processes.
-        new: whether it was made for this program alone, and is found without its name.
-        children: whether processes that the program starts record too.
-        quiet: whether nothing is said at the end.
-        path: PYTHONPATH, as it was.
-        sent_to: the address of an object store to which the recording is sent.
+        directory: the recording, which exists.
+        attempt: the attempt in it: its number, its job and the number of processes.
+        new: whether the directory was created for this program.
+        children: whether child processes record too.
+        quiet: print no summary at the end.
+        path: the original PYTHONPATH.
+        sent_to: address of the object store that the recording is sent to.
     """
     flags = "".join("01"[flag] for flag in (new, children, quiet, path is not None))
     number, job, count = attempt
@@ -59,14 +59,14 @@ def settings(
     return "\n".join(parts)
 
 
-def begin(told: str, apart: Apart) -> None:
+def begin(text: str, apart: Apart) -> None:
     """Record the program that is about to begin.
 
     Args:
-        told: what `settings` made.
-        apart: in which retrace imports what it needs.
+        text: made by `settings`.
+        apart: the context in which retrace imports modules.
     """
-    flags, path, number, job, count, sent_to, directory = told.split("\n", 6)
+    flags, path, number, job, count, sent_to, directory = text.split("\n", 6)
     attempt = (int(number), job or None, int(count) if count else None)
     new, all_of_them, quiet, had_path = (flag == "1" for flag in flags)
     if had_path:
@@ -94,7 +94,7 @@ def record(
     quiet: bool,
     sent_to: str | None,
 ) -> None:
-    """As `begin`, in an interpreter that was not started for it."""
+    """Like `begin`, in an interpreter that was not started for the program."""
     children = Children(directory, attempt[0], all_of_them=all_of_them)
 
     def start(_: ModuleType) -> None:
@@ -116,62 +116,62 @@ def record(
                     directory, children, new=new, quiet=quiet, failed=failed, sent_to=sent_to
                 )
         except KeyboardInterrupt:
-            pass  # nobody waits for what is told here
+            pass  # the user does not want to wait for the summary
         if getattr(sys, "last_type", None) is KeyboardInterrupt:
             _interrupt()
 
     atexit.register(close)
-    _Waiting({"jax": start, "_posixsubprocess": children.executes}, directory)
+    _ImportWatch({"jax": start, "_posixsubprocess": children.count_executed}, directory)
 
 
 def _interrupt() -> None:
-    """Let the interpreter end as what interrupted the program asks for.
+    """Make the interpreter die by SIGINT, as it does after an uncaught KeyboardInterrupt.
 
-    It kills itself by SIGINT then, which a shell waits for, and knows by a flag that each text
-    it evaluates clears: those of our named tuples as well.
+    It decides that by a flag, which every `eval` clears, including those that create our
+    named tuples; an interrupted `eval` sets it again.
     """
 
     def raised() -> None:
         raise KeyboardInterrupt
 
     try:
-        eval("raised()", {"raised": raised})  # noqa: S307 - as said, and nothing else sets it
+        eval("raised()", {"raised": raised})  # noqa: S307 - nothing else sets the flag
     except KeyboardInterrupt:
         pass
 
 
 def begin_child(apart: Apart) -> None:
-    """Record a child that was told to by its environment, once it imports jax."""
+    """Record a child, as its environment asks for, once it imports jax."""
 
     def start(_: ModuleType) -> None:
         with apart:
             from retrace.capture import on_import
 
-            on_import.PROCESS = 0  # whoever started it counts it
+            on_import.PROCESS = 0  # the parent counts this process
             from retrace.inside.live import install_or_warn
 
             install_or_warn()
 
-    _Waiting({"jax": start})
+    _ImportWatch({"jax": start})
 
 
-class _Waiting:
-    """A finder that waits for modules to be imported, and goes when they have been."""
+class _ImportWatch:
+    """A meta path finder that waits for modules to be imported, then removes itself."""
 
     def __init__(
         self, calls: dict[str, Callable[[ModuleType], object]], records: str = ""
     ) -> None:
         self._calls = calls
         self.records = records
-        """The directory into which everything is recorded once jax is there."""
+        """The directory to record into once jax is imported."""
         for name in list(calls):
             if (module := sys.modules.get(name)) is not None:
-                self._arrived(name, module)
+                self._imported(name, module)
         if self._calls:
             sys.meta_path.insert(0, self)
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        """The spec that the other finders find, with a loader that tells."""
+        """The spec from the other finders, with a loader that calls back."""
         if name not in self._calls:
             return None
         for finder in list(sys.meta_path):
@@ -180,37 +180,37 @@ class _Waiting:
                 continue
             if (spec := find(name, path, target)) is not None:
                 if spec.loader is not None and spec.origin != "frozen":
-                    spec.loader = _Loader(spec.loader, self._arrived)
+                    spec.loader = _Loader(spec.loader, self._imported)
                 return spec
         return None
 
-    def _arrived(self, name: str, module: ModuleType) -> None:
+    def _imported(self, name: str, module: ModuleType) -> None:
         call = self._calls.pop(name, None)
         if name == "jax":
             self.records = ""
         if not self._calls and self in sys.meta_path:
             sys.meta_path.remove(self)
         if call is not None:
-            # What fails here would fail inside the program's own import.
-            contain(_tell, call, module)
+            # An error here would break the program's own import.
+            contain(_report_failure, call, module)
 
 
 class _Loader:
-    """Loads as the program's own loader does, and then tells."""
+    """Loads with the program's own loader, then calls back."""
 
-    def __init__(self, loader: Any, arrived: Callable[[str, ModuleType], None]) -> None:
+    def __init__(self, loader: Any, imported: Callable[[str, ModuleType], None]) -> None:
         self._loader = loader
-        self._arrived = arrived
+        self._imported = imported
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._loader, name)
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        """As the loader does."""
+        """Delegate to the loader."""
         return self._loader.create_module(spec)
 
     def exec_module(self, module: ModuleType) -> None:
-        """As the loader does; what it raises shows no frame of this."""
+        """Delegate to the loader, without showing in the tracebacks of its errors."""
         if module.__spec__ is not None:
             module.__spec__.loader = self._loader
         module.__loader__ = self._loader
@@ -219,17 +219,17 @@ class _Loader:
         except BaseException:
             _failed.append(module.__name__)
             raise
-        self._arrived(module.__name__, module)
+        self._imported(module.__name__, module)
 
-    # Python leaves out of tracebacks what lies between an import and the code that it runs,
-    # and warnings that count frames pass over it. It knows it by these names.
+    # Python hides import machinery from tracebacks and skips it when warnings count frames.
+    # It recognises that machinery by these names.
     exec_module.__code__ = exec_module.__code__.replace(
         co_filename="<frozen importlib._bootstrap_external>",
         co_name="_call_with_frames_removed",
     )
 
 
-def _tell(error: Exception) -> None:
+def _report_failure(error: Exception) -> None:
     from retrace.failure import send
 
-    send("cannot record this program, which goes on without", error)
+    send("cannot record this program, which continues unrecorded", error)

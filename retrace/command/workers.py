@@ -1,4 +1,4 @@
-"""Who works on the processes of recordings side by side: processes here, or a Dask cluster."""
+"""Executors that work on recordings in parallel: local processes, or a Dask cluster."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ if TYPE_CHECKING:
     from collections.abc import Generator
     from concurrent.futures import Executor
 
-_PATIENCE = 10
+_CONNECT_TIMEOUT = 10
 """Seconds to wait for a cluster."""
-_FEWEST = 8
-"""What a cluster is given at a time, at least: one that grows with what there is to do may have
-no worker when it is asked."""
+_MIN_CLUSTER_TASKS = 8
+"""Minimum number of tasks to submit to a cluster at a time: an adaptive cluster may have no
+worker yet."""
 
 
 class Workers(NamedTuple):
-    """Take tasks, several at a time."""
+    """An executor and how many tasks it runs at a time."""
 
     executor: Executor
     number: int
-    """So many tasks are worked on at a time."""
+    """How many tasks run at a time."""
     address: str | None = None
-    """Of the cluster; None where it is this machine."""
+    """Address of the cluster; None for this machine."""
 
 
 @contextmanager
 def workers(jobs: int | None, address: str | None) -> Generator[Workers]:
-    """So many processes, or the cluster at an address.
+    """Start `jobs` local processes, or connect to the cluster at `address`.
 
     Raises:
-        UsageError: both were asked for; there is no Dask, or no cluster; a worker was killed.
+        UsageError: both were given; Dask or the cluster is missing; a worker was killed.
     """
     check(jobs, address)
     with _processes(jobs or 1) if address is None else _dask(address) as found:
@@ -42,9 +42,9 @@ def workers(jobs: int | None, address: str | None) -> Generator[Workers]:
 
 
 def check(jobs: int | None, address: str | None) -> None:
-    """Raises UsageError where both --jobs and --dask were passed."""
+    """Raise UsageError if both --jobs and --dask were passed."""
     if jobs is not None and address is not None:
-        raise UsageError("--jobs works here and --dask on a cluster: pass one of them")
+        raise UsageError("--jobs runs here and --dask on a cluster: pass only one of them")
 
 
 @contextmanager
@@ -53,14 +53,14 @@ def _processes(number: int) -> Generator[Workers]:
     from concurrent.futures.process import BrokenProcessPool
     from multiprocessing import get_context
 
-    # Spawned: pyarrow has threads, which a fork would not survive.
+    # Spawned, not forked: pyarrow has threads.
     with ProcessPoolExecutor(number, mp_context=get_context("spawn")) as pool:
         try:
             yield Workers(pool, number)
         except BrokenProcessPool:
             raise UsageError(
-                "a process was killed, perhaps since memory ran out: "
-                f"pass fewer than --jobs {number}"
+                "a process was killed, perhaps because memory ran out: "
+                f"use fewer than --jobs {number}"
             ) from None
 
 
@@ -72,28 +72,28 @@ def _dask(address: str) -> Generator[Workers]:
         dask: Any = import_module("dask.distributed")
     except ImportError as error:
         raise UsageError(
-            f"--dask needs Dask, which is not here ({error}): "
+            f"--dask needs Dask, which is not installed ({error}): "
             "install it with `pip install 'retrace-jax[dask]'`"
         ) from None
     try:
-        client = dask.Client(address, timeout=_PATIENCE)
+        client = dask.Client(address, timeout=_CONNECT_TIMEOUT)
     except (OSError, ValueError) as error:
-        raise UsageError(f"no Dask cluster at {address}: {_said(error)}") from None
+        raise UsageError(f"no Dask cluster at {address}: {_one_line(error)}") from None
     with client:
         executor: Executor = client.get_executor(pure=False)
-        number = max(_FEWEST, sum(client.nthreads().values()))
+        number = max(_MIN_CLUSTER_TASKS, sum(client.nthreads().values()))
         try:
             yield Workers(executor, number, address)
         except dask.KilledWorker:
             raise UsageError(
-                f"a worker of the cluster at {address} was killed, perhaps since memory ran out"
+                f"a worker of the cluster at {address} was killed, perhaps because memory ran out"
             ) from None
         except (ImportError, RuntimeError) as error:
             if isinstance(error, RuntimeError) and "deserializ" not in str(error):
                 raise
             raise UsageError(
-                f"the cluster at {address} has no retrace, or another release of it: "
-                "install this one where its scheduler and its workers are"
+                f"the cluster at {address} has no retrace, or a different release: "
+                "install this release for its scheduler and its workers"
             ) from None
         except CancelledError:
             raise UsageError(f"the cluster at {address} went away") from None
@@ -101,5 +101,5 @@ def _dask(address: str) -> Generator[Workers]:
             executor.shutdown(wait=False)
 
 
-def _said(error: BaseException) -> str:
+def _one_line(error: BaseException) -> str:
     return " ".join(str(error).split())

@@ -1,1 +1,1 @@
-"""What must not miss: assertions, `freeze`, `policy`, budgets and baselines."""
+"""Guards against misses: assertions, `freeze`, `policy`, budgets and baselines."""

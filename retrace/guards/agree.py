@@ -1,4 +1,4 @@
-"""`retrace.agree`: another program on another process is told before XLA waits for it."""
+"""`retrace.agree`: reports processes with different programs before XLA waits for ever."""
 
 from __future__ import annotations
 
@@ -18,28 +18,29 @@ if TYPE_CHECKING:
 
 MODES = ("raise", "warn", "off")
 _MAX_KEPT = 4096
-"""Misses that have begun and are not compiled yet."""
+"""Misses that have begun but are not compiled yet."""
 _MAX_PARTS = 400
 _MAX_CHARACTERS = 120
 _failed = False
 
 
 def agree(on: Literal["raise", "warn", "off"] = "raise", timeout: float = 60.0) -> None:
-    """Hold each program that several processes of the job run against theirs, from here on.
+    """Check from now on that the processes of a job compile the same programs.
 
-    Before such a program is compiled, its hash is published through the key-value store of
-    `jax.distributed`. Where another process has a different program at the same place, both
-    say which, where and why. A process that is late is told of, and never an error. Programs
-    that a process runs on its own devices are not compared, and a call that hits costs nothing.
+    Before a program that several processes run is compiled, its hash is published through the
+    key-value store of `jax.distributed`. If another process has a different program at the
+    same place, both say which, where and why. A late process is reported, but is no error.
+    Programs that a process runs on its own devices are not compared, and a call that hits the
+    cache costs nothing.
 
     Args:
-        on: "raise" waits for the other processes, and raises at the call where they differ;
-            "warn" waits for nobody, and says so on stderr; "off" ends it.
-        timeout: seconds to wait for others at one program, at most.
+        on: "raise" waits for the other processes and raises at a call where they differ;
+            "warn" does not wait and reports on stderr; "off" ends checking.
+        timeout: how many seconds to wait for the others at each program.
 
     Raises:
         UsageError: an argument is nonsense.
-        CannotTellError: this JAX shows too little of its programs.
+        CannotTellError: this JAX does not show enough of its programs.
 
     Example:
         >>> import retrace
@@ -67,7 +68,7 @@ class _Thread(threading.local):
 
 
 class _Here:
-    """What this process has to agree on."""
+    """This process's programs, to be agreed on."""
 
     def __init__(self, *, raises: bool, timeout: float) -> None:
         self._raises = raises
@@ -77,18 +78,18 @@ class _Here:
         self._thread = _Thread()
 
     def noted(self, number: int, function: Function, key: Key, site: CallSite | None) -> None:
-        """A miss began, or an operation that had begun became known."""
+        """A miss began, or the operation of one that had begun became known."""
         known = self._begun.get(number)
         self._begun[number] = (function, key, site if known is None else known[2])
-        while len(self._begun) > _MAX_KEPT:  # traces that nothing was compiled of
+        while len(self._begun) > _MAX_KEPT:  # traces that were never compiled
             self._begun.pop(next(iter(self._begun), -1), None)
 
     def alone(self, number: int) -> None:
-        """A program that this process runs by itself."""
+        """This process runs the program alone."""
         self._begun.pop(number, None)
 
     def joint(self, number: int, program: str | None, processes: tuple[int, ...]) -> None:
-        """A program that these processes run is about to be compiled."""
+        """A program that several processes run is about to be compiled."""
         begun = self._begun.pop(number, None)
         if program is None or begun is None:
             return
@@ -110,14 +111,14 @@ class _Here:
             return
         if found is None:
             return
-        text = _said(found, job.process)
+        text = _disagreement_text(found, job.process)
         if self._raises:
             self._thread.error = DisagreementError(text)
         else:
             _say(text)
 
     def stop(self) -> BaseException | None:
-        """What is to be raised in this thread."""
+        """The error to raise in this thread, if any."""
         error, self._thread.error = self._thread.error, None
         return error
 
@@ -128,7 +129,7 @@ def _described(program: str, function: Function, key: Key, site: CallSite | None
 
     where = f"{function.file}:{function.line}" if function.file else function.jax_name
     called = "" if site is None else f", called from {site.file}:{site.line}"
-    told = {
+    inputs = {
         "argument": [
             (leaf.path, array(leaf) + (f" {leaf.sharding}" if leaf.sharding else ""))
             for leaf in key.leaves[:_MAX_PARTS]
@@ -141,31 +142,32 @@ def _described(program: str, function: Function, key: Key, site: CallSite | None
         "code": [("code", function.code or "")],
     }
     label = f"{function.name} ({where}{called})"
-    return Program(f"{function.site} {','.join(function.wrappers)}", label, program, told)
+    return Program(f"{function.site} {','.join(function.wrappers)}", label, program, inputs)
 
 
 def _texts(values: Iterable[tuple[str, Value]]) -> list[tuple[str, str]]:
     return [(name, value.text[:_MAX_CHARACTERS]) for name, value in values][:_MAX_PARTS]
 
 
-def _said(found: Disagreement, process: int) -> str:
+def _disagreement_text(found: Disagreement, process: int) -> str:
     why = "; ".join(found.differences)
     because = f": {why}" if why else ", with equal arguments and settings"
     return (
-        f"process {process} has another program than process {found.process} at {found.label}"
-        f"{because}. Every process must compile the same programs, or all wait for ever."
+        f"process {process} has a different program than process {found.process} at "
+        f"{found.label}{because}. All processes must compile the same programs, or they wait "
+        "forever."
     )
 
 
 def _late(late: Late) -> None:
-    told = [
-        f"process {process}" + (f" (its last: {last})" if last else " (it compiled none yet)")
+    missing = [
+        f"process {process}" + (f" (last seen at {last})" if last else " (compiled nothing yet)")
         for process, last in list(late.last.items())[:4]
     ]
     more = f" and {len(late.last) - 4} more" if len(late.last) > 4 else ""
     _say(
-        f"at {late.label} {', '.join(told)}{more} did not come within {late.waited:.0f} s; "
-        "going on without"
+        f"{late.label}: {', '.join(missing)}{more} did not arrive within {late.waited:.0f} s; "
+        "continuing without waiting"
     )
 
 
@@ -181,11 +183,11 @@ def _say(text: str) -> None:
         sys.stderr.write(f"retrace: {text}\n")
         sys.stderr.flush()
     except (OSError, ValueError, AttributeError):
-        pass  # closed, or None: there is nobody to tell
+        pass  # stderr is closed or None
 
 
 def start_from_environment() -> None:
-    """Do what `RETRACE_AGREE` says (`raise`, `warn`, `raise:30`), once jax is there."""
+    """Apply `RETRACE_AGREE` (`raise`, `warn`, `raise:30`) once jax is imported."""
     from retrace.capture.on_import import call
 
     def begin() -> None:

@@ -1,15 +1,16 @@
-"""Processes of a job agree on each program that several of them run, before it is compiled.
+"""The processes of a job agree on each shared program before it is compiled.
 
-Each publishes the hash of its program at its place: the definition site, and which different
-program of that site it is. Keys of the store are written once, by whoever comes first:
+Each process publishes the hash of its program under a place: the definition site, and a number
+that counts the different programs of that site. Each key of the store is written only once, by
+whichever process is first:
 
-    agree/PLACE/at/PROCESS    the hash that a process has there
+    agree/PLACE/at/PROCESS    the hash of a process
     agree/PLACE/first         the first of these hashes
-    agree/PLACE/wrong         a process that has another one, and which
-    agree/PLACE/done          all came, or somebody had another one: nobody need wait
-    agree/hash/HASH           the place at which any process had the program first
-    agree/told/HASH           what it is, for people
-    agree/last/PROCESS/N      the programs that a process came to
+    agree/PLACE/wrong         a different hash, and the process that has it
+    agree/PLACE/done          all arrived, or one had a different hash: stop waiting
+    agree/hash/HASH           the place where the program was first seen
+    agree/told/HASH           its description for people
+    agree/last/PROCESS/N      the programs that a process reached
 """
 
 from __future__ import annotations
@@ -24,30 +25,30 @@ from typing import Any, NamedTuple, Protocol
 
 _FOLDER = re.compile(r"[^\s;\[\]]*[/\\]")
 _ROOT = "retrace/agree"
-_SLICE = 0.5
-"""Seconds after which whoever waits for several processes looks whether one has said no."""
+_POLL_SECONDS = 0.5
+"""How often a process that waits for others checks whether one has already disagreed."""
 _GRACE = 2.0
 _MAX_PENDING = 100
-_MAX_TOLD = 4
+_MAX_DIFFERENCES = 4
 
 
 class Store(Protocol):
-    """What the processes of a job share."""
+    """The key-value store of a job."""
 
     def put(self, key: str, value: str) -> bool:
-        """Write a key; False where somebody has written it before."""
+        """Write a key; returns False if it was already written."""
         ...
 
     def wait(self, key: str, seconds: float) -> str | None:
-        """The value of a key, once it is written; None where that takes too long."""
+        """Wait for the value of a key; None after `seconds`."""
         ...
 
     def look(self, key: str) -> str | None:
-        """The value of a key; None where it is not written."""
+        """The value of a key; None if it is not written yet."""
         ...
 
     def under(self, folder: str) -> dict[str, str]:
-        """All keys below a folder, without it."""
+        """All values below a folder, by key relative to it."""
         ...
 
 
@@ -58,39 +59,39 @@ class Program(NamedTuple):
     label: str
     """`step (train.py:40)`."""
     hash: str
-    told: Mapping[str, Sequence[tuple[str, str]]]
-    """What went into it, by kind: its arguments, static values, settings."""
+    inputs: Mapping[str, Sequence[tuple[str, str]]]
+    """What it was made from, by kind: arguments, static values, settings."""
 
 
 class Late(NamedTuple):
-    """Processes that did not come to a place in time."""
+    """Processes that did not arrive at a place in time."""
 
     label: str
     waited: float
     last: dict[int, str]
-    """What each came to last."""
+    """The last program that each of them reached."""
 
 
 class Disagreement(NamedTuple):
-    """Two processes that have another program at one place."""
+    """Two processes have different programs at the same place."""
 
     label: str
     process: int
-    """The other one."""
+    """The other process."""
     differences: tuple[str, ...]
-    """Between this process and the other one."""
+    """Between this process and the other."""
 
 
 class Agreement:
-    """One process's part."""
+    """One process's side of the protocol."""
 
     def __init__(self, store: Store, process: int, seconds: float | None) -> None:
-        """Begin with nothing published.
+        """Start with nothing published.
 
         Args:
-            store: of the job.
-            process: the index of this one.
-            seconds: to wait for the others at most; None to wait for nobody.
+            store: the store of the job.
+            process: the index of this process.
+            seconds: how long to wait for the others; None means not at all.
         """
         self._store = store
         self._process = process
@@ -98,20 +99,20 @@ class Agreement:
         self._lock = threading.Lock()
         self._known: set[str] = set()
         self._places: dict[str, dict[str, int]] = {}
-        """The different programs of each site that this process came to, in order."""
-        self._mine: dict[str, Program] = {}
-        """At the places where nobody has said yet that all agree."""
+        """The different programs this process reached at each site, in order."""
+        self._unconfirmed: dict[str, Program] = {}
+        """Programs of this process at places where not all have agreed yet."""
         self._number = 0
 
     def meet(
         self, program: Program, processes: Sequence[int], late: Callable[[Late], object]
     ) -> Disagreement | None:
-        """Publish a program, and hold it against those of the others.
+        """Publish a program and compare it with those of the other processes.
 
         Args:
-            program: about to be compiled in this thread.
-            processes: those that are to run it.
-            late: told of processes that did not come in time.
+            program: the program about to be compiled in this thread.
+            processes: the processes that will run it.
+            late: called with the processes that did not arrive in time.
         """
         if program.hash in self._known:
             return self._earlier()
@@ -120,11 +121,11 @@ class Agreement:
         store.put(f"{_ROOT}/last/{self._process}/{number:09}", program.label)
         known = None
         if store.put(f"{_ROOT}/hash/{program.hash}", place):
-            store.put(f"{_ROOT}/told/{program.hash}", json.dumps(program.told))
+            store.put(f"{_ROOT}/told/{program.hash}", json.dumps(program.inputs))
         else:
             known = store.look(f"{_ROOT}/hash/{program.hash}")
         if known is not None and known != place:
-            # Somebody has it already: whoever waits for this process there need not.
+            # Another process was here first: let those waiting for this process there go on.
             store.put(f"{_ROOT}/{known}/at/{self._process}", program.hash)
             self._known.add(program.hash)
             return self._earlier()
@@ -133,8 +134,7 @@ class Agreement:
         if not store.put(f"{_ROOT}/{place}/first", f"{program.hash} {self._process}"):
             first = (store.look(f"{_ROOT}/{place}/first") or program.hash).partition(" ")[0]
         if first != program.hash:
-            said = f"{program.hash} {self._process}"
-            store.put(f"{_ROOT}/{place}/wrong", said)
+            store.put(f"{_ROOT}/{place}/wrong", f"{program.hash} {self._process}")
             store.put(f"{_ROOT}/{place}/done", "wrong")
         elif self._seconds is not None:
             self._wait(program, place, processes, late)
@@ -156,13 +156,13 @@ class Agreement:
         processes: Sequence[int],
         late: Callable[[Late], object],
     ) -> None:
-        """Wait until all have come, or one has said no, or the time is over."""
+        """Wait until all have arrived, one disagrees, or time runs out."""
         assert self._seconds is not None
         began = time.monotonic()
         end = began + self._seconds
         store, done = self._store, f"{_ROOT}/{place}/done"
         if self._process == min(processes):
-            # One asks for all, so that the store is not asked by each for each.
+            # Only one process polls all others, which keeps the load on the store low.
             self._gather(program, place, processes, end)
         else:
             store.wait(done, _left(end + _GRACE))
@@ -174,14 +174,16 @@ class Agreement:
                 late(Late(program.label, waited, {one: self._last(one) for one in missing}))
 
     def _gather(self, program: Program, place: str, processes: Sequence[int], end: float) -> None:
-        """Look at what each process has at a place, as it comes, and say when all agree."""
+        """Check the hash of each process as it arrives, and announce when all agree."""
         store, done = self._store, f"{_ROOT}/{place}/done"
         for other in processes:
-            while (had := store.wait(f"{_ROOT}/{place}/at/{other}", _left(end, _SLICE))) is None:
+            while (
+                had := store.wait(f"{_ROOT}/{place}/at/{other}", _left(end, _POLL_SECONDS))
+            ) is None:
                 if time.monotonic() >= end or store.look(done) is not None:
                     return
             if had != program.hash:
-                # It says so itself, perhaps a moment later.
+                # That process would announce it too, perhaps a moment later.
                 store.put(f"{_ROOT}/{place}/wrong", f"{had} {other}")
                 store.put(done, "wrong")
                 return
@@ -192,28 +194,28 @@ class Agreement:
         return found[max(found)] if found else ""
 
     def _settled(self, program: Program, place: str) -> Disagreement | None:
-        """What came of a place, as far as it is known."""
+        """The disagreement at a place, if one is known by now."""
         wrong = self._store.look(f"{_ROOT}/{place}/wrong")
         if wrong is not None:
             with self._lock:
-                self._mine.pop(place, None)
+                self._unconfirmed.pop(place, None)
             return self._disagreement(program, place, wrong)
         self._known.add(program.hash)
-        # Those that are late, or that nobody waits for, may still say no.
+        # Processes that are late, or that were not waited for, may still disagree.
         if self._seconds is None or self._store.look(f"{_ROOT}/{place}/done") != "all":
             with self._lock:
-                self._mine[place] = program
-                while len(self._mine) > _MAX_PENDING:
-                    del self._mine[next(iter(self._mine))]
+                self._unconfirmed[place] = program
+                while len(self._unconfirmed) > _MAX_PENDING:
+                    del self._unconfirmed[next(iter(self._unconfirmed))]
         return None
 
     def _earlier(self) -> Disagreement | None:
-        """Whether somebody has said no at a place that this process went past."""
-        for place, program in list(self._mine.items()):
+        """A disagreement found later at a place that this process has passed."""
+        for place, program in list(self._unconfirmed.items()):
             wrong = self._store.look(f"{_ROOT}/{place}/wrong")
             if wrong is not None:
                 with self._lock:
-                    self._mine.pop(place, None)
+                    self._unconfirmed.pop(place, None)
                 return self._disagreement(program, place, wrong)
         return None
 
@@ -222,17 +224,17 @@ class Agreement:
         if other == program.hash:
             first = self._store.look(f"{_ROOT}/{place}/first") or ""
             other, _, process = first.partition(" ")
-        told = self._store.look(f"{_ROOT}/told/{other}")
+        theirs = self._store.look(f"{_ROOT}/told/{other}")
         return Disagreement(
             program.label,
             int(process or -1),
-            _differences(program.told, {} if told is None else json.loads(told)),
+            _differences(program.inputs, {} if theirs is None else json.loads(theirs)),
         )
 
 
-def _left(end: float, most: float | None = None) -> float:
+def _left(end: float, limit: float | None = None) -> float:
     left = max(0.001, end - time.monotonic())
-    return left if most is None else min(left, most)
+    return left if limit is None else min(left, limit)
 
 
 def _differences(
@@ -247,6 +249,6 @@ def _differences(
             if here.get(name) != there.get(name):
                 sides = (here.get(name, "absent"), there.get(name, "absent"))
                 found.append(f"{kind} {name}: {sides[0]} here, {sides[1]} there")
-    if len(found) > _MAX_TOLD:
-        found = [*found[:_MAX_TOLD], f"and {len(found) - _MAX_TOLD} more"]
+    if len(found) > _MAX_DIFFERENCES:
+        found = [*found[:_MAX_DIFFERENCES], f"and {len(found) - _MAX_DIFFERENCES} more"]
     return tuple(found)

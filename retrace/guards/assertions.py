@@ -1,4 +1,4 @@
-"""Guards inside a running program: what must not be traced again, and says why it was."""
+"""Guards inside a running program: `assert_max_traces` and `assert_no_retrace`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Functions: TypeAlias = Callable[..., Any] | str | Iterable[Callable[..., Any] | 
 
 
 class Guard:
-    """A block, a function, or all that follows, under watch. Nests, in any thread."""
+    """Watches a block, a function, or everything that follows. Nests, in any thread."""
 
     def __init__(self) -> None:
         self._windows: list[tuple[Watch, int]] = []
@@ -45,23 +45,23 @@ class Guard:
             self._end(self._windows[-1], error)
 
     def __call__(self, function: Decorated) -> Decorated:
-        """Guard each call of a function: while its body runs, of whatever kind it is."""
-        return decorate(function, self._again)
+        """Guard each call of a function, coroutine or generator while its body runs."""
+        return decorate(function, self._copy)
 
     def pause(self) -> None:
-        """The body of a generator waits at a `yield`: what others miss meanwhile is not its."""
+        """The body of a generator waits at a `yield`: misses meanwhile are not its own."""
         self._is_paused = True
 
     def resume(self) -> None:
-        """The body goes on."""
+        """The body continues."""
         self._is_paused = False
 
     def leave(self) -> None:
-        """The function has returned a body that may run later, or never."""
+        """The function has returned a body, which may run later or never."""
         while self._windows:
             self._end(self._windows[-1], None)
 
-    def _again(self) -> Self:
+    def _copy(self) -> Self:
         """A guard of the same kind, for one call."""
         copy = object.__new__(type(self))
         copy.__dict__.update(self.__dict__, _windows=[])
@@ -74,34 +74,34 @@ class Guard:
         self._windows.append((here, here.open()))
 
     def _end(self, window: tuple[Watch, int], error: BaseException | None) -> None:
-        """The block has ended; `error` is what it raised."""
+        """The block has ended; `error` is what it raised, if anything."""
         self._windows.remove(window)
         window[0].close()
 
 
 class Assertion(Guard):
-    """Counts the misses of a block and raises at its end where they are too many."""
+    """Counts the misses of a block and raises at its end if there are too many."""
 
     def __init__(
         self,
-        said: str,
+        guard: str,
         functions: Functions,
-        most: Mapping[str, float],
+        limits: Mapping[str, float],
         allow: Iterable[str] = (),
         warmup: int = 0,
     ) -> None:
         super().__init__()
-        self._said = said
+        self._guard_name = guard
         self._losses: list[int] = []
-        """How many losses there were when each window began."""
+        """The number of losses when each window began."""
         self._budget: Budget | None = None
         if not is_off():
-            self._budget = make_budget(said, functions, most, allow, warmup)
+            self._budget = make_budget(guard, functions, limits, allow, warmup)
         self._numbers: list[int] = []
-        """The misses of a generator's body up to its last `yield`."""
+        """The misses of a generator's body until its last `yield`."""
 
-    def _again(self) -> Self:
-        copy = super()._again()
+    def _copy(self) -> Self:
+        copy = super()._copy()
         vars(copy).update(_numbers=[], _losses=[])
         return copy
 
@@ -110,7 +110,7 @@ class Assertion(Guard):
         super().pause()
         for watch, start in self._windows[-1:]:
             self._numbers += watch.numbers(start)
-            # Said here, where it was done: the generator may go on for ever.
+            # Raised here, where it happened: the generator may never end.
             failure = self._judge(watch, self._numbers)
             if failure is not None:
                 raise failure
@@ -127,7 +127,7 @@ class Assertion(Guard):
 
     def _judge(self, watch: Watch, numbers: list[int]) -> ExceededError | None:
         assert self._budget is not None
-        return _failure(watch, numbers, self._budget, self._said) if numbers else None
+        return _failure(watch, numbers, self._budget, self._guard_name) if numbers else None
 
     def _begin(self) -> None:
         from retrace.guards.trust import losses
@@ -149,16 +149,18 @@ class Assertion(Guard):
             if error is None:
                 failure = self._judge(watch, numbers)
             if error is None and failure is None:
-                failure = doubt(self._said, since)
+                failure = doubt(self._guard_name, since)
             if error is None and failure is None:
-                warn_of(f"{self._said}: {t}" for t in unmatched(watch, budget.functions))
+                warn_of(f"{self._guard_name}: {t}" for t in unmatched(watch, budget.functions))
         finally:
             super()._end(window, error)
         if failure is not None:
             raise failure
 
 
-def _failure(watch: Watch, numbers: list[int], budget: Budget, said: str) -> ExceededError | None:
+def _failure(
+    watch: Watch, numbers: list[int], budget: Budget, guard: str
+) -> ExceededError | None:
     from retrace.guards.budget import excesses
     from retrace.guards.watch import of_numbers
     from retrace.present.guard import explanation
@@ -170,35 +172,35 @@ def _failure(watch: Watch, numbers: list[int], budget: Budget, said: str) -> Exc
     if not found:
         return None
     counted = in_order(view, (verdict for one in found for verdict in one.verdicts))
-    heads = [f"{one.text} ({said})" for one in found]
+    heads = [f"{one.text} ({guard})" for one in found]
     return ExceededError(explanation(view, heads, counted), explained(view, counted))
 
 
 def in_order(view: View, verdicts: Iterable[Verdict]) -> list[Verdict]:
-    """Each of some verdicts once, in the order in which the misses began."""
+    """These verdicts without duplicates, in the order the misses began."""
     wanted = {verdict.miss.id for verdict in verdicts}
     return [verdict for verdict in view.verdicts if verdict.miss.id in wanted]
 
 
 def make_budget(
-    said: str,
+    guard: str,
     functions: Functions,
-    most: Mapping[str, float],
+    limits: Mapping[str, float],
     allow: Iterable[str] = (),
     warmup: int = 0,
 ) -> Budget:
-    """A budget of what a user gave; raises UsageError where that is nonsense."""
+    """A budget from the user's arguments; raises UsageError if they are invalid."""
     from retrace.guards.budget import Budget, checked_causes, checked_limits, selectors
 
     given: Any = warmup
     if type(given) is not int or warmup < 0:
-        raise UsageError(f"{said}: warmup takes a number of misses, not {warmup!r}")
+        raise UsageError(f"{guard}: warmup must be a number of misses, not {warmup!r}")
     if isinstance(functions, bool | int | float):
-        raise UsageError(f"{said} takes functions and their names, not {functions!r}")
+        raise UsageError(f"{guard} takes functions or their names, not {functions!r}")
     return Budget(
-        checked_limits(most, said),
-        selectors(functions, _site_of, said),
-        checked_causes(allow, said),
+        checked_limits(limits, guard),
+        selectors(functions, _site_of, guard),
+        checked_causes(allow, guard),
         warmup,
     )
 
@@ -210,13 +212,13 @@ def _site_of(function: object) -> str:
 
 
 def unmatched(watch: Watch, functions: tuple[Selector, ...]) -> list[str]:
-    """What to say of functions and names of which nothing was ever traced, nor could be.
+    """A message for each function or name that was never traced and is not jitted.
 
-    Of a function that is jitted all calls may have hit. One that is not, and that no eager
-    loop was seen to run, is not guarded at all: a guard that passes for it says nothing.
+    If a function is jitted, all its calls may have hit the cache. If it is not, and no eager
+    loop ran it, it is not guarded at all, and a passing guard means nothing.
     """
-    asked = [one for one in functions if one not in _known]
-    if not asked:
+    wanted = [one for one in functions if one not in _known]
+    if not wanted:
         return []
     from retrace.guards.budget import names
     from retrace.guards.jitted import find
@@ -224,52 +226,54 @@ def unmatched(watch: Watch, functions: tuple[Selector, ...]) -> list[str]:
 
     misses = watch.misses_of(watch.numbers(0))
     traced = [one for miss in misses for one in (miss.function, *miss.bodies)]
-    _known.update(one for one in asked if any(map(one.matches, traced)))
-    asked = [one for one in asked if one not in _known]
-    _known.update(find(asked))
-    said: list[str] = []
-    for one in asked:
+    _known.update(one for one in wanted if any(map(one.matches, traced)))
+    wanted = [one for one in wanted if one not in _known]
+    _known.update(find(wanted))
+    messages: list[str] = []
+    for one in wanted:
         if one in _known:
             continue
         if one.site is None:
-            guess = nearest(one.said, [name for function in traced for name in names(function)])
-            who = f"nothing named {one.said!r} was"
+            guess = nearest(
+                one.pattern, [name for function in traced for name in names(function)]
+            )
+            who = f"nothing named {one.pattern!r} was ever"
         else:
-            guess, who = "", f"the function {one.said!r} was not"
-        last = one.said.rpartition(".")[2]
+            guess, who = "", f"the function {one.pattern!r} was never"
+        last = one.pattern.rpartition(".")[2]
         if (holder := next((f for f in traced if last in f.around), None)) is not None:
             guess = (
-                f"; {holder.name!r}, which holds a function of this name, was traced: name what "
-                "jax.jit returned"
+                f"; {holder.name!r}, which contains a function of this name, was traced: pass "
+                "what jax.jit returned"
             )
-        if not guess and (seen := _named(traced)):
+        if not guess and (seen := _latest_names(traced)):
             guess = f"; traced here: {seen}"
-        said.append(
-            f"{who} ever traced here, and no jitted function of this name is alive, so that "
-            f"nothing is guarded{guess}"
+        messages.append(
+            f"{who} traced here, and there is no jitted function of this name, so nothing is "
+            f"guarded{guess}"
         )
-    return said
+    return messages
 
 
-def _named(functions: list[Function]) -> str:
-    """Those that were traced last, by name."""
+def _latest_names(functions: list[Function]) -> str:
+    """The names of the functions traced last."""
     found = dict.fromkeys(one.name for one in reversed(functions) if one.kind != "op")
     return ", ".join(list(found)[:_MAX_NAMED])
 
 
 def warn_of(texts: Iterable[str]) -> None:
-    """Warn at the line of the user's that a guard stands on."""
+    """Warn at the user line where the guard was entered."""
     for text in texts:
         warnings.warn_explicit(text, RetraceWarning, *_caller(), registry={})
 
 
 _MAX_NAMED = 4
 _known: set[Selector] = set()
-"""What was found once: a function that was traced or jitted."""
+"""Selectors that have matched a traced or jitted function before."""
 
 
 def _caller() -> tuple[str, int]:
-    """The line of the user's that a guard stands on."""
+    """User line where the guard was entered."""
     frame = inspect.currentframe()
     while frame is not None and str(frame.f_globals.get("__package__")).startswith("retrace"):
         frame = frame.f_back
@@ -277,15 +281,15 @@ def _caller() -> tuple[str, int]:
 
 
 class assert_max_traces(Assertion):  # noqa: N801 - it is used like a function
-    """Fail where a function is traced more often than `n` times within a block.
+    """Fail if a function is traced more than `n` times within a block.
 
-    Usable with `with` and as a decorator, where each call of the decorated function
-    is a block of its own; nests, and counts what all threads do. What is derived
-    from a function (its gradient, a partial, a bound method) counts as the function.
+    Works with `with` and as a decorator, where each call of the decorated function is a
+    separate block. Blocks nest and count the work of all threads. Whatever is derived from a
+    function (its gradient, a partial, a bound method) counts as the function.
 
     Args:
         f: a function (jitted or not), its name, a pattern (`"mymodule.*"`), several of
-            these, or None: every function, each by itself.
+            these, or None for every function, each counted separately.
         n: how many traces are allowed.
         warmup: how many first misses of each function are not counted.
         compiles: how many compilations are allowed.
@@ -295,8 +299,8 @@ class assert_max_traces(Assertion):  # noqa: N801 - it is used like a function
 
     Raises:
         ExceededError: an `AssertionError`, at the end of the block; its text explains
-            each miss, `misses` holds them as data. A block that raises keeps its error.
-        UsageError: an argument is nonsense.
+            each miss, `misses` has them as data. A block that raises keeps its error.
+        UsageError: an argument is invalid.
 
     Example:
         >>> import jax, retrace
@@ -316,31 +320,31 @@ class assert_max_traces(Assertion):  # noqa: N801 - it is used like a function
         seconds: float | None = None,
         causes: Mapping[str, int] | None = None,
     ) -> None:
-        limits = {"traces": n, "compiles": compiles, "lowerings": lowerings, "seconds": seconds}
-        most: dict[str, float] = {
-            limit: number for limit, number in limits.items() if number is not None
+        given = {"traces": n, "compiles": compiles, "lowerings": lowerings, "seconds": seconds}
+        limits: dict[str, float] = {
+            limit: number for limit, number in given.items() if number is not None
         }
-        most.update({str(cause): number for cause, number in (causes or {}).items()})
-        if not most:
-            raise UsageError("assert_max_traces takes a limit: assert_max_traces(f, 1)")
-        super().__init__("assert_max_traces", f, most, (), warmup)
+        limits.update({str(cause): number for cause, number in (causes or {}).items()})
+        if not limits:
+            raise UsageError("assert_max_traces needs a limit: assert_max_traces(f, 1)")
+        super().__init__("assert_max_traces", f, limits, (), warmup)
 
 
 class assert_no_retrace(Assertion):  # noqa: N801 - it is used like a function
-    """Fail where anything misses JAX's caches within a block.
+    """Fail if anything misses JAX's caches within a block.
 
-    Counts every miss, one that only lowers or compiles included. Eager operations
-    count from the second program of one line on.
+    Counts every miss, including those that only lower or compile. Eager operations count
+    from the second program of a line on.
 
     Args:
-        f: a function, a name, a pattern, several of these, or None: everything.
-        allow: causes that do not count, by their codes: `{"first-trace"}`.
+        f: a function, a name, a pattern, several of these, or None for everything.
+        allow: codes of causes that do not count: `{"first-trace"}`.
         warmup: how many first misses of each function are not counted.
 
     Raises:
         ExceededError: an `AssertionError`, at the end of the block; its text explains
-            each miss, `misses` holds them as data. A block that raises keeps its error.
-        UsageError: an argument is nonsense.
+            each miss, `misses` has them as data. A block that raises keeps its error.
+        UsageError: an argument is invalid.
 
     Example:
         >>> import jax, retrace

@@ -1,6 +1,6 @@
-"""The baseline: which functions miss JAX's caches how often and why, as a file in the project.
+"""The baseline file of a project: how often each function misses JAX's caches, and why.
 
-One line a function, under names that are the same on every machine:
+One line per function, with names that are the same on every machine:
 
     [programs."train.py"]
     "train.py::train_step" = { first-trace = 1, shape-changed = 1 }
@@ -31,8 +31,8 @@ Causes: TypeAlias = dict[str, int]
 Functions: TypeAlias = dict[str, Causes]
 """By the stable name of a function."""
 
-_HEAD = """\
-# How often JAX's caches are missed here, by function and cause. Renew it with
+_COMMENT = """\
+# How often JAX's caches are missed here, by function and cause. Update it with
 # `pytest --retrace-update` (tests) and `retrace check --update` (programs).
 """
 _SECTIONS = ("programs", "tests")
@@ -42,20 +42,20 @@ _ORDER = {cause.value: position for position, cause in enumerate(Cause)}
 
 @dataclass(slots=True)
 class Baseline:
-    """What a baseline holds; a section is None until it is written for the first time."""
+    """The content of a baseline; a section is None until it is first written."""
 
     programs: dict[str, Functions] | None = None
-    """What `retrace check` holds a recording to, by the program that was run."""
+    """For `retrace check`, by program."""
     tests: dict[str, Functions] | None = None
-    """What pytest holds a suite to, by the id of the test; those without a miss are left out."""
+    """For pytest, by test id; tests without a miss are left out."""
 
 
 class Names:
-    """Names of functions and programs that hold on every machine: no ids, no absolute paths.
+    """Names of functions and programs that are the same on every machine (no ids, no full paths).
 
     Args:
-        root: the folder of the project; files beneath it are named from there.
-        here: the working directory, for programs that were started by a relative path.
+        root: the project folder; files in it are named relative to it.
+        here: the working directory, for programs started by a relative path.
     """
 
     def __init__(self, root: Path, here: Path | None = None) -> None:
@@ -64,15 +64,15 @@ class Names:
         self._files: dict[str, str] = {}
 
     def of(self, verdict: Verdict) -> str | None:
-        """`src/train.py::Model.step`; None for what does not belong into a baseline.
+        """`src/train.py::Model.step`; None for what does not belong in a baseline.
 
-        Eager operations do not: which ones a line of NumPy-like code is made of is another
-        matter in each JAX. Nor does what a library jits inside the user's own functions.
+        Eager operations do not belong there: which ones a line of NumPy-like code runs differs
+        between JAX releases. Nor do functions that a library jits inside the user's functions.
         """
         miss = verdict.miss
         if verdict.cause is Cause.EAGER_OP:
             return None
-        function = _written(miss)
+        function = _user_function(miss)
         if function.kind is Kind.OP or (function.in_library and miss.nested):
             return None
         file = "__main__" if function.site.startswith("<cell>") else self.file(function.file)
@@ -88,9 +88,9 @@ class Names:
         started = run.argv[0] if run.argv else ""
         if started in ("", "-c", "-m"):
             return f"python {started}".strip()
-        if not started.endswith(".py"):  # installed, wherever that is: `pytest`
+        if not started.endswith(".py"):  # an installed command, such as `pytest`
             return clean(re.split(r"[/\\]", started)[-1], None)
-        # It ran where its recording lies: here, or in a folder above, up to that of the project.
+        # It ran in the folder of its recording: this one or a parent, up to the project folder.
         for folder in (self._here, *self._here.parents):
             if (folder / started).is_file():
                 return self.file(str(folder / started)) or started
@@ -99,7 +99,7 @@ class Names:
         return self.file(str(self._here / started)) or started
 
     def file(self, file: str | None) -> str:
-        """A file from the root of the project; of an installed package, from that of packages."""
+        """A file relative to the project, or for an installed package to site-packages."""
         if file is None or file.startswith("<"):
             return clean(file or "", None)
         if file not in self._files:
@@ -113,7 +113,7 @@ class Names:
             return Path(os.path.normpath(file)).relative_to(self._root).as_posix()
         except ValueError:
             pass
-        # Recorded elsewhere, where the project lay in another folder.
+        # Recorded on a machine where the project is in another folder.
         parts = [part for part in file.split("/") if part not in ("", ".", "..")]
         for start in range(len(parts) - 1):
             if self._root.joinpath(*parts[start:]).is_file():
@@ -121,8 +121,8 @@ class Names:
         return parts[-1]
 
 
-def _written(miss: Miss) -> Function:
-    """The function that the user wrote: of an eager loop it is the body."""
+def _user_function(miss: Miss) -> Function:
+    """The function that the user wrote: for an eager loop, its body."""
     return miss.bodies[0] if miss.function.kind is Kind.OP and miss.bodies else miss.function
 
 
@@ -137,32 +137,32 @@ def counted(verdicts: Iterable[Verdict], names: Names) -> Functions:
 
 
 def more(old: Mapping[str, int], new: Mapping[str, int]) -> Causes:
-    """By how much each cause has grown."""
+    """How much each cause has grown."""
     grown = {cause: number - old.get(cause, 0) for cause, number in new.items()}
     return {cause: by for cause, by in grown.items() if by > 0}
 
 
 def is_new(old: Mapping[str, int], new: Mapping[str, int]) -> bool:
-    """Whether it is a new function that does nothing but run: no recompilation has come back."""
+    """Whether it is a new function that was only traced for the first time."""
     return not old and set(new) <= {Cause.FIRST_TRACE.value}
 
 
 def load(file: Path) -> Baseline | None:
-    """The baseline in a file; None where there is no such file.
+    """Read a baseline; None if the file does not exist.
 
     Raises:
-        UsageError: it cannot be read, or is no baseline of a format that is known here.
+        UsageError: it cannot be read, or is not a baseline in a known format.
     """
     try:
-        parsed = toml(content(file, "the baseline "), f"{file} is no baseline")
+        parsed = toml(content(file, "the baseline "), f"{file} is not a baseline")
     except FileNotFoundError:
         return None
     schema = parsed.pop("schema", None)
     if schema != SCHEMA:
-        said = "names no schema" if schema is None else f"has the schema {schema!r:.60}"
+        found = "has no schema" if schema is None else f"has the schema {schema!r:.60}"
         raise UsageError(
-            f'{file} is no baseline that this retrace can read: it {said}, not "{SCHEMA}"; '
-            "delete it and write it anew with --update, or name another file in "
+            f'{file} is not a baseline that this retrace can read: it {found}, not "{SCHEMA}"; '
+            "delete it and write a new one with --update, or name another file in "
             "[tool.retrace] baseline"
         )
     for key in parsed:
@@ -187,14 +187,14 @@ def _functions(given: object, where: str) -> Functions:
         for cause, number in own.items():
             if type(number) is not int or number < 1:
                 raise UsageError(
-                    f"{where} {name}: {cause} takes a number from 1 on, not {number!r:.60}"
+                    f"{where} {name}: {cause} must be a number of 1 or more, not {number!r:.60}"
                 )
         found[name] = cast(Causes, own)
     return found
 
 
 def save(file: Path, baseline: Baseline) -> None:
-    """Write a baseline; raises UsageError where it cannot be written."""
+    """Write a baseline; raises UsageError if it cannot be written."""
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         files.write(file, [text(baseline)])
@@ -203,8 +203,8 @@ def save(file: Path, baseline: Baseline) -> None:
 
 
 def text(baseline: Baseline) -> str:
-    """A baseline as it stands in its file: sorted, one line a function."""
-    out = [_HEAD, f"schema = {_quoted(SCHEMA)}\n"]
+    """The text of a baseline file: sorted, one line per function."""
+    out = [_COMMENT, f"schema = {_quoted(SCHEMA)}\n"]
     for section in _SECTIONS:
         entries: dict[str, Functions] | None = getattr(baseline, section)
         if entries is None:
@@ -233,13 +233,13 @@ def _quoted(text: str) -> str:
 
 
 class Difference(NamedTuple):
-    """What is new in one section of a baseline, and what is gone."""
+    """How one section of a baseline changed."""
 
     added: int
     changed: int
     removed: int
     lines: list[str]
-    """As `diff` writes them."""
+    """In the style of `diff`."""
 
     def __str__(self) -> str:
         """`2 added, 1 changed`."""
@@ -250,7 +250,7 @@ class Difference(NamedTuple):
 def difference(
     section: str, old: Mapping[str, Functions], new: Mapping[str, Functions]
 ) -> Difference:
-    """Two states of a section, line by line."""
+    """Compare two states of a section line by line."""
     kinds = {"added": 0, "changed": 0, "removed": 0}
     lines: list[str] = []
     for name in sorted({*old, *new}):

@@ -1,4 +1,4 @@
-"""How many misses a function may have, and which of them were too many."""
+"""Limits on the misses of a function, and which misses exceed them."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from retrace.present.view import View
 from retrace.present.words import listed, name, nearest, seconds, times
 
 COUNTS = ("misses", "traces", "lowerings", "compiles", "seconds")
-"""What can be limited beside the causes."""
+"""What can be limited, besides causes."""
 
 _STAGES = {"traces": Stage.TRACE, "lowerings": Stage.LOWER, "compiles": Stage.COMPILE}
-_MAX_NAMED = 10_000
+_MAX_KNOWN = 10_000
 _SEPARATORS = re.compile(r"[/\\]+")
 
 
 class Selector(NamedTuple):
-    """Which functions are meant: those of one definition site, or of a name or pattern."""
+    """Selects functions: those of one definition site, or those matching a name or pattern."""
 
-    said: str
+    pattern: str
     site: str | None = None
 
     def matches(self, function: Function) -> bool:
-        """Whether it means this function."""
+        """Whether it selects this function."""
         if self.site is not None:
             return function.site == self.site
-        return any(fnmatchcase(name, self.said) for name in names(function))
+        return any(fnmatchcase(name, self.pattern) for name in names(function))
 
 
 def names(function: Function) -> Iterator[str]:
-    """Every name that a user may call it by: `step`, `Model.step`, `package.module.step`."""
+    """Every name a user may use for it: `step`, `Model.step`, `package.module.step`."""
     yield function.name
     yield function.qualname
     yield function.jax_name
@@ -52,29 +52,29 @@ def names(function: Function) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What the misses of a function may come to; each function is held to it by itself."""
+    """Limits on the misses of a function, applied to each function separately."""
 
-    most: Mapping[str, float]
-    """By one of `COUNTS` or by the code of a cause."""
+    limits: Mapping[str, float]
+    """By one of `COUNTS` or the code of a cause."""
     functions: tuple[Selector, ...] = ()
-    """Empty: every function."""
+    """Empty means every function."""
     allow: frozenset[str] = frozenset()
     """Causes that do not count."""
     warmup: int = 0
     """How many first misses of each function do not count."""
     optional: bool = False
-    """Whether a recording need not have the function."""
+    """Whether the function may be missing from a recording."""
 
     def matches(self, *functions: Function) -> bool:
-        """Whether the budget is that of one of these, the function of a miss and its bodies."""
+        """Whether the budget applies to one of these (the function of a miss, or its bodies)."""
         return not self.functions or any(
             one.matches(function) for one in self.functions for function in functions
         )
 
     def subject(self, miss: Miss) -> str | None:
-        """The definition site that a miss counts for; None where the budget is not for it.
+        """The definition site that a miss counts for; None if the budget does not apply to it.
 
-        An eager loop or branch counts for its body where that is named, whichever line runs it.
+        If the body of an eager loop or branch is selected, the miss counts for the body.
         """
         if not self.functions:
             return miss.function.site
@@ -86,35 +86,35 @@ class Budget:
     def counted(self, verdicts: Iterable[Verdict]) -> dict[str, list[Verdict]]:
         """The misses that count, by definition site."""
         found: dict[str, list[Verdict]] = {}
-        spared: dict[str, int] = {}
+        seen: dict[str, int] = {}
         for verdict in verdicts:
             subject = self.subject(verdict.miss)
             if subject is None or verdict.cause.value in self.allow:
                 continue
             if not self.functions and _is_first_of_line(verdict):
                 continue
-            spared[subject] = spared.get(subject, 0) + 1
-            if spared[subject] > self.warmup:
+            seen[subject] = seen.get(subject, 0) + 1
+            if seen[subject] > self.warmup:
                 found.setdefault(subject, []).append(verdict)
         return found
 
 
-class Named:
-    """Whether a budget is that of a miss, asked at each miss: patterns are tried once each."""
+class Matcher:
+    """Whether a budget applies to a miss; remembers which functions matched."""
 
     def __init__(self, budget: Budget) -> None:
         self._budget = budget
         self._known: dict[tuple[str, str, str], bool] = {}
 
     def __call__(self, functions: Iterable[Function]) -> bool:
-        """Whether it is that of one of these."""
-        return not self._budget.functions or any(map(self._is_named, functions))
+        """Whether it applies to one of these."""
+        return not self._budget.functions or any(map(self._matches, functions))
 
-    def _is_named(self, function: Function) -> bool:
+    def _matches(self, function: Function) -> bool:
         key = (function.site, function.name, function.jax_name)
         known = self._known.get(key)
         if known is None:
-            if len(self._known) >= _MAX_NAMED:
+            if len(self._known) >= _MAX_KNOWN:
                 self._known.clear()
             known = self._known[key] = self._budget.matches(function)
         return known
@@ -128,21 +128,21 @@ class Excess(NamedTuple):
     verdicts: list[Verdict]
     """The misses that count towards it."""
     short: str
-    """The same where it is known whose: `3 traces, budget 1`."""
+    """Without the function: `3 traces, budget 1`."""
 
 
 def excesses(view: View, verdicts: Sequence[Verdict], budget: Budget) -> list[Excess]:
-    """Each limit of a budget that some function exceeds.
+    """The limits of a budget that functions exceed.
 
     Args:
-        view: everything that is known, for labels and places.
+        view: everything recorded, for labels and places.
         verdicts: the misses to count.
         budget: the limits.
     """
     found: list[Excess] = []
     for group in budget.counted(verdicts).values():
         who = name(group[0].miss.function)
-        for limit, most in budget.most.items():
+        for limit, most in budget.limits.items():
             counted = [v for v in group if _counts(v, limit, named=bool(budget.functions))]
             if limit == "seconds":
                 spent = sum(view.own[v.miss.id] for v in counted)
@@ -154,11 +154,11 @@ def excesses(view: View, verdicts: Sequence[Verdict], budget: Budget) -> list[Ex
                     )
             elif len(counted) > most:
                 short = f"{_amount(limit, len(counted))}, budget {int(most):,}"
-                found.append(Excess(_said(who, limit, counted, int(most)), counted, short))
+                found.append(Excess(_text(who, limit, counted, int(most)), counted, short))
     return found
 
 
-def _said(who: str, limit: str, counted: list[Verdict], most: int) -> str:
+def _text(who: str, limit: str, counted: list[Verdict], most: int) -> str:
     number = times(len(counted))
     allowed = f"at most {most:,} allowed" if most else "none allowed"
     if limit in _STAGES:
@@ -180,7 +180,7 @@ def _amount(limit: str, number: int) -> str:
 def _counts(verdict: Verdict, limit: str, *, named: bool) -> bool:
     miss = verdict.miss
     if limit in _STAGES:
-        # An eager operation is no function of the user's, unless it was asked for.
+        # An eager operation is not a user function, unless the user named it.
         if miss.function.kind is Kind.OP and not named:
             return False
         stage = _STAGES[limit]
@@ -192,22 +192,22 @@ def _is_first_of_line(verdict: Verdict) -> bool:
     return verdict.cause is Cause.EAGER_OP and verdict.avoidable == "no"
 
 
-def checked_limits(most: Mapping[str, float], where: str) -> dict[str, float]:
-    """The limits as given, their names and numbers checked; raises UsageError."""
-    for limit, number in most.items():
+def checked_limits(limits: Mapping[str, float], where: str) -> dict[str, float]:
+    """The limits, checked; raises UsageError for an unknown name or invalid number."""
+    for limit, number in limits.items():
         if limit not in COUNTS:
             checked_causes([limit], where, COUNTS)
         if type(number) not in (int, float) or not number >= 0:
-            raise UsageError(f"{where}: {limit} takes a number from 0 on, not {number!r}")
+            raise UsageError(f"{where}: {limit} must be a number of 0 or more, not {number!r}")
         if limit != "seconds" and number != int(number):
-            raise UsageError(f"{where}: {limit} takes a whole number, not {number!r}")
-    return dict(most)
+            raise UsageError(f"{where}: {limit} must be a whole number, not {number!r}")
+    return dict(limits)
 
 
 def checked_causes(
     causes: Iterable[str], where: str, others: Sequence[str] = ()
 ) -> frozenset[str]:
-    """Codes of causes, checked; raises UsageError with the nearest known one."""
+    """Codes of causes, checked; raises UsageError suggesting the nearest known one."""
     known = [*(cause.value for cause in Cause), *others]
     if isinstance(causes, str):
         causes = [causes]
@@ -224,12 +224,12 @@ def checked_causes(
 def selectors(
     functions: object, site_of: Callable[[object], str], where: str
 ) -> tuple[Selector, ...]:
-    """What a user names: a function, a name, a pattern, or several of these.
+    """Selectors for a function, a name, a pattern, or several of these.
 
     Args:
-        functions: None for all functions.
-        site_of: the definition site of a function object.
-        where: who asks, for the error.
+        functions: what the user named; None for all functions.
+        site_of: returns the definition site of a function object.
+        where: the guard, for error messages.
 
     Raises:
         UsageError: something is neither a name nor callable.
@@ -244,10 +244,10 @@ def selectors(
         if isinstance(one, str):
             found.append(Selector(one))
         elif callable(one):
-            said = getattr(one, "__name__", type(one).__name__)
-            found.append(Selector(str(said), site_of(one)))
+            called = getattr(one, "__name__", type(one).__name__)
+            found.append(Selector(str(called), site_of(one)))
         else:
             raise UsageError(
-                f"{where} takes functions and their names, not {type(one).__name__} ({one!r:.60})"
+                f"{where} takes functions or their names, not {type(one).__name__} ({one!r:.60})"
             )
     return tuple(found)

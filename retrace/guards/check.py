@@ -1,4 +1,4 @@
-"""`retrace check`: recordings held to budgets and baseline."""
+"""`retrace check`: checks recordings against budgets and the baseline."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from retrace.present.view import View
 
 _FORMATS = ("text", "github")
-_MOST_NAMED = 4
+_MAX_NAMED = 4
 
 
 def check(
@@ -34,7 +34,7 @@ def check(
     config: Annotated[
         Path | None,
         typer.Option(
-            "--config", metavar="FILE", help="Use this pyproject.toml, not the nearest."
+            "--config", metavar="FILE", help="Use this pyproject.toml (default: the nearest)."
         ),
     ] = None,
     format: Annotated[
@@ -42,12 +42,12 @@ def check(
     ] = "text",
     update: Annotated[
         bool,
-        typer.Option("--update", help="First rewrite the baseline from the recording."),
+        typer.Option("--update", help="First update the baseline from the recording."),
     ] = False,
 ) -> int:
-    """Check budgets and baseline; exit 1 and explain what exceeds them.
+    """Check budgets and the baseline; exit 1 and explain what exceeds them.
 
-    Budgets are in pyproject.toml, the baseline in retrace-baseline.toml beside it.
+    Budgets are in pyproject.toml, the baseline in retrace-baseline.toml next to it.
 
     Example:  retrace check .retrace/ci --format github
     """
@@ -62,22 +62,24 @@ def _check(directories: list[Path], config: Path | None, format: str, *, update:
     from retrace.guards.trust import doubt_of, never_imported_jax
 
     if not (here := console.here()):
-        raise UsageError("the working directory is gone: change to another one")
+        raise UsageError("the working directory no longer exists: change to another one")
     found = project.around(Path(here)) if config is None else project.read(config.absolute())
     limits, kept = budgets(found), baseline.load(found.baseline)
     compared = kept is not None and kept.programs is not None
     if not (limits or update or compared):
-        raise UsageError(_nothing_to_hold_to(found))
+        raise UsageError(_nothing_to_check(found))
     view = _read(directories or [announced(_newest(found))])
     if never_imported_jax(view.recording):
         console.say("the program never imported jax: there is nothing to check")
         return DONE
     doubt = doubt_of(view.recording, programs=update or compared)
     if doubt is not None and update:
-        raise CannotTellError(f"{doubt}; {found.baseline.name} stays as it is")
+        raise CannotTellError(f"{doubt}; {found.baseline.name} was not changed")
     over = exceeded(view, limits)
     if update or compared:
-        _hold(view, found, kept or baseline.Baseline(), over, update=update, sure=doubt is None)
+        _check_baseline(
+            view, found, kept or baseline.Baseline(), over, update=update, sure=doubt is None
+        )
     if doubt is not None and not over.heads:
         raise CannotTellError(f"{doubt}{_UNTIL_THEN if view.verdicts else ''}")
     missing = unmatched(view, limits)
@@ -85,25 +87,25 @@ def _check(directories: list[Path], config: Path | None, format: str, *, update:
     for said in missing.values():
         console.say(said)
     if over.heads:
-        _tell(view, over, [*over.heads, *unknown], format)
+        _explain(view, over, [*over.heads, *unknown], format)
         if doubt is not None:
             console.say(str(doubt))
         return FOUND
     if limits:
-        console.say(_held(len(limits), len(missing), allowed=not unknown))
+        console.say(_budgets_held(len(limits), len(missing), allowed=not unknown))
     if unknown:
         if format == "github":
             github.fail("check", "\n".join(unknown))
         return WRONG
     if format == "github":
-        _tell(view, over, [], format)
+        _explain(view, over, [], format)
     return DONE
 
 
-_UNTIL_THEN = "; what was recorded exceeds no limit"
+_UNTIL_THEN = "; the recorded misses exceed no limit"
 
 
-def _held(of: int, missing: int, *, allowed: bool) -> str:
+def _budgets_held(of: int, missing: int, *, allowed: bool) -> str:
     budgets = f"{of:,} budget{'s' if of > 1 else ''} held"
     if not missing:
         return budgets
@@ -111,15 +113,15 @@ def _held(of: int, missing: int, *, allowed: bool) -> str:
     return said if allowed else f"{said} (with `optional = true` a budget need not match)"
 
 
-def _tell(view: View, over: Exceeded, heads: list[str], format: str) -> None:
-    """What exceeds its limits, explained; GitHub is told too where nothing does."""
+def _explain(view: View, over: Exceeded, heads: list[str], format: str) -> None:
+    """Explain what exceeds its limits; GitHub also gets a report if nothing does."""
     verdicts = [v for v in view.verdicts if v.miss.id in over.ids]
     if format == "github":
         from retrace.present.tally import Tally
 
         tally = Tally.of(view, verdicts)
         tally.among = len(view.verdicts)
-        console.write(github.told(view, tally, over.ids, heads), None, commands=True)
+        console.write(github.annotate(view, tally, over.ids, heads), None, commands=True)
         for head in over.heads:
             console.say(head)
     else:
@@ -129,43 +131,43 @@ def _tell(view: View, over: Exceeded, heads: list[str], format: str) -> None:
         console.write(f"{explanation(view, [*over.heads, *over.lines], verdicts, width)}\n", None)
 
 
-def _nothing_to_hold_to(found: Project) -> str:
+def _nothing_to_check(found: Project) -> str:
     if found.file is None:
         return (
-            "nothing to check against: no pyproject.toml with [tool.retrace] budgets here or "
-            f"above, and no {found.baseline.name} here; `retrace check --update` writes a "
-            "baseline"
+            "nothing to check against: no pyproject.toml with [tool.retrace] budgets here or in "
+            f"a parent folder, and no {found.baseline.name} here; `retrace check --update` "
+            "writes a baseline"
         )
     return (
-        f'{found.file} has no budgets: write [tool.retrace.budgets."train_step"] and, below it, '
-        f"traces = 1; or write a baseline, {found.baseline.name}, with `retrace check --update`"
+        f'{found.file} has no budgets: add [tool.retrace.budgets."train_step"] with traces = 1, '
+        f"or write a baseline, {found.baseline.name}, with `retrace check --update`"
     )
 
 
-def _hold(
+def _check_baseline(
     view: View, found: Project, kept: Baseline, over: Exceeded, *, update: bool, sure: bool
 ) -> None:
-    """Compare with the baseline, or renew it."""
+    """Compare with the baseline, or update it."""
     from retrace.guards.baseline import Names, difference, save
-    from retrace.guards.drift import of_programs, told
+    from retrace.guards.drift import of_programs, update_note
 
     file = found.baseline
     names = Names(found.root, Path(console.here()))
     drift = of_programs(view, names, kept.programs, file.name)
-    said = drift.notes
+    notes = drift.notes
     if update:
         before, kept.programs = kept.programs, drift.updated
         if kept.programs != before:
             save(file, kept)
-        said = [told(difference("programs", before or {}, kept.programs), file.name)]
+        notes = [update_note(difference("programs", before or {}, kept.programs), file.name)]
     else:
         over.heads.extend(drift.heads)
         over.lines.extend(drift.lines)
         for verdict in drift.verdicts:
             over.ids.setdefault(verdict.miss.id, f"more than {file.name} has")
         if sure and not drift.heads:
-            said = [*said, f"nothing is missed that {file.name} does not have"]
-    for note in said:
+            notes = [*notes, f"no misses beyond those in {file.name}"]
+    for note in notes:
         first, _, lines = note.partition("\n")
         console.say(first)
         if lines:
@@ -173,23 +175,23 @@ def _hold(
 
 
 class Exceeded(NamedTuple):
-    """What is over its budget, or not in the baseline."""
+    """What exceeds its budget or the baseline."""
 
     heads: list[str]
     lines: list[str]
-    """The same as a difference of the baseline."""
+    """The same, as a diff of the baseline."""
     ids: dict[str, str]
-    """The misses that count, each with what is too much of it in few words."""
+    """The misses that count, each with the exceeded limit in a few words."""
 
 
 def exceeded(view: View, budgets: Mapping[str, Budget]) -> Exceeded:
-    """What exceeds the budgets; each process is held to them by itself."""
+    """What exceeds the budgets, which apply to each process separately."""
     from retrace.guards.budget import excesses
 
     heads: dict[str, None] = {}
     ids: dict[str, str] = {}
     for run in view.recording.runs if budgets else ():
-        # What a marker of a test made cold is held by that marker.
+        # Misses that a test's marker caused by making functions cold are that marker's business.
         verdicts = [
             verdict
             for verdict in view.verdicts
@@ -205,7 +207,7 @@ def exceeded(view: View, budgets: Mapping[str, Budget]) -> Exceeded:
 
 
 def unmatched(view: View, budgets: Mapping[str, Budget]) -> dict[str, str]:
-    """What to say of each budget whose pattern nothing in the recording has."""
+    """A message for each budget whose pattern matches nothing in the recording."""
     from retrace.guards.budget import names
     from retrace.present.words import listed, nearest
 
@@ -219,13 +221,13 @@ def unmatched(view: View, budgets: Mapping[str, Budget]) -> dict[str, str]:
         if not budget.matches(*functions):
             guess = nearest(pattern, [name for f in functions for name in names(f)])
             if not guess and (seen := [f.name for f in functions if f.kind is not Kind.OP]):
-                guess = f"; recorded: {listed(list(dict.fromkeys(seen)), _MOST_NAMED)}"
+                guess = f"; recorded: {listed(list(dict.fromkeys(seen)), _MAX_NAMED)}"
             said[pattern] = f'the budget "{pattern}" never matched{guess}'
     return said
 
 
 def _newest(found: Project) -> Path:
-    """The newest recording of this project; what lies above it is another program's."""
+    """The newest recording of this project; those in folders above belong to other programs."""
     from retrace.store.place import ROOT, nearest_root, newest
 
     root = nearest_root()

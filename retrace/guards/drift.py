@@ -1,4 +1,4 @@
-"""What was missed, held to the baseline: what is new, what is no longer needed."""
+"""Compares recorded misses with the baseline: what is new, what is no longer needed."""
 
 from __future__ import annotations
 
@@ -20,33 +20,33 @@ from retrace.present.view import View
 from retrace.present.words import count, listed, times
 
 _MAX_LINES = 40
-"""Maximum number of lines of a difference that are shown; the rest are counted."""
+"""Maximum number of diff lines shown; the rest are counted."""
 
 
 class Drift(NamedTuple):
     """How a recording differs from the baseline."""
 
     heads: list[str]
-    """What misses more often, a line each."""
+    """A line for each function that misses more often."""
     lines: list[str]
-    """The same as a difference of the baseline."""
+    """The same, as a diff of the baseline."""
     verdicts: list[Verdict]
-    """The misses that are more."""
+    """The misses of the causes that grew."""
     notes: list[str]
-    """What else there is to tell; lines of a difference stand below the first line."""
+    """Further messages; diff lines follow the first line."""
     updated: dict[str, Functions]
-    """The programs as they are now."""
+    """The programs as they should be saved."""
 
 
 def of_programs(
     view: View, names: Names, known: Mapping[str, Functions] | None, file: str
 ) -> Drift:
-    """Hold the programs of a recording to the baseline, each process by itself.
+    """Compare the programs of a recording with the baseline, each process separately.
 
     Args:
-        view: what was recorded.
+        view: the recording.
         names: the names of its functions and programs.
-        known: the programs in the baseline; None where it has none.
+        known: the programs in the baseline, if it has any.
         file: the name of the baseline, for messages.
     """
     known = known or {}
@@ -57,9 +57,9 @@ def of_programs(
     raised, lowered = {**known}, {**known}
     for program, functions in seen.items():
         before = known.get(program, {})
-        drift.updated[program] = functions if program in whole else _most([before, functions])
+        drift.updated[program] = functions if program in whole else _maxima([before, functions])
         if program not in known:
-            notes.append(f"{file} has nothing of {program}: `retrace check --update` adds it")
+            notes.append(f"{file} has no entry for {program}: `retrace check --update` adds it")
             continue
         new: list[str] = []
         raised[program], lowered[program] = {**before}, {}
@@ -83,7 +83,7 @@ def of_programs(
                 lowered[program][function] = {c: n for c, n in left.items() if n}
         if program not in whole:
             lowered[program] = before
-            notes.append(f"not all of {program} was recorded: its entries are not lowered")
+            notes.append(f"{program} was not recorded to its end: its entries are not lowered")
         if new:
             notes.append(not_yet(new, file, "retrace check --update"))
     drift.lines.extend(shown(difference("programs", known, raised)))
@@ -103,7 +103,7 @@ def head(function: str, old: Causes, new: Causes, file: str) -> str:
 
 
 def not_yet(functions: Sequence[str], file: str, command: str) -> str:
-    """What to say of functions that are new, and did nothing but run."""
+    """The message about new functions that were only traced for the first time."""
     named = listed(sorted(functions), 4)
     return (
         f"not in {file} yet: {named}; `{command}` adds {'it' if len(functions) == 1 else 'them'}"
@@ -111,24 +111,24 @@ def not_yet(functions: Sequence[str], file: str, command: str) -> str:
 
 
 def unused(left: Difference, file: str, command: str) -> list[str]:
-    """What to say of entries that are larger than they need to be, or not needed at all."""
+    """The message about entries that are higher than needed, or not needed at all."""
     number = left.removed + left.changed
     if not number:
         return []
-    said = f"{count(number, 'entry', 'entries')} of {file} can be lowered or dropped"
-    return ["\n".join([f"{said}, `{command}` does it:", *shown(left)])]
+    entries = f"{count(number, 'entry', 'entries')} of {file} can be lowered or dropped"
+    return ["\n".join([f"{entries} with `{command}`:", *shown(left)])]
 
 
-def told(change: Difference, file: str) -> str:
-    """What to say of an update."""
+def update_note(change: Difference, file: str) -> str:
+    """The message about an update."""
     if not change.lines:
         return f"{file} is up to date"
-    said = str(change)
-    return "\n".join([f"{file}: {said}" if said else f"{file} written", *shown(change)])
+    summary = str(change)
+    return "\n".join([f"{file}: {summary}" if summary else f"{file} written", *shown(change)])
 
 
 def shown(change: Difference) -> list[str]:
-    """The lines of a difference; of very many the first."""
+    """The lines of a difference, cut if there are too many."""
     if len(change.lines) <= _MAX_LINES:
         return change.lines
     return [
@@ -140,7 +140,7 @@ def shown(change: Difference) -> list[str]:
 def _by_program(
     view: View, names: Names, runs: Mapping[str, str]
 ) -> tuple[dict[str, Functions], set[str]]:
-    """The misses by program, of each process the most; and the programs recorded to their end."""
+    """The misses of each program (the maximum over its processes), and the complete programs."""
     found: dict[str, list[Functions]] = {}
     for run in view.recording.runs:
         own = counted((v for v in view.verdicts if v.miss.run == run.id), names)
@@ -150,14 +150,14 @@ def _by_program(
         for run in view.recording.runs
         if run.losses or run.raised or not run.complete
     }
-    return {program: _most(each) for program, each in found.items()}, set(found) - partial
+    return {program: _maxima(each) for program, each in found.items()}, set(found) - partial
 
 
-def _most(each: Iterable[Functions]) -> Functions:
+def _maxima(each: Iterable[Functions]) -> Functions:
     found: Functions = {}
     for functions in each:
         for function, causes in functions.items():
-            most = found.setdefault(function, {})
+            maxima = found.setdefault(function, {})
             for cause, number in causes.items():
-                most[cause] = max(most.get(cause, 0), number)
+                maxima[cause] = max(maxima.get(cause, 0), number)
     return found

@@ -1,4 +1,4 @@
-"""The guard that refuses a miss at the call that caused it."""
+"""`retrace.freeze`: raises at the call that misses."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
     from retrace.model import Function, Verdict
     from retrace.present.view import View
 
-_IN_FULL = 3
-"""The first few warnings for a function and cause are full messages; later ones are one line."""
+_MAX_FULL_WARNINGS = 3
+"""For each function and cause; later warnings are one line."""
 
 
 class freeze(Guard):  # noqa: N801 - it is used like a function
-    """From here on every miss raises, at the call that caused it, before JAX works.
+    """From now on every miss raises at the call that caused it, before JAX does the work.
 
-    As a statement it holds until `end()`; with `with`, for the block; as a decorator,
-    for each call. JAX and its caches stay sound: the call may be made again.
+    As a statement it applies until `end()`; with `with`, to the block; as a decorator, to
+    each call. JAX and its caches stay intact: the call can be repeated.
 
     Args:
-        f: a function, a name, a pattern, several of these, or None: everything, eager
+        f: a function, a name, a pattern, several of these, or None for everything, eager
             operations included.
         allow: causes that do not count: `{"first-trace", "eager-op"}`.
         warmup: how many misses of each function are allowed first.
@@ -39,8 +39,8 @@ class freeze(Guard):  # noqa: N801 - it is used like a function
 
     Raises:
         RetraceError: (a `MissError`) from the call that missed; its text explains the
-            miss, `misses` holds it as data.
-        UsageError: an argument is nonsense.
+            miss, `misses` has it as data.
+        UsageError: an argument is invalid.
 
     Example:
         >>> import jax, retrace
@@ -65,33 +65,33 @@ class freeze(Guard):  # noqa: N801 - it is used like a function
         self._times: dict[tuple[str, str], int] = {}
         self._counted: deque[int] = deque(maxlen=64)
         self._lock = threading.Lock()
-        self._standing = False
+        self._is_statement = False
         self._losses = 0
         if not is_off():
-            from retrace.guards.budget import Named
+            from retrace.guards.budget import Matcher
 
             self._budget = make_budget("freeze", f, {"misses": 0}, allow, warmup)
-            self._named = Named(self._budget)
+            self._named = Matcher(self._budget)
             self._begin()
-            self._standing = True
+            self._is_statement = True
 
     def end(self) -> None:
-        """Let misses pass again."""
+        """Allow misses again."""
         try:
             if self._windows:
-                self.must_tell()
+                self.check_trust()
         finally:
             self.close()
 
     def close(self) -> None:
-        """Let misses pass again, and do not ask whether one went unseen."""
-        self._standing = False
+        """Allow misses again, without checking whether one went unseen."""
+        self._is_statement = False
         while self._windows:
             self._windows.pop()[0].close(self)
 
     def __enter__(self) -> Self:
-        if self._standing:
-            self._standing = False
+        if self._is_statement:
+            self._is_statement = False
             return self
         return super().__enter__()
 
@@ -99,8 +99,8 @@ class freeze(Guard):  # noqa: N801 - it is used like a function
         self.close()
         return super().__call__(function)
 
-    def _again(self) -> Self:
-        copy = super()._again()
+    def _copy(self) -> Self:
+        copy = super()._copy()
         vars(copy).update(_passed={}, _times={}, _counted=deque[int](maxlen=64))
         return copy
 
@@ -112,7 +112,7 @@ class freeze(Guard):  # noqa: N801 - it is used like a function
         self._windows.append((here, here.open(self)))
         self._losses = losses()
         try:
-            self.must_tell()
+            self.check_trust()
         except BaseException:
             here.close(self)
             self._windows.pop()
@@ -121,13 +121,13 @@ class freeze(Guard):  # noqa: N801 - it is used like a function
     def _end(self, window: tuple[Watch, int], error: BaseException | None) -> None:
         try:
             if error is None:
-                self.must_tell()
+                self.check_trust()
         finally:
             self._windows.remove(window)
             window[0].close(self)
 
-    def must_tell(self) -> None:
-        """Raise, or warn, where a miss could pass unseen."""
+    def check_trust(self) -> None:
+        """Raise or warn if a miss could go unseen."""
         from retrace.guards.trust import doubt
 
         if (found := doubt("freeze", self._losses)) is None:
@@ -137,7 +137,7 @@ class freeze(Guard):  # noqa: N801 - it is used like a function
         warn_of([str(found)])
 
     def begun(self, number: int, functions: tuple[Function, ...]) -> BaseException | None:
-        """A miss began: the error to raise at the call."""
+        """A miss began; returns the error to raise at the call."""
         from retrace.guards.watch import watch
 
         budget = self._budget
@@ -154,7 +154,7 @@ class freeze(Guard):  # noqa: N801 - it is used like a function
             return None
         with self._lock:
             if number in self._counted:
-                return None  # it was told under the name of its body already
+                return None  # already reported under the name of its body
             self._counted.append(number)
             passed = self._passed[subject] = self._passed.get(subject, 0) + 1
             if passed <= budget.warmup:
@@ -164,7 +164,7 @@ class freeze(Guard):  # noqa: N801 - it is used like a function
         return self._warned(found, times) if self._warn else self._error(found)
 
     def compiled(self, number: int) -> BaseException | None:
-        """Nothing: it was told when the miss began."""
+        """Do nothing: the miss was reported when it began."""
         return None
 
     def _error(self, found: Judged) -> BaseException:
@@ -173,7 +173,7 @@ class freeze(Guard):  # noqa: N801 - it is used like a function
         return MissError(self._text(view, verdict), explained(view, [verdict]))
 
     def _warned(self, found: Judged, times: int) -> BaseException | None:
-        if times <= _IN_FULL:
+        if times <= _MAX_FULL_WARNINGS:
             view = found.view()
             return warned(self._text(view, view.by_id[found.verdict.miss.id]), found.verdict)
         from retrace.present.guard import repeated
@@ -194,7 +194,7 @@ def _head(verdict: Verdict) -> str:
 
 
 def warned(text: str, verdict: Verdict) -> BaseException | None:
-    """Warn at the line that called; the warning itself where filters make it an error."""
+    """Warn at the calling line; returns the warning if filters turn it into an error."""
     site = verdict.miss.call_site
     file, line = (site.file, site.line) if site is not None else ("<unknown>", 0)
     try:

@@ -1,8 +1,8 @@
-"""What guards know of earlier misses: judged once, as they come, by definition site.
+"""Earlier misses as guards know them: each judged once, as it comes, by definition site.
 
-A guard asks about one miss at a time, in the middle of the program. Judging all that came
-before it again each time would make the thousandth miss a thousand times as expensive as
-the first one, so the judge of a site is kept, and goes on from where it stands.
+A guard asks about one miss at a time, in the middle of the program. Judging all earlier misses
+again each time would make the thousandth miss a thousand times as expensive as the first, so
+the judge of each site is kept and continues where it stopped.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from collections.abc import Container, Iterable
 from retrace.model import Kind, Miss, Stage, Verdict
 from retrace.reason.verdict import Judge
 
-_PATIENCE = 64
-"""A miss that never ends (its thread died) is taken as it is when this many more have begun."""
+_MAX_UNENDED = 64
+"""A miss that never ends (its thread died) counts as ended once this many more have begun."""
 
 
 class _Site:
-    """The misses of one definition site, in order, and the judge that has read most of them."""
+    """The misses of one definition site, in order, and the judge that has seen most of them."""
 
     def __init__(self, window: int) -> None:
         self.window = window
-        """The window in which it was last used."""
+        """The window that used it last."""
         self.objects: set[int] = set()
-        """The function objects whose misses are in it."""
+        """The function objects whose misses it contains."""
         self._misses: list[Miss] = []
         self._numbers: list[int] = []
         self._judge = Judge()
@@ -32,7 +32,7 @@ class _Site:
         self._verdicts: dict[int, Verdict] = {}
 
     def add(self, misses: Iterable[Miss]) -> None:
-        """Take in misses, in any order."""
+        """Add misses, in any order."""
         for miss in misses:
             at = bisect_left(self._numbers, miss.number)
             if at < len(self._numbers) and self._numbers[at] == miss.number:
@@ -47,8 +47,8 @@ class _Site:
         """The verdict on one miss, given those that began before it.
 
         Args:
-            miss: of this site; it need not be in the history yet.
-            running: the numbers of the misses that may still change.
+            miss: a miss of this site, perhaps not added yet.
+            running: the numbers of misses that may still change.
         """
         at = bisect_left(self._numbers, miss.number)
         while self._judged <= at and self._judged < len(self._misses):
@@ -63,8 +63,8 @@ class _Site:
         unjudged = self._misses[self._judged : at]
         if not unjudged:
             return found
-        # Some that began earlier still run. The nearest of all is the nearest among those
-        # that have ended, or one of these.
+        # Some earlier misses are still running: the nearest is either the nearest ended one
+        # or one of these.
         few = Judge()
         for one in (found.nearest, *unjudged):
             if one is not None:
@@ -72,22 +72,22 @@ class _Site:
         return few.look(miss)
 
     def number(self, miss: Miss) -> int:
-        """Which miss of its site it is, from 1."""
+        """The position of a miss within its site, from 1."""
         return bisect_left(self._numbers, miss.number) + 1
 
-    def latest(self, miss: Miss, most: int) -> list[Verdict]:
-        """The last verdicts before a miss, for patterns that several misses make together."""
+    def latest(self, miss: Miss, limit: int) -> list[Verdict]:
+        """The last verdicts before a miss, to find patterns over several misses."""
         at = bisect_left(self._numbers, miss.number)
-        numbers = self._numbers[max(0, at - most) : at]
+        numbers = self._numbers[max(0, at - limit) : at]
         return [known for n in numbers if (known := self._verdicts.get(n)) is not None]
 
 
 class History:
-    """All that is known of the misses of this process, ready to judge the next one.
+    """All known misses of this process, ready to judge the next one.
 
-    What was watched before the present window counts only where the very same function
-    object comes again: a test's verdict must not depend on the tests before it. What others
-    recorded of this process always counts.
+    Misses watched before the current window only count for the same function object: the
+    verdict of a test must not depend on the tests before it. Misses in other recordings of
+    this process always count.
     """
 
     def __init__(self) -> None:
@@ -99,22 +99,22 @@ class History:
         self._others: dict[str, list[Miss]] = {}
         self._misses: dict[int, Miss] = {}
         self._pending: list[Miss] = []
-        """Operations whose name may still change."""
+        """Operations that may still be renamed."""
         self._last: dict[str, Miss] = {}
         """The last miss of each thread."""
-        self._unended: dict[int, Miss] = {}
+        self._not_ended: dict[int, Miss] = {}
         self._newest = -1
 
     def begin(self, number: int) -> None:
-        """A new window begins with the miss of this number."""
+        """Start a new window with this miss number."""
         self._window += 1
         self._since = number
 
     def add(self, misses: Iterable[Miss]) -> None:
-        """Take in misses that were watched, as they were read."""
+        """Add misses from the guards' own recording."""
         ready: list[Miss] = []
         for miss in misses:
-            self._misses[miss.number] = self._unended[miss.number] = miss
+            self._misses[miss.number] = self._not_ended[miss.number] = miss
             self._newest = max(self._newest, miss.number)
             last = self._last.get(miss.thread)
             if last is None or last.number < miss.number:
@@ -122,7 +122,7 @@ class History:
             self._pending.append(miss)
         waiting: list[Miss] = []
         for miss in self._pending:
-            if _may_be_renamed(miss) and self._newest - miss.number < _PATIENCE:
+            if _may_be_renamed(miss) and self._newest - miss.number < _MAX_UNENDED:
                 waiting.append(miss)
             else:
                 ready.append(miss)
@@ -131,7 +131,7 @@ class History:
             self._admit(miss)
 
     def add_others(self, misses: Iterable[Miss]) -> None:
-        """Take in what others recorded of this process, and no window saw."""
+        """Add misses from other recordings of this process."""
         for miss in misses:
             if self._misses.setdefault(miss.number, miss) is not miss:
                 continue
@@ -140,32 +140,32 @@ class History:
                 site.add([miss])
 
     def miss(self, number: int) -> Miss | None:
-        """The miss of a number."""
+        """The miss with this number."""
         return self._misses.get(number)
 
     def verdict(self, miss: Miss) -> Verdict:
-        """Why it missed."""
+        """Why a miss happened."""
         return self._site(miss).verdict(miss, self._running())
 
     def label(self, miss: Miss) -> int:
-        """Which miss of its definition site it is, from 1."""
+        """The position of a miss within its definition site, from 1."""
         return self._site(miss).number(miss)
 
-    def before(self, miss: Miss, most: int = 200) -> list[Verdict]:
-        """The verdicts on the last misses of its site before it."""
-        return self._site(miss).latest(miss, most)
+    def before(self, miss: Miss, limit: int = 200) -> list[Verdict]:
+        """The verdicts on the misses of the same site just before this one."""
+        return self._site(miss).latest(miss, limit)
 
     def _running(self) -> Container[int]:
-        for number in [n for n, miss in self._unended.items() if self._has_ended(miss)]:
-            del self._unended[number]
-        return self._unended.keys()
+        for number in [n for n, miss in self._not_ended.items() if self._has_ended(miss)]:
+            del self._not_ended[number]
+        return self._not_ended.keys()
 
     def _has_ended(self, miss: Miss) -> bool:
-        if self._newest - miss.number >= _PATIENCE:
+        if self._newest - miss.number >= _MAX_UNENDED:
             return True
         if miss.in_flight is not None:
             return False
-        # Between two of its stages nothing runs; only what its thread did next tells.
+        # Between two stages nothing runs: only the thread's next miss shows that this one ended.
         done = Stage.COMPILE in miss.stages or miss.raised is not None
         return done or self._last[miss.thread] is not miss
 
@@ -197,7 +197,7 @@ class History:
 
 
 def _may_be_renamed(miss: Miss) -> bool:
-    """Whether it is an operation that began with its body, and is not known in full yet."""
+    """Whether it is an operation whose body was seen first and whose name may still change."""
     return (
         miss.function.kind is Kind.OP
         and bool(miss.bodies)

@@ -1,4 +1,4 @@
-"""The functions that a guard names, found among all that are alive and jitted."""
+"""Finds the jitted functions that a guard names among all live objects."""
 
 from __future__ import annotations
 
@@ -13,34 +13,33 @@ if TYPE_CHECKING:
 
 
 def find(selectors: Iterable[Selector]) -> dict[Selector, list[Any]]:
-    """The jitted objects that each selector means; one for which there is none is not in it."""
+    """The jitted objects that match each selector; selectors without a match are left out."""
     from retrace.capture.session import describe
     from retrace.jax_internals.jitted import function_of, jitted_objects
 
-    asked = list(selectors)
+    wanted = list(selectors)
     found: dict[Selector, list[Any]] = {}
-    for jitted in jitted_objects() if asked else ():
+    for jitted in jitted_objects() if wanted else ():
         given = function_of(jitted)
         name = str(getattr(jitted, "__name__", ""))
         if given is None or str(getattr(given, "__module__", "")).startswith("jax."):
             continue
         function = describe(given)
-        for one in asked:
-            # What a library's own `jit` jits is a function of the library's, under the
-            # user's name.
-            of_library = function.in_library and fnmatchcase(name, one.said)
+        for one in wanted:
+            # A library's own `jit` jits a function of the library under the user's name.
+            of_library = function.in_library and fnmatchcase(name, one.pattern)
             if of_library or one.matches(function):
                 found.setdefault(one, []).append(jitted)
     return found
 
 
 def make_cold(selectors: Iterable[Selector]) -> set[Selector]:
-    """Make the functions that are named cold, and no others; those that were found."""
+    """Clear JAX's caches of the selected functions only; returns the selectors that matched."""
     from retrace.capture.session import session
     from retrace.jax_internals import jitted
 
-    asked = list(selectors)
-    found = find(asked)
+    wanted = list(selectors)
+    found = find(wanted)
     misses = getattr(session().recorder, "misses", None)
     if misses is not None:
         misses.making_cold = True
@@ -48,8 +47,8 @@ def make_cold(selectors: Iterable[Selector]) -> set[Selector]:
         for objects in found.values():
             for one in objects:
                 jitted.make_cold(one)
-        # Where the jitted object has died and the function lives, JAX still has its programs.
-        for function in _functions(asked):
+        # If the jitted object is dead but its function is alive, JAX still has its programs.
+        for function in _functions(wanted):
             jitted.make_function_cold(function)
     finally:
         if misses is not None:
@@ -60,7 +59,7 @@ def make_cold(selectors: Iterable[Selector]) -> set[Selector]:
 def _functions(selectors: list[Selector]) -> Iterator[FunctionType]:
     from retrace.capture.session import describe
 
-    last = [one.said.rpartition(".")[2] for one in selectors]
+    last = [one.pattern.rpartition(".")[2] for one in selectors]
     for function in gc.get_objects() if selectors else ():
         if type(function) is not FunctionType or str(function.__module__).startswith("jax."):
             continue

@@ -1,6 +1,6 @@
-"""What others recorded of this process: `retrace run`, `install`, a `recording()` around a guard.
+"""Reads other recordings of this process: `retrace run`, `install`, a `recording()` block.
 
-Read once, line by line, as it grows.
+Each line is read once, as the recording grows.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from retrace.store.sinks import Memory
 
 
 class _Tail:
-    """One recording, and how much of it has been read."""
+    """One recording and how much of it has been read."""
 
     def __init__(self, path: Path | None = None) -> None:
         self._reader = Reader()
         self._misses = 0
         self.path = path
-        """The segment of a file that is read."""
+        """The segment being read."""
         self.read = 0
-        """Lines of a recording in memory, bytes of one in a file."""
+        """The position: a line number in memory, a byte offset in a file."""
 
     def add(self, texts: Iterable[str]) -> None:
         for text in texts:
             self._reader.add(text)
 
     def more(self) -> list[Miss]:
-        """The misses that have not been asked for yet."""
+        """The misses that were not returned before."""
         _, found = self._reader.since(self._misses)
         self._misses += len(found)
         return found
@@ -48,16 +48,16 @@ class _Tail:
 
 
 class Others:
-    """The recordings of this process that are not the guards' own."""
+    """The recordings of this process other than the guards' own."""
 
     def __init__(self) -> None:
         self._windows: WeakKeyDictionary[Memory, _Tail] = WeakKeyDictionary()
         self._files: dict[Path, _Tail | None] = {}
-        """None: that of another process."""
+        """None for a file of another process."""
         self._changed: dict[Path, int] = {}
 
     def more(self, run: str) -> Iterator[Miss]:
-        """The misses that are new, as a recording with this run's id would have them."""
+        """The new misses, renamed as if `run` had recorded them."""
         from retrace.capture.session import session
 
         for memory in session().windows.values():
@@ -68,58 +68,58 @@ class Others:
             yield from _of_run(tail.more(), run)
         for directory in recorded_directories():
             try:
-                self._look_into(directory)
+                self._find_files(directory)
             except (OSError, UnreadableError):
-                continue  # it was removed, or cannot be read: then it tells nothing
+                continue  # removed or unreadable
         for tail in self._files.values():
             if tail is not None:
-                _read_on(tail)
+                _read_rest(tail)
                 yield from _of_run(tail.more(), run)
 
-    def _look_into(self, directory: Path) -> None:
-        """Find this process's files in a directory; it may hold those of many others."""
+    def _find_files(self, directory: Path) -> None:
+        """Find this process's files in a directory, which many processes may share."""
         changed = directory.stat().st_mtime_ns
         if self._changed.get(directory) == changed:
             return
         for path in files_of(directory):
             if path not in self._files:
                 tail = _Tail(path)
-                _read_lines(path, tail, most=1)
+                _read_lines(path, tail, limit=1)
                 ours = (tail.run.pid, tail.run.host) == (os.getpid(), socket.gethostname())
                 if ours or tail.read:
                     self._files[path] = tail if ours else None
         self._changed[directory] = changed
 
 
-def _read_on(tail: _Tail) -> None:
-    """Read what a file holds beyond what was read, and the segments that it goes on in."""
+def _read_rest(tail: _Tail) -> None:
+    """Read the rest of a file and the segments that continue it."""
     while tail.path is not None:
         following = after(tail.path)
-        is_full = following.is_file()  # asked first: it was written to its end before
+        is_full = following.is_file()  # checked first: then the current segment is complete
         _read_lines(tail.path, tail)
         if not is_full:
             return
         tail.path, tail.read = following, 0
 
 
-def _read_lines(path: Path, tail: _Tail, most: int | None = None) -> None:
+def _read_lines(path: Path, tail: _Tail, limit: int | None = None) -> None:
     try:
         with path.open("rb") as file:
             file.seek(tail.read)
             for number, (data, size) in enumerate(lines(file), 1):
                 if data is not None and not data.endswith(b"\n"):
-                    break  # it is still being written
+                    break  # still being written
                 tail.read += size
                 if data is not None:
                     tail.add([data.decode(errors="replace")])
-                if number == most:
+                if number == limit:
                     break
     except OSError:
         pass
 
 
 def _of_run(misses: Iterable[Miss], run: str) -> Iterator[Miss]:
-    """The same misses as the guards' own recording would have written them."""
+    """Rename misses as the guards' own recording would have named them."""
     for miss in misses:
         parent = None if miss.parent is None else f"{run}-{miss.parent.rpartition('-')[2]}"
         miss.run, miss.id, miss.parent = run, f"{run}-{miss.number}", parent

@@ -1,4 +1,4 @@
-"""What a process does about misses from here on: nothing, record, warn or raise."""
+"""`retrace.policy`: what a process does about misses: nothing, record, warn or raise."""
 
 from __future__ import annotations
 
@@ -23,33 +23,34 @@ if TYPE_CHECKING:
 
 MODES = ("record", "warn", "raise", "off")
 DEAR = 0.1
-"""Seconds that the misses of one function and cause cost before `warn` speaks of them."""
+"""Default number of seconds that the misses of one function and cause must cost before `warn`
+reports them."""
 
-_AGAIN = (10, 100, 1_000, 10_000)
-"""At these repetitions of one function and cause a line says that it goes on."""
+_REMINDERS = (10, 100, 1_000, 10_000)
+"""A one-line reminder is printed when a function has missed this often for the same cause."""
 _MAX_BEGUN = 10_000
 _MAX_MESSAGES = 10
 """Maximum number of messages per minute."""
 
 
 class policy(Guard):  # noqa: N801 - it is used like a function
-    """What this process does about misses: as a statement from here on, or for a block.
+    """Choose what this process does about misses, from now on or for a block.
 
-    The latest one holds; at the end of a block the one before it holds again.
+    The latest policy applies; at the end of a block the previous one applies again.
 
     Args:
-        mode: "record" records everything, as `install`; "warn" prints the message of a
-            miss on stderr, once a cause and function; "raise" is `freeze`; "off" does
-            nothing.
-        f: a function, a name, a pattern, several of these, or None: everything.
+        mode: "record" records everything, like `install`; "warn" prints a message to
+            stderr, once per cause and function; "raise" is `freeze`; "off" does nothing.
+        f: a function, a name, a pattern, several of these, or None for everything.
         allow: causes that do not count.
         warmup: how many misses of each function are allowed first.
-        dear: seconds that the misses of one function and cause cost before "warn" tells.
-        every: whether "warn" also tells what can perhaps not be avoided.
+        dear: seconds that the misses of one function and cause must cost before "warn"
+            reports them.
+        every: also warn about misses that may be unavoidable.
 
     Raises:
-        RetraceError: at a call that misses, under "raise".
-        UsageError: an argument is nonsense.
+        RetraceError: at a call that misses, with "raise".
+        UsageError: an argument is invalid.
 
     Example:
         >>> import retrace
@@ -71,42 +72,42 @@ class policy(Guard):  # noqa: N801 - it is used like a function
         if mode not in MODES:
             from retrace.present.words import nearest
 
-            guess = nearest(str(mode), MODES) or f": it is one of {', '.join(MODES)}"
+            guess = nearest(str(mode), MODES) or f": use one of {', '.join(MODES)}"
             raise UsageError(f"there is no policy {mode!r}{guess}")
         self._mode = mode
         self._arguments = (f, tuple(allow), warmup)
         self._worth = (dear, every)
         self._undo: list[policy | None] = []
         self._effect: _Warner | freeze | None = None
-        self._standing = False
+        self._is_statement = False
         if not is_off():
             make_budget("policy", f, {"misses": 0}, self._arguments[1], warmup)
             self._set()
-            self._standing = True
+            self._is_statement = True
 
     def end(self) -> None:
-        """Let the policy before this one hold again."""
+        """Restore the previous policy."""
         self._finish(None)
 
     def _finish(self, error: BaseException | None) -> None:
-        global _holding
-        self._standing = False
+        global _current
+        self._is_statement = False
         if self._undo:
             before = self._undo.pop()
-            if _holding is self:
-                _holding = before
+            if _current is self:
+                _current = before
                 try:
                     if error is None and isinstance(self._effect, freeze):
-                        self._effect.must_tell()
+                        self._effect.check_trust()
                 finally:
                     self.suspend()
                     if before is not None:
                         before.begin_effect()
 
     def __enter__(self) -> Self:
-        if not self._standing and not is_off():
+        if not self._is_statement and not is_off():
             self._set()
-        self._standing = False
+        self._is_statement = False
         return self
 
     def __exit__(
@@ -122,41 +123,41 @@ class policy(Guard):  # noqa: N801 - it is used like a function
         return super().__call__(function)
 
     def pause(self) -> None:
-        global _holding
+        global _current
         super().pause()
-        # What is recorded more does no harm, and a recording is not begun at each `yield`.
-        if _holding is self and self._mode != "record":
+        # Recording continues: that does no harm, and avoids a new recording at each `yield`.
+        if _current is self and self._mode != "record":
             if self._effect is not None:
                 self._effect.pause()
-            _holding = self._undo[-1]
-            if _holding is not None:
-                _holding.begin_effect()
+            _current = self._undo[-1]
+            if _current is not None:
+                _current.begin_effect()
 
     def resume(self) -> None:
-        global _holding
+        global _current
         super().resume()
-        if _holding is not self and self._undo and self._mode != "record":
-            self._undo[-1] = _holding
-            if _holding is not None:
-                _holding.suspend()
-            _holding = self
+        if _current is not self and self._undo and self._mode != "record":
+            self._undo[-1] = _current
+            if _current is not None:
+                _current.suspend()
+            _current = self
             if self._effect is not None:
                 self._effect.resume()
 
     def leave(self) -> None:
         self.end()
 
-    def _again(self) -> Self:
-        copy = super()._again()
+    def _copy(self) -> Self:
+        copy = super()._copy()
         vars(copy).update(_undo=[], _effect=None)
         return copy
 
     def _set(self) -> None:
-        global _holding
-        self._undo.append(_holding)
-        if _holding is not None:
-            _holding.suspend()
-        _holding = self
+        global _current
+        self._undo.append(_current)
+        if _current is not None:
+            _current.suspend()
+        _current = self
         try:
             self.begin_effect()
         except RetraceError as error:
@@ -164,7 +165,7 @@ class policy(Guard):  # noqa: N801 - it is used like a function
             raise
 
     def begin_effect(self) -> None:
-        """Hold from here on."""
+        """Put the policy into effect."""
         f, allow, warmup = self._arguments
         if self._mode == "raise":
             self._effect = freeze(f, allow=allow, warmup=warmup)
@@ -175,7 +176,7 @@ class policy(Guard):  # noqa: N801 - it is used like a function
             install()
 
     def suspend(self) -> None:
-        """Hold no longer, while another policy does."""
+        """Suspend the policy while another one applies."""
         if self._effect is not None:
             self._effect.close()
             self._effect = None
@@ -183,57 +184,57 @@ class policy(Guard):  # noqa: N801 - it is used like a function
             uninstall()
 
 
-_holding: policy | None = None
+_current: policy | None = None
 
 
 class _Warner:
-    """Prints the message of each miss that is worth it, when it was compiled."""
+    """Prints a message for each relevant miss once it is compiled."""
 
     def __init__(self, budget: Budget, dear: float, every: bool) -> None:
-        from retrace.guards.budget import Named
+        from retrace.guards.budget import Matcher
         from retrace.guards.trust import doubt, losses
         from retrace.guards.watch import watch
 
         self._budget = budget
-        self._named = Named(budget)
+        self._named = Matcher(budget)
         self._dear = dear
         self._every = every
         self._lock = threading.Lock()
         self._passed: dict[str, int] = {}
         self._times: dict[tuple[str, str], int] = {}
         self._spent: dict[tuple[str, str], float] = {}
-        self._told: set[tuple[str, str]] = set()
+        self._reported: set[tuple[str, str]] = set()
         self._recent: list[float] = []
         self._is_paused = False
         self._begun: dict[int, None] = {}
-        """Misses of the functions that are meant, until they are over."""
+        """Unfinished misses of the selected functions."""
         self._watch: Watch = watch()
         self._watch.open(self)
         if (found := doubt("policy", losses())) is not None:
             _say(f"retrace: {found}")
 
     def close(self) -> None:
-        """Warn no more."""
+        """Stop warning."""
         self._watch.close(self)
 
     def pause(self) -> None:
-        """Warn of nothing for a while."""
+        """Stop warning for a while."""
         self._is_paused = True
 
     def resume(self) -> None:
-        """Warn again."""
+        """Continue warning."""
         self._is_paused = False
 
     def begun(self, number: int, functions: tuple[Function, ...]) -> BaseException | None:
-        """What it cost is not known yet."""
+        """Remember the miss: its cost is not known yet."""
         if not self._is_paused and (not functions or self._named(functions)):
             self._begun[number] = None
-            if len(self._begun) > _MAX_BEGUN:  # traces that nothing was compiled of
+            if len(self._begun) > _MAX_BEGUN:  # traces that were never compiled
                 self._begun.pop(next(iter(self._begun)), None)
         return None
 
     def compiled(self, number: int) -> BaseException | None:
-        """A miss is over: tell of it where that is worth it."""
+        """A miss is over: report it if it is worth it."""
         if number not in self._begun:
             return None
         self._begun.pop(number, None)
@@ -258,17 +259,17 @@ class _Warner:
                 return ""
             times = self._times[key] = self._times.get(key, 0) + 1
             self._spent[key] = self._spent.get(key, 0.0) + verdict.miss.seconds
-            if key in self._told:
-                if times in _AGAIN:
+            if key in self._reported:
+                if times in _REMINDERS:
                     return f"retrace: {name(function)}: {cause} for the {ordinal(times)} time"
                 return ""
-            if self._spent[key] < self._dear or not self._may_speak():
+            if self._spent[key] < self._dear or not self._below_rate_limit():
                 return ""
-            self._told.add(key)
+            self._reported.add(key)
         view = found.view()
         return message(view, view.by_id[verdict.miss.id])
 
-    def _may_speak(self) -> bool:
+    def _below_rate_limit(self) -> bool:
         now = time.monotonic()
         self._recent = [at for at in self._recent if now - at < 60]
         if len(self._recent) >= _MAX_MESSAGES:
@@ -282,11 +283,11 @@ def _say(text: str) -> None:
         sys.stderr.write(f"{text}\n")
         sys.stderr.flush()
     except (OSError, ValueError, AttributeError):
-        pass  # closed, or None: there is nobody to tell
+        pass  # stderr is closed or None
 
 
 def start_from_environment() -> None:
-    """Do what `RETRACE_POLICY` says, once jax is there; a wrong value is told and ignored."""
+    """Apply `RETRACE_POLICY` once jax is imported; an invalid value is reported and ignored."""
     from retrace.capture.on_import import call
 
     def begin() -> None:

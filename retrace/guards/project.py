@@ -1,6 +1,6 @@
-"""The project that a command or a test run belongs to, and where its baseline lies.
+"""The project that a command or test run belongs to, and its baseline file.
 
-Every pytest run of an environment may ask, so that the standard library is all it imports.
+Any pytest run of the environment may need this, so it imports only the standard library.
 """
 
 from __future__ import annotations
@@ -16,33 +16,33 @@ from retrace.store import files
 FILE = "pyproject.toml"
 BASELINE = "retrace-baseline.toml"
 
-# The parser needs minutes for a key of some 100,000 parts, and raises no error.
+# The parser takes minutes for a key of 100,000 parts, without an error.
 _DEEP = re.compile(rb"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){200}""")
 
 
 class Project(NamedTuple):
-    """A folder, and the settings that hold in it."""
+    """A folder and its settings."""
 
     root: Path
     file: Path | None
-    """Its pyproject.toml; None where there is none."""
+    """Its pyproject.toml, if it has one."""
     table: dict[str, Any]
-    """What stands under `[tool.retrace]`, unchecked but for being a table."""
+    """The table `[tool.retrace]`, its contents unchecked."""
 
     @property
     def baseline(self) -> Path:
-        """The file of the baseline, which need not exist."""
+        """The baseline file, which may not exist."""
         named = self.table.get("baseline", BASELINE)
         if not isinstance(named, str) or not named.strip():
             raise UsageError(
-                f'{self.file}: [tool.retrace] baseline takes a path, as "{BASELINE}", '
+                f'{self.file}: [tool.retrace] baseline must be a path such as "{BASELINE}", '
                 f"not {named!r:.60}"
             )
         path = self.root / named
         root, real = os.path.realpath(self.root), os.path.realpath(path)
         if not real.startswith(os.path.join(root, "")):
             raise UsageError(
-                f"the baseline {named:.200} lies outside the project {self.root}: "
+                f"the baseline {named:.200} is outside the project {self.root}: "
                 "name a file inside it in [tool.retrace] baseline"
             )
         return path
@@ -54,12 +54,12 @@ class Project(NamedTuple):
             found = content(self.baseline, "the baseline ")
         except FileNotFoundError:
             return False
-        # Most baselines of programs alone are known without parsing them.
-        return b"tests" in found and "tests" in toml(found, f"{self.baseline} is no baseline")
+        # The substring test avoids parsing most baselines that have no tests.
+        return b"tests" in found and "tests" in toml(found, f"{self.baseline} is not a baseline")
 
 
 def around(start: Path, *, quick: bool = False) -> Project:
-    """The project of a folder: the nearest pyproject.toml from there upwards, if there is one.
+    """The project of a folder: the nearest pyproject.toml in it or a parent folder, if any.
 
     Args:
         start: the folder.
@@ -70,13 +70,13 @@ def around(start: Path, *, quick: bool = False) -> Project:
     """
     for folder in (start, *start.parents):
         file = folder / FILE
-        if os.path.lexists(file):  # which never raises, whoever may look into the folder
+        if os.path.lexists(file):  # never raises, even without permission for the folder
             return read(file, quick=quick)
     return Project(start, None, {})
 
 
 def read(file: Path, *, quick: bool = False) -> Project:
-    """The project of a pyproject.toml; raises UsageError where that cannot be read."""
+    """The project of a pyproject.toml; raises UsageError if it cannot be read."""
     try:
         found = content(file)
     except FileNotFoundError:
@@ -88,7 +88,7 @@ def read(file: Path, *, quick: bool = False) -> Project:
 
 
 def content(file: Path, what: str = "") -> bytes:
-    """What stands in a file; raises UsageError where it cannot be read, but for one not there."""
+    """The content of a file; raises UsageError if it exists but cannot be read."""
     try:
         return files.content(file)
     except FileNotFoundError:
@@ -98,24 +98,24 @@ def content(file: Path, what: str = "") -> bytes:
 
 
 def toml(found: bytes, what: str) -> dict[str, Any]:
-    """The TOML in a file; raises UsageError where it is none, `what` naming it."""
+    """Parse TOML; raises UsageError, starting with `what`, if it is invalid."""
     import tomllib
 
-    deep = UsageError(f"{what}: it is nested too deep")
+    deep = UsageError(f"{what}: it is nested too deeply")
     if _DEEP.search(found):
         raise deep
     try:
         return tomllib.loads(found.decode("utf-8-sig"))
     except RecursionError:
         raise deep from None
-    except ValueError as error:  # that of a number too long is no TOMLDecodeError
-        # The parser says where the line ended within quotes, not that one is missing.
-        said = str(error).replace("Illegal character '\\n'", "a quote is not closed")
-        raise UsageError(f"{what}: it is no TOML: {said}") from None
+    except ValueError as error:  # not only TOMLDecodeError: a number may be too long
+        # The parser only says that a line ended within quotes.
+        reason = str(error).replace("Illegal character '\\n'", "a quote is not closed")
+        raise UsageError(f"{what}: it is not valid TOML: {reason}") from None
 
 
 def table(value: object, where: str) -> dict[str, Any]:
-    """A value that has to be a table; raises UsageError where it is none."""
+    """Check that a value is a table; raises UsageError if it is not."""
     if not isinstance(value, dict):
-        raise UsageError(f"{where} is no table")
+        raise UsageError(f"{where} is not a table")
     return cast(dict[str, Any], value)

@@ -1,4 +1,4 @@
-"""A test after which no program that it traced may be out of date."""
+"""Checks after a test that no program it traced is out of date."""
 
 from __future__ import annotations
 
@@ -6,27 +6,27 @@ from typing import NamedTuple
 
 
 class Start(NamedTuple):
-    """Where a test begins."""
+    """The state of this process when a test begins."""
 
     misses: int
-    """How many there have been in this process."""
+    """How many misses there have been."""
     traced: int
-    """How many programs these have traced."""
+    """How many programs they have traced."""
 
 
 class OutOfDate(NamedTuple):
-    """What came of it."""
+    """The result of the check."""
 
     heads: list[str]
-    """A line for each program that is out of date, or for why that cannot be told."""
+    """A line for each program that is out of date, or the reason why nothing was checked."""
     text: str
-    """The explanation of all; empty where there is none."""
+    """The explanation; empty if none is out of date."""
     gone: str = ""
-    """What could not be checked, since JAX keeps it no more; empty where it keeps all."""
+    """What could not be checked because JAX no longer keeps it; may be empty."""
 
 
 def start() -> Start:
-    """Where this process stands."""
+    """The current state of this process."""
     from retrace.capture.session import session
 
     misses = getattr(session().recorder, "misses", None)
@@ -34,23 +34,23 @@ def start() -> Start:
 
 
 def out_of_date(since: Start) -> OutOfDate:
-    """Which programs are out of date that have been traced since the start of a test."""
+    """The programs traced since the start of a test that are out of date."""
     from retrace.auditing.examination import Limits
     from retrace.auditing.request import audit
-    from retrace.inside.stale import told
+    from retrace.inside.stale import report_of
 
     found = audit(Limits(since=since.misses, traced=since.traced))
     if found is None:
-        return OutOfDate(["stale: no audit could be made, so that nothing was checked"], "")
+        return OutOfDate(["stale: the audit could not run, so nothing was checked"], "")
     gone, looked_at = found.audit.gone, found.audit.programs
     unchecked = (
-        f'stale="fail" could not check {gone} of {gone + looked_at} programs: JAX had let go of '
-        "them when the test ended, as it does where a function is local to the test. Call "
+        f'stale="fail" could not check {gone} of {gone + looked_at} programs: JAX had dropped '
+        "them by the end of the test, as it does for functions local to a test. Call "
         "retrace.audit() in the test, or keep the functions in a fixture or a module"
         if gone
         else ""
     )
-    every = told(found)
+    every = report_of(found)
     bad = [one for one in every if one.verdict == "proved"]
     if not bad:
         return OutOfDate([], "", unchecked)
@@ -58,7 +58,7 @@ def out_of_date(since: Start) -> OutOfDate:
         f"{one.function} is out of date: {', '.join(read['name'] for read in one.reads)} "
         "changed after its trace"
         if one.reads
-        else f"{one.function} is out of date: traced now, it is another program"
+        else f"{one.function} is out of date: traced now, its program is different"
         for one in bad
     ]
     return OutOfDate(heads, str(every), unchecked)

@@ -1,9 +1,8 @@
-"""What the tests of a suite missed, held to the baseline.
+"""Compares the misses of a test suite with the baseline.
 
-JAX's caches outlive a test, so that of two tests which call one function with the same
-arguments only the first one misses, and which one is first is another matter with each
-selection, order and worker. So a function is held to what the whole suite may miss;
-single tests only tell where it was.
+JAX's caches outlive a test: if two tests call a function with the same arguments, only the first
+one misses, and which one is first depends on the selection, the order and the worker. So a
+function is compared with what the whole suite may miss; single tests only show where.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from retrace.present.guard import explanation
 from retrace.present.view import View
 
 Tests: TypeAlias = Mapping[str, Functions]
-"""By the id of the test."""
+"""By test id."""
 
 
 class Row(NamedTuple):
@@ -29,8 +28,8 @@ class Row(NamedTuple):
     function: str
     cause: str
     key: str
-    """Digest of JAX's key, where another worker's miss of the same key would have been a hit in
-    one process; else empty."""
+    """Digest of JAX's key if another worker's miss with it would have been a hit in one process;
+    otherwise empty."""
 
 
 class Tested(NamedTuple):
@@ -41,11 +40,11 @@ class Tested(NamedTuple):
     passed: bool
     rows: list[Row]
     texts: dict[str, str]
-    """The explanation of what the baseline does not have of this test, by function."""
+    """Explanations of misses that the baseline does not have for this test, by function."""
 
 
 class Excess(NamedTuple):
-    """A function that misses more often than the baseline has it."""
+    """A function that misses more often than the baseline allows."""
 
     function: str
     old: Causes
@@ -54,17 +53,17 @@ class Excess(NamedTuple):
 
 
 class Held(NamedTuple):
-    """What came of a suite."""
+    """The result for a suite."""
 
     excesses: list[Excess]
     new: list[str]
-    """Functions that are not in the baseline, and did nothing but run."""
+    """Functions not in the baseline that were only traced for the first time."""
     raised: dict[str, Functions]
-    """The baseline with what is more."""
+    """The baseline with the additional misses."""
     lowered: dict[str, Functions]
-    """The baseline without what is no longer needed."""
+    """The baseline without entries that are no longer needed."""
     updated: dict[str, Functions]
-    """The baseline with both."""
+    """The baseline with both changes."""
 
 
 def tested(
@@ -74,12 +73,12 @@ def tested(
     names: Names,
     known: Functions | None,
 ) -> Tested:
-    """One test, with what is to be said of it.
+    """One test with its misses and their explanations.
 
     Args:
         test: its id.
         process: the process that ran it.
-        missed: all that is known, and the misses of the test; None where it had none.
+        missed: the view, and the misses of the test; None if it had none.
         names: the names of functions.
         known: its functions in the baseline; None to explain nothing.
     """
@@ -100,7 +99,7 @@ def tested(
 
 
 def _digest(miss: Miss) -> str:
-    """Of the key of a function that is there once in each process; of others nothing."""
+    """Digest of the key if the function exists once per process; otherwise empty."""
     function = miss.function
     if function.kind is not Kind.DEF or "<locals>" in function.qualname or function.receiver:
         return ""
@@ -109,7 +108,7 @@ def _digest(miss: Miss) -> str:
 
 
 def _plain(key: Key) -> tuple[object, ...]:
-    """A key without the tokens, which are numbers of one process."""
+    """A key without tokens, which differ between processes."""
     return (
         key.leaves,
         [(node.path, node.type, node.children, _texts(node.meta)) for node in key.tree],
@@ -125,18 +124,18 @@ def _texts(values: Iterable[tuple[str, object]]) -> list[tuple[str, str, str]]:
 
 
 def hold(known: Tests, tested: Sequence[Tested], gone: Collection[str] = ()) -> Held:
-    """Hold tests to the baseline.
+    """Compare tests with the baseline.
 
     Args:
         known: the tests in the baseline.
-        tested: those that ran, in any number of processes; of tests that failed or were
-            skipped nothing is concluded.
-        gone: tests in the baseline that exist no longer.
+        tested: the tests that ran, in any number of processes; nothing is concluded from
+            tests that failed or were skipped.
+        gone: tests in the baseline that no longer exist.
     """
     passed = [one for one in tested if one.passed]
     ran = {one.test for one in passed}
     unsure = {row.function for one in tested if not one.passed for row in one.rows}
-    before, now, spent = _by_function(known), _observed(passed), _spent(passed)
+    before, now, spent = _by_function(known), _observed(passed), _certain_misses(passed)
     held = Held([], [], *({t: dict(known[t]) for t in known} for _ in range(3)))
     for function in sorted({*before, *now}):
         old, new = before.get(function, {}), now.get(function, {})
@@ -178,12 +177,12 @@ def _excess(
 
 
 def _differs_within(old: Mapping[str, Causes], new: Mapping[str, Causes]) -> bool:
-    """Whether a function that one test alone misses does so for another cause."""
+    """Whether a function that only one test misses does so for a different cause."""
     return len(old) == 1 and old.keys() == new.keys() and bool(more(_sum(old), _sum(new)))
 
 
-def _spent(passed: Iterable[Tested]) -> dict[str, int]:
-    """How often one process that ran all these tests would surely have missed, by function."""
+def _certain_misses(passed: Iterable[Tested]) -> dict[str, int]:
+    """How often a single process running all these tests would certainly miss, by function."""
     alike: dict[tuple[str, str], Counter[int]] = {}
     for one in passed:
         for row in one.rows:
@@ -195,17 +194,17 @@ def _spent(passed: Iterable[Tested]) -> dict[str, int]:
 
 
 def _observed(passed: Iterable[Tested]) -> dict[str, dict[str, Causes]]:
-    """The misses by function and test; what several workers missed alike is told once."""
+    """The misses by function and test; equal misses of several workers count once."""
     found: dict[str, dict[str, Causes]] = {}
-    told: Counter[tuple[str, str]] = Counter()
+    counted: Counter[tuple[str, str]] = Counter()
     seen: Counter[tuple[str, str, int]] = Counter()
     for one in sorted(passed, key=lambda one: one.test):
         for row in one.rows:
             if row.key:
                 seen[row.function, row.key, one.process] += 1
-                if seen[row.function, row.key, one.process] <= told[row.function, row.key]:
+                if seen[row.function, row.key, one.process] <= counted[row.function, row.key]:
                     continue
-                told[row.function, row.key] += 1
+                counted[row.function, row.key] += 1
             causes = found.setdefault(row.function, {}).setdefault(one.test, {})
             causes[row.cause] = causes.get(row.cause, 0) + 1
     return found

@@ -1,10 +1,9 @@
-"""Whether silence means anything: that no miss was seen because there was none.
+"""Whether silence can be trusted: no miss was seen because there was none.
 
-A guard that finds nothing to object to passes only where retrace sees what JAX does. It does not
-run a function of its own to find out: that would be a trace that JAX counts, an event
-that others hear, and perhaps the first touch of a device. Instead it asks whether
-everything is there that recording relies on, whether JAX still calls what was put into it, and
-whether anything was lost meanwhile.
+A guard that finds nothing passes only if retrace can see what JAX does. Running a test function
+to find out would be a trace that JAX counts, an event for other listeners, and perhaps the first
+use of a device. Instead this checks that everything recording relies on exists, that JAX still
+calls our hooks, and that nothing was lost meanwhile.
 """
 
 from __future__ import annotations
@@ -31,50 +30,50 @@ HARMLESS = (
     "this Python does not show `with` statements",
     "this Python does not show attributes",
 )
-"""Losses that hide no miss and change no cause: of `jax_internals`, of `capture.interpreter`."""
+"""Losses (of `jax_internals` and `capture.interpreter`) that hide no miss and change no cause."""
 OF_PROGRAMS = (
     "this JAX does not show programs",
     "a program that JAX dropped before it was written down",
     "programs not written",
     "unreadable programs",
 )
-"""How losses begin that only matter where programs are compared."""
+"""Prefixes of losses that only matter if programs are compared."""
 _MAX_REASONS = 3
 
 
 def hiding(losses: Iterable[str], *, programs: bool = False) -> list[str]:
-    """Those losses, each once, behind which something may be hidden that would count.
+    """The losses that may hide something relevant, without duplicates.
 
     Args:
-        losses: by name.
-        programs: whether programs count too, beside misses and their causes.
+        losses: names of losses.
+        programs: whether programs matter, not only misses and their causes.
     """
     harmless = HARMLESS if programs else (*HARMLESS, *OF_PROGRAMS)
     return [loss for loss in dict.fromkeys(losses) if not loss.startswith(harmless)]
 
 
 def losses() -> int:
-    """How many losses this process has counted, to ask `doubt` from here on."""
+    """How many losses this process has counted, to pass to `doubt` later."""
     from retrace.capture.session import session
 
     return session().losses
 
 
-def doubt(said: str, since: int) -> CannotTellError | None:
-    """What to raise in place of passing; None where misses would have been seen.
+def doubt(guard: str, since: int) -> CannotTellError | None:
+    """The error to raise instead of passing; None if misses would have been seen.
 
     Args:
-        said: the guard that asks.
-        since: what `losses` gave when the guard began.
+        guard: the name of the guard.
+        since: the result of `losses` when the guard began.
     """
     from retrace.capture.session import session
 
     found = hiding(session().doubts(since))
-    return CannotTellError(f"{said}: {told(found)}") if found else None
+    return CannotTellError(f"{guard}: {cannot_tell(found)}") if found else None
 
 
-def told(reasons: Sequence[str], where: str = "on this JAX") -> str:
-    """Why nothing can be concluded, as the end of a line."""
+def cannot_tell(reasons: Sequence[str], where: str = "on this JAX") -> str:
+    """Why nothing can be concluded, as the end of a message."""
     return f"cannot tell {where}: {_some(reasons)} (see `retrace doctor`)"
 
 
@@ -84,25 +83,25 @@ def _some(reasons: Sequence[str]) -> str:
 
 
 def never_imported_jax(recording: Recording) -> bool:
-    """Whether no process of a recording had anything to do with JAX."""
+    """Whether no process of a recording used JAX."""
     return bool(recording.runs) and not any(run.jax or run.losses for run in recording.runs)
 
 
 def doubt_of(recording: Recording, *, programs: bool) -> CannotTellError | None:
-    """What to raise in place of finding a recording in order; None where it can be trusted.
+    """The error to raise instead of passing a recording; None if it can be trusted.
 
     Args:
-        recording: of any number of processes.
+        recording: any number of processes.
         programs: whether its programs are compared with a baseline.
     """
     from retrace.runs.ended import cut_short
 
     found = hiding((name for run in recording.runs for name in run.losses), programs=programs)
     if not recording.misses and any(run.jax for run in recording.runs):
-        found.insert(0, "jax was imported and not one miss was seen")
+        found.insert(0, "jax was imported but no miss was seen")
     cut = [_end(run, by) for run, by in cut_short(recording)]
     if found:
-        return CannotTellError(told([*cut, *found], "from this recording"))
+        return CannotTellError(cannot_tell([*cut, *found], "from this recording"))
     if cut:
         return CannotTellError(f"cannot tell from this recording: {_some(cut)}")
     return None

@@ -1,7 +1,7 @@
-"""What this process misses while anyone watches, with all that was known before.
+"""Watches the misses of this process for the guards.
 
-One recording in memory serves all guards of a process: it is written to while any
-of them is open, and kept, so that a later guard can name what an earlier one saw.
+One recording in memory serves all guards of a process. It is written to while any guard is
+open, and kept, so that a later guard can refer to what an earlier one saw.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ if TYPE_CHECKING:
 
 
 class Listener(Protocol):
-    """Who is told of misses at the call that makes them, in its thread."""
+    """Called for each miss, at the call that misses and in its thread."""
 
     def begun(self, number: int, functions: tuple[Function, ...]) -> BaseException | None:
-        """A miss began, or is known by another name: what to raise at the call, or None.
+        """A miss began or was renamed; returns the error to raise at the call, or None.
 
-        The functions are that of the miss and the bodies that it runs; none are given where
-        only the miss itself tells.
+        `functions` are the function of the miss and the bodies that it runs; empty if only
+        the recorded miss can tell.
         """
         ...
 
     def compiled(self, number: int) -> BaseException | None:
-        """A miss ran its last stage: what to raise at the call, or None."""
+        """A miss finished its last stage; returns the error to raise at the call, or None."""
         ...
 
 
@@ -53,7 +53,7 @@ class _Happened(NamedTuple):
 class _Thread(threading.local):
     def __init__(self) -> None:
         self.events: list[_Happened] = []
-        """What came to pass in this thread since JAX last asked."""
+        """Events in this thread since JAX last asked."""
 
 
 class _Feed:
@@ -71,22 +71,22 @@ class _Feed:
         self.lines.append(line)
 
     def close(self) -> None:
-        """Nothing: the lines stay."""
+        """Do nothing: the lines are kept."""
 
 
 class Judged(NamedTuple):
-    """One miss with its verdict, and what is needed to put it into words."""
+    """One miss with its verdict, and the watch that can show it."""
 
     verdict: Verdict
     watch: Watch
 
     def view(self) -> View:
-        """The miss with those around it, and the patterns that it makes with earlier ones."""
+        """The miss, the misses around it, and patterns with earlier ones."""
         return self.watch.view([self.verdict.miss.number])
 
 
 class Watch:
-    """The recording in memory, who listens to it, and what it tells."""
+    """The recording in memory and its listeners."""
 
     def __init__(self) -> None:
         from retrace.capture.session import describe_run
@@ -101,23 +101,23 @@ class Watch:
         self._others = Others()
         self._thread = _Thread()
         self._numbers: list[int] = []
-        """The misses in the order in which they began."""
+        """Miss numbers in the order the misses began."""
         self._next = 0
-        """Above all their numbers."""
+        """Higher than all of these numbers."""
         self._lock = threading.RLock()
         self._open = 0
-        self._heard_others = False
+        self._read_others = False
         self._listeners: tuple[Listener, ...] = ()
 
     def keep_programs(self) -> None:
-        """Keep the text of programs too, from here on, to compare those of several tests."""
+        """From now on also keep the text of programs, to compare them between tests."""
         if self._texts is None:
             self._texts, self._programs = _Feed(), Library()
             self._writer.keep_programs(self._texts)
 
     def listings(self) -> Mapping[str, Listing]:
-        """The text of programs, as far as it is kept."""
-        self._listen()
+        """The kept program texts."""
+        self._update()
         with self._lock:
             if self._texts is None or self._programs is None:
                 return {}
@@ -126,23 +126,23 @@ class Watch:
             return self._programs
 
     def open(self, listener: Listener | None = None) -> int:
-        """Begin to watch; returns the position to ask `numbers` from."""
+        """Start watching; returns the position to pass to `numbers`."""
         from retrace.capture.session import session
 
         with self._lock:
             if not self._open:
-                self._take_in()
-                self._heard_others = False
+                self._read_new()
+                self._read_others = False
                 self._history.begin(self._next)
                 session().attach(self._writer)
-                session().refuse(self._told, self._refusal)
+                session().refuse(self._on_event, self._refusal)
             self._open += 1
             if listener is not None:
                 self._listeners = (*self._listeners, listener)
             return len(self._numbers)
 
     def close(self, listener: Listener | None = None) -> None:
-        """Watch no longer, unless someone else does."""
+        """Stop watching, unless another guard is still open."""
         from retrace.capture.session import session
 
         with self._lock:
@@ -159,23 +159,23 @@ class Watch:
         return len(self._numbers)
 
     def numbers(self, start: int) -> list[int]:
-        """The numbers of the misses that began from a position on."""
+        """The numbers of the misses that began since a position."""
         return self._numbers[start:]
 
     def misses_of(self, numbers: Iterable[int]) -> list[Miss]:
-        """Some misses, as they are known now."""
-        self._listen()
+        """The misses with these numbers, in their current state."""
+        self._update()
         return [miss for number in numbers if (miss := self._history.miss(number)) is not None]
 
     def view(self, numbers: Iterable[int], *, patterns: bool = True) -> View:
-        """Some misses and those around them, judged by all that is known.
+        """Some misses and those around them, judged by everything known.
 
         Args:
-            numbers: of the misses.
-            patterns: whether to look for those that they make with earlier ones, which
-                only a whole message tells.
+            numbers: the misses.
+            patterns: also look for patterns with earlier misses, which only a full message
+                shows.
         """
-        self._listen()
+        self._update()
         with self._lock:
             wanted: dict[int, Verdict] = {}
             for number in numbers:
@@ -193,21 +193,21 @@ class Watch:
         return view
 
     def alone(self, numbers: Iterable[int]) -> View:
-        """Some misses, judged as if there had been no others: what comes first is first."""
+        """Some misses, judged as if there had been no others before."""
         found = self.misses_of(numbers)
         run, _ = self._reader.since(self._read)
         recording = Recording([run], sorted(found, key=lambda miss: miss.number))
         return View(recording, judge(recording), here())
 
     def judged(self, number: int) -> Judged | None:
-        """One miss, judged by all that is known; what that costs is the same at each miss."""
-        self._listen()
+        """One miss, judged by everything known, at a constant cost."""
+        self._update()
         with self._lock:
             miss = self._history.miss(number)
             return None if miss is None else Judged(self._history.verdict(miss), self)
 
     def _add(self, number: int, wanted: dict[int, Verdict], *, named: bool = False) -> None:
-        """A verdict with those of the misses around it, and those that are `named` in these."""
+        """Add the verdict on a miss and on the misses around it, and those they refer to."""
         miss = self._history.miss(number)
         if miss is None or number in wanted:
             return
@@ -221,26 +221,26 @@ class Watch:
             self._add(_number(miss.parent), wanted)
 
     def _patterns(self, verdicts: Sequence[Verdict]) -> dict[str, Pattern]:
-        """What several misses of a site make together, seen from the last of each site."""
+        """Patterns over several misses of a site, seen from the last one."""
         last = {one.miss.function.site: one for one in verdicts}
         found: dict[str, Pattern] = {}
         for one in last.values():
             found.update(recognise([*self._history.before(one.miss), one]))
         return found
 
-    def _listen(self) -> None:
-        """Take in all that has happened."""
+    def _update(self) -> None:
+        """Read everything recorded so far."""
         from retrace.capture.session import flush
 
         flush()
         with self._lock:
-            self._take_in()
-            if not self._heard_others:
-                self._heard_others = True
+            self._read_new()
+            if not self._read_others:
+                self._read_others = True
                 run, _ = self._reader.since(self._read)
                 self._history.add_others(self._others.more(run.id))
 
-    def _take_in(self) -> None:
+    def _read_new(self) -> None:
         while self._feed.lines:
             for line in self._feed.lines.popleft().split("\n"):
                 self._reader.add(line)
@@ -248,7 +248,7 @@ class Watch:
         self._read += len(new)
         self._history.add(new)
 
-    def _told(self, number: int, event: Event, functions: tuple[Function, ...]) -> None:
+    def _on_event(self, number: int, event: Event, functions: tuple[Function, ...]) -> None:
         if event == "begun":
             self._numbers.append(number)
             self._next = max(self._next, number + 1)
@@ -259,8 +259,8 @@ class Watch:
         events = self._thread.events
         if not events:
             return None
-        told, events[:] = list(events), []
-        for number, event, functions in told:
+        pending, events[:] = list(events), []
+        for number, event, functions in pending:
             for listener in self._listeners:
                 if event == "compiled":
                     error = listener.compiled(number)
@@ -278,11 +278,11 @@ def _number(name: str) -> int:
 _watch: Watch | None = None
 _pid = 0
 _locks: dict[int, Any] = {}
-"""By process: only one thread makes the watch."""
+"""By process id: only one thread creates the watch."""
 
 
 def watch() -> Watch:
-    """The watch of this process; a forked child has one of its own."""
+    """The watch of this process; a forked child has its own."""
     global _watch, _pid
     if _watch is None or _pid != os.getpid():
         from retrace.capture import lock

@@ -1,4 +1,4 @@
-"""How often this process traced, lowered and compiled: for metrics and checks."""
+"""`retrace.counts()`: how often this process traced, lowered and compiled."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ _counting: Counting | None = None
 def counts() -> Counts:
     """How often JAX traced, lowered and compiled in this process, in about a microsecond.
 
-    Counting begins with the first call, or with the first recording if that came before;
-    `since` says when, in seconds since the epoch. All of JAX's own work counts: nested traces,
-    eager operations, every thread. It is counted where a cache is missed, so that a call that
-    hits costs what it did. Nothing is recorded, and `RETRACE=0` does not turn it off.
+    Counting begins with the first call, or with the first recording if that came earlier;
+    `since` says when, in seconds since the epoch. Everything counts: nested traces, eager
+    operations, all threads. Only cache misses run counting code, so a call that hits costs
+    the same as before. Nothing is recorded, and `RETRACE=0` does not turn counting off.
 
     Returns:
         A named tuple `(traces, lowerings, compiles, since)`.
 
     Raises:
-        RetraceError: this JAX does not tell, or the program took out what counts.
+        RetraceError: this JAX cannot be counted, or the program removed our listeners.
 
     Example:
         >>> import jax, retrace
@@ -39,6 +39,6 @@ def counts() -> Counts:
         try:
             from retrace.jax_internals.counting import counting
         except (ImportError, AttributeError) as error:
-            raise RetraceError(f"this JAX does not tell how often it works: {error}") from error
+            raise RetraceError(f"cannot count the work of this JAX: {error}") from error
         _counting = counting
     return _counting.read()

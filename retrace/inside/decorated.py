@@ -1,10 +1,10 @@
-"""A window as a decorator: open while the body of the function runs, whatever kind it is.
+"""A window as a decorator: open while the body of any kind of function runs.
 
 The body of a coroutine, a generator or an asynchronous generator runs after its function has
-returned. Which kind it is can often be told from the function; where a plain function returns
-one (a wrapper without `async`, a `functools.partial`, a callable instance), what it returns
-tells. At a `yield` the window is paused: the code that consumes the values is not the body.
-While a coroutine awaits, the window stays open, since what it awaits is part of its work.
+returned. The kind can usually be seen from the function; if a plain function returns such a body
+(a wrapper without `async`, a `functools.partial`, a callable instance), it is seen from the
+result. At a `yield` the window is paused: the code that consumes the values is not the body.
+While a coroutine awaits, the window stays open: what it awaits is part of its work.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 
 class Window(Protocol):
-    """What is open while a body runs."""
+    """Something to hold open while a body runs."""
 
     def __enter__(self) -> object: ...
     def __exit__(
@@ -36,23 +36,23 @@ class Window(Protocol):
         ...
 
     def resume(self) -> None:
-        """The body goes on."""
+        """The body continues."""
         ...
 
     def leave(self) -> None:
-        """The function has returned its body, which may run later, or never."""
+        """The function has returned its body, which may run later or never."""
         ...
 
 
 def decorate(function: Decorated, open_: Callable[[], Window]) -> Decorated:
-    """The function, with a window of its own open during each call.
+    """Wrap a function so that a new window is open during each call.
 
     Args:
-        function: a function, a method, or anything else that is called.
-        open_: makes the window of one call; it is entered then.
+        function: a function, a method, or another callable.
+        open_: creates the window for one call.
 
     Raises:
-        UsageError: it is a class or cannot be called, so that no body could be guarded.
+        UsageError: it is a class or not callable, so there is no body to guard.
     """
     __tracebackhide__ = True
     given: Any = function
@@ -61,21 +61,21 @@ def decorate(function: Decorated, open_: Callable[[], Window]) -> Decorated:
             return cast(Any, kind)(decorate(attrgetter("__func__")(given), open_))
     if inspect.isclass(given) or not callable(given):
         what = "a class" if inspect.isclass(given) else f"a {type(given).__name__}"
-        raise UsageError(f"this decorates functions, and was given {what}: decorate its methods")
-    called = given if inspect.isroutine(given) else _called(given)
+        raise UsageError(f"this decorates functions, not {what}: decorate its methods")
+    called = given if inspect.isroutine(given) else _underlying(given)
     wrapper = _plain
     if inspect.iscoroutinefunction(called):
         wrapper = _coroutine
     elif inspect.isgeneratorfunction(called):
-        # One that is awaited, as of `types.coroutine`, keeps being known as such.
+        # A generator made by `types.coroutine` must stay awaitable.
         wrapper = _plain if _is_awaited(called) else _generator
     elif inspect.isasyncgenfunction(called):
         wrapper = _async_generator
     return cast(Decorated, functools.wraps(given)(wrapper(given, open_)))
 
 
-def _called(given: Any) -> Any:
-    """What runs when it is called: the function of a partial, `__call__` of an instance."""
+def _underlying(given: Any) -> Any:
+    """What a call runs: the function of a partial, the `__call__` of an instance."""
     while type(given) is functools.partial:
         given = attrgetter("func")(given)
     if inspect.isroutine(given):
@@ -103,7 +103,7 @@ def _plain(function: Callable[..., Any], open_: Callable[[], Window]) -> Callabl
                 raise UsageError(
                     f"{getattr(function, '__name__', function)} returned a "
                     f"{kind.__name__}, which runs after the guard around the call has "
-                    "ended: decorate the coroutine function that it runs"
+                    "ended: decorate the coroutine function itself"
                 )
             window.leave()
         if body is _finish_generator and is_awaited:
@@ -114,7 +114,7 @@ def _plain(function: Callable[..., Any], open_: Callable[[], Window]) -> Callabl
 
 
 def _kind(result: Any) -> tuple[type, bool]:
-    """The type of what was returned, and whether it is awaited."""
+    """The type of a result, and whether it is awaitable."""
     return cast(Any, type)(result), inspect.isawaitable(result)
 
 
@@ -157,7 +157,7 @@ def _async_generator(
                     is_closed = True
                     window.resume()
                     await body.aclose()
-                except BaseException as error:  # noqa: BLE001 - it is the body's to handle
+                except BaseException as error:  # noqa: BLE001 - the body handles it
                     window.resume()
                     step = functools.partial(body.athrow, error)
                 else:
@@ -190,7 +190,7 @@ def _finish_generator(window: Window, body: Generator[Any, Any, Any]) -> Generat
                 is_closed = True
                 window.resume()
                 body.close()
-            except BaseException as error:  # noqa: BLE001 - it is the body's to handle
+            except BaseException as error:  # noqa: BLE001 - the body handles it
                 window.resume()
                 step = functools.partial(body.throw, error)
             else:

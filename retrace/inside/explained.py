@@ -1,4 +1,4 @@
-"""Misses as data and words, as a program that still runs gets them."""
+"""Explained misses, as a running program gets them."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class ExplainedMiss(Mapping[str, Any]):
     """One miss with its explanation: the fields of the JSON report, and its text.
 
     Every field is an attribute (`miss.cause`, `miss.function.name`) and an item
-    (`miss["cause"]`); `str(miss)` is the message that the report prints,
-    which a notebook shows as HTML.
+    (`miss["cause"]`); `str(miss)` is the message from the report, which a notebook
+    shows as HTML.
     """
 
     def __init__(self, fields: dict[str, Any], message: Message) -> None:
@@ -34,7 +34,7 @@ class ExplainedMiss(Mapping[str, Any]):
         return len(self._fields)
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):  # asked while a copy is being made, before it has fields
+        if name.startswith("_"):  # a copy is asked for these before it has fields
             raise AttributeError(name)
         try:
             return _attributes(self._fields[name])
@@ -51,7 +51,7 @@ class ExplainedMiss(Mapping[str, Any]):
 
     @property
     def message(self) -> Message:
-        """What the report says of it, line by line."""
+        """Its text in the report, line by line."""
         return self._message
 
     def _repr_html_(self) -> str:
@@ -79,7 +79,7 @@ def _attributes(value: Any) -> Any:
 
 
 def explained(view: View, verdicts: Iterable[Verdict]) -> Misses:
-    """Misses as data and words."""
+    """Each miss with its data and its text."""
     from retrace.present.group import Group
     from retrace.present.message import told
     from retrace.present.report_json import miss_report

@@ -1,4 +1,4 @@
-"""Recording inside a running program: what a debugging session touches."""
+"""Recording from inside a running program, for example while debugging."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def is_off() -> bool:
 
 
 def judged(recorded: Recorded) -> View:
-    """What was recorded, explained."""
+    """Explain a recording."""
     from retrace.present.view import View
     from retrace.reason.verdict import judge
 
@@ -42,7 +42,7 @@ def judged(recorded: Recorded) -> View:
 
 
 def here() -> str:
-    """The directory beneath which places are written relative to it."""
+    """The working directory, relative to which places are shown."""
     try:
         return os.getcwd()
     except OSError:  # it is gone
@@ -56,10 +56,10 @@ class recording:  # noqa: N801 - it is used like a function
     each call of the function is a window of its own.
 
     Args:
-        dir: where to write the recording; without it, it is kept in memory alone.
+        dir: where to write the recording (default: only keep it in memory).
 
     Raises:
-        UsageError: `dir` cannot be written, or this object is on already.
+        UsageError: `dir` cannot be written, or this object is already recording.
 
     Example:
         >>> import jax, retrace
@@ -81,7 +81,9 @@ class recording:  # noqa: N801 - it is used like a function
         if is_off():
             return self
         if self._is_on:
-            raise UsageError("this recording is on already: make another one for a nested block")
+            raise UsageError(
+                "this object is already recording: create another for a nested block"
+            )
         self._is_on = True
         from retrace.capture.session import begin_again, begin_file, begin_memory
 
@@ -108,24 +110,24 @@ class recording:  # noqa: N801 - it is used like a function
             session().detach(self._writer)
 
     def __call__(self, function: Decorated) -> Decorated:
-        """Record each call of a function: while its body runs, of whatever kind it is."""
-        # A window for each: a decorated function may call itself.
+        """Record each call of a function, coroutine or generator while its body runs."""
+        # A new window for each call: a decorated function may call itself.
         return decorate(function, lambda: type(self)(self._directory))
 
     def pause(self) -> None:
-        """The body of a generator waits at a `yield`; what is recorded more does no harm."""
+        """The body of a generator waits at a `yield`; recording simply continues."""
 
     def resume(self) -> None:
-        """The body goes on."""
+        """The body continues."""
 
     def leave(self) -> None:
-        """The function has returned a body that may run later, or never."""
+        """The function has returned a body, which may run later or never."""
         self.__exit__(None, None, None)
         self._has_left = True
 
     @property
     def misses(self) -> Misses:
-        """What was recorded up to now, in order, each with its explanation."""
+        """The misses recorded so far, in order, each with its explanation."""
         if self._writer is None:
             return Misses()
         view = judged(self._read())
@@ -133,16 +135,16 @@ class recording:  # noqa: N801 - it is used like a function
 
     def __repr__(self) -> str:
         if self._writer is None:
-            return "<retrace.recording, not begun>"
+            return "<retrace.recording, not started>"
         from retrace.present.tally import Tally
         from retrace.present.words import count, seconds
 
         total = Tally.of(judged(self._read())).totals
-        said = "no misses"
+        text = "no misses"
         if total.misses:
-            said = f"{count(total.misses, 'miss', 'misses')}, {seconds(total.all_seconds)}"
-            said += f"; {total.worth}"
-        return f"<retrace.recording: {said}{', still on' if self._is_on else ''}>"
+            text = f"{count(total.misses, 'miss', 'misses')}, {seconds(total.all_seconds)}"
+            text += f"; {total.worth}"
+        return f"<retrace.recording: {text}{', still on' if self._is_on else ''}>"
 
     def _report(self) -> Report | None:
         from retrace.present.notebook import Report
@@ -169,14 +171,14 @@ class recording:  # noqa: N801 - it is used like a function
 
 
 def install(dir: str | os.PathLike[str] | None = None) -> None:
-    """Record everything in this process from here on, however it was jitted.
+    """Record everything in this process from now on, however it was jitted.
 
-    Installing twice changes nothing. Where jax is not imported yet, recording
-    begins when the program imports it.
+    Installing twice changes nothing. If jax is not imported yet, recording begins when
+    the program imports it.
 
     Args:
-        dir: the directory of the recording; otherwise `RETRACE_DIR`, or a new one
-            under `.retrace/`.
+        dir: the directory of the recording (default: `RETRACE_DIR`, or a new one under
+            `.retrace/`).
 
     Raises:
         UsageError: `dir` cannot be written.
@@ -192,16 +194,16 @@ def install(dir: str | os.PathLike[str] | None = None) -> None:
     from retrace.capture.on_import import start
 
     directory = _place(dir)
-    if start(directory):  # not where `retrace run` records into it
+    if start(directory):  # False if `retrace run` records into it already
         _installed = directory
 
 
 def install_or_warn() -> None:
-    """As `install`, for `RETRACE=1`: a program that only imports retrace goes on without."""
+    """Like `install`, for `RETRACE=1`: on an error, warn and let the program continue."""
     from retrace.capture.on_import import records
 
     if records():
-        return  # `retrace run` does so already
+        return  # `retrace run` is recording already
     try:
         install()
     except UsageError as error:
@@ -209,7 +211,7 @@ def install_or_warn() -> None:
 
 
 def uninstall() -> None:
-    """End what `install` began; what was recorded stays readable with `misses`."""
+    """Stop recording after `install`; `misses` still returns what was recorded."""
     global _installed
     if _installed is not None:
         from retrace.capture.on_import import stop
@@ -220,7 +222,7 @@ def uninstall() -> None:
 
 
 def dismiss() -> None:
-    """Undo what `RETRACE=1` began: a command of ours does not record itself."""
+    """Undo the effect of `RETRACE=1`, so that retrace's own commands are not recorded."""
     if _installed is not None:
         from retrace.store.place import discard
 
@@ -242,15 +244,15 @@ def _place(dir: str | os.PathLike[str] | None = None) -> Path:
 
 
 def jit(fun: Callable[..., Any] | None = None, /, **options: Any) -> Any:
-    """`jax.jit`, with the misses of the function recorded.
+    """`jax.jit` that records the function's misses.
 
-    Takes every parameter of the installed `jax.jit` and returns what it returns:
-    a real `jax.jit` object, with nothing of ours on the path of a call that hits.
-    Misses are kept from the first one on in a new recording under `.retrace/`.
+    Takes the same parameters as the installed `jax.jit` and returns a real `jax.jit`
+    object: a call that hits the cache runs none of our code. The first miss starts a new
+    recording under `.retrace/`.
 
     Args:
-        fun: what to jit; without it, a decorator.
-        options: what `jax.jit` takes.
+        fun: the function to jit; without it, returns a decorator.
+        options: options of `jax.jit`.
 
     Example:
         >>> import jax, retrace
@@ -276,28 +278,28 @@ if not TYPE_CHECKING and is_off():
 
 
 def misses(f: Callable[..., Any] | str | None = None) -> Misses:
-    """The misses recorded in this process up to now, in order, each explained.
+    """The misses recorded in this process so far, in order, each explained.
 
     Args:
-        f: a function (jitted or not), or its name; without it, all functions.
+        f: a function (jitted or not), or its name (default: all functions).
 
     Returns:
-        One `ExplainedMiss` for each: the fields of the JSON report as attributes.
+        An `ExplainedMiss` for each: the fields of the JSON report as attributes.
 
     Example:
         >>> import retrace
         >>> retrace.misses("no_such_function")
         []
     """
-    view = _known()
+    view = _recorded_so_far()
     if view is None:
         return Misses()
-    keep = _selects(f)
+    keep = _filter(f)
     return explained(view, [v for v in view.verdicts if keep is None or keep(v.miss)])
 
 
-def _known() -> View | None:
-    """All that is recorded of this process where `misses` looks; None where nothing is."""
+def _recorded_so_far() -> View | None:
+    """Everything recorded in this process so far; None if nothing is being recorded."""
     if (notebook := _notebook()) is not None and not _records_all_into_files():
         return notebook.view()
     found = recorded_directories()
@@ -325,7 +327,7 @@ def _records_all_into_files() -> bool:
 
 
 def recorded_directories() -> list[Path]:
-    """Where this process records, or has recorded, into files."""
+    """The directories this process records or has recorded into."""
     running: list[Path] = []
     if "retrace.capture.session" in sys.modules:
         from retrace.capture.session import directories
@@ -335,7 +337,7 @@ def recorded_directories() -> list[Path]:
     return list(dict.fromkeys(path for path in found if path is not None))
 
 
-def _selects(f: Callable[..., Any] | str | None) -> Callable[[Miss], bool] | None:
+def _filter(f: Callable[..., Any] | str | None) -> Callable[[Miss], bool] | None:
     if f is None:
         return None
     if isinstance(f, str):
@@ -349,10 +351,10 @@ def _selects(f: Callable[..., Any] | str | None) -> Callable[[Miss], bool] | Non
 
 
 def explain(f: Callable[..., Any] | str | None = None) -> None:
-    """Print why `f` was traced, lowered and compiled, the latest miss first.
+    """Print why `f` was traced, lowered and compiled, latest miss first.
 
     Args:
-        f: a function (jitted or not), or its name; without it, all functions.
+        f: a function (jitted or not), or its name (default: all functions).
 
     Raises:
         UsageError: nothing is being recorded.
@@ -363,11 +365,11 @@ def explain(f: Callable[..., Any] | str | None = None) -> None:
     found = misses(f)
     if not found and not recorded_directories() and not _records_in_memory():
         raise UsageError(
-            "nothing is recorded: use retrace.jit in place of jax.jit, or call "
+            "nothing is recorded: use retrace.jit instead of jax.jit, or call "
             "retrace.install() before the functions run"
         )
     if not found:
-        sys.stdout.write("retrace: no misses were recorded of it\n")
+        sys.stdout.write("retrace: no misses recorded\n")
     for miss in reversed(found):
         sys.stdout.write(f"{miss}\n")
 

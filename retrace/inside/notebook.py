@@ -1,7 +1,7 @@
-"""`%load_ext retrace`: what JAX traces and compiles in a notebook, below the cell that did it.
+"""`%load_ext retrace`: shows below each notebook cell what JAX traced and compiled for it.
 
-From there on every miss of the session is known, so that a cell that runs again is held
-against what it did before. It is kept in memory; nothing is written to disk.
+All misses of the session are recorded from then on, so a cell that runs again is compared with
+its earlier runs. They are kept in memory; nothing is written to disk.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from retrace.model import Verdict
     from retrace.present.view import View
 
-_SHOWS_ERRORS = ("showtraceback", "showsyntaxerror", "showindentationerror")
+_ERROR_METHODS = ("showtraceback", "showsyntaxerror", "showindentationerror")
 
 
 class Session:
-    """Everything that this process misses from here on, with its programs, in memory."""
+    """Records all misses of this process and their programs, in memory."""
 
     def __init__(self) -> None:
         from retrace.capture.session import begin_memory
@@ -38,7 +38,7 @@ class Session:
         self._programs = Library()
 
     def view(self) -> View:
-        """What is known by now, judged."""
+        """Everything recorded so far, explained."""
         from retrace.capture.session import flush
         from retrace.inside.live import judged
         from retrace.model import Recording
@@ -56,7 +56,7 @@ class Session:
         return judged(Recording([run], misses, self._programs))
 
     def end(self) -> None:
-        """Record no more."""
+        """Stop recording."""
         from retrace.capture.session import session
 
         session().detach(self._writer)
@@ -68,7 +68,7 @@ _session: Session | None = None
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """Watch from here on, and offer the magics; IPython calls it on `%load_ext retrace`."""
+    """Start recording and register the magics; called by `%load_ext retrace`."""
     global _loaded
     if not _loaded and not is_off():
         from retrace.capture.on_import import call
@@ -76,24 +76,24 @@ def load_ipython_extension(shell: Any) -> None:
         _loaded = True
         call(_begin)
     shell.register_magic_function(_magic(shell), "line_cell", "retrace")
-    if _asked_for_help not in shell.input_transformers_cleanup:
-        shell.input_transformers_cleanup.append(_asked_for_help)
+    if _allow_bare_help not in shell.input_transformers_cleanup:
+        shell.input_transformers_cleanup.append(_allow_bare_help)
 
 
 def unload_ipython_extension(shell: Any) -> None:
-    """Watch no more; IPython calls it on `%unload_ext retrace`."""
+    """Stop recording and remove the magics; called by `%unload_ext retrace`."""
     global _loaded, _session
     if _session is not None:
         _session.end()
     _loaded, _session = False, None
-    if _asked_for_help in shell.input_transformers_cleanup:
-        shell.input_transformers_cleanup.remove(_asked_for_help)
+    if _allow_bare_help in shell.input_transformers_cleanup:
+        shell.input_transformers_cleanup.remove(_allow_bare_help)
     for kind in ("line", "cell"):
         shell.magics_manager.magics[kind].pop("retrace", None)
 
 
-def _asked_for_help(lines: list[str]) -> list[str]:
-    """`%%retrace --help` on a line alone: to IPython a cell magic without a cell is an error."""
+def _allow_bare_help(lines: list[str]) -> list[str]:
+    """Turn `%%retrace --help` into a line magic; IPython rejects a cell magic without a cell."""
     if re.fullmatch(r"%%retrace[ \t]+(-h|--help)\s*", "".join(lines)):
         return ["%retrace --help\n"]
     return lines
@@ -106,7 +106,7 @@ def _begin() -> None:
 
 
 def session() -> Session | None:
-    """What is recorded of this session; None where nothing is."""
+    """The recording of this session; None if there is none."""
     return _session
 
 
@@ -118,7 +118,7 @@ def _view() -> View:
 
 
 class Explanation:
-    """Why JAX traced and compiled: shown as HTML or text; `misses` is the same as data."""
+    """Why JAX traced and compiled, shown as HTML or text; `misses` has the data."""
 
     def __init__(self, view: View, program: str, verdicts: list[Verdict]) -> None:
         from retrace.present.notebook import Report
@@ -129,7 +129,7 @@ class Explanation:
 
     @property
     def misses(self) -> Misses:
-        """Each miss by itself, in order."""
+        """The misses, in order."""
         return explained(self._view, self._verdicts)
 
     def __repr__(self) -> str:
@@ -139,7 +139,7 @@ class Explanation:
         return self._report.html()
 
 
-class Planned:
+class PlanReport:
     """What to change first in this session: shown as HTML or text."""
 
     def __init__(self, view: View) -> None:
@@ -163,11 +163,11 @@ def _magic(shell: Any) -> Callable[[str, str | None], None]:
     def retrace(line: str, cell: str | None = None) -> None:
         """Explain why JAX traced and compiled.
 
-        %%retrace         on top of a cell: run it, and explain below what missed JAX's caches
-        %%retrace NAME    the same, kept in the variable NAME; NAME.misses is the data
+        %%retrace         at the top of a cell: run it, then explain what missed JAX's caches
+        %%retrace NAME    the same, also stored in the variable NAME; NAME.misses has the data
         %retrace          everything since `%load_ext retrace`
-        %retrace step     the function `step` alone
-        %retrace plan     what to change first, and what is left then
+        %retrace step     only the function `step`
+        %retrace plan     what to change first, and what remains then
         %retrace audit    which compiled functions are out of date
         """
         __tracebackhide__ = True
@@ -175,7 +175,7 @@ def _magic(shell: Any) -> Callable[[str, str | None], None]:
             _audit()
             return
         if cell is None and line.strip() == "plan" and not is_off():
-            _display(Planned(_view()))
+            _display(PlanReport(_view()))
             return
         name = line.strip()
         if name in ("-h", "--help"):
@@ -198,8 +198,8 @@ def _magic(shell: Any) -> Callable[[str, str | None], None]:
                     f"{nearest(name, known)}"
                 )
             raise UsageError(
-                "%%retrace [NAME] stands on top of a cell and takes at most the name of a "
-                "variable; %retrace takes nothing, a function that missed, `plan` or `audit`"
+                "put %%retrace [NAME] at the top of a cell, with at most the name of a variable; "
+                "%retrace takes nothing, a function that missed, `plan` or `audit`"
             )
         before = frozenset[str]()
         if cell is not None:
@@ -224,7 +224,7 @@ def _magic(shell: Any) -> Callable[[str, str | None], None]:
 
 
 def _audit() -> None:
-    from IPython.core.error import UsageError as Refused
+    from IPython.core.error import UsageError as IPythonUsageError
 
     from retrace.errors import UsageError
     from retrace.inside.stale import audit
@@ -235,7 +235,7 @@ def _audit() -> None:
     try:
         found = audit()
     except UsageError as error:
-        raise Refused(str(error)) from None
+        raise IPythonUsageError(str(error)) from None
     _display(found)
 
 
@@ -247,7 +247,7 @@ def _display(found: object) -> None:
 
 
 def _run(shell: Any, cell: str) -> BaseException | None:
-    """Run the rest of a cell as the shell runs cells; the error that it raised, if any."""
+    """Run the rest of a cell as the shell runs cells; returns the error it raised, if any."""
     frame = _calling_cell()
     number = _number(shell, frame)
     compiler = shell.compile
@@ -256,10 +256,12 @@ def _run(shell: Any, cell: str) -> BaseException | None:
     def cache(code: str, _: int = 0, raw_code: str | None = None) -> str:
         return named(code, number, raw_code)
 
-    # The shell shows the error of the whole cell, once; and newer shells have counted on.
-    silent: dict[str, Any] = dict.fromkeys(_SHOWS_ERRORS, _nothing)
-    with _instead(shell, silent), _instead(compiler, {"cache": cache}):
-        done = shell.run_cell(cell if frame is None else _placed(cell), store_history=False)
+    # The shell shows the error of the whole cell once, and newer shells have already counted up.
+    silent: dict[str, Any] = dict.fromkeys(_ERROR_METHODS, _do_nothing)
+    with _patched(shell, silent), _patched(compiler, {"cache": cache}):
+        done = shell.run_cell(
+            cell if frame is None else _with_original_lines(cell), store_history=False
+        )
     if done.error_before_exec is not None:
         return done.error_before_exec.with_traceback(None)
     return done.error_in_exec
@@ -275,24 +277,24 @@ def _calling_cell() -> FrameType | None:
 
 
 def _number(shell: Any, frame: FrameType | None) -> int:
-    """The number of the cell that is running."""
+    """The number of the running cell."""
     from retrace.capture.notebook_cells import shown
 
     found = re.search(r"\d+", shown(frame.f_code.co_filename)) if frame is not None else None
     return int(found[0]) if found is not None else shell.execution_count
 
 
-def _placed(cell: str) -> str:
-    """The rest of a cell, with lines numbered as people see them below `%%retrace`."""
+def _with_original_lines(cell: str) -> str:
+    """The rest of a cell, its line numbers as the user sees them below `%%retrace`."""
     if cell.lstrip().startswith("%%"):
-        return cell  # another magic has to stand first
+        return cell  # another cell magic must come first
     indent = re.match(r"(?:[ \t]*\n)*([ \t]*)", cell)
     return f"{indent[1] if indent else ''}# %%retrace\n{cell}"
 
 
 @contextmanager
-def _instead(thing: Any, attributes: dict[str, Any]) -> Generator[None]:
-    """Give an object other attributes for a while."""
+def _patched(thing: Any, attributes: dict[str, Any]) -> Generator[None]:
+    """Temporarily replace attributes of an object."""
     held = cast(dict[str, Any], vars(thing)).copy()
     try:
         for name, value in attributes.items():
@@ -305,5 +307,5 @@ def _instead(thing: Any, attributes: dict[str, Any]) -> Generator[None]:
                 setattr(thing, name, held[name])
 
 
-def _nothing(*_: Any, **__: Any) -> None:
-    """Shows nothing."""
+def _do_nothing(*_: Any, **__: Any) -> None:
+    """Show nothing."""

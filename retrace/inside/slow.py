@@ -1,4 +1,4 @@
-"""`retrace.slow()`: the smallest part of a program that is slow to compile."""
+"""`retrace.slow()`: finds the smallest part of a program that is slow to compile."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from retrace.errors import UsageError
 
-_STAYS = 0.6
-"""Of the seconds of a part, what a half of it must take to be looked at alone."""
+_MIN_SHARE = 0.6
+"""A half is searched further if it takes at least this share of the whole's compile time."""
 _MAX_STEPS = 24
 
 
@@ -23,14 +23,14 @@ class Line(NamedTuple):
 
 
 class Step(NamedTuple):
-    """A part that was compiled alone."""
+    """A part that was compiled on its own."""
 
     equations: int
     seconds: float
 
 
 class Slow(NamedTuple):
-    """What takes long to compile; printed, it says so in words."""
+    """What is slow to compile; `print` shows it as text."""
 
     name: str
     equations: int
@@ -38,12 +38,12 @@ class Slow(NamedTuple):
     part: Step
     """The smallest part that stays slow."""
     lines: tuple[Line, ...]
-    """Of that part, those with most equations first."""
+    """Source lines of that part, those with most equations first."""
     primitives: tuple[tuple[str, int], ...]
     steps: tuple[Step, ...]
-    """What was compiled on the way."""
+    """The parts compiled during the search."""
     stablehlo: str
-    """Of that part. What comes from outside, captured arrays included, are its arguments."""
+    """Its module; all its inputs, captured arrays included, are arguments."""
 
     def __str__(self) -> str:
         from retrace.present.words import count, listed, seconds
@@ -51,8 +51,8 @@ class Slow(NamedTuple):
         equations = count(self.equations, "equation")
         whole = f"{self.name}: {seconds(self.seconds)} to compile {equations}"
         if len(self.steps) <= 3 and self.part.equations == self.equations:
-            share = f"{100 * _STAYS:.0f} %"
-            return f"{whole}; no half of it takes {share} of that: it is slow as a whole"
+            share = f"{100 * _MIN_SHARE:.0f} %"
+            return f"{whole}; neither half takes {share} of that: it is slow as a whole"
         what = listed([f"{name} ({number:,})" for name, number in self.primitives], 4)
         alone = f"{count(self.part.equations, 'equation')} alone"
         where = [
@@ -63,17 +63,16 @@ class Slow(NamedTuple):
 
 
 def slow(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Slow:
-    """Find what takes long to compile in the program of a function.
+    """Find which part of a function's program is slow to compile.
 
-    The function is traced for these arguments, and its program compiled in halves, then the
-    slower half in halves, and so on as long as one of them stays slow. Nothing is run on the
-    arguments, and nothing is kept. It takes about twice as long as it takes to compile the
-    whole.
+    The function is traced for these arguments and its program is compiled in halves, then the
+    slower half in halves, and so on while one of them stays slow. Nothing is executed or
+    kept. It takes about twice as long as compiling the whole program.
 
     Args:
-        function: jitted or not.
-        *args: what it is called with; `jax.ShapeDtypeStruct` will do.
-        **kwargs: the same by name.
+        function: the function, jitted or not.
+        *args: its arguments; `jax.ShapeDtypeStruct` works too.
+        **kwargs: its keyword arguments.
 
     Raises:
         UsageError: its program has no equations.
@@ -98,7 +97,7 @@ def slow(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Slow:
     around: tuple[Line, ...] = ()
     while len(steps) < _MAX_STEPS:
         if (within := halves.inside(part)) is not None and halves.size(within):
-            # JAX's own functions hold no line of the user's: that of their call stands for them.
+            # JAX's own functions contain no user line: use the line that called them.
             around = _lines(part) or around
             part = within
             continue
@@ -111,7 +110,7 @@ def slow(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Slow:
             steps.append(Step(halves.size(half), seconds))
             found.append((seconds, half, written))
         seconds, half, written = max(found, key=lambda one: one[0])
-        if seconds < _STAYS * spent:
+        if seconds < _MIN_SHARE * spent:
             break
         part, spent, text = half, seconds, written
     names = Counter(halves.primitives(part))

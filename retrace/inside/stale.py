@@ -1,4 +1,4 @@
-"""`retrace.audit()`: which programs of this process are out of date."""
+"""`retrace.audit()`: finds programs of this process that are out of date."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Stale(Mapping[str, Any]):
-    """What an audit found of one function: the fields of the JSON report, as attributes too."""
+    """What an audit found for one function: the fields of the JSON report, also as attributes."""
 
     def __init__(self, fields: dict[str, Any]) -> None:
         self._fields = fields
@@ -43,7 +43,7 @@ class Stale(Mapping[str, Any]):
 
 
 class Audit(list[Stale]):
-    """What an audit found, worst first; printed, it is the section of the report."""
+    """What an audit found, worst first; `print` shows the section of the report."""
 
     def __init__(self, found: list[Stale], text: str) -> None:
         super().__init__(found)
@@ -62,26 +62,26 @@ class Audit(list[Stale]):
 
 
 def audit(*, seconds: float = 10.0, total: float = 60.0, effects: bool = False) -> Audit:
-    """Which compiled programs no longer match the code and what it reads.
+    """Find compiled programs that no longer match the code and the values it reads.
 
-    What a function read when it was traced stays in its program: a global, an attribute,
-    the clock. Each function whose program JAX still keeps is traced anew, without being
-    lowered or compiled, and both programs are compared. **This runs your functions**, with
-    abstract values as `jax.jit` does. JAX's caches, its configuration, random states and
-    warnings are as before; what is printed meanwhile is not shown.
+    What a function read while it was traced (a global, an attribute, the clock) is fixed in
+    its program. Each function whose program JAX still keeps is traced again, without being
+    lowered or compiled, and the two programs are compared. **This runs your functions**, with
+    abstract values as `jax.jit` does. JAX's caches and configuration, random states and
+    warnings are left as they were; output printed meanwhile is not shown.
 
     Args:
-        seconds: for each function at most.
-        total: for all of them at most.
-        effects: whether functions are traced anew that write globals, attributes or
-            containers, which they then do once more.
+        seconds: time limit for each function.
+        total: time limit for all functions.
+        effects: also trace functions that write globals, attributes or containers, which
+            they will then do again.
 
     Returns:
-        One object for each function of which there is something to tell, with the fields
-        of the `stale` section of the JSON report.
+        An object for each function with something to report, with the fields of the `stale`
+        section of the JSON report.
 
     Raises:
-        UsageError: nothing is being recorded, or another thread is at an audit.
+        UsageError: nothing is being recorded, or another thread is running an audit.
 
     Example:
         >>> import jax, retrace
@@ -97,7 +97,7 @@ def audit(*, seconds: float = 10.0, total: float = 60.0, effects: bool = False) 
         return Audit([], "retrace: RETRACE=0 is set: nothing is recorded\n")
     if not _records():
         raise UsageError(
-            "nothing is recorded: use retrace.jit in place of jax.jit, or call "
+            "nothing is recorded: use retrace.jit instead of jax.jit, or call "
             "retrace.install() before the functions run"
         )
     from retrace.auditing.examination import Limits
@@ -106,9 +106,9 @@ def audit(*, seconds: float = 10.0, total: float = 60.0, effects: bool = False) 
     found = examine(Limits(seconds, total, effects))
     if found is None:
         raise UsageError(
-            "no audit could be made: another thread is at one, or this JAX is unknown"
+            "cannot audit: another thread is running an audit, or this JAX is unknown"
         )
-    return told(found)
+    return report_of(found)
 
 
 def _records() -> bool:
@@ -119,8 +119,8 @@ def _records() -> bool:
     return is_recording()
 
 
-def told(found: Found) -> Audit:
-    """What an audit of this process found, with what those before it tell of it."""
+def report_of(found: Found) -> Audit:
+    """The report on an audit of this process, using earlier audits as well."""
     from retrace.present.stale import data, text
     from retrace.present.view import View
 
@@ -130,7 +130,7 @@ def told(found: Found) -> Audit:
 
 
 def concluded_of(found: Found) -> tuple[Recording, Audited]:
-    """The same as data, and the recording of the misses that are meant."""
+    """The conclusions of an audit, and a recording with the misses they refer to."""
     from retrace.auditing.request import history
     from retrace.model import Key, Miss, Recording
     from retrace.reason.stale import audited

@@ -12,7 +12,7 @@ import pytest
 from retrace.errors import UsageError
 from retrace.guards import suite
 from retrace.guards.baseline import Baseline, Functions, Names, difference, load, save
-from retrace.guards.drift import head, not_yet, shown, told, unused
+from retrace.guards.drift import head, not_yet, shown, unused, update_note
 from retrace.guards.project import Project
 from retrace.present.words import clean, count
 from retrace.pytest_plugin import WATCHED
@@ -161,7 +161,9 @@ class HeldToBaseline:
             except UsageError as error:
                 self._failure.append(str(error))
                 return
-        self._notes.append(told(difference("tests", self._known, updated), self._file.name))
+        self._notes.append(
+            update_note(difference("tests", self._known, updated), self._file.name)
+        )
         if self._failed:
             number = count(len(self._failed), "test")
             self._notes.append(f"{number} failed or skipped: what is known of these stays")

@@ -227,9 +227,9 @@ def _is_missed(one: budget.Selector, misses: Sequence[Miss]) -> bool:
 
 def _told_warm(one: budget.Selector) -> str:
     return (
-        f"{one.said!r} could not be made cold: no jitted function of this name was found before "
-        "the test, and nothing of it was traced in the test, so that nothing was checked; name "
-        "the function that is given to jax.jit"
+        f"could not clear the caches of {one.pattern!r}: no jitted function of this name was "
+        "found before the test and none was traced in it, so nothing was checked; name the "
+        "function that is passed to jax.jit"
     )
 
 

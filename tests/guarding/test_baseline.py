@@ -43,7 +43,7 @@ def main():
 main()
 """
 WRITTEN = """\
-# How often JAX's caches are missed here, by function and cause. Renew it with
+# How often JAX's caches are missed here, by function and cause. Update it with
 # `pytest --retrace-update` (tests) and `retrace check --update` (programs).
 schema = "retrace-baseline/1"
 
@@ -159,7 +159,7 @@ def test_other_programs_and_tests_stay(project: Project) -> None:
     (project.folder / "app" / "next.py").write_text("import jax\njax.jit(lambda x: x)(1)\n")
     project.record("next", program="app/next.py")
     done = project.retrace("check", "next")
-    assert done.returncode == 0 and "has nothing of app/next.py" in done.stderr, done.stderr
+    assert done.returncode == 0 and "has no entry for app/next.py" in done.stderr, done.stderr
     done = project.retrace("check", "--update", "next")
     assert "1 added" in done.stderr, done.stderr
     assert WRITTEN.partition("[programs")[2] in project.baseline.read_text()
@@ -192,7 +192,7 @@ def test_a_recording_that_was_broken_off_lowers_nothing(project: Project, tmp_pa
         lines = file.read_text().splitlines(keepends=True)
         (tmp_path / file.name).write_text("".join(lines[: len(lines) // 2]))
     done = project.retrace("check", str(tmp_path))
-    assert done.returncode == 2 and "not all of app/train.py was recorded" in done.stderr
+    assert done.returncode == 2 and "app/train.py was not recorded to its end" in done.stderr
     done = project.retrace("check", "--update", str(tmp_path))
     assert done.returncode == 2 and project.baseline.read_text() == WRITTEN, done.stderr
 
@@ -211,18 +211,18 @@ def test_budgets_and_baseline_hold_together(project: Project) -> None:
     assert (project.folder / "base.toml").read_text() == WRITTEN
     project.settings("[tool.retrace]\nbaseline = 3\n")
     done = project.retrace("check", "usual")
-    assert done.returncode == 2 and "baseline takes a path" in done.stderr
+    assert done.returncode == 2 and "baseline must be a path" in done.stderr
 
 
 @pytest.mark.parametrize(
     ("content", "said"),
     [
         (WRITTEN.replace("/1", "/9"), "has the schema 'retrace-baseline/9'"),
-        (WRITTEN.replace("schema", "format"), "names no schema"),
+        (WRITTEN.replace("schema", "format"), "has no schema"),
         (WRITTEN.replace("[programs", "[program"), "did you mean programs"),
-        (WRITTEN.replace("= { first-trace = 1 }", "= 1"), "is no table"),
-        (WRITTEN.replace("= 1 }", "= true }"), "a number from 1 on"),
-        ("\x00", "is no TOML"),
+        (WRITTEN.replace("= { first-trace = 1 }", "= 1"), "is not a table"),
+        (WRITTEN.replace("= 1 }", "= true }"), "a number of 1 or more"),
+        ("\x00", "is not valid TOML"),
     ],
 )
 def test_a_baseline_of_another_format_is_one_line(

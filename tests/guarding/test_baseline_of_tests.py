@@ -52,7 +52,7 @@ def test_local():
     inner(ones(2)), inner(ones(2))
 """
 WRITTEN = """\
-# How often JAX's caches are missed here, by function and cause. Renew it with
+# How often JAX's caches are missed here, by function and cause. Update it with
 # `pytest --retrace-update` (tests) and `retrace check --update` (programs).
 schema = "retrace-baseline/1"
 
@@ -227,8 +227,8 @@ def test_workers_are_one_suite(tmp_path: Path) -> None:
     [
         (WRITTEN.replace("/1", "/9"), "has the schema 'retrace-baseline/9'"),
         (WRITTEN.replace("shape-changed", "shape-chnged"), "did you mean shape-changed"),
-        (WRITTEN.replace("= 1 }", "= 0 }"), "a number from 1 on"),
-        ("<<<<<<< HEAD\n" + WRITTEN, "is no TOML"),
+        (WRITTEN.replace("= 1 }", "= 0 }"), "a number of 1 or more"),
+        ("<<<<<<< HEAD\n" + WRITTEN, "is not valid TOML"),
     ],
 )
 def test_a_baseline_of_another_format_is_one_line(suite: Suite, content: str, said: str) -> None:

@@ -88,7 +88,7 @@ def test_every_process_says_what_another_one_has(
 
 @pytest.mark.drawn
 def test_a_late_process_is_told_with_its_last_program(ran: Ran) -> None:
-    waited = [text for text in ran.said[:LAST] if f"process {LAST} (its last: step (" in text]
+    waited = [text for text in ran.said[:LAST] if f"process {LAST} (last seen at step (" in text]
     assert len(waited) == LAST, ran.said
     assert ran[LAST]["late"]["said"] is None
 

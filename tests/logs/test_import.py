@@ -366,7 +366,7 @@ def test_a_compressed_log_without_its_end(
     path.write_bytes(LOGS[-1].read_bytes()[:-500])
     monkeypatch.chdir(tmp_path)
     assert run("import", "log.gz") == 0
-    assert "what stands before that is imported" in capsys.readouterr().err
+    assert "everything before that was imported" in capsys.readouterr().err
     found = recording(path, tmp_path / "rec")
     assert found.misses
     assert any("the rest of the log" in reason for reason in found.runs[0].losses)

@@ -21,7 +21,7 @@ import pytest
 
 from retrace.command import diff, selection
 from retrace.command.finding import found_in
-from retrace.command.selection import Told, found_miss
+from retrace.command.selection import Selection, found_miss
 from retrace.errors import UnreadableError, UsageError
 from retrace.model import Key, Kind, PersistentCache, Program, Recording, Verdict
 from retrace.present import github, markdown, report_json, terminal
@@ -59,7 +59,7 @@ def several(home: Path) -> list[Path]:
     return [write(story, home / story.run.id) for story in (training(), other, third)]
 
 
-def everything(told: Told) -> dict[str, Any]:
+def everything(told: Selection) -> dict[str, Any]:
     view, tally = told.view, told.tally
     texts: dict[str, Any] = {
         "terminal": terminal.report(view, tally, keys=True),
@@ -78,9 +78,9 @@ def test_the_same_is_told(
     chosen: tuple[str | None, str | None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     directories = several(tmp_path)
-    whole = Told(directories, *chosen)
-    monkeypatch.setattr(selection, "_MOST_HELD", 0)
-    large = Told(directories, *chosen)
+    whole = Selection(directories, *chosen)
+    monkeypatch.setattr(selection, "_MAX_HELD", 0)
+    large = Selection(directories, *chosen)
     assert (whole.is_large, large.is_large) == (False, True)
     assert everything(large) == everything(whole)
     report = report_json.report(whole.view, whole.verdicts, keys=True)
@@ -96,8 +96,8 @@ def test_several_processes_tell_what_one_tells(
     (directories[2] / "other.jsonl").write_text("no recording\n")
     # The folder of all of them is an argument as well; what is named twice is read once.
     paths = [tmp_path, directories[0]]
-    monkeypatch.setattr(selection, "_MOST_HELD", 0)
-    one, several_ = (Told(paths, jobs=jobs) for jobs in (1, 2))
+    monkeypatch.setattr(selection, "_MAX_HELD", 0)
+    one, several_ = (Selection(paths, jobs=jobs) for jobs in (1, 2))
     assert everything(several_) == everything(one)
     assert len(one.view.recording.runs) == 3
     nothing = tmp_path / "nothing"
@@ -105,7 +105,7 @@ def test_several_processes_tell_what_one_tells(
     said: list[str] = []
     for jobs in (1, 2):
         with pytest.raises(UnreadableError) as refused:
-            Told([*paths, nothing], jobs=jobs)
+            Selection([*paths, nothing], jobs=jobs)
         said.append(str(refused.value))
     assert said[0] == said[1]
     # What cannot be read is left out by neither.
@@ -115,13 +115,13 @@ def test_several_processes_tell_what_one_tells(
     )
     for jobs in (1, 2):
         with pytest.raises(UnreadableError, match="newer retrace"):
-            Told(directories, jobs=jobs)
+            Selection(directories, jobs=jobs)
 
 
 def test_memory_does_not_grow_with_processes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(selection, "_MOST_HELD", 0)
+    monkeypatch.setattr(selection, "_MAX_HELD", 0)
     directories: list[Path] = []
     for number in range(12):
         story = Story(f"p{number}", process_index=number)
@@ -133,7 +133,7 @@ def test_memory_does_not_grow_with_processes(
         gc.collect()  # else what it comes to goes by where the collector stands
         tracemalloc.start()
         try:
-            told = Told(directories[:processes])
+            told = Selection(directories[:processes])
             assert told.tally.totals.misses == 500 * processes
             return tracemalloc.get_traced_memory()[1]
         finally:
@@ -149,8 +149,8 @@ from pathlib import Path
 from retrace.command import selection
 from retrace.model import Verdict
 
-selection._MOST_HELD = 0
-told = selection.Told([Path(sys.argv[1])])
+selection._MAX_HELD = 0
+told = selection.Selection([Path(sys.argv[1])])
 gc.collect()
 print(told.tally.totals.misses, sum(type(each) is Verdict for each in gc.get_objects()))
 """
@@ -364,7 +364,7 @@ def test_a_process_that_did_the_same_gets_the_verdicts_of_its_own(
 
 def test_one_miss_is_shown_as_it_is_among_all(tmp_path: Path) -> None:
     directories = several(tmp_path)
-    whole = Told(directories).view
+    whole = Selection(directories).view
     for verdict in whole.verdicts[::9]:
         for text in (verdict.miss.id, whole.label(verdict.miss)):
             view, found = found_in(directories, text)

@@ -13,7 +13,7 @@ import pytest
 
 from retrace.command import report, selection, workers
 from retrace.command.explaining import explained
-from retrace.command.selection import Told
+from retrace.command.selection import Selection
 from retrace.errors import UnreadableError, UsageError
 from retrace.store import redaction
 from tests.reading.test_cli import COMMAND, environment
@@ -58,12 +58,12 @@ def test_all_tell_the_same(
 ) -> None:
     several(tmp_path)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(selection, "_MOST_HELD", held)
+    monkeypatch.setattr(selection, "_MAX_HELD", held)
     # Else the key of each is drawn at random.
     monkeypatch.setattr(redaction.Redaction.__init__, "__defaults__", (bytes(32),))
     # A relative path, which means nothing to who works in another folder.
     one, here, there = (
-        everything(Told([Path()], redact=redact, jobs=jobs, dask=dask))
+        everything(Selection([Path()], redact=redact, jobs=jobs, dask=dask))
         for jobs, dask in ((None, None), (2, None), (None, cluster))
     )
     assert here == one
@@ -94,7 +94,7 @@ def test_a_cluster_without_retrace_is_told(
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     module = __import__("not_there")
     with (
-        pytest.raises(UsageError, match="has no retrace, or another release"),
+        pytest.raises(UsageError, match="has no retrace, or a different release"),
         workers.workers(None, cluster) as found,
     ):
         found.executor.submit(module.work).result()
@@ -111,7 +111,7 @@ def test_a_failure_of_ours_is_not_called_one_of_the_cluster(cluster: str) -> Non
 def test_killed_workers_are_told(cluster: str) -> None:
     for jobs, address in ((2, None), (None, cluster)):
         with (
-            pytest.raises(UsageError, match="was killed, perhaps since memory ran out"),
+            pytest.raises(UsageError, match="was killed, perhaps because memory ran out"),
             workers.workers(jobs, address) as found,
         ):
             found.executor.submit(os._exit, 3).result()
@@ -127,7 +127,7 @@ def test_what_workers_do_not_see_is_told(tmp_path: Path) -> None:
             return future
 
     there: Any = workers.Workers(Elsewhere(), 2, "tcp://there:1")  # pyright: ignore[reportArgumentType]
-    with pytest.raises(UnreadableError, match="where all workers see them"):
+    with pytest.raises(UnreadableError, match="that all workers can read"):
         list(explained([tmp_path], None, there, None))
 
 
@@ -136,13 +136,13 @@ def test_without_dask_or_a_cluster_the_command_says_so(
 ) -> None:
     several(tmp_path)
     address = "tcp://127.0.0.1:9"
-    with pytest.raises(UsageError, match="pass one of them"):
+    with pytest.raises(UsageError, match="pass only one of them"):
         report.report([tmp_path], jobs=2, dask=address)
     with monkeypatch.context() as patch:
         patch.setitem(sys.modules, "dask.distributed", None)
         with pytest.raises(UsageError, match=r"retrace-jax\[dask\]"):
             report.report([tmp_path], dask=address)
     pytest.importorskip("distributed")
-    monkeypatch.setattr(workers, "_PATIENCE", 1)
+    monkeypatch.setattr(workers, "_CONNECT_TIMEOUT", 1)
     with pytest.raises(UsageError, match="no Dask cluster at"):
         report.report([tmp_path], dask=address)

@@ -34,12 +34,12 @@ def test_a_window_tells_what_it_holds() -> None:
         assert repr(window).startswith("<retrace.recording: 1 miss, ")
         assert repr(window).endswith(", still on>")
     assert repr(window).endswith("; none clearly avoidable>")
-    assert repr(retrace.recording()) == "<retrace.recording, not begun>"
+    assert repr(retrace.recording()) == "<retrace.recording, not started>"
 
 
 def test_a_window_is_not_entered_twice_at_once() -> None:
     window = retrace.recording()
-    with window, pytest.raises(UsageError, match="on already"), window:
+    with window, pytest.raises(UsageError, match="already recording"), window:
         pass
     with window:
         jax.jit(lambda x: x * 3)(np.ones(2))

@@ -100,7 +100,7 @@ def test_children_are_as_without_and_counted(options: tuple[str, ...], tmp_path:
     # Whether they use jax is not known without the option, and with it that these do not.
     counted = (
         f"retrace: {NUMBER} Python processes that it started were not recorded: "
-        "where they use jax, pass --children"
+        "if they use jax, pass --children"
     )
     assert said == (counted if not options else "")
 
@@ -124,7 +124,7 @@ def test_what_cannot_be_told_is_counted(tmp_path: Path) -> None:
     """
     said, recording = run(tmp_path, program, "--children")
     assert recording is not None and len(recording.runs) == 1
-    assert "2 Python processes that it started could not be told to record" in said
+    assert "2 Python processes that it started could not be recorded" in said
 
 
 def test_a_failure_to_count_is_told(tmp_path: Path) -> None:
@@ -135,7 +135,7 @@ def test_a_failure_to_count_is_told(tmp_path: Path) -> None:
         print(error)
     """
     told, _ = run(tmp_path, program)
-    assert "what it started may be more: retrace failed to count it 1 times (TypeError)" in told
+    assert "it may have started more: retrace failed to count 1 times (TypeError)" in told
 
 
 def test_a_child_that_imports_retrace_records(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from typing import Any
 import jax
 import pytest
 
-from retrace.command.live import Foot
+from retrace.command.live import LastLine
 from retrace.command.watch import Watching, watch
 from retrace.errors import UnreadableError
 from retrace.model import Miss, Stage
@@ -168,20 +168,20 @@ def test_live_is_for_terminals(tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text("print('ran')")
     done = retrace("run", "--live", "program.py", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (0, "ran\n")
-    assert done.stderr.startswith("retrace: --live shows nothing here")
+    assert done.stderr.startswith("retrace: --live shows nothing: ")
     assert "\x1b" not in done.stderr
 
 
-def test_the_foot_leaves_a_terminal_that_somebody_draws_on(tmp_path: Path) -> None:
+def test_live_leaves_a_full_screen_program_alone(tmp_path: Path) -> None:
     ours, theirs = pty.openpty()
     termios.tcsetwinsize(theirs, (24, 80))
-    foot = Foot(theirs)
-    foot.show(lambda width: f"\x1b]0;title\x07 of {width}")
+    line = LastLine(theirs)
+    line.show(lambda width: f"\x1b]0;title\x07 of {width}")
     drawn = os.read(ours, 1000)
     assert b"of 80" in drawn
     assert b"\x1b]" not in drawn
     tty.setraw(theirs)
-    foot.show(lambda _: "not shown")
+    line.show(lambda _: "not shown")
     assert os.read(ours, 1000) == b"\x1b7\x1b[r\x1b[24;1H\x1b[2K\x1b8"
     os.close(ours)
     os.close(theirs)
@@ -257,7 +257,7 @@ def test_a_process_that_was_killed_ends_the_watch(tmp_path: Path) -> None:
 
 
 def test_nothing_to_watch_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("retrace.command.watch._GRACE", 0.0)
+    monkeypatch.setattr("retrace.command.watch._START_TIMEOUT", 0.0)
     with pytest.raises(UnreadableError, match="no recording in none: start the program first"):
         watch(Path("none"))
 

@@ -1,7 +1,7 @@
-"""Run first by the interpreter of a program under `retrace run`, and of the children of one.
+"""Runs first in the interpreter of a program under `retrace run`, and in those of its children.
 
-Its folder stands first in PYTHONPATH. It leaves no trace there, nor among the modules, and
-then runs what it hides.
+Its folder comes first in PYTHONPATH. It removes itself from there and from the loaded modules,
+then runs the `sitecustomize` that it hides.
 """
 
 # ruff: noqa: INP001, ANN001, ANN002, ANN202 - in no package; annotations would load more
@@ -17,14 +17,14 @@ _PACKAGE = os.path.dirname(os.path.dirname(_HERE))
 
 
 def _load(name, *parts):
-    """A module of ours, out of its package: that would load much more."""
+    """Load one of our modules without its package, which would load much more."""
     spec = spec_from_file_location(name, os.path.join(_PACKAGE, *parts))
     module = sys.modules[name] = module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
-def _begin(told):
+def _begin(settings):
     before = set(sys.modules)
     try:
         apart = _load("retrace.apart", "apart.py").Apart(sys.path)
@@ -35,8 +35,8 @@ def _begin(told):
         mine = {name: sys.modules.pop(name) for name in [*sys.modules] if name not in before}
     for module in mine.values():
         apart.keep(module)
-    if told is not None:
-        within.begin(told, apart)
+    if settings is not None:
+        within.begin(settings, apart)
     elif os.environ.get("RETRACE") == "1":
         within.begin_child(apart)
 
@@ -45,12 +45,12 @@ sys.path[:] = [path for path in sys.path if path != _HERE]
 sys.path_importer_cache.pop(_HERE, None)
 try:
     _begin(os.environ.pop("RETRACE_LAUNCH", None))
-except Exception as error:  # noqa: BLE001 - the program goes on as it would without us
+except Exception as error:  # noqa: BLE001 - the program continues without recording
     sys.stderr.write(f"retrace: this process is not recorded: {error}\n")
 
 _hidden = PathFinder.find_spec("sitecustomize", sys.path)
 if _hidden is None or _hidden.loader is None:
-    # As Python says where there is none; `site` asks for just this.
+    # The error Python itself raises, which `site` expects.
     raise ImportError("No module named 'sitecustomize'", name="sitecustomize")
 sys.modules[__name__] = _module = module_from_spec(_hidden)
 _hidden.loader.exec_module(_module)
