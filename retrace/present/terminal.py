@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from retrace.causes import Cause
 from retrace.model import Stage
 from retrace.plan.step import Plan
-from retrace.present import again, dispatch, glossary, slow, stale, stored
+from retrace.present import again, dispatch, glossary, stale, stored
 from retrace.present.group import Group
 from retrace.present.layout import INDENT, Paint, key, parts, plain, wrapped
 from retrace.present.message import eager_row, firsts, fix, heading, origin, raised, told, where
@@ -79,7 +79,7 @@ def report(
     if more := list(again.text(programs, families, "process", view.bases, width, paint)):
         out += ["", *more]
     out += _slow(view, tally, width, paint)
-    if observed := list(slow.section(view, width, paint)):
+    if observed := _observed_slow(view, width, paint):
         out += ["", *observed]
     if loud and program is None:
         out += _pages(width, paint)
@@ -232,6 +232,16 @@ def _first(groups: list[Group], view: View, width: int, paint: Paint) -> Iterato
     yield ""
     for text in wrapped(said, width, 2):
         yield paint(text, "dim")
+
+
+def _observed_slow(view: View, width: int, paint: Paint) -> list[str]:
+    """Where the time of slow misses went."""
+    if all(verdict.miss.slow is None for verdict in view.verdicts):
+        return []
+    # Only recordings made with --slow need it, and loading it takes 10 ms.
+    from retrace.present import slow
+
+    return list(slow.section(view, width, paint))
 
 
 def _slow(view: View, tally: Tally, width: int, paint: Paint) -> Iterator[str]:

@@ -9,11 +9,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from retrace.model import JSON, Audit, Checked, Function, Outcome, Reading, Reason, Source
 from retrace.store.decoded import number, number_or_none, seconds, text, text_or_none, value
-from retrace.store.redaction import Redaction
+
+if TYPE_CHECKING:
+    from retrace.store.redaction import Redaction
 
 
 def encode_audit(
