@@ -1,1 +1,1 @@
-"""Which programs no longer match the code: read again, and traced anew, in the program itself."""
+"""Finds compiled programs that no longer match the code, inside the running program."""

@@ -1,4 +1,4 @@
-"""What a library's own `jit` sets up around a trace, and the function that it jits needs."""
+"""Contexts that a library's own `jit` opens around a trace."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ import sys
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-_DEEPEST = 8
+_MAX_DEPTH = 8
 
 
 def around(function: Any) -> AbstractContextManager[object]:
-    """The context in which a function has to be traced.
+    """The context in which a function must be traced.
 
-    `nnx.jit` splits modules into arrays before the call and puts them together inside; both
-    halves meet in a context that is open for the call alone.
+    `nnx.jit` splits modules into arrays before the call and merges them inside; both steps
+    share a context that is only open during the call.
 
     Args:
-        function: what JAX was given, by the user or by a library's `jit`.
+        function: the function passed to JAX, by the user or by a library's `jit`.
     """
     nnx: Any = sys.modules.get("flax.nnx")
     update_context = getattr(nnx, "update_context", None)
     if update_context is None:
         return nullcontext()
-    for _ in range(_DEEPEST):
+    for _ in range(_MAX_DEPTH):
         fields: dict[str, Any] = getattr(function, "__dict__", {})
         tag = fields.get("ctxtag")
         if tag is not None and type(function).__module__.startswith("flax.nnx"):

@@ -1,8 +1,8 @@
-"""What a function does besides computing, told from its bytecode; nothing of it is run.
+"""Finds side effects of a function from its bytecode, without running it.
 
-A function that writes globals, cells, attributes or containers of others' at its trace would
-write them again if it were traced anew, and so it would files. One that asks the clock makes
-another program each time.
+A function that writes globals, cells, files, or attributes or containers of others when traced
+would write them again when traced again. One that reads the clock gives a different program each
+time.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ _WRITING = frozenset(
         *("__setitem__", "__setattr__", "move_to_end", "rotate", "send", "release", "acquire"),
     )
 )
-_INTO = {
+_STORES = {
     "STORE_ATTR": 1,
     "DELETE_ATTR": 1,
     "STORE_SUBSCR": 2,
     "DELETE_SUBSCR": 2,
     "STORE_SLICE": 3,
 }
-"""Instructions that write into an object, and how deep it lies on the stack."""
-_BY_BUILTIN = frozenset(("next", "setattr", "delattr"))
+"""Instructions that write into an object, and the object's depth on the stack."""
+_WRITING_BUILTINS = frozenset(("next", "setattr", "delattr"))
 _IN_PLACE = "in place"
-"""In place of a method: an operator such as `+=`, which changes what can be changed."""
+"""Instead of a method name: an operator such as `+=`, which changes mutable objects."""
 _OUTWARD = "outward"
-"""In place of a method: a call of what acts outside of the program."""
-_CHANGEABLE = (list, dict, set, deque, bytearray, np.ndarray)
+"""Instead of a method name: a call that acts outside the program."""
+_MUTABLE = (list, dict, set, deque, bytearray, np.ndarray)
 _WRITING_FUNCTIONS = {
     "_heapq": None,
     "heapq": None,
@@ -57,10 +57,10 @@ _WRITING_FUNCTIONS = {
     "random": frozenset(("shuffle",)),
     "numpy": frozenset(("copyto", "put", "place", "putmask", "fill_diagonal", "at")),
 }
-"""Functions that change what they are given, by their modules; None for all of them."""
-_DEEPEST = 3
-_NOT_WRITTEN = ("jax", "jaxlib", "optax", "flax", "equinox", "haiku", "chex")
-"""Packages whose `update`, `set` and `add` give something new back."""
+"""Functions that change their arguments, by module; None means all."""
+_MAX_DEPTH = 3
+_IMMUTABLE_PACKAGES = ("jax", "jaxlib", "optax", "flax", "equinox", "haiku", "chex")
+"""Packages whose `update`, `set` and `add` return a new object."""
 _CHANGING = {
     "time": None,
     "random": None,
@@ -70,23 +70,23 @@ _CHANGING = {
     "os": frozenset(("urandom", "getrandom", "times")),
     "numpy.random": None,
 }
-"""Modules whose functions give another value each time; None for all of them."""
+"""Functions that return a different value each time, by module; None means all."""
 
 
 class Effect(NamedTuple):
-    """What a function does besides computing."""
+    """A side effect of a function."""
 
     name: str
-    """What it writes, or calls."""
+    """What it writes or calls."""
     is_call: bool = False
-    """Whether it calls what acts outside of the program."""
+    """Whether it is a call that acts outside the program."""
 
 
 def effect(functions: list[tuple[Any, Any]]) -> Effect | None:
-    """The first thing that functions write that is not their own; None where they write none.
+    """The first side effect of some functions; None if they have none.
 
     Args:
-        functions: each with the object that its first parameter is, or None.
+        functions: each with the object bound to its first parameter, or None.
     """
     if lacks(BYTECODE):
         return None
@@ -97,33 +97,33 @@ def effect(functions: list[tuple[Any, Any]]) -> Effect | None:
                 return Effect(str(place), is_call=True)
             if method is None or _is_changed_by(values(place, function, receiver), method):
                 return Effect(str(place))
-        for place, value in _held(function, receiver):
+        for place, value in _outside_values(function, receiver):
             if defined(kind_of(value), "__next__") is not None:
-                return Effect(str(place))  # an iterator, or a file: to read it moves it on
+                return Effect(str(place))  # reading an iterator or a file advances it
     return None
 
 
 def generators(functions: list[tuple[Any, Any]]) -> list[Any]:
-    """The generators of random numbers that functions have from outside."""
+    """The random number generators that functions use from outside."""
     found: dict[int, Any] = {}
     for function, receiver in functions:
-        for _, value in _held(function, receiver):
+        for _, value in _outside_values(function, receiver):
             if isinstance(value, Random | np.random.Generator | np.random.RandomState):
                 found[id(value)] = value
     return list(found.values())
 
 
 def of_thread(functions: list[tuple[Any, Any]]) -> str | None:
-    """What functions read that is another in each thread; None where they read none."""
+    """A thread-local variable that functions read; None if there is none."""
     for function, receiver in functions:
-        for place, value in _held(function, receiver):
+        for place, value in _outside_values(function, receiver):
             if isinstance(value, threading.local | contextvars.ContextVar):
                 return str(place)
     return None
 
 
-def _held(function: FunctionType, receiver: Any) -> Iterator[tuple[Place, Any]]:
-    """What a function takes from outside, as it is now."""
+def _outside_values(function: FunctionType, receiver: Any) -> Iterator[tuple[Place, Any]]:
+    """What a function uses from outside, with its current value."""
     if lacks(BYTECODE):
         return
     seen: set[Place] = set()
@@ -139,7 +139,7 @@ def _held(function: FunctionType, receiver: Any) -> Iterator[tuple[Place, Any]]:
 
 
 def changing(functions: list[tuple[Any, Any]]) -> tuple[Source, ...]:
-    """Where functions ask for what is another value each time."""
+    """Where functions call something that returns a different value each time."""
     found: dict[Source, None] = {}
     for function, _ in functions:
         code: CodeType = function.__code__
@@ -150,7 +150,7 @@ def changing(functions: list[tuple[Any, Any]]) -> tuple[Source, ...]:
 
 
 def read_at(functions: list[tuple[Any, Any]], name: str) -> tuple[str, int] | tuple[None, None]:
-    """The line at which functions read something from outside, by the name of the read."""
+    """The line where functions read something from outside, by its name."""
     parts = [part for part in name.replace("]", "").replace("[", ".").split(".") if part]
     last = parts[-1].strip("'\"")
     for wanted in (last, parts[0]):
@@ -169,7 +169,7 @@ def read_at(functions: list[tuple[Any, Any]], name: str) -> tuple[str, int] | tu
 
 
 def _names(instruction: dis.Instruction, wanted: str) -> bool:
-    # Since Python 3.13 two variables may be loaded at once.
+    # Since Python 3.13 one instruction may load two variables.
     loaded: Any = instruction.argval
     return (
         wanted in cast(tuple[Any, ...], loaded)
@@ -188,26 +188,26 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
 def _written(
     code: CodeType, function: FunctionType, receiver: Any, given: dict[str, Place], depth: int
 ) -> Iterator[tuple[Place, str | None]]:
-    """What is written, each with the method that does it, where a method may.
+    """What is written, each with the method that may do it.
 
     Args:
-        code: of the function, or of one that is defined inside it.
-        function: whose globals and cells are meant.
-        receiver: the object that the function's first parameter is.
-        given: parameters that are something of the caller's.
-        depth: so many calls lie between.
+        code: the code of the function, or of a function defined inside it.
+        function: provides the globals and cells.
+        receiver: the object bound to the function's first parameter.
+        given: parameters that the caller passed from outside.
+        depth: the number of calls in between.
     """
     has_receiver = receiver is not None and code is function.__code__
     keywords: tuple[str, ...] = ()
     for instruction, stack in walk(code, has_receiver=has_receiver, given=given):
         yield from _written_at(instruction, stack, code)
         if instruction.opname == "KW_NAMES":
-            # By its number: `dis` of Python 3.11 does not tell what it stands for.
+            # Python 3.11's `dis` does not resolve the argument.
             keywords = code.co_consts[instruction.arg or 0]
         elif (call := called(instruction, stack, keywords)) is not None:
             keywords = ()
             yield from _written_by(call, function, receiver, depth)
-    # A function that is defined inside writes the variables of the one around it: its own.
+    # A nested function may write variables of the enclosing function: these are its own.
     for constant in code.co_consts:
         if type(constant) is CodeType:
             for place, method in _written(constant, function, receiver, {}, depth):
@@ -218,13 +218,13 @@ def _written(
 def _written_at(
     instruction: dis.Instruction, stack: list[Place | None], code: CodeType
 ) -> Iterator[tuple[Place, str | None]]:
-    """What one instruction writes, that is no call."""
+    """What one instruction writes, calls aside."""
     kind, value = instruction.opname, instruction.argval
     if kind in ("STORE_GLOBAL", "DELETE_GLOBAL"):
         yield Place("global", value), None
     elif kind in ("STORE_DEREF", "DELETE_DEREF") and value in code.co_freevars:
         yield Place("cell", value), None
-    elif (into := _INTO.get(kind)) is not None:
+    elif (into := _STORES.get(kind)) is not None:
         if (place := _top(stack, into)) is not None:
             yield place.step(value) if kind.endswith("ATTR") else place, None
     elif kind in ("LOAD_ATTR", "LOAD_METHOD"):
@@ -243,14 +243,14 @@ def _written_at(
 def _written_by(
     call: Call, function: FunctionType, receiver: Any, depth: int
 ) -> Iterator[tuple[Place, str | None]]:
-    """What is written by what is called."""
+    """What a call writes."""
     callee = call.callee
     if callee is None:
         return
     outside = [place for place in call.arguments if place is not None and place.is_outside]
     texts = [place.name for place in call.arguments if place and place.source == "constant"]
     if callee.source == "builtin":
-        if callee.name in _BY_BUILTIN and outside:
+        if callee.name in _WRITING_BUILTINS and outside:
             named = texts[:1] if callee.name != "next" else ()
             yield outside[0].step(*named), None
         elif acts(None, callee.name, texts):
@@ -258,7 +258,7 @@ def _written_by(
         return
     for value in values(callee, function, receiver):
         if type(own := defined(kind_of(value), "__call__")) is FunctionType:
-            # An object that is called, of a library's too, and may count its calls.
+            # A callable object, perhaps of a library, may count its calls.
             if package(kind_of(value)) not in ("jax", "jaxlib"):
                 yield from _written_in(own, call._replace(receiver=callee), depth)
         elif acts(value, callee.steps[-1] if callee.steps else callee.name, texts):
@@ -273,13 +273,13 @@ def _written_by(
 def _written_in(
     callee: FunctionType, call: Call, depth: int
 ) -> Iterator[tuple[Place, str | None]]:
-    """What a function of the user's writes of what it is given, by its name at the caller's."""
-    for _ in range(_DEEPEST):  # what checks its types, and the like, stands around it
+    """Which arguments a user function writes, as named by the caller."""
+    for _ in range(_MAX_DEPTH):  # skip wrappers, such as type checkers
         if type(wrapped := attributes_of(callee).get("__wrapped__")) is FunctionType:
             callee = wrapped
     code = callee.__code__
     is_object = call.receiver is call.callee
-    if depth >= _DEEPEST or not (is_object or owner(code.co_filename) is Owner.USER):
+    if depth >= _MAX_DEPTH or not (is_object or owner(code.co_filename) is Owner.USER):
         return
     names = list(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
     by_position = len(call.arguments) - len(call.keywords)
@@ -301,7 +301,7 @@ def _written_in(
 
 
 def _writes_arguments(value: Any) -> bool:
-    """Whether a function that is not the user's changes what it is given."""
+    """Whether a function that the user did not write changes its arguments."""
     name, module = getattr(value, "__name__", None), getattr(value, "__module__", None)
     if (kind := getattr(value, "__objclass__", None)) is not None:
         # `list.append(log, x)`, `object.__setattr__(self, "n", 1)`
@@ -332,9 +332,9 @@ def _called(code: CodeType) -> Iterator[tuple[Place, int]]:
 
 
 def _is_changed_by(found: list[Any], method: str, depth: int = 0) -> bool:
-    """Whether one of some objects is changed by its method named `append`, `update`, ..."""
+    """Whether a method such as `append` or `update` changes one of these objects."""
     if method == _IN_PLACE:
-        return any(isinstance(value, _CHANGEABLE) for value in found)
+        return any(isinstance(value, _MUTABLE) for value in found)
     return any(_changes_itself(value, method, depth) for value in found)
 
 
@@ -343,11 +343,11 @@ def _changes_itself(value: Any, method: str, depth: int) -> bool:
         return False
     top = str(kind_of(value).__module__).partition(".")[0]
     function = defined(kind_of(value), method)
-    if function is None or top in _NOT_WRITTEN:
+    if function is None or top in _IMMUTABLE_PACKAGES:
         return False
-    if type(function) is not FunctionType or depth >= _DEEPEST:
+    if type(function) is not FunctionType or depth >= _MAX_DEPTH:
         return True
-    # A method in Python may well give something new back: its code tells.
+    # A Python method may return a new object instead: look at its code.
     written = _written(function.__code__, function, value, {}, depth + 1)
     return any(
         place.source == "self"
@@ -361,7 +361,7 @@ def _changes_itself(value: Any, method: str, depth: int) -> bool:
 
 
 def _changes(value: Any) -> bool:
-    """Whether it is a function that gives another value each time."""
+    """Whether it is a function that returns a different value each time."""
     name = getattr(value, "__name__", None)
     module = getattr(value, "__module__", None)
     if isinstance(value, MethodType | type(len)) and module is None:
@@ -370,7 +370,7 @@ def _changes(value: Any) -> bool:
     if type(value) is MethodType:
         module = kind_of(value.__self__).__module__
     if (of := getattr(value, "__objclass__", None)) is not None:
-        module = of.__module__.strip("_")  # of a method of a class written in C
+        module = of.__module__.strip("_")  # a method of a class written in C
     if str(module).startswith("numpy.random"):
         module = "numpy.random"
     names = _CHANGING.get(str(module), ())

@@ -1,8 +1,8 @@
-"""One audit: every program that JAX keeps is held against what the code would give today.
+"""One audit: compares every program that JAX keeps with what the code would give today.
 
-What each function reads is read again first, which runs nothing of the user's. Then it is
-traced anew, from what JAX itself keeps of its call, and the two programs are compared with their
-constants. Nothing is lowered or compiled.
+First everything that a function reads is read again, which runs no user code. Then the function
+is traced again, from what JAX itself keeps of its call, and the two programs are compared,
+constants included. Nothing is lowered or compiled.
 """
 
 from __future__ import annotations
@@ -30,33 +30,33 @@ from retrace.jax_internals.jaxprs import Transcript, transcribe
 from retrace.model import Audit, Checked, Function, Listing, Outcome, Reading, Reason, Value
 
 EACH = 10.0
-"""Seconds that each function may take."""
+"""Time limit for each function, in seconds."""
 ALL = 60.0
-"""Seconds that tracing them all may take."""
-_MOST_READS = 16
+"""Time limit for tracing all functions, in seconds."""
+_MAX_READS = 16
 
 
 class Limits(NamedTuple):
-    """How long an audit may take."""
+    """What an audit may do."""
 
     each: float = EACH
     """Seconds for each function."""
     all: float = ALL
-    """Seconds for tracing in all."""
+    """Seconds for tracing all functions."""
     effects: bool = False
-    """Whether functions are traced anew that write what is not their own."""
+    """Whether to trace functions that write state of others."""
     since: int = 0
-    """The first miss whose program is looked at."""
+    """The first miss whose program is checked."""
     traced: int = 0
     """How many programs had been traced before that miss."""
 
 
 class Found(NamedTuple):
-    """What an audit found, with the texts of the programs that differ."""
+    """The result of an audit, with the texts of programs that differ."""
 
     audit: Audit
     functions: dict[int, Function]
-    """The function of each miss that was checked, as it was when it was traced."""
+    """The function of each checked miss, as it was when it was traced."""
     listings: tuple[Listing, ...]
 
 
@@ -70,22 +70,22 @@ class Examination:
         self._listings: dict[str, Listing] = {}
         self._left = limits.all
         self._effects: dict[tuple[int, int], Effect | None] = {}
-        """What functions do besides computing, by the `id` of each and of its receiver."""
+        """Side effects of functions, by the `id` of each and of its receiver."""
         self._seen: list[Any] = []
-        """These, so that no `id` is used again; until the audit is over."""
+        """Keeps these objects alive during the audit, so that no `id` is reused."""
 
     def run(self, run: str, seen: int) -> Found:
-        """Look at every program.
+        """Check every program.
 
         Args:
-            run: the process.
+            run: the id of the process.
             seen: how many misses there were.
         """
         began, at = perf_counter(), time()
         since = self._limits.since
         programs = [one for one in self._misses.kept.programs() if one[0] >= since]
         candidates = [(number, one, self._changed(one)) for number, one in programs]
-        # What has changed is looked at first, since time may run out.
+        # Changed functions first, since time may run out.
         candidates.sort(key=lambda one: (not _matters(one[2]), one[0]))
         checked: list[Checked] = []
         same: list[int] = []
@@ -117,15 +117,15 @@ class Examination:
         return Found(audit, functions, tuple(self._listings.values()))
 
     def _changed(self, program: Program) -> tuple[Reading, ...]:
-        """What a function reads, and would find changed."""
+        """Values a function reads that have changed."""
         subject = None if program.subject is None else program.subject()
         if subject is None:
             return ()
         return asked(self._readings, program, subject) or ()
 
     def _readings(self, program: Program, subject: Any) -> tuple[Reading, ...]:
-        then = _held(program.function)
-        now = _held(self._misses.described_now(subject))
+        then = _values_of(program.function)
+        now = _values_of(self._misses.described_now(subject))
         for one in program.static:
             if (changed := _changed_since(one)) is not None:
                 then[one.name], now[one.name] = one.value, changed
@@ -142,7 +142,7 @@ class Examination:
         return tuple(
             [
                 Reading(name, old, new, *read_at(functions, name), _is_written(name, written))
-                for name, old, new in differ[:_MOST_READS]
+                for name, old, new in differ[:_MAX_READS]
                 if not _is_test(name, functions)
             ]
         )
@@ -194,11 +194,11 @@ class Examination:
             self._left -= perf_counter() - began
 
     def _effect(self, function: tuple[Any, Any]) -> Effect | None:
-        """What a function does besides computing; something, where that cannot be told."""
+        """The side effect of a function, if any; an unnamed one if that cannot be determined."""
         key = (id(function[0]), id(function[1]))
         if key not in self._effects:
             self._seen.append(function)
-            found = asked(_told, [function])
+            found = asked(_wrapped_effect, [function])
             self._effects[key] = Effect("something") if found is None else found[0]
         return self._effects[key]
 
@@ -214,18 +214,18 @@ class Examination:
         old = transcript(jaxpr)
         new, answer, jaxpr_now = self._traced(program, old, began)
         arrays = self._misses.kept.arrays(number)
-        if answer is False and _is_but_named(jaxpr, jaxpr_now):
+        if answer is False and _differ_only_in_names(jaxpr, jaxpr_now):
             answer = True
         if answer is True and arrays is not None and arrays != new.host:
-            answer = False  # changed in place, and so in what JAX keeps of the trace as well
+            answer = False  # changed in place, and so also in the jaxpr that JAX keeps
         again, fresh = None, None
         if answer is False:
             fresh, is_new, jaxpr_again = self._traced(program, new, began)
             if is_new is not True:
-                # What a custom rule holds may be another at each trace, as the traceback that
-                # equinox keeps for an error; it takes no part in what the program computes.
-                if _computes(jaxpr_now, jaxpr_again) is True:
-                    answer = _computes(jaxpr, jaxpr_now)
+                # A custom rule may hold something different at each trace, such as the traceback
+                # that equinox keeps for an error; it does not affect what the program computes.
+                if _computes_same(jaxpr_now, jaxpr_again) is True:
+                    answer = _computes_same(jaxpr, jaxpr_now)
                 else:
                     again = fresh
         disturbed = self._disturbed(program, reads)
@@ -234,12 +234,12 @@ class Examination:
         if answer is True and not in_place:
             found = Checked(number, Outcome.SAME, reads)
         elif answer is not False:
-            # An array that was changed in place may have been traced anew as it was: JAX keeps
-            # the copy that it made when it converted its type.
+            # An array changed in place may have been traced again in its old state: JAX keeps
+            # the copy that it made when converting the type.
             found = Checked(number, Outcome.UNTRACED, reads, Reason.CONSTANTS)
         else:
-            told = [old, new] if again is None else [old, new, again]
-            for one in told:
+            transcripts = [old, new] if again is None else [old, new, again]
+            for one in transcripts:
                 self._listings.update((each.id, each) for each in one.listings)
             found = Checked(
                 number,
@@ -255,10 +255,7 @@ class Examination:
     def _traced(
         self, program: Program, old: Transcript, began: float
     ) -> tuple[Transcript, bool | None, Any]:
-        """The program of today, and whether it is the old one; None where that is not known.
-
-        With it the jaxpr.
-        """
+        """Trace again: the program, whether it equals the old one (None: unknown), the jaxpr."""
         left = min(self._limits.each, self._left) - (perf_counter() - began)
         with around(program.recipe.function()):
             jaxpr = limited(left, program.recipe.trace)
@@ -279,7 +276,7 @@ class Examination:
         )
 
     def _settings(self, program: Program) -> tuple[dict[str, Any], str | None]:
-        """What is to be set as it was when it was traced; the name of what cannot be."""
+        """The settings to restore for the trace, and the name of one that cannot be restored."""
         now = dict(self._misses.config_now())
         settings: dict[str, Any] = {}
         for name, old in program.config:
@@ -293,7 +290,7 @@ class Examination:
 
 
 def _changed_since(one: Static) -> Value | None:
-    """A static argument as it is now; None where it is as it was, or is gone."""
+    """The new value of a static argument; None if it is unchanged or gone."""
     if (given := one.object()) is None:
         return None
     now = snapshot(given, _no_token)
@@ -302,14 +299,14 @@ def _changed_since(one: Static) -> Value | None:
     return one.value._replace(data=now.data, text=now.text)
 
 
-def _computes(one: Any, other: Any) -> bool | None:
-    """Whether two jaxprs compute the same, whatever their custom rules hold."""
+def _computes_same(one: Any, other: Any) -> bool | None:
+    """Whether two jaxprs compute the same, ignoring their custom rules."""
     first, second = (transcribe(jaxpr, with_rules=False) for jaxpr in (one, other))
     return first.program.hash == second.program.hash and _captured_same(first, second)
 
 
-def _is_but_named(one: Any, other: Any) -> bool:
-    """Whether two jaxprs differ in nothing but the names of functions called inside."""
+def _differ_only_in_names(one: Any, other: Any) -> bool:
+    """Whether two jaxprs differ at most in the names of the functions they call."""
     first, second = transcript(one, with_names=False), transcript(other, with_names=False)
     return first.program.hash == second.program.hash and _captured_same(first, second) is True
 
@@ -338,12 +335,12 @@ def _matters(reads: tuple[Reading, ...]) -> bool:
     return any(not reading.written for reading in reads)
 
 
-def _told(functions: list[tuple[Any, Any]]) -> tuple[Effect | None]:
+def _wrapped_effect(functions: list[tuple[Any, Any]]) -> tuple[Effect | None]:
     return (effect(functions),)
 
 
 def _is_written(name: str, written: set[str]) -> bool:
-    """Whether a read is of what a function writes, or of what holds that."""
+    """Whether a function reads what it writes itself, or what contains that."""
     name = name.partition("[")[0]
     last = name.rpartition(".")[2]
     return any(
@@ -355,7 +352,7 @@ def _is_written(name: str, written: set[str]) -> bool:
 
 
 def _is_test(name: str, functions: list[tuple[Any, Any]]) -> bool:
-    """Whether it is a test case, which holds how far its test has come."""
+    """Whether it is a test case, whose state changes while its test runs."""
     case = getattr(sys.modules.get("unittest.case"), "TestCase", None)
     place = Place("cell", name)
     return case is not None and any(
@@ -365,13 +362,13 @@ def _is_test(name: str, functions: list[tuple[Any, Any]]) -> bool:
     )
 
 
-def _held(function: Function) -> dict[str, Value]:
-    """What a function holds and reads, by name."""
+def _values_of(function: Function) -> dict[str, Value]:
+    """The values that a function holds and reads, by name."""
     return dict((*function.closure, *function.defaults, *function.bound, *function.reads))
 
 
 def _same(old: Value, new: Value) -> bool:
-    # Not by equality alone: 1 == 1.0 == True.
+    # Equality is not enough: 1 == 1.0 == True.
     return (old.type, old.token, old.text, repr(old.data)) == (
         new.type,
         new.token,

@@ -1,4 +1,4 @@
-"""A limit on the time that a function of the user's takes."""
+"""A time limit for user functions."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 _TURNS = 1000
-"""Turns of a loop, each of which lets land what another thread has sent; the first is enough."""
-_AGAIN = 0.25
-"""Seconds after which a function that goes on is given up once more."""
-_WAKES: Any = getattr(signal, "SIGURG", None)
-"""A signal that does nothing where nobody handles it; None where there is none."""
+"""Loop iterations in which an exception from another thread can land; the first is enough."""
+_RETRY_SECONDS = 0.25
+"""After this many seconds the exception is sent again to a function that keeps running."""
+_WAKE_SIGNAL: Any = getattr(signal, "SIGURG", None)
+"""A signal that is ignored by default; None if the system has none."""
 
 
 class TooSlowError(BaseException):
-    """A function took longer than it may. No `Exception`, so that it is not caught on its way."""
+    """A function exceeded its time limit. No `Exception`, so that user code does not catch it."""
 
 
 def limited(seconds: float, call: Callable[[], T]) -> T:
-    """Call something, and give it up after some time.
+    """Call something, and interrupt it after some time.
 
-    A thread of ours raises in this one, between two instructions of Python. The main thread is
-    woken for that where it sleeps or waits; what computes inside C code, or waits in another
-    thread, is given up when that returns.
+    Another thread raises in this one, between two Python instructions. If the main thread
+    sleeps or waits, it is woken for that; C code, and waits in other threads, are only
+    interrupted when they return.
 
     Raises:
         TooSlowError: it took longer.
@@ -48,10 +48,10 @@ def limited(seconds: float, call: Callable[[], T]) -> T:
                 error = ctypes.py_object(TooSlowError)
                 ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), error)
                 if wakes:
-                    signal.pthread_kill(thread, _WAKES)
+                    signal.pthread_kill(thread, _WAKE_SIGNAL)
             sending = False
-            # It may have been caught, or been lost where Python ignores what is raised.
-            wait = _AGAIN
+            # It may have been caught, or lost where Python ignores exceptions.
+            wait = _RETRY_SECONDS
 
     try:
         with _can_be_woken() as wakes:
@@ -59,17 +59,17 @@ def limited(seconds: float, call: Callable[[], T]) -> T:
                 start_new_thread(watch, ())
                 answer = call()
             finally:
-                done = True  # nothing lands before this line, and nothing is sent after it
+                done = True  # from here on nothing more is sent
                 while True:
                     try:
                         if over.locked():
                             over.release()
                         while sending:
                             pass
-                        # What was sent and has not landed lands here. It is never withdrawn:
-                        # Python 3.11 and 3.12 go on looking for what was withdrawn, at every
-                        # call and every turn of a loop, and 3.11 spins for ever where a
-                        # profiler or a debugger is switched on then.
+                        # An exception that was sent but has not landed lands here. It is never
+                        # withdrawn: Python 3.11 and 3.12 would keep checking for it at every call
+                        # and loop iteration, and 3.11 would spin forever once a profiler or
+                        # debugger is switched on.
                         for _ in range(_TURNS if sent else 0):
                             pass
                         break
@@ -84,23 +84,23 @@ def limited(seconds: float, call: Callable[[], T]) -> T:
 
 @contextmanager
 def _can_be_woken() -> Generator[bool]:
-    """Whether a signal wakes this thread: Python handles them in the main thread alone."""
+    """Whether a signal can wake this thread: Python handles signals only in the main thread."""
     if (
-        _WAKES is None
+        _WAKE_SIGNAL is None
         or threading.current_thread() is not threading.main_thread()
-        or signal.getsignal(_WAKES) is not signal.SIG_DFL
+        or signal.getsignal(_WAKE_SIGNAL) is not signal.SIG_DFL
     ):
         yield False
         return
-    signal.signal(_WAKES, _woken)
+    signal.signal(_WAKE_SIGNAL, _woken)
     try:
         yield True
     finally:
-        # What is under way arrives at a call of the system, while somebody handles it.
+        # A pending signal arrives at this system call, while our handler is installed.
         signal.pthread_sigmask(signal.SIG_BLOCK, ())
-        if signal.getsignal(_WAKES) is _woken:
-            signal.signal(_WAKES, signal.SIG_DFL)
+        if signal.getsignal(_WAKE_SIGNAL) is _woken:
+            signal.signal(_WAKE_SIGNAL, signal.SIG_DFL)
 
 
 def _woken(*_: object) -> None:
-    """What was raised in the main thread lands at the latest here."""
+    """Do nothing: an exception sent to the main thread lands here at the latest."""

@@ -1,7 +1,8 @@
-"""While functions of the user's run for an audit: what they change is put back.
+"""Restores the global state that user functions change while they run for an audit.
 
-The state of `random` and `numpy.random`, and the tables by which Python shows a warning once.
-What this thread prints, logs and warns of is not shown: the function has said it before.
+That is the state of `random` and `numpy.random`, and the tables by which Python shows a warning
+only once. Output, log records and warnings of this thread are suppressed: the function already
+produced them at its first trace.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _REGISTRY = "__warningregistry__"
 
 @contextmanager
 def undisturbed() -> Generator[None]:
-    """Run what is to leave no trace in the program."""
+    """Run something without a lasting effect on the program."""
     state, array_state = random.getstate(), np.random.get_state()
     registries = _registries()
     known = cast(dict[Any, Any], getattr(warnings, "onceregistry", {}))
@@ -55,7 +56,7 @@ def undisturbed() -> Generator[None]:
             warnings.showwarning = shown
         if logging.Logger.callHandlers is unlogged:
             logging.Logger.callHandlers = logged
-        _put_back(registries)
+        _restore_registries(registries)
         _restore(known, once)
         random.setstate(state)
         np.random.set_state(array_state)
@@ -63,7 +64,7 @@ def undisturbed() -> Generator[None]:
 
 @contextmanager
 def put_back(generators: list[Any]) -> Generator[None]:
-    """Have generators of random numbers go on from where they are."""
+    """Restore the state of random number generators afterwards."""
     states = [_state(one) for one in generators]
     try:
         yield
@@ -86,7 +87,7 @@ def _state(generator: Any) -> Any:
 
 
 class _Muted:
-    """A stream to which one thread writes nothing."""
+    """A stream that ignores the writes of one thread."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -106,7 +107,7 @@ class _Muted:
 
 
 def _registries() -> dict[str, dict[Any, Any]]:
-    """The warnings that were shown already, by module."""
+    """The warnings already shown, by module."""
     return {
         name: dict(known)
         for name, module in list(sys.modules.items())
@@ -122,7 +123,7 @@ def _registry(module: Any) -> dict[Any, Any] | None:
     return cast(dict[Any, Any], known) if type(known) is dict else None
 
 
-def _put_back(before: dict[str, dict[Any, Any]]) -> None:
+def _restore_registries(before: dict[str, dict[Any, Any]]) -> None:
     for name, module in list(sys.modules.items()):
         known = _registry(module)
         if known is not None:

@@ -1,7 +1,7 @@
-"""What acts outside of the program: files, other processes, services that keep a log.
+"""Recognises calls that act outside the program: files, processes, logging services.
 
-Told by what a function calls, not by calling it. Done once more for an audit, it would leave
-something behind.
+An audit must not repeat these. They are recognised from what a function calls, without calling
+it.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ _METHODS = frozenset(
         *("hardlink_to", "savefig"),
     )
 )
-"""Methods that write a file or a folder, on whatever object they are called."""
-_OF_FILES = frozenset(
+"""Methods that write files or folders, on any object."""
+_OS_FUNCTIONS = frozenset(
     (
         *("remove", "unlink", "rename", "replace", "mkdir", "makedirs", "rmdir", "removedirs"),
         *("symlink", "link", "truncate", "chmod", "chown", "utime", "putenv", "unsetenv"),
@@ -27,36 +27,36 @@ _OF_FILES = frozenset(
     )
 )
 _MODULES: dict[str, frozenset[str] | None] = {
-    "os": _OF_FILES,
-    "posix": _OF_FILES,
-    "nt": _OF_FILES,
+    "os": _OS_FUNCTIONS,
+    "posix": _OS_FUNCTIONS,
+    "nt": _OS_FUNCTIONS,
     "numpy": frozenset(("save", "savez", "savez_compressed", "savetxt")),
     **dict.fromkeys(("subprocess", "shutil", "socket", "smtplib", "sqlite3", "ftplib")),
     **dict.fromkeys(("urllib", "http", "requests", "httpx", "aiohttp", "multiprocessing")),
     **dict.fromkeys(("wandb", "mlflow", "neptune", "comet_ml", "clearml", "aim")),
     **dict.fromkeys(("tensorboardX", "tensorboard", "clu", "loguru", "tqdm")),
 }
-"""Functions and classes by their packages; None for all of a package."""
-_OPENING = re.compile("[rbt]*[wax+][rwaxbt+]*")
-_CALLED = (FunctionType, BuiltinFunctionType, MethodType, type)
+"""Functions and classes by package; None means all of it."""
+_WRITE_MODE = re.compile("[rbt]*[wax+][rwaxbt+]*")
+_CALLABLES = (FunctionType, BuiltinFunctionType, MethodType, type)
 
 
 def acts_by_name(method: str) -> bool:
-    """Whether a method of this name acts outside, whatever it is one of."""
+    """Whether a method of this name acts outside the program, on any object."""
     return method in _METHODS
 
 
 def acts(callee: Any, name: str, texts: list[str]) -> bool:
-    """Whether a call acts outside.
+    """Whether a call acts outside the program.
 
     Args:
-        callee: what is called; None for a builtin function.
-        name: by which it is called.
-        texts: those among its arguments that stand in the code.
+        callee: the called object; None for a builtin function.
+        name: the name it is called by.
+        texts: its arguments that are string literals.
     """
     if name == "open":
-        return any(map(_OPENING.fullmatch, texts))
-    if callee is None or not isinstance(callee, _CALLED):
+        return any(map(_WRITE_MODE.fullmatch, texts))
+    if callee is None or not isinstance(callee, _CALLABLES):
         return False
     if type(callee) is MethodType:
         module: Any = kind_of(callee.__self__).__module__

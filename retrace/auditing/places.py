@@ -1,4 +1,4 @@
-"""What stands now where a function's bytecode names something, without running any of it."""
+"""Finds the current value of what a function's bytecode names, without running any of it."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from retrace.auditing.stack import ELEMENT, Place
 from retrace.capture.objects import attributes_of, defined, derives, kind_of
 
 _MISSING = object()
-_MOST = 16
+_MAX_ELEMENTS = 16
 _CONTAINERS = (list, tuple, set, frozenset)
 
 
 def values(place: Place, function: FunctionType, receiver: Any = None) -> list[Any]:
-    """What stands at a place; several where it is any element of a container.
+    """The values at a place; several if it stands for any element of a container.
 
     Args:
-        place: in the code of the function.
-        function: whose globals and cells are meant.
-        receiver: the object that its first parameter is.
+        place: a place in the code of the function.
+        function: provides the globals and cells.
+        receiver: the object bound to its first parameter.
     """
     found = [_root(place, function, receiver)]
     for step in place.steps:
         found = [value for value in found if value is not _MISSING]
         if step == ELEMENT:
-            found = [inner for value in found for inner in _elements(value)][:_MOST]
+            found = [inner for value in found for inner in _elements(value)][:_MAX_ELEMENTS]
         else:
             found = [_attribute(value, step) for value in found]
     return [value for value in found if value is not _MISSING]
@@ -52,15 +52,15 @@ def _elements(value: Any) -> list[Any]:
     kind = kind_of(value)
     held: Iterable[Any]
     if derives(kind, dict):
-        # Past whatever a class of the user's does in its own `values`.
+        # Bypasses any override of `values` in a user class.
         plain: Any = dict
         held = plain.values(value)
     elif kind in _CONTAINERS:
         held = cast(Iterable[Any], value)
     else:
         return []
-    # Another thread may change it meanwhile.
-    return list(held)[:_MOST]
+    # Copied: another thread may change it meanwhile.
+    return list(held)[:_MAX_ELEMENTS]
 
 
 def _attribute(value: Any, name: str) -> Any:

@@ -1,4 +1,4 @@
-"""An audit of this process, written into its recordings."""
+"""Runs an audit of this process and writes it into its recordings."""
 
 from __future__ import annotations
 
@@ -11,18 +11,19 @@ from retrace.jax_internals.anew import BusyError
 from retrace.model import Audit
 from retrace.store.audits import encode_audit
 
-_MOST_KEPT = 1000
+_MAX_KEPT = 1000
 history: list[Audit] = []
-"""The audits of this process, the latest ones."""
+"""The latest audits of this process."""
 
 
 def audit(limits: Limits | None = None) -> Found | None:
-    """Look at every program that JAX keeps of this process, and record what was found.
+    """Check every program that JAX keeps in this process, and record the result.
 
-    It runs functions of the user's: whoever asks for it says so.
+    This runs user functions, so callers must document that.
 
     Returns:
-        What was found; None where no audit could be made, as while another thread is at one.
+        The result; None if no audit was possible, for example because another thread is
+        running one.
     """
     return contain(_failed, _audit, limits or Limits())
 
@@ -30,7 +31,7 @@ def audit(limits: Limits | None = None) -> Found | None:
 def _audit(limits: Limits) -> Found | None:
     recorder = session().recorder
     misses = getattr(recorder, "misses", None)
-    if misses is None:  # on a JAX that shows nothing but its public events
+    if misses is None:  # this JAX only shows its public events
         return None
     number = history[-1].number + 1 if history else 1
     try:
@@ -38,11 +39,11 @@ def _audit(limits: Limits) -> Found | None:
     except BusyError:
         return None
     history.append(found.audit)
-    del history[:-_MOST_KEPT]
+    del history[:-_MAX_KEPT]
     encode = partial(encode_audit, found.audit, found.functions)
     recorder.journal.audit(encode, found.listings)
     return found
 
 
 def _failed(error: Exception) -> None:
-    send("the audit failed; the program goes on", error)
+    send("the audit failed; the program continues", error)

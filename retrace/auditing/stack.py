@@ -1,8 +1,7 @@
-"""What lies on the stack of a function's bytecode, where that comes from outside the function.
+"""Tracks which values on the stack of a function's bytecode come from outside the function.
 
-It follows the instructions in the order in which they stand, which for Python's own compiler
-leaves the stack as deep as it is wherever lines of a function meet. Where an instruction is not
-known, no more is taken for granted than by how much the stack grows.
+It follows the instructions in order. Code from Python's own compiler has the right stack depth
+that way wherever branches meet. For an unknown instruction only its stack effect is used.
 """
 
 from __future__ import annotations
@@ -13,58 +12,58 @@ from collections.abc import Iterator
 from types import CodeType
 from typing import Any, NamedTuple, cast
 
-_OF_ARGUMENT = frozenset(("vars", "enumerate", "zip", "reversed", "iter"))
-"""Functions whose answer leads to what they are given."""
-_BUILTINS = frozenset(("next", "setattr", "delattr", "open", "globals")) | _OF_ARGUMENT
+_PASSING_THROUGH = frozenset(("vars", "enumerate", "zip", "reversed", "iter"))
+"""Functions whose result gives access to their argument."""
+_BUILTINS = frozenset(("next", "setattr", "delattr", "open", "globals")) | _PASSING_THROUGH
 _VIEWS = {"items": (), "values": (), "keys": (), "get": ("[]",)}
-"""Methods whose answer leads to what a container holds, and by which steps."""
+"""Methods whose result gives access to the contents of a container, and by which steps."""
 ELEMENT = "[]"
-_NOTHING_LEFT = ("STORE_", "POP_", "DELETE_", "RETURN_", "RERAISE", "RAISE_", "JUMP_", "END_")
+_WITHOUT_RESULT = ("STORE_", "POP_", "DELETE_", "RETURN_", "RERAISE", "RAISE_", "JUMP_", "END_")
 
 
 class Place(NamedTuple):
-    """Where something comes from: a global, a cell, an attribute of these."""
+    """Where a value comes from: a global, a cell, or an attribute of these."""
 
     source: str
     """`global`, `cell`, `self`, `argument`, `builtin` or `constant`."""
     name: str
-    """Of a constant its text."""
+    """For a constant, its text."""
     steps: tuple[str, ...] = ()
-    """Attributes; `[]` is any element."""
+    """Attributes; `[]` means any element."""
 
     def __str__(self) -> str:
         return ".".join((self.name, *(step for step in self.steps if step != ELEMENT)))
 
     def step(self, *steps: str) -> Place:
-        """What lies further on."""
+        """The place reached by further steps."""
         return self._replace(steps=(*self.steps, *steps))
 
     @property
     def is_outside(self) -> bool:
-        """Whether it is something that the function has from outside."""
+        """Whether it comes from outside the function."""
         return self.source not in ("builtin", "constant")
 
 
 class Call(NamedTuple):
-    """A call that is about to be made."""
+    """A call."""
 
     callee: Place | None
     receiver: Place | None
-    """What the method is one of, where it is called as a method."""
+    """The object, for a method call."""
     arguments: list[Place | None]
-    """By position, those by keyword last."""
+    """Positional arguments, then keyword arguments."""
     keywords: tuple[str, ...]
 
 
 def walk(
     code: CodeType, *, has_receiver: bool, given: dict[str, Place] | None = None
 ) -> Iterator[tuple[dis.Instruction, list[Place | None]]]:
-    """Each instruction with what lies on the stack before it, where that comes from outside.
+    """Each instruction with the stack before it; values not from outside are None.
 
     Args:
-        code: of a function.
-        has_receiver: whether its first parameter is an object that is known.
-        given: parameters that are something from outside.
+        code: the code of a function.
+        has_receiver: whether its first parameter is a known object.
+        given: parameters that were passed from outside.
     """
     known: dict[str, Place | None] = dict(given or {})
     if has_receiver and code.co_argcount:
@@ -74,8 +73,8 @@ def walk(
         yield instruction, stack
         if not (
             _named(instruction, stack, known, code)
-            or _moved(instruction, stack)
-            or _reached(instruction, stack)
+            or _rearranged(instruction, stack)
+            or _derived(instruction, stack)
         ):
             _grow(stack, instruction)
 
@@ -86,13 +85,13 @@ def _named(
     known: dict[str, Place | None],
     code: CodeType,
 ) -> bool:
-    """The stack after a name or a constant; False where the instruction is about none."""
+    """Update the stack if the instruction is about a name or constant; else return False."""
     kind: str = instruction.opname
     value: Any = instruction.argval
     if kind in ("LOAD_GLOBAL", "LOAD_NAME"):
         _grow(stack, instruction)
         place = Place("builtin" if value in _BUILTINS else "global", value)
-        # Where it is called at once, a null lies beside it: below it until Python 3.12.
+        # If it is called at once, a null is next to it: below it until Python 3.12.
         is_called = _effect(instruction) > 1
         stack[-2 if is_called and sys.version_info >= (3, 13) else -1] = place
     elif kind == "LOAD_DEREF":
@@ -111,8 +110,8 @@ def _named(
     return True
 
 
-def _moved(instruction: dis.Instruction, stack: list[Place | None]) -> bool:
-    """The stack after an instruction that leaves all on it; False after another."""
+def _rearranged(instruction: dis.Instruction, stack: list[Place | None]) -> bool:
+    """Update the stack if the instruction only moves values; else return False."""
     kind = instruction.opname
     if kind in ("COPY", "SWAP"):
         depth = instruction.arg or 1
@@ -125,8 +124,8 @@ def _moved(instruction: dis.Instruction, stack: list[Place | None]) -> bool:
     return kind in ("GET_ITER", "PRECALL")
 
 
-def _reached(instruction: dis.Instruction, stack: list[Place | None]) -> bool:
-    """The stack after a step from one thing to another; False after no such step."""
+def _derived(instruction: dis.Instruction, stack: list[Place | None]) -> bool:
+    """Update the stack if the instruction derives one value from another; else return False."""
     kind = instruction.opname
     top = stack[-1] if stack else None
     from_outside = top is not None and top.is_outside
@@ -143,23 +142,23 @@ def _reached(instruction: dis.Instruction, stack: list[Place | None]) -> bool:
         if stack and top is not None and from_outside:
             stack[-1] = top.step(ELEMENT)
     elif kind == "UNPACK_SEQUENCE":
-        # A pair of a container's, as of `items()`: its second is the element.
+        # A pair from a container, as from `items()`: the second one is the element.
         count = instruction.arg or 0
         _grow(stack, instruction)
         if from_outside and len(stack) >= count > 0:
             stack[-count:] = [top] * count
     elif kind in ("CALL", "CALL_KW"):
         call = called(instruction, stack)
-        # In Python 3.11 PRECALL has a share of the effect.
+        # In Python 3.11 PRECALL accounts for part of the effect.
         del stack[-(instruction.arg or 0) - (2 if kind == "CALL" else 3) :]
-        stack.append(None if call is None else _answer(call))
+        stack.append(None if call is None else _result_place(call))
     else:
         return False
     return True
 
 
 def is_subscript(instruction: dis.Instruction) -> bool:
-    """Whether it takes an element of something; in Python 3.14 that is a binary operator."""
+    """Whether it is a subscript, which in Python 3.14 is a binary operator."""
     return instruction.opname == "BINARY_SUBSCR" or (
         instruction.opname == "BINARY_OP" and instruction.argrepr == "[]"
     )
@@ -168,12 +167,12 @@ def is_subscript(instruction: dis.Instruction) -> bool:
 def called(
     instruction: dis.Instruction, stack: list[Place | None], keywords: tuple[str, ...] = ()
 ) -> Call | None:
-    """The call that an instruction makes; None where it makes none that can be told.
+    """The call that an instruction makes; None if it makes none or it is unclear.
 
     Args:
-        instruction: any.
-        stack: before it.
-        keywords: what `KW_NAMES` told before, until Python 3.12.
+        instruction: any instruction.
+        stack: the stack before it.
+        keywords: the names from `KW_NAMES`, until Python 3.12.
     """
     has_names = instruction.opname == "CALL_KW"
     if not has_names and instruction.opname != "CALL":
@@ -187,12 +186,12 @@ def called(
     arguments = stack[len(stack) - given : len(stack) - has_names]
     if first is not None and second is not None and first.steps[:-1] == second.steps:
         return Call(first, second, arguments, keywords)
-    # A null lies beside what is called: below it until Python 3.12, above it since.
+    # A null is next to the callee: below it until Python 3.12, above it since.
     return Call(first if first is not None else second, None, arguments, keywords)
 
 
-def _answer(call: Call) -> Place | None:
-    """Where what a call gives back comes from."""
+def _result_place(call: Call) -> Place | None:
+    """Where the result of a call comes from."""
     callee = call.callee
     if callee is None:
         return None
@@ -200,7 +199,7 @@ def _answer(call: Call) -> Place | None:
         if callee.name == "globals":
             return Place("global", "globals()")
         first = call.arguments[0] if call.arguments else None
-        leads = callee.name in _OF_ARGUMENT and first is not None and first.is_outside
+        leads = callee.name in _PASSING_THROUGH and first is not None and first.is_outside
         return first if leads else None
     if call.receiver is not None and (steps := _VIEWS.get(callee.steps[-1])) is not None:
         return call.receiver.step(*steps)
@@ -208,7 +207,7 @@ def _answer(call: Call) -> Place | None:
 
 
 def _constant(value: Any) -> Place | None:
-    if type(value) is tuple:  # the names of keywords
+    if type(value) is tuple:  # keyword names
         names = cast(tuple[object, ...], value)
         texts = [name for name in names if type(name) is str]
         return Place("constant", ",".join(texts)) if len(texts) == len(names) else None
@@ -222,7 +221,7 @@ def _attribute(instruction: dis.Instruction, stack: list[Place | None]) -> None:
         return
     inner = place._replace(steps=(*place.steps, instruction.argval))
     if len(stack) > 1 and _effect(instruction):
-        stack[-2:] = [inner, place]  # of a method, with what it is called on
+        stack[-2:] = [inner, place]  # a method with its object
     else:
         stack[-1] = inner
 
@@ -247,19 +246,19 @@ def _effect(instruction: dis.Instruction) -> int:
 
 
 def _grow(stack: list[Place | None], instruction: dis.Instruction) -> None:
-    """The stack after an instruction of which no more is known than how much it grows."""
+    """Update the stack for an instruction of which only the stack effect is known."""
     effect = _effect(instruction)
     if effect > 0:
         stack += [None] * effect
     else:
         if effect < 0:
             del stack[effect:]
-        if stack and not instruction.opname.startswith(_NOTHING_LEFT) and _answers(instruction):
+        if stack and not instruction.opname.startswith(_WITHOUT_RESULT) and _pushes(instruction):
             stack[-1] = None
 
 
-def _answers(instruction: dis.Instruction) -> bool:
-    """Whether it puts something new on the top."""
+def _pushes(instruction: dis.Instruction) -> bool:
+    """Whether it pushes a new value."""
     return instruction.opname not in (
         "NOP",
         "RESUME",

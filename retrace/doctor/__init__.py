@@ -1,1 +1,1 @@
-"""`retrace doctor`: whether retrace works on this machine, and what it lacks where not."""
+"""`retrace doctor`: checks whether retrace works on this machine, and what is missing if not."""

@@ -1,4 +1,4 @@
-"""`retrace doctor`, for the command line."""
+"""The command `retrace doctor`."""
 
 from __future__ import annotations
 
@@ -19,12 +19,9 @@ def doctor(
         str, typer.Option("--format", metavar="|".join(_FORMATS), help="Output format.")
     ] = "text",
 ) -> int:
-    """Check whether recording works with this JAX and Python.
+    """Check whether recording works with this JAX and Python; exit 1 if not.
 
-    Exit 1 if something is lost.
-
-    A small function is compiled and recorded in a separate process; nothing is left
-    behind.
+    Compiles and records a small function in a separate process, and leaves nothing behind.
 
     Example:  retrace doctor
     """
@@ -56,19 +53,19 @@ def _lines(found: dict[str, Any], width: int) -> Iterator[str]:
         ),
         ("JAX", _versions(found)),
         ("backend", found["backend"] or "unknown"),
-        ("recording", _said(found, "recording")),
-        ("guards", _said(found, "guards")),
-        ("pytest", _said(found, "pytest")),
+        ("recording", _status(found, "recording")),
+        ("guards", _status(found, "guards")),
+        ("pytest", _status(found, "pytest")),
         ("JAX's names", _counted(found["names"])),
         ("Python's", _counted(python)),
-        ("files", "; ".join(found["files"]) or "all of retrace, and no others"),
+        ("files", "; ".join(found["files"]) or "complete, and none from other packages"),
     ):
         yield from wrapped(f"  {name:<12} {clean(said, None)}", width, 15)
     rows = [*found["names"]["absent"], *python["absent"]]
     lost = [row for row in rows if row["lost"] is not None]
     for title, some in (
-        ("lost here", lost),
-        ("not here, and nothing recorded lacks it", [row for row in rows if row not in lost]),
+        ("missing, so something is not recorded", lost),
+        ("missing, but not needed", [row for row in rows if row not in lost]),
     ):
         if some:
             yield f"\n{title}"
@@ -90,7 +87,7 @@ def _versions(found: dict[str, Any]) -> str:
     return f"{found['jax']}, jaxlib {found['jaxlib'] or 'not installed'}"
 
 
-def _said(found: dict[str, Any], part: str) -> str:
+def _status(found: dict[str, Any], part: str) -> str:
     (one,) = (one for one in found["works"] if one["part"] == part)
     if one["works"]:
         return "works"

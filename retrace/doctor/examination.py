@@ -1,4 +1,4 @@
-"""What `retrace doctor` finds out, without JAX in its own process."""
+"""The examination by `retrace doctor`, which never imports JAX into its own process."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from retrace.capture import interpreter
 from retrace.doctor import package
 
 SCHEMA = "retrace-doctor/1"
-_PATIENCE = 180.0
-"""Seconds that a process may take to import JAX, find its devices and compile."""
+_TIMEOUT = 180.0
+"""Seconds for a process to import JAX, find its devices and compile."""
 _PACKAGE = Path(__file__).resolve().parent.parent
 
 _SUITE = """
@@ -38,7 +38,7 @@ def test_often_enough():
 
 
 def examine() -> dict[str, Any]:
-    """All that is known of retrace on this machine, as the JSON report has it."""
+    """The state of retrace on this machine, with the fields of the JSON report."""
     with tempfile.TemporaryDirectory(prefix="retrace-doctor-") as folder:
         facts, end = _patient(Path(folder))
         works = [
@@ -53,7 +53,7 @@ def examine() -> dict[str, Any]:
         for row in interpreter.absent()
     ]
     losses = Counter(row["lost"] for row in (*absent, *rows) if row["lost"] is not None)
-    problems = [*_of_jax(facts, end), *_of_environment()]
+    problems = [*_jax_problems(facts, end), *_environment_problems()]
     problems += [
         f"{one['part']}: {said}" for one in works if one["works"] is False for said in one["said"]
     ]
@@ -83,29 +83,29 @@ def examine() -> dict[str, Any]:
     }
 
 
-def _of_jax(facts: dict[str, Any], end: str) -> list[str]:
-    """Why JAX itself cannot be used, where that is so."""
+def _jax_problems(facts: dict[str, Any], end: str) -> list[str]:
+    """Why JAX itself cannot be used, if so."""
     if not facts:
-        return [f"a process that imports jax does not get far: {end}"]
+        return [f"a process that imports jax fails: {end}"]
     if "error" in facts["jax"]:
         if not _is_there("jax"):
             return ["jax is not installed in this environment: pip install jax"]
         return [f"jax cannot be imported: {facts['jax']['error']}"]
     if (error := facts.get("names", {}).get("error")) is not None:
-        return [f"this JAX cannot be recorded but by its public events: {error}"]
+        return [f"this JAX can only be recorded by its public events: {error}"]
     if (error := facts.get("backend", {}).get("error")) is not None:
         return [f"jax finds no device: {error}"]
     return []
 
 
-def _of_environment() -> list[str]:
+def _environment_problems() -> list[str]:
     if os.environ.get("RETRACE") == "0":
         return ["RETRACE=0 is set in this environment: it turns all recording off"]
     return []
 
 
 def _part(name: str, facts: dict[str, Any], end: str) -> dict[str, Any]:
-    """Whether one part works, by what the other process left."""
+    """Whether one part works, according to the facts from the other process."""
     found = facts.get(name)
     if found is None:
         said = [f"could not be tried: {end}"] if "jax" in facts.get("jax", {}) else []
@@ -120,7 +120,7 @@ def _pytest(folder: Path, facts: dict[str, Any]) -> dict[str, Any]:
         return {"part": "pytest", "works": None, "said": ["pytest is not installed here"]}
     if "backend" not in facts.get("backend", {}):
         return {"part": "pytest", "works": None, "said": []}
-    # Of its own, so that no configuration around it counts.
+    # Its own configuration, so that none from a parent folder applies.
     (folder / "pytest.ini").write_text("[pytest]\n")
     (folder / "test_doctor.py").write_text(_SUITE)
     code = (
@@ -138,7 +138,7 @@ def _pytest(folder: Path, facts: dict[str, Any]) -> dict[str, Any]:
 
 
 class _Done:
-    """What came of a process."""
+    """The output of a process, and its last line or how it ended."""
 
     def __init__(self, out: str, last: str) -> None:
         self.out = out
@@ -146,7 +146,7 @@ class _Done:
 
 
 def _patient(folder: Path) -> tuple[dict[str, Any], str]:
-    """The facts that the other process left, and how it ended."""
+    """The facts from the other process, and how it ended."""
     out = folder / "facts.json"
     code = (
         f"import sys; sys.path.append({str(_PACKAGE.parent)!r}); "
@@ -174,20 +174,20 @@ def _run(folder: Path, code: str) -> _Done:
             "PYTEST_ADDOPTS",
         )
     }
-    # A look at a device must not take the memory of the programs that run on it.
+    # Using the device must not take memory from programs running on it.
     environment.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     try:
-        done = subprocess.run(  # noqa: S603 - this interpreter, and code that stands above
+        done = subprocess.run(  # noqa: S603 - this interpreter, with our code
             [sys.executable, "-P", "-c", code],
             cwd=folder,
             env=environment,
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            timeout=_PATIENCE,
+            timeout=_TIMEOUT,
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return _Done("", f"it did not end within {_PATIENCE:.0f} s")
+        return _Done("", f"it did not end within {_TIMEOUT:.0f} s")
     except OSError as error:
         return _Done("", f"no process can be started ({error.strerror})")
     out = done.stdout.decode(errors="replace")
@@ -199,7 +199,7 @@ def _run(folder: Path, code: str) -> _Done:
 
 
 def _is_there(name: str) -> bool:
-    """Whether a module can be found; nothing of it is run."""
+    """Whether a module can be found, without running it."""
     try:
         return find_spec(name) is not None
     except (ImportError, ValueError):

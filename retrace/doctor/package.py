@@ -1,7 +1,7 @@
-"""Whether the installed package is whole: no file of others in it, none of ours changed.
+"""Checks that the installed package is complete, unchanged, and free of files from others.
 
-Other distributions on the package index install into a folder of the same name. Whichever
-comes last wins, file by file, and the first one uninstalled takes files of the other along.
+Other distributions on the package index install into a folder of the same name. The last one
+installed wins, file by file, and uninstalling one may remove files of the other.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ _OURS = PurePosixPath("retrace", "doctor", "package.py")
 
 
 def faults(folder: Path) -> list[str]:
-    """What is wrong with the folder of the package, a line each.
+    """Problems with the package folder, one line each.
 
     Args:
-        folder: of the package that runs.
+        folder: the folder of the running package.
     """
     folder = folder.resolve()
     found: list[str] = []
@@ -40,7 +40,7 @@ def faults(folder: Path) -> list[str]:
 
 
 def _claims(folder: Path) -> Iterator[tuple[str, dict[str, str]]]:
-    """The distributions that have files in the folder, by their own lists, with the hashes."""
+    """The distributions that list files in the folder, each with its files and their hashes."""
     for distribution in distributions():
         files = {
             "/".join(path.parts[1:]): digest
@@ -52,10 +52,10 @@ def _claims(folder: Path) -> Iterator[tuple[str, dict[str, str]]]:
 
 
 def _listed(distribution: Distribution) -> Iterator[tuple[PurePosixPath, str]]:
-    """The files of a distribution; `Distribution.files` leaves out those that are gone."""
+    """The files of a distribution; `Distribution.files` would leave out missing ones."""
     try:
         rows = list(csv.reader((distribution.read_text("RECORD") or "").splitlines()))
-    except (OSError, ValueError, csv.Error):  # a damaged list of another package's
+    except (OSError, ValueError, csv.Error):  # another package's damaged list
         return
     for row in rows:
         if row:
@@ -63,7 +63,7 @@ def _listed(distribution: Distribution) -> Iterator[tuple[PurePosixPath, str]]:
 
 
 def _changes(folder: Path, ours: dict[str, str], claimed: set[str]) -> Iterator[str]:
-    """Files of ours that are gone or have other content, and files that nobody claims."""
+    """Our files that are missing or changed, and files that belong to no package."""
     gone: list[str] = []
     changed: list[str] = []
     for name, listed in ours.items():
@@ -84,7 +84,7 @@ def _changes(folder: Path, ours: dict[str, str], claimed: set[str]) -> Iterator[
     for what, names in (
         ("missing from the folder of retrace", gone),
         ("changed in the folder of retrace", changed),
-        ("in the folder of retrace, and of no installed package", extra),
+        ("in the folder of retrace, but of no installed package", extra),
     ):
         if names:
             shown = ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")

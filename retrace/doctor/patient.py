@@ -1,7 +1,7 @@
-"""What `retrace doctor` runs in a process of its own: JAX, a real miss, the guards.
+"""What `retrace doctor` runs in a separate process: JAX, a real miss, the guards.
 
-It writes down what it knows after each step, so that a JAX that ends the process (a signal,
-an abort inside XLA) has told everything up to there.
+It saves its facts after each step, so that they survive a JAX that kills the process (a signal,
+an abort inside XLA).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-# Compiled under a name of its own: lines inside this package would be told as retrace's.
+# Compiled under another file name, since lines inside this package count as retrace's own.
 _SUBJECT = """
 import jax
 import numpy as np
@@ -31,12 +31,12 @@ _STAGES = ("trace", "lower", "compile")
 
 
 def main(out: str) -> None:
-    """Examine, and leave the facts as JSON in a file."""
+    """Examine, and write the facts as JSON to a file."""
     facts: dict[str, Any] = {}
     for name, step in _STEPS:
         try:
             facts[name] = step()
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is what is asked for
+        except Exception as error:  # noqa: BLE001 - any error is a finding
             facts[name] = {"error": f"{type(error).__name__}: {error}"}
         Path(f"{out}.new").write_text(json.dumps(facts))
         os.replace(f"{out}.new", out)
@@ -77,7 +77,7 @@ def _recording() -> dict[str, Any]:
     misses = [miss for miss in recorded.misses if miss.function.name == "subject"]
     said: list[str] = []
     if len(misses) != 2:
-        said.append(f"{len(misses)} misses were recorded of a function that JAX compiled twice")
+        said.append(f"{len(misses)} misses were recorded for a function that JAX compiled twice")
     said += [
         f"the {stage} stage of a miss was not seen"
         for stage in _STAGES
@@ -85,7 +85,7 @@ def _recording() -> dict[str, Any]:
     ]
     causes = [str(miss.cause) for miss in misses]
     if misses and causes != ["first-trace", "shape-changed"]:
-        said.append(f"another shape was told as {' and '.join(causes[1:] or causes)}")
+        said.append(f"a changed shape was reported as {' and '.join(causes[1:] or causes)}")
     return {"works": not said, "said": said}
 
 
@@ -114,13 +114,13 @@ def _guards() -> dict[str, Any]:
 def _tried(
     name: str, guard: Callable[[], Any], expected: type[Exception], call: Callable[[], None]
 ) -> list[str]:
-    """What is wrong with a guard that must not let a call pass."""
+    """Problems with a guard that must not let a call pass."""
     try:
         with guard():
             call()
     except expected:
         return []
-    except Exception as error:  # noqa: BLE001 - whatever it is, it is what is asked for
+    except Exception as error:  # noqa: BLE001 - any error is a finding
         return [f"{name}: {_first_line(error)}"]
     return [f"{name} let a miss pass"]
 
@@ -131,7 +131,7 @@ def _first_line(error: Exception) -> str:
 
 def _subject() -> tuple[Callable[[], Any], Callable[[Any, int], None]]:
     names: dict[str, Any] = {"__name__": "subject"}
-    exec(compile(_SUBJECT, "<doctor>", "exec"), names)  # noqa: S102 - it stands above
+    exec(compile(_SUBJECT, "<doctor>", "exec"), names)  # noqa: S102 - our own code
     return names["made"], names["called"]
 
 

@@ -1,8 +1,8 @@
-"""`retrace.on_miss`: each miss, explained, to a callback of the program's own.
+"""`retrace.on_miss`: passes each miss, explained, to a callback of the program.
 
-The callback runs on a thread of ours, which `threading` does not know of and which ends as soon
-as there is nothing to hand over. However long it takes, the program waits for it nowhere but at
-its own end, and there for a moment only.
+The callback runs on our own thread, which `threading` does not know and which ends when there is
+nothing left to hand over. However long the callback takes, the program only waits for it at exit,
+and only briefly.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from retrace.inside.live import is_off
 from retrace.store.programs import BEGINNING
 
 THREAD = "retrace.on_miss"
-"""What misses say of their thread that a callback makes itself."""
+"""The thread name of misses that a callback itself causes."""
 
 _LINGER = 0.02
-_TURN = 0.1
-"""Seconds between two looks at misses of which only time tells whether they have ended."""
+_POLL_SECONDS = 0.1
+"""How often to check whether misses that did not compile have ended."""
 _MAX_BYTES = 1 << 26
-"""Lines that wait while a callback does not return; beyond these nothing more is handed over."""
-_AT_EXIT = 2.0
+"""Maximum size of the lines waiting for a slow callback; later ones are dropped."""
+_EXIT_TIMEOUT = 2.0
 
 Callback = Callable[[ExplainedMiss], object]
 
 
 class Following:
-    """What `on_miss` gives back: counts what became of the misses, and stops."""
+    """Returned by `on_miss`: counts what became of the misses, and stops the callback."""
 
     def __init__(
         self,
@@ -49,30 +49,30 @@ class Following:
         at_end: Callable[[], object] | None = None,
     ) -> None:
         self.handed = 0
-        """How many misses the callback was given."""
+        """How many misses were passed to the callback."""
         self.dropped = 0
-        """How many it was not given, since too many waited."""
+        """How many were not, because too many were waiting."""
         self.failed = 0
-        """How many times it raised."""
+        """How many times the callback raised."""
         self._callback: Callback | None = callback
         self._at_end = at_end
-        self._most = most_waiting
+        self._max_waiting = most_waiting
         self._lines: deque[str] = deque()
         self._size = 0
         self._waiting: deque[int] = deque()
         self._heard = Heard()
         self._pid = os.getpid()
         self._at_work = allocate_lock()
-        """Held by the thread that hands over."""
+        """Held by the thread that hands misses over."""
         self._asleep = allocate_lock()
         self._asleep.acquire()
         self._sleeps = False
         self._thread: int | None = None
-        self._is_deaf = False
-        """So much waits that nothing more is taken in."""
+        self._is_full = False
+        """Too much is waiting: further lines are dropped."""
         self._ending = False
         self._finished = allocate_lock()
-        """Let go of when the last miss was handed over."""
+        """Released when the last miss was handed over."""
         self._finished.acquire()
         self._knows_earlier = False
         self._writer: Any = None
@@ -89,7 +89,7 @@ class Following:
         self.stop()
 
     def start(self) -> None:
-        """Begin to listen."""
+        """Start listening."""
         from retrace.capture.session import describe_run, session
         from retrace.store.writer import Writer
 
@@ -97,14 +97,14 @@ class Following:
         session().attach(self._writer)
         _all.add(self)
 
-    def stop(self, timeout: float = _AT_EXIT) -> bool:
-        """Hand over what is left, and nothing after that.
+    def stop(self, timeout: float = _EXIT_TIMEOUT) -> bool:
+        """Hand over what is left, then stop.
 
         Args:
-            timeout: maximum number of seconds to wait for it.
+            timeout: maximum number of seconds to wait.
 
         Returns:
-            Whether all was handed over in time.
+            Whether everything was handed over in time.
         """
         if self._writer is None or self._pid != os.getpid():
             return True
@@ -114,8 +114,8 @@ class Following:
         _all.discard(self)
         session().detach(writer)
         self._ending = True
-        self._stir()
-        if get_ident() == self._thread:  # the callback itself asks
+        self._wake()
+        if get_ident() == self._thread:  # called by the callback itself
             return True
         in_time = self._finished.acquire(timeout=max(0.0, timeout))
         if not in_time:
@@ -123,11 +123,11 @@ class Following:
             self.dropped += len(self._waiting) + self._heard.running + begun
         self._callback = None
         if self.dropped:
-            _say(f"{self.dropped:,} misses were not handed to the callback: it took too long")
+            _say(f"{self.dropped:,} misses were not passed to the callback: it took too long")
         return in_time
 
     def wait(self, timeout: float = 10.0) -> bool:
-        """Wait until all misses that have ended by now were handed over.
+        """Wait until all misses that have ended by now are handed over.
 
         Args:
             timeout: maximum number of seconds.
@@ -145,38 +145,38 @@ class Following:
                 let_go(self._at_work)
                 if not (self._lines or self._waiting):
                     return True
-                self._stir()
+                self._wake()
         return False
 
     def open(self) -> bool:
-        """The lines begin with a header, as in a file (`store.writer.Sink`)."""
+        """Ask for the header line, as a new file does (`store.writer.Sink`)."""
         return False
 
     def write(self, line: str) -> None:
-        """Take in a line, on the thread that writes recordings."""
-        if self._is_deaf:
+        """Accept a line, on the thread that writes recordings."""
+        if self._is_full:
             self.dropped += _misses_in(line)
             return
         self._lines.append(line)
         self._size += len(line)
         if self._size > _MAX_BYTES:
-            self._is_deaf = True
-        if not line.startswith(BEGINNING):  # which tells of no miss by itself
-            self._stir()
+            self._is_full = True
+        if not line.startswith(BEGINNING):  # a program alone is no news
+            self._wake()
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: nothing is open."""
 
-    def _stir(self) -> None:
+    def _wake(self) -> None:
         if not self._at_work.acquire(blocking=False):
             if self._sleeps:
                 let_go(self._asleep)
             return
         try:
             start_new_thread(self._run, ())
-        except (RuntimeError, MemoryError):  # no thread is to be had; the next line tries again
+        except (RuntimeError, MemoryError):  # no thread available; the next line tries again
             let_go(self._at_work)
-        except BaseException:  # put into this thread from outside, just now
+        except BaseException:  # raised in this thread from outside
             let_go(self._at_work)
             raise
 
@@ -186,41 +186,41 @@ class Following:
         try:
             while self._hand_over():
                 self._sleep(here)
-        except BaseException as error:  # noqa: BLE001 - put in from outside; nobody is above us
-            self._tell(error)
+        except BaseException as error:  # noqa: BLE001 - raised from outside; no caller above us
+            self._report_failure(error)
         finally:
             NAMED.pop(here, None)
             leave_no_trace(here)
             self._thread = None
             let_go(self._at_work)
-        if self._lines or (self._ending and self._finished.locked()):  # came as it was leaving
-            self._stir()
+        if self._lines or (self._ending and self._finished.locked()):  # arrived while ending
+            self._wake()
 
     def _sleep(self, here: int) -> None:
         leave_no_trace(here)
         self._sleeps = True
         if not (self._lines or self._ending):
-            self._asleep.acquire(timeout=_TURN if self._heard.settles else _LINGER)
+            self._asleep.acquire(timeout=_POLL_SECONDS if self._heard.settles else _LINGER)
         self._sleeps = False
 
     def _hand_over(self) -> bool:
-        """Hand over what has ended; whether there may soon be more."""
+        """Hand over the misses that have ended; returns whether there may soon be more."""
         ending, came = self._ending, bool(self._lines)
-        contain(self._tell, self._take_in)
+        contain(self._report_failure, self._collect)
         while self._waiting:
             number = self._waiting.popleft()
-            miss = contain(self._tell, self._heard.explained, number)
+            miss = contain(self._report_failure, self._heard.explained, number)
             if miss is not None:
                 self._call(miss)
             if self._lines:
-                contain(self._tell, self._take_in)
+                contain(self._report_failure, self._collect)
         if ending:
             if self._at_end is not None:
                 self._guarded(self._at_end)
             let_go(self._finished)
         return not ending and (came or self._ending or self._heard.settles)
 
-    def _take_in(self) -> None:
+    def _collect(self) -> None:
         from retrace.capture.session import flush
 
         self._read()
@@ -232,12 +232,12 @@ class Following:
         now = time.monotonic()
         found = self._heard.ended(now, everything=self._ending)
         if found:
-            flush()  # their programs may not have been walked yet
+            flush()  # their programs may not be written yet
             self._read()
         for number in found:
             if self._heard.thread(number) == THREAD:
-                continue  # made by a callback: to tell it of these might never end
-            if len(self._waiting) < self._most:
+                continue  # caused by a callback: handing these over might never end
+            if len(self._waiting) < self._max_waiting:
                 self._waiting.append(number)
             else:
                 self.dropped += 1
@@ -259,15 +259,15 @@ class Following:
     def _guarded(self, call: Callable[..., object], *args: object) -> None:
         try:
             call(*args)
-        except BaseException as error:  # noqa: BLE001 - the program's own, and nobody is above us
+        except BaseException as error:  # noqa: BLE001 - the program's error; no caller above us
             self.failed += 1
             if self.failed == 1:
                 trace = "".join(traceback.format_exception(error)).rstrip()
-                _say(f"the callback of on_miss raised, and will be called again:\n{trace}")
+                _say(f"the on_miss callback raised an error; it will be called again:\n{trace}")
 
-    def _tell(self, error: BaseException) -> None:
+    def _report_failure(self, error: BaseException) -> None:
         if isinstance(error, Exception):
-            send("a miss could not be handed over", error)
+            send("a miss could not be passed to the on_miss callback", error)
 
 
 _all: set[Following] = set()
@@ -279,28 +279,29 @@ def on_miss(
     most_waiting: int = 1000,
     at_end: Callable[[], object] | None = None,
 ) -> Following:
-    """Hand each miss from here on to a callback, explained, on a thread of retrace's.
+    """Pass each miss from now on to a callback, explained, on a thread of retrace.
 
-    Everything is recorded that JAX misses in this process, however it was jitted. A miss is
-    handed over when its last stage has ended; one that is not compiled (`lower`, `eval_shape`)
-    about a second later. The callback gets what `recording().misses` holds.
+    All misses of this process are recorded, however the functions were jitted. A miss is passed
+    on when its last stage has ended; one that is not compiled (`lower`, `eval_shape`) about a
+    second later. The callback gets the same objects as in `recording().misses`.
 
-    A callback that raises is called on, and told of once on stderr. One that is slow or hangs
-    costs the program nothing: misses wait for it, and beyond `most_waiting` they are counted in
-    `dropped`. The end of the program waits two seconds for it at most. What it makes JAX miss
-    itself is not handed over. A forked child has no callback until it asks for one.
+    If the callback raises, the error is reported once on stderr and the callback is called
+    again for the next miss. A callback that is slow or hangs costs the program nothing: misses
+    wait for it, and those beyond `most_waiting` are counted in `dropped`. At exit the program
+    waits at most two seconds for it. Misses that the callback itself causes are not passed on.
+    A forked child has no callback unless it calls `on_miss` itself.
 
     Args:
-        callback: called with one `ExplainedMiss`; what it returns is not looked at.
-        most_waiting: maximum number of misses waiting for it.
+        callback: called with an `ExplainedMiss`; its result is ignored.
+        most_waiting: maximum number of waiting misses.
         at_end: called after the last miss, on the same thread, under the same conditions.
 
     Returns:
-        A `Following`, to `stop()`, also at the end of a `with` block; `handed`, `dropped` and
+        A `Following`; `stop()`, or leaving its `with` block, ends it; `handed`, `dropped` and
         `failed` count what became of the misses.
 
     Raises:
-        UsageError: the callback cannot be called.
+        UsageError: the callback is not callable.
 
     Example:
         >>> import jax, retrace
@@ -309,7 +310,7 @@ def on_miss(
         first-trace
     """
     if not callable(callback):
-        raise UsageError("on_miss takes a function of one miss")
+        raise UsageError("on_miss takes a function that is called with a miss")
     following = Following(callback, most_waiting, at_end)
     if not is_off():
         following.start()
@@ -326,7 +327,7 @@ def _say(text: str) -> None:
 
 
 def _at_exit() -> None:
-    until = time.monotonic() + _AT_EXIT
+    until = time.monotonic() + _EXIT_TIMEOUT
     for following in list(_all):
         following.stop(until - time.monotonic())
 

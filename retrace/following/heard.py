@@ -1,4 +1,4 @@
-"""What is known of the misses of this process, judged one by one as each comes to its end."""
+"""The misses of this process, each judged when it ends."""
 
 from __future__ import annotations
 
@@ -17,19 +17,18 @@ from retrace.store.programs import BEGINNING, Library
 from retrace.store.reader import Reader
 
 SETTLED = 1.0
-"""A miss that stops before it is compiled (`lower`, `eval_shape`) has ended when nothing of it
-has run for this many seconds. Only a later call could tell sooner, and there need not be one."""
+"""Seconds. A miss that stops before it is compiled (`lower`, `eval_shape`) counts as ended once
+none of its stages has run for this long: there may be no later call that would show it sooner."""
 
-_LATEST = 24
-"""How many earlier misses of a function are searched for a pattern; each one costs time."""
+_MAX_EARLIER = 24
+"""How many earlier misses of a function are searched for a pattern."""
 
 
 class Heard:
-    """Takes in the lines of this process's recording; explains a miss when it has ended.
+    """Reads the lines of this process's recording and explains each miss when it has ended.
 
-    The verdicts are those that a report would give if the program ended at that moment. What
-    only later misses show (a pattern that begins, a name that a second function gets) is not
-    known yet.
+    The verdicts are those of a report made at that moment. What only later misses show (a
+    pattern that begins, a second function with the same name) is not known yet.
     """
 
     def __init__(self) -> None:
@@ -39,18 +38,18 @@ class Heard:
         self._judge = Judge(self._programs)
         self._misses: dict[int, Miss] = {}
         self._own: set[int] = set()
-        """Those that are to be handed over; the others were there before."""
+        """Misses to hand over; the others are earlier ones."""
         self._open: list[int] = []
-        """Those of them that have not ended, in order."""
+        """Misses to hand over that have not ended, in order."""
         self._idle: dict[int, tuple[int, float]] = {}
-        """Of an open one: how many stages it had run, and since when nothing has run."""
+        """For open misses: how many stages have run, and since when nothing has."""
         self._ended: set[int] = set()
         self._unjudged: list[int] = []
         self._verdicts: dict[int, Verdict] = {}
         self._sites: dict[str, list[int]] = {}
 
     def add(self, text: str) -> None:
-        """Take in lines as they were written."""
+        """Read newly written lines."""
         for line in text.split("\n"):
             if line.startswith(BEGINNING):
                 self._programs.add_line(line)
@@ -61,41 +60,41 @@ class Heard:
         for miss in new:
             self._own.add(miss.number)
             insort(self._open, miss.number)
-            self._know(miss)
+            self._register(miss)
 
     def add_earlier(self, misses: Iterable[Miss]) -> None:
-        """Take in what was recorded of this process before; it is not handed over."""
+        """Add earlier misses of this process, which are not handed over."""
         first = min(self._own, default=0)
         for miss in misses:
-            # The rest of that recording goes on beside this one.
+            # Later misses of that recording are in this one too.
             if miss.number < first and miss.number not in self._misses:
                 self._ended.add(miss.number)
-                self._know(miss)
+                self._register(miss)
 
     @property
     def has_begun(self) -> bool:
-        """Whether any miss was heard of."""
+        """Whether any miss has begun."""
         return bool(self._own)
 
-    def _know(self, miss: Miss) -> None:
+    def _register(self, miss: Miss) -> None:
         known = miss.number in self._misses
         self._misses[miss.number] = miss
-        if known:  # as an earlier one, by the recording of somebody else
+        if known:  # added as an earlier miss from another recording
             return
         insort(self._unjudged, miss.number)
         insort(self._sites.setdefault(miss.function.site, []), miss.number)
 
     @property
     def run(self) -> Run:
-        """This process."""
+        """The description of this process."""
         return self._reader.since(self._read)[0]
 
     def ended(self, now: float, *, everything: bool = False) -> list[int]:
-        """The misses that have come to their end since this was last asked, in order.
+        """The misses that have ended since the last call, in order.
 
         Args:
-            now: on the clock by which `SETTLED` is measured.
-            everything: take all that have begun as ended.
+            now: the current monotonic time.
+            everything: treat all that have begun as ended.
         """
         found = [
             number
@@ -111,12 +110,12 @@ class Heard:
 
     @property
     def running(self) -> int:
-        """How many have begun and not ended, as far as is known."""
+        """How many misses have begun and not ended, as far as known."""
         return len(self._open)
 
     @property
     def settles(self) -> bool:
-        """Whether a miss may have ended, and only time can tell."""
+        """Whether a miss may have ended, which only waiting will show."""
         return bool(self._idle)
 
     def _has_ended(self, miss: Miss, now: float) -> bool:
@@ -132,7 +131,7 @@ class Heard:
         return now - since >= SETTLED
 
     def _root(self, miss: Miss) -> Miss:
-        """The miss in whose seconds it lies. A backward program runs after its parent."""
+        """The outermost miss whose time includes it. A backward program runs after its parent."""
         while miss.derived is None and miss.parent is not None:
             outer = self._misses.get(_number(miss.parent))
             if outer is None or outer.number >= miss.number:
@@ -141,11 +140,11 @@ class Heard:
         return miss
 
     def thread(self, number: int) -> str:
-        """The thread that a miss was made in."""
+        """The thread of a miss."""
         return self._misses[number].thread
 
     def explained(self, number: int) -> ExplainedMiss:
-        """A miss that has ended, with all that a report says of it."""
+        """A miss that has ended, explained as in a report."""
         self._judge_ended()
         wanted: dict[int, Verdict] = {}
         self._add(number, wanted)
@@ -154,11 +153,11 @@ class Heard:
         recording = Recording([self.run], [one.miss for one in verdicts], self._programs)
         view = View(recording, verdicts, here())
         view.count_as({one.miss.id: self._position(one.miss) for one in verdicts})
-        (told,) = explained(view, [verdict])
-        return told
+        (found,) = explained(view, [verdict])
+        return found
 
     def _judge_ended(self) -> None:
-        """Judge all that have ended and of which no earlier one still runs."""
+        """Judge the misses that have ended, up to the first one still running."""
         done = 0
         while done < len(self._unjudged) and (number := self._unjudged[done]) in self._ended:
             self._verdicts[number] = self._judge.judge(self._misses[number])
@@ -179,8 +178,8 @@ class Heard:
         ]
         if not between:
             return found
-        # Some that began earlier still run, in other threads. The nearest of all is the nearest
-        # of those that were judged, or one of these.
+        # Some earlier misses still run in other threads: the nearest is either the nearest judged
+        # one or one of these.
         few = Judge(self._programs)
         for one in (found.nearest, *between):
             if one is not None:
@@ -188,16 +187,18 @@ class Heard:
         return few.look(miss)
 
     def _with_history(self, verdict: Verdict) -> Verdict:
-        """The same with what the latest misses of its function say of it."""
+        """The verdict, revised by the latest misses of its function."""
         numbers = self._sites[verdict.miss.function.site]
         at = bisect_left(numbers, verdict.miss.number)
-        latest = (self._verdicts.get(number) for number in numbers[max(0, at - _LATEST) : at])
+        latest = (
+            self._verdicts.get(number) for number in numbers[max(0, at - _MAX_EARLIER) : at]
+        )
         revised = revise([*(one for one in latest if one is not None), verdict])
         pattern = recognise(revised).get(verdict.miss.id)
         return revised[-1] if pattern is None else replace(revised[-1], pattern=pattern)
 
     def _add(self, number: int, wanted: dict[int, Verdict], *, named: bool = False) -> None:
-        """A verdict with those of the misses around it, and those that are named in these."""
+        """Add the verdict on a miss and on the misses around it, and those they refer to."""
         if number in wanted or number not in self._misses:
             return
         verdict = wanted[number] = self._verdict(number)
@@ -210,7 +211,7 @@ class Heard:
             self._add(_number(verdict.miss.parent), wanted)
 
     def _position(self, miss: Miss) -> int:
-        """Which miss of its function it is, from 1."""
+        """The position of a miss among those of its function, from 1."""
         numbers: Sequence[int] = self._sites.get(miss.function.site, ())
         return bisect_left(numbers, miss.number) + 1
 

@@ -1,6 +1,6 @@
-"""Misses as metrics, while a program runs: for OpenTelemetry and for Prometheus.
+"""Misses as metrics of a running program, for OpenTelemetry and Prometheus.
 
-Both are callbacks of `retrace.on_miss`: they run on its thread, and return its `Following`.
+Both are callbacks of `retrace.on_miss`: they run on its thread and return its `Following`.
 """
 
 from __future__ import annotations

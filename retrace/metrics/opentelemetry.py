@@ -1,4 +1,4 @@
-"""Misses as spans, counters and histograms of OpenTelemetry."""
+"""Exports misses to OpenTelemetry as spans, counters and histograms."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ _MAX_SPANS = 1000
 
 
 def opentelemetry(*, tracer_provider: Any = None, meter_provider: Any = None) -> Following:
-    """Tell OpenTelemetry of each miss from here on.
+    """Report each miss from now on to OpenTelemetry.
 
-    Each miss is a span, inside that of the miss which it is nested in, with its cause and
-    explanation; `retrace.misses` counts by function, cause and whether it was avoidable;
+    Each miss is a span with its cause and explanation, nested in the span of its enclosing
+    miss; `retrace.misses` counts misses by function, cause and avoidability;
     `retrace.stage.duration` is a histogram of seconds by stage, function and cause.
 
     Args:
-        tracer_provider: where spans go; that of the program otherwise.
-        meter_provider: where metrics go; that of the program otherwise.
+        tracer_provider: where spans go (default: the program's provider).
+        meter_provider: where metrics go (default: the program's provider).
 
     Returns:
-        What `on_miss` returns: `stop()` ends it.
+        The result of `on_miss`: `stop()` ends it.
 
     Raises:
         UsageError: OpenTelemetry is not installed.
     """
-    return on_miss(_Teller(tracer_provider, meter_provider))
+    return on_miss(_Exporter(tracer_provider, meter_provider))
 
 
-class _Teller:
+class _Exporter:
     def __init__(self, tracer_provider: Any, meter_provider: Any) -> None:
         self._trace = package("opentelemetry.trace", "otel")
         metrics = package("opentelemetry.metrics", "otel")

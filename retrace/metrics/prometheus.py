@@ -1,4 +1,4 @@
-"""Misses as metrics of Prometheus: an endpoint, or a file for the collector of text files."""
+"""Exports misses to Prometheus, by an endpoint or a file for the textfile collector."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from retrace.following.callback import Following, on_miss
 from retrace.inside.explained import ExplainedMiss
 from retrace.metrics.labels import Labels, package, stages
 
-_EVERY = 1.0
-"""Seconds between two writings of the file."""
+_INTERVAL = 1.0
+"""Minimum number of seconds between writes of the file."""
 
 
 def prometheus(
@@ -22,30 +22,30 @@ def prometheus(
     textfile: str | os.PathLike[str] | None = None,
     registry: Any = None,
 ) -> Following:
-    """Count each miss from here on for Prometheus.
+    """Count each miss from now on for Prometheus.
 
-    `retrace_misses_total` by function, cause and whether it was avoidable;
-    `retrace_stage_seconds`, a histogram by stage, function and cause.
+    `retrace_misses_total` counts misses by function, cause and avoidability;
+    `retrace_stage_seconds` is a histogram by stage, function and cause.
 
     Args:
-        port: serve the metrics there, on a thread of `prometheus_client`'s.
-        textfile: keep them in this file, written at most once a second and at the end.
-        registry: where they are registered; that of the program otherwise.
+        port: serve the metrics on this port, from a thread of `prometheus_client`.
+        textfile: write them to this file, at most once a second and at the end.
+        registry: where they are registered (default: the program's registry).
 
     Returns:
-        What `on_miss` returns: `stop()` ends it.
+        The result of `on_miss`: `stop()` ends it.
 
     Raises:
         UsageError: `prometheus_client` is not installed, or the file cannot be written.
     """
     client = package("prometheus_client", "prometheus")
-    teller = _Teller(client, client.REGISTRY if registry is None else registry, textfile)
+    exporter = _Exporter(client, client.REGISTRY if registry is None else registry, textfile)
     if port is not None:
-        client.start_http_server(port, registry=teller.registry)
-    return on_miss(teller, at_end=teller.write)
+        client.start_http_server(port, registry=exporter.registry)
+    return on_miss(exporter, at_end=exporter.write)
 
 
-class _Teller:
+class _Exporter:
     def __init__(
         self, client: Any, registry: Any, textfile: str | os.PathLike[str] | None
     ) -> None:
@@ -79,11 +79,11 @@ class _Teller:
         self._misses.labels(function, cause, miss["avoidable"]).inc()
         for stage, spent in stages(miss).items():
             self._seconds.labels(stage, function, cause).observe(spent)
-        if time.monotonic() - self._written > _EVERY:
+        if time.monotonic() - self._written > _INTERVAL:
             self.write()
 
     def write(self) -> None:
-        """Bring the file up to date, where there is one."""
+        """Update the file, if there is one."""
         self._written = time.monotonic()
         if self._path is not None:
             self._client.write_to_textfile(str(self._path), self.registry)

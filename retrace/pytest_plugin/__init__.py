@@ -1,7 +1,8 @@
-"""The pytest plugin: asleep in every run of the environment until a test or an option asks.
+"""The pytest plugin: inactive until a test or an option asks for it.
 
-Loaded by entry point, so that nothing but pytest and the standard library is
-imported here; the rest, jax with it, where a test is watched for the first time.
+Every pytest run of the environment loads it by its entry point, so this module imports only
+pytest and the standard library. The rest, including jax, is imported when a test is first
+watched.
 """
 
 from __future__ import annotations
@@ -20,17 +21,17 @@ if TYPE_CHECKING:
 
 _MARKER = (
     "retrace(max_traces=None, allow=None, functions=None, warmup=0, compiles=None, "
-    "lowerings=None, seconds=None, causes=None, stale=None): fail where JAX traces or "
+    "lowerings=None, seconds=None, causes=None, stale=None): fail if JAX traces or "
     "compiles too often, or a program is out of date; without "
-    "arguments, where anything but a first trace misses JAX's caches"
+    "arguments, fail if anything but a first trace misses JAX's caches"
 )
 WATCHED = pytest.StashKey["Watched"]()
-"""The watch over a test, while it runs."""
+"""The watch of a running test."""
 BASELINE = "retrace-baseline"
-"""The plugin that holds tests to the baseline, where it is on."""
+"""The name of the plugin that compares tests with the baseline."""
 _EXPLAINED = pytest.StashKey[str]()
-# The lines of the failure that name places.
 _PLACES = pytest.StashKey[str]()
+"""The lines of the failure that name places."""
 
 
 class _Row(NamedTuple):
@@ -55,7 +56,7 @@ _STATE = pytest.StashKey[_State]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Our options."""
+    """Add our options."""
     group = parser.getgroup("retrace", "what JAX traces and compiles")
     group.addoption(
         "--retrace", action="store_true", help="record every test and list the slowest misses"
@@ -63,33 +64,33 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--retrace-dir",
         metavar="DIR",
-        help="write a recording of the whole run to DIR, for `retrace report DIR`",
+        help="record the whole run in DIR, for `retrace report DIR`",
     )
     group.addoption(
         "--retrace-top",
         type=int,
         metavar="N",
-        help="how many of the slowest misses to list (10); implies --retrace",
+        help="number of slowest misses to list (default: 10); implies --retrace",
     )
     group.addoption(
         "--retrace-update",
         action="store_true",
-        help="write the baseline: which functions are traced how often and why, by test",
+        help="write the baseline: how often functions are traced and why, by test",
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the marker, and begin the recording where one is asked for."""
+    """Register the marker, and start recording if requested."""
     config.addinivalue_line("markers", _MARKER)
     config.stash[_STATE] = _State()
     named = config.getoption("--retrace-dir")
     if named and not _is_off():
         _begin(config, Path(named))
-    _hold_to_baseline(config)
+    _register_baseline(config)
 
 
-def _hold_to_baseline(config: pytest.Config) -> None:
-    """Switch the baseline on where the project has one, or is to have one."""
+def _register_baseline(config: pytest.Config) -> None:
+    """Register the baseline plugin if the project has a baseline or is to get one."""
     update = bool(config.getoption("--retrace-update"))
     if _is_off():
         if update:
@@ -98,7 +99,7 @@ def _hold_to_baseline(config: pytest.Config) -> None:
     from retrace.errors import UsageError
     from retrace.guards.project import Project, around
 
-    # Under xdist the main process alone looks for it: a worker may run elsewhere.
+    # Under xdist only the main process looks for it: a worker may run in another folder.
     given: Any = getattr(config, "workerinput", {}).get("retrace_baseline")
     try:
         if given is not None:
@@ -110,13 +111,13 @@ def _hold_to_baseline(config: pytest.Config) -> None:
     except UsageError as error:
         if update:
             raise pytest.UsageError(f"--retrace-update: {error}") from None
-        return  # a file that is not for us, perhaps of another project
+        return  # perhaps the file of another project
     try:
         if given is None and not update and not project.has_tests:
             return
-        from retrace.pytest_plugin.baseline import HeldToBaseline
+        from retrace.pytest_plugin.baseline import BaselinePlugin
 
-        config.pluginmanager.register(HeldToBaseline(config, project, update), BASELINE)
+        config.pluginmanager.register(BaselinePlugin(config, project, update), BASELINE)
     except UsageError as error:
         raise pytest.UsageError(str(error)) from None
 
@@ -131,7 +132,7 @@ def _begin(config: pytest.Config, named: Path) -> None:
         directory = create(config.invocation_params.dir / named, append=worker)
     except RetraceError as error:
         raise pytest.UsageError(f"--retrace-dir: {error}") from None
-    # Under xdist the tests run in the workers, each of which writes a file of its own.
+    # Under xdist the tests run in the workers, each of which writes its own file.
     if worker or not getattr(config.option, "numprocesses", None):
         config.stash[_STATE].directory = directory
         start(directory)
@@ -156,7 +157,7 @@ def _lists(config: pytest.Config) -> bool:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """Watch a test from its setup on, so that what its fixtures traced is known."""
+    """Watch a test from its setup on, so that misses in its fixtures are known."""
     marked = item.get_closest_marker("retrace") is not None
     held = item.config.pluginmanager.has_plugin(BASELINE)
     if _is_off() or not (marked or held or _lists(item.config)):
@@ -173,7 +174,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> Generator[None, object, object]:
-    """Make cold what the markers name, before the fixtures, and again where a test is rerun."""
+    """Clear the caches of functions named by markers, before the fixtures and at each rerun."""
     if (watched := item.stash.get(WATCHED, None)) is not None:
         watched.set_up([(mark.args, mark.kwargs) for mark in item.iter_markers("retrace")])
     return (yield)
@@ -181,8 +182,8 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None, object, object]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
-    """Hold the test to its markers."""
-    # This frame is not hidden: where every frame is, pytest says so in place of the failure.
+    """Check the test against its markers."""
+    # This frame is not hidden: if all frames were, pytest would say so instead of the failure.
     watched = item.stash.get(WATCHED, None)
     if watched is None:
         return (yield)
@@ -199,17 +200,17 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
         _explain(item, watched)
         raise
     if heads := _explain(item, watched):
-        said = "\n".join(heads)
-        # Said by the failure itself, so not once more in the section below it.
-        item.stash[_EXPLAINED] = item.stash[_EXPLAINED].removeprefix(said).lstrip("\n")
+        summary = "\n".join(heads)
+        # The failure shows it, so the section below need not repeat it.
+        item.stash[_EXPLAINED] = item.stash[_EXPLAINED].removeprefix(summary).lstrip("\n")
         places = "".join(f"\n{place}" for place in (_place(item), *watched.places))
         item.stash[_PLACES] = places
-        raise pytest.fail.Exception(said + places, pytrace=False)
+        raise pytest.fail.Exception(summary + places, pytrace=False)
     return result
 
 
 def _place(item: pytest.Item) -> str:
-    """Where the test is, as pytest writes places: editors and terminals make links of them."""
+    """The place of a test in pytest's format, which editors and terminals turn into links."""
     file, line, name = item.reportinfo()
     shown = os.fspath(file)
     with suppress(ValueError):  # another drive of Windows
@@ -218,7 +219,7 @@ def _place(item: pytest.Item) -> str:
 
 
 def _explain(item: pytest.Item, watched: Watched) -> list[str]:
-    """What was exceeded; the explanation goes into a section of the test's report."""
+    """The exceeded limits; the explanation goes into a section of the test's report."""
     found = watched.excesses()
     item.stash[_EXPLAINED] = found.text
     if found.doubt and not found.heads:
@@ -232,14 +233,14 @@ def _explain(item: pytest.Item, watched: Watched) -> list[str]:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Put what the test missed into its report, which xdist carries to the main process."""
+    """Add the test's misses to its report, which xdist sends to the main process."""
     report = yield
     watched = item.stash.get(WATCHED, None)
     if call.when == "call" and (text := item.stash.get(_EXPLAINED, "")):
         report.sections.append(("retrace", text))
     crash = getattr(report.longrepr, "reprcrash", None)
     if call.when == "call" and crash is not None:
-        # In CI pytest's summary holds whole messages: the places would be annotated twice.
+        # In CI, pytest's summary has the full messages: the places would be annotated twice.
         crash.message = crash.message.removesuffix(item.stash.get(_PLACES, ""))
     if watched is not None and call.when == "teardown":
         report.user_properties += watched.properties()
@@ -252,7 +253,7 @@ def pytest_runtest_makereport(
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_report_teststatus(report: pytest.TestReport, config: pytest.Config) -> None:
-    """Collect the rows of a test that ended, in the process that prints."""
+    """Collect the rows of a finished test, in the process that prints."""
     if hasattr(config, "workerinput"):
         return
     rows: list[tuple[float, str]] = report.__dict__.pop("retrace_rows", [])
@@ -288,7 +289,7 @@ def pytest_terminal_summary(
 
 
 def _compiled_again(state: _State) -> Iterator[str]:
-    """What several tests compiled, each for itself."""
+    """Programs that several tests compiled separately."""
     from shutil import get_terminal_size
 
     from retrace.present.again import text
@@ -306,7 +307,7 @@ def _compiled_again(state: _State) -> Iterator[str]:
 
 @pytest.fixture
 def retrace_recording() -> Iterator[recording]:
-    """A recording of this test; `retrace_recording.misses` are its misses up to now."""
+    """A recording of this test; `retrace_recording.misses` has its misses so far."""
     import retrace
 
     with retrace.recording() as recorded:

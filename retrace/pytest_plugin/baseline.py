@@ -1,4 +1,4 @@
-"""Tests held to the baseline: the part of the pytest plugin that is there where one is."""
+"""Compares tests with the baseline; loaded only if the project has one."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from retrace.present.words import clean, count
 from retrace.pytest_plugin import WATCHED
 
 _UPDATE = "pytest --retrace-update"
-_MOST_TESTS = 3
-"""Of so many tests the misses of one function are explained."""
+_MAX_TESTS = 3
+"""Maximum number of tests for which the misses of one function are explained."""
 
 _ID = pytest.StashKey[str]()
 _ENDED = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED)
 
 
-class HeldToBaseline:
-    """Collects what each test missed, and compares or renews the baseline at the end."""
+class BaselinePlugin:
+    """Collects the misses of each test, and compares or updates the baseline at the end."""
 
     def __init__(self, config: pytest.Config, project: Project, update: bool) -> None:
         self._config = config
@@ -39,12 +39,12 @@ class HeldToBaseline:
         self._in_worker = hasattr(config, "workerinput")
         self._collected: set[str] = set()
         self._files: dict[str, bool] = {}
-        """The test files that were collected, and whether without an error."""
+        """The collected test files, and whether they were collected without an error."""
         self._failed: set[str] = set()
         self._tested: list[suite.Tested] = []
         self._failure: list[str] = []
         self._doubts: dict[str, None] = {}
-        """Why tests may have missed more than was seen."""
+        """Why some misses may have gone unseen."""
         self._notes: list[str] = []
 
     @pytest.hookimpl(optionalhook=True)
@@ -54,7 +54,7 @@ class HeldToBaseline:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
-        """Hear from a worker which tests there are."""
+        """Receive the collected tests from a worker."""
         output: dict[str, Any] = getattr(node, "workeroutput", {})
         tests, files = output.get("retrace_collected", ((), {}))
         self._collected.update(tests)
@@ -62,12 +62,12 @@ class HeldToBaseline:
             self._files[file] = whole and self._files.get(file, True)
 
     def pytest_itemcollected(self, item: pytest.Item) -> None:
-        """Note a test, under the id that it has before xdist groups it."""
+        """Note a test under its original id, before xdist groups it."""
         item.stash[_ID] = clean(item.nodeid, None)
         self._collected.add(item.stash[_ID])
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """Note a file of tests."""
+        """Note a test file."""
         file = clean(report.nodeid, None).partition("::")[0]
         self._files[file] = report.passed and self._files.get(file, True)
 
@@ -75,7 +75,7 @@ class HeldToBaseline:
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """Put what a test missed into its last report, which xdist carries along."""
+        """Add a test's misses to its last report, which xdist sends to the main process."""
         report = yield
         watched = item.stash.get(WATCHED, None)
         if watched is not None and call.when == "teardown":
@@ -88,7 +88,7 @@ class HeldToBaseline:
         return report
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Collect what a test missed, in the process that concludes."""
+        """Collect the misses of a test, in the main process."""
         if self._in_worker:
             return
         if report.failed or (report.skipped and not hasattr(report, "wasxfail")):
@@ -103,7 +103,7 @@ class HeldToBaseline:
             self._tested.append(suite.Tested(test, process, passed, found, texts))
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Compare, or renew; fail the run where something is missed that was not before."""
+        """Compare or update the baseline; fail the run if there are new misses."""
         if self._in_worker:
             whole = (sorted(self._collected), self._files)
             self._config.__dict__["workeroutput"]["retrace_collected"] = whole
@@ -112,10 +112,10 @@ class HeldToBaseline:
             return
         if session.exitstatus not in _ENDED:
             if self._update:
-                self._notes.append(f"the run was broken off: {self._file.name} stays as it was")
+                self._notes.append(f"the run was interrupted: {self._file.name} was not changed")
             return
         if self._update and not self._doubts:
-            self._renew()
+            self._update_baseline()
         elif not self._update:
             self._compare()
         self._failure += self._doubts
@@ -123,7 +123,7 @@ class HeldToBaseline:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Say what came of it."""
+        """Print the result."""
         if self._failure or self._notes:
             terminalreporter.section("retrace: baseline")
         for text in self._failure:
@@ -139,18 +139,18 @@ class HeldToBaseline:
         for one in held.excesses:
             own, now = _only(one.function, self._known), _only(one.function, held.raised)
             lines = shown(difference("tests", own, now))
-            texts = one.texts[:_MOST_TESTS]
-            if len(one.texts) > _MOST_TESTS:
-                texts.append(f"and {count(len(one.texts) - _MOST_TESTS, 'more test')}")
+            texts = one.texts[:_MAX_TESTS]
+            if len(one.texts) > _MAX_TESTS:
+                texts.append(f"and {count(len(one.texts) - _MAX_TESTS, 'more test')}")
             first = head(one.function, one.old, one.new, file)
             self._failure.append("\n\n".join(["\n".join([first, *lines]), *texts]))
         if held.excesses:
-            self._notes.append(f"where this is right, `{_UPDATE}` takes it into {file}")
+            self._notes.append(f"if this is intended, `{_UPDATE}` adds it to {file}")
         if held.new:
             self._notes.append(not_yet(held.new, file, _UPDATE))
         self._notes += unused(difference("tests", self._known, held.lowered), file, _UPDATE)
 
-    def _renew(self) -> None:
+    def _update_baseline(self) -> None:
         gone = self._gone()
         left = {test: functions for test, functions in self._known.items() if test not in gone}
         updated = suite.hold(left, self._tested).updated
@@ -166,10 +166,10 @@ class HeldToBaseline:
         )
         if self._failed:
             number = count(len(self._failed), "test")
-            self._notes.append(f"{number} failed or skipped: what is known of these stays")
+            self._notes.append(f"{number} failed or skipped: their entries were not changed")
 
     def _gone(self) -> set[str]:
-        """The tests in the baseline that exist no longer, as far as this run can tell."""
+        """The tests in the baseline that no longer exist, as far as this run shows."""
         part = self._config.getoption("lf", False) or any("::" in a for a in self._config.args)
         gone: set[str] = set()
         for test in set(self._known) - self._collected:

@@ -1,4 +1,4 @@
-"""One test under watch: what it missed, and whether that was too much."""
+"""Watches one test: what it missed, and whether that exceeds its limits."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from retrace.present.tally import Tally
 from retrace.present.view import View
 from retrace.present.words import name, place, times
 
-_SAID = "pytest.mark.retrace"
-_MOST_PLACES = 5
+_MARKER_NAME = "pytest.mark.retrace"
+_MAX_PLACES = 5
 _LIMITS = {
     "max_traces": "traces",
     "compiles": "compiles",
@@ -36,12 +36,12 @@ Marks: TypeAlias = Sequence[tuple[Sequence[Any], Mapping[str, Any]]]
 
 
 class Found(NamedTuple):
-    """What came of a test."""
+    """The result for a test."""
 
     heads: list[str]
-    """What was exceeded, a line each."""
+    """The exceeded limits, one line each."""
     text: str
-    """The explanation; empty where there is none."""
+    """The explanation, if any."""
     doubt: str = ""
     """What could not be checked."""
 
@@ -50,19 +50,19 @@ class Watched:
     """The misses of one test, from the setup of its fixtures on."""
 
     def __init__(self, *, lists: bool = False) -> None:
-        """With `lists`, what the test compiled is to be told at the end."""
+        """With `lists`, keep programs to list at the end what the test compiled."""
         self._watch = watch()
         if lists:
             self._watch.keep_programs()
         self._start = self._called = self._losses = 0
         self._budgets: list[budget.Budget] = []
         self.places: list[str] = []
-        """The lines whose calls missed too often, after `excesses`; each line once."""
-        self._nonsense: UsageError | None = None
-        self._warm: set[budget.Selector] = set()
-        """What markers name and no jitted object was found of."""
+        """The lines whose calls missed too often, without duplicates; set by `excesses`."""
+        self._marker_error: UsageError | None = None
+        self._not_found: set[budget.Selector] = set()
+        """Functions named by markers for which there was no jitted object."""
         self._audits_from: Start | None = None
-        """Whose programs are to be up to date after the test: all from there on, or none."""
+        """Programs traced from here on must be up to date after the test; None: no check."""
 
     def __enter__(self) -> Self:
         self._start = self._called = self._watch.open()
@@ -78,14 +78,14 @@ class Watched:
         self._watch.close()
 
     def set_up(self, marks: Marks) -> None:
-        """The test is about to be set up, perhaps once more: make cold what its markers name.
+        """Prepare for a test, perhaps a rerun: clear the caches of what its markers name.
 
         Args:
-            marks: arguments of its markers, the closest first; of several that name the
-                same functions the closest holds.
+            marks: the arguments of its markers, the closest first; if several name the same
+                functions, the closest applies.
         """
         self._start = self._called = self._watch.position
-        self._budgets, self._nonsense, self._audits_from = [], None, None
+        self._budgets, self._marker_error, self._audits_from = [], None, None
         self.places = []
         try:
             budgets: dict[object, budget.Budget] = {}
@@ -97,24 +97,24 @@ class Watched:
                 made = _budget(arguments, options)
                 budgets.setdefault(made.functions, made)
         except UsageError as error:
-            self._nonsense = error
+            self._marker_error = error
             return
         self._budgets = list(budgets.values())
         named = {one for made in self._budgets for one in made.functions}
-        self._warm = named - make_cold(named)
+        self._not_found = named - make_cold(named)
 
     def begin(self) -> None:
         """The test itself begins.
 
         Raises:
-            UsageError: a marker has an argument that is nonsense.
+            UsageError: a marker has an invalid argument.
         """
-        if self._nonsense is not None:
-            raise self._nonsense
+        if self._marker_error is not None:
+            raise self._marker_error
         self._called = self._watch.position
 
     def excesses(self) -> Found:
-        """What the test has exceeded, and what is out of date after it, explained."""
+        """The limits that the test exceeded and the programs out of date after it, explained."""
         found = self._exceeded()
         if self._audits_from is None:
             return found
@@ -131,11 +131,11 @@ class Watched:
         numbers = self._watch.numbers(self._start)
         misses = self._watch.misses_of(numbers)
         unknown = unknown or [
-            _told_warm(one) for one in self._warm if not _is_missed(one, misses)
+            _not_found_text(one) for one in self._not_found if not _is_missed(one, misses)
         ]
         if not numbers:
             return Found(unknown or self._doubts(), "")
-        # By itself: whether the tests before it missed the same must make no difference.
+        # Judged alone: misses of earlier tests must make no difference.
         view = self._watch.alone(numbers)
         verdicts = of_numbers(view.verdicts, self._watch.numbers(self._called))
         found = [e for one in self._budgets for e in budget.excesses(view, verdicts, one)]
@@ -147,17 +147,17 @@ class Watched:
         return Found(heads, explanation(view, heads, counted))
 
     def _doubts(self) -> list[str]:
-        """Why a marked test cannot pass although nothing was too much."""
-        found = doubt(_SAID, self._losses) if self._budgets else None
+        """Why a marked test cannot pass although no limit was exceeded."""
+        found = doubt(_MARKER_NAME, self._losses) if self._budgets else None
         return [] if found is None else [str(found)]
 
     def doubt(self) -> str | None:
-        """Why misses of this test may have gone unseen; None where they would have been seen."""
+        """Why misses of this test may have gone unseen; None if they would have been seen."""
         found = doubt("retrace", self._losses)
         return None if found is None else str(found)
 
     def missed(self, *, patterns: bool = True) -> tuple[View, list[Verdict]] | None:
-        """All that is known, and what the test missed with its fixtures; None for nothing."""
+        """The view, and the misses of the test and its fixtures; None if there are none."""
         numbers = self._watch.numbers(self._start)
         if not numbers:
             return None
@@ -165,14 +165,14 @@ class Watched:
         return view, of_numbers(view.verdicts, numbers)
 
     def properties(self) -> list[tuple[str, str]]:
-        """For JUnit's XML: how many calls missed, its fixtures' with them, and their seconds."""
+        """For JUnit XML: how many calls of the test and its fixtures missed, and the seconds."""
         missed = self._watch.misses_of(self._watch.numbers(self._start))
         calls = [miss for miss in missed if miss.parent is None]
         spent = sum(miss.seconds for miss in calls)
         return [("retrace.misses", str(len(calls))), ("retrace.seconds", f"{spent:.3f}")]
 
     def rows(self) -> list[tuple[float, str]]:
-        """Seconds and words, by function and cause, of all that the test missed."""
+        """The seconds and a line of text for each function and cause that missed."""
         if (missed := self.missed(patterns=False)) is None:
             return []
         view, verdicts = missed
@@ -183,12 +183,12 @@ class Watched:
                 who = "eager operations"
             often = f", {times(group.count)}" if group.count > 1 else ""
             worth = ", avoidable" if group.avoidable == "yes" else ""
-            said = f"{who} ({where(view, group)}): {group.cause.value}{often}{worth}"
-            rows.append((round(group.seconds, 4), said))
+            text = f"{who} ({where(view, group)}): {group.cause.value}{often}{worth}"
+            rows.append((round(group.seconds, 4), text))
         return rows
 
     def compiled(self) -> list[tuple[Any, ...]]:
-        """What the test compiled: the fields of `runs.again.Compiled`, for another process."""
+        """What the test compiled, as fields of `runs.again.Compiled` for another process."""
         from retrace.runs.again import compiled
 
         if (missed := self.missed(patterns=False)) is None:
@@ -205,19 +205,19 @@ class Watched:
 
 
 def _places(view: View, verdicts: Sequence[Verdict]) -> list[str]:
-    """The lines that called what missed, in order; past a few they are in the explanation."""
+    """The first lines whose calls missed; the explanation has all of them."""
     again = [one for one in verdicts if one.cause is not Cause.FIRST_TRACE] or verdicts
-    said = dict.fromkeys(
+    lines = dict.fromkeys(
         f"{place(site.file, site.line, view.bases)}: missed here: {name(one.miss.function)}"
         for one in again
         if (site := one.miss.call_site) is not None
     )
-    return [*said][:_MOST_PLACES]
+    return [*lines][:_MAX_PLACES]
 
 
 def _asks_for_audit(options: Mapping[str, Any]) -> bool:
     if (wish := options.get("stale")) not in (None, "fail"):
-        raise UsageError(f'stale is "fail", or is left out: not {wish!r}')
+        raise UsageError(f'stale must be "fail" or left out, not {wish!r}')
     return wish is not None
 
 
@@ -225,7 +225,7 @@ def _is_missed(one: budget.Selector, misses: Sequence[Miss]) -> bool:
     return any(one.matches(f) for miss in misses for f in (miss.function, *miss.bodies))
 
 
-def _told_warm(one: budget.Selector) -> str:
+def _not_found_text(one: budget.Selector) -> str:
     return (
         f"could not clear the caches of {one.pattern!r}: no jitted function of this name was "
         "found before the test and none was traced in it, so nothing was checked; name the "
@@ -235,23 +235,27 @@ def _told_warm(one: budget.Selector) -> str:
 
 def _budget(arguments: Sequence[Any], options: Mapping[str, Any]) -> budget.Budget:
     if arguments:
-        raise UsageError(f"it takes arguments by name: {', '.join(_KNOWN)}")
+        raise UsageError(f"it takes only keyword arguments: {', '.join(_KNOWN)}")
     for option in options:
         if option not in _KNOWN:
             raise UsageError(
                 f"there is no argument {option!r}{budget.nearest(option, _KNOWN)}"
                 f" (it takes {', '.join(_KNOWN)})"
             )
-    most: dict[str, float] = {
+    limits: dict[str, float] = {
         limit: options[option]
         for option, limit in _LIMITS.items()
         if options.get(option) is not None
     }
     causes: Mapping[str, int] = options.get("causes") or {}
-    most.update({str(cause): number for cause, number in causes.items()})
+    limits.update({str(cause): number for cause, number in causes.items()})
     allow = options.get("allow")
     if allow is None:
-        allow = () if most else (Cause.FIRST_TRACE,)
+        allow = () if limits else (Cause.FIRST_TRACE,)
     return make_budget(
-        _SAID, options.get("functions"), most or {"misses": 0}, allow, options.get("warmup", 0)
+        _MARKER_NAME,
+        options.get("functions"),
+        limits or {"misses": 0},
+        allow,
+        options.get("warmup", 0),
     )

@@ -140,7 +140,7 @@ def test_a_callback_that_hangs_holds_nobody_up(capsys: pytest.CaptureFixture[str
         assert following.dropped == 8
     finally:
         go_on.set()
-    assert "8 misses were not handed" in capsys.readouterr().err
+    assert "8 misses were not passed" in capsys.readouterr().err
 
 
 def test_more_than_may_wait_is_counted(got: list[ExplainedMiss]) -> None:
@@ -271,4 +271,4 @@ def test_the_end_of_a_program_does_not_wait_for_a_callback_that_hangs(tmp_path: 
         "True",
         *(f"<lambda> #{number} shape-changed" for number in range(2, 6)),
     ]
-    assert done.stderr.count("3 misses were not handed") == 1
+    assert done.stderr.count("3 misses were not passed") == 1

@@ -106,7 +106,7 @@ def test_a_machine_that_is_well(tmp_path: Path) -> None:
     [
         ({"sitecustomize.py": NO_JAX}, "not installed"),
         ({"jax/__init__.py": "raise RuntimeError('half an installation')"}, "half an install"),
-        ({"jax/__init__.py": "import os; os.abort()"}, "does not get far"),
+        ({"jax/__init__.py": "import os; os.abort()"}, "a process that imports jax fails"),
     ],
 )
 def test_no_jax_or_a_broken_one_is_told(files: dict[str, str], said: str, tmp_path: Path) -> None:
@@ -158,7 +158,7 @@ def test_files_of_others_in_the_package(tmp_path: Path, monkeypatch: pytest.Monk
         "retrace_sdk 1.0 has put 2 files into the folder of retrace",
         "1 file missing from the folder of retrace",
         "1 file changed in the folder of retrace",
-        "1 file in the folder of retrace, and of no installed package",
+        "1 file in the folder of retrace, but of no installed package",
     ]
     assert all(name in "\n".join(said) for name in ("api.py", "cli.py", "stray.py", "__init__"))
     # A list that cannot be read is another package's trouble.
