@@ -107,7 +107,7 @@ def plan(recording: str = "", top: int = 5) -> str:
 
     view = _view(recording)
     found, cut = order.plan(view.recording, view.verdicts), cut_short(view.recording)
-    return report_json.encode(plan_json.told(found, None, max(1, top), cut))
+    return report_json.encode(plan_json.to_json(found, None, max(1, top), cut))
 
 
 def report(recording: str = "", tokens: int = 4000) -> str:
@@ -162,14 +162,14 @@ def compare(old: str, new: str, expect: str = "") -> str:
         for view, name in zip(views, (old, new), strict=True)
     ]
     found = difference(sides[0], sides[1])
-    lines = runs.markdown(runs.told(found, views[0], views[1])).splitlines()
+    lines = runs.markdown(runs.report(found, views[0], views[1])).splitlines()
     fields: dict[str, Any] = {
         "equal": found.is_equal,
         "told": "\n".join(lines[:_MAX_LINES]),
         "lines_left_off": max(0, len(lines) - _MAX_LINES),
     }
     if expect:
-        fields["expected"] = promised.told(expected(found, expect))
+        fields["expected"] = promised.to_json(expected(found, expect))
     return report_json.encode(fields)
 
 

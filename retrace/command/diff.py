@@ -168,12 +168,12 @@ def _recordings(old: Source, new: Source, expect: str | None, format: str) -> in
     plan = None if expect is None else expected(found, expect)
     status = DONE if plan is None or plan.came_true else FOUND
     if format == "json":
-        fields = runs_json.told(found, views[1])
+        fields = runs_json.to_json(found, views[1])
         if plan is not None:
-            fields["expected"] = promised.told(plan)
+            fields["expected"] = promised.to_json(plan)
         console.write(report_json.encode(fields), None)
         return status
-    told = runs.told(found, views[0], views[1])
+    told = runs.report(found, views[0], views[1])
     if plan is not None:
         own = promised.section(plan, views[0], views[1])
         told = told._replace(sections=[own, *told.sections])

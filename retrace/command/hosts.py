@@ -34,7 +34,7 @@ def hosts(
     """
     from retrace.hosts.compare import alone, diverge
     from retrace.hosts.trail import Trails
-    from retrace.present.hosts import Told
+    from retrace.present.hosts import DivergenceReport
     from retrace.store.reader import read_each
 
     one_of("--format", format, _FORMATS)
@@ -46,7 +46,7 @@ def hosts(
             trails.add(part.runs[0], part.misses)
             listings = part.listings
     found = diverge(trails, listings, any_processes=True) or alone(trails)
-    told = Told(found, listings, console.here())
+    told = DivergenceReport(found, listings, console.here())
     if format == "json":
         from retrace.present import report_json
 

@@ -65,7 +65,7 @@ def plan(
         from retrace.runs.ended import cut_short
 
         cut = cut_short(view.recording)
-        console.write(report_json.encode(plan_json.told(found, calls, top, cut)), None)
+        console.write(report_json.encode(plan_json.to_json(found, calls, top, cut)), None)
         return 0
     top = top or _DEFAULT_TOP
     if format == "markdown":

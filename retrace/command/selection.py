@@ -166,7 +166,7 @@ class Selection:
         from retrace.present import hosts
 
         if (found := diverge(trails, self._listings)) is not None:
-            self.view.hosts = hosts.Told(found, self._listings, console.here())
+            self.view.hosts = hosts.DivergenceReport(found, self._listings, console.here())
 
     @property
     def _listings(self) -> Mapping[str, Listing]:

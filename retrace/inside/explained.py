@@ -81,10 +81,10 @@ def _attributes(value: Any) -> Any:
 def explained(view: View, verdicts: Iterable[Verdict]) -> Misses:
     """Each miss with its data and its text."""
     from retrace.present.group import Group
-    from retrace.present.message import told
+    from retrace.present.message import compose
     from retrace.present.report_json import miss_report
 
     return Misses(
-        ExplainedMiss(miss_report(view, verdict, keys=True), told(view, Group.alone(verdict)))
+        ExplainedMiss(miss_report(view, verdict, keys=True), compose(view, Group.alone(verdict)))
         for verdict in verdicts
     )

@@ -1,1 +1,1 @@
-"""How retrace speaks: the same findings as text, Markdown or JSON."""
+"""How retrace presents its findings: as text, Markdown, JSON and more."""

@@ -15,17 +15,15 @@ _NUMPY = frozenset(
 
 
 def of_arrays(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case each
-    """What to do about shapes, dtypes, placement and the way of passing."""
+    """What to do about shapes, dtypes, placement and ways of passing."""
     who = names(advice.paths)
     it, many = ("it", False) if len(advice.paths) == 1 else ("them", True)
     asks = advice.proof is Proof.MEANING
     match advice:
         case model.OneCallStyle(variadic=True):
-            return f"give {who} the same arguments at every call, if the same is meant"
+            return f"pass {who} the same arguments at every call, if they mean the same"
         case model.OneCallStyle(optional=True):
-            return (
-                f"where {who} {'are' if many else 'is'} given, give {it} the same way each time"
-            )
+            return f"wherever a call passes {who}, pass {it} the same way"
         case model.OneCallStyle():
             return f"pass {who} the same way at every call"
         case model.OneStructure():
@@ -34,8 +32,8 @@ def of_arrays(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case eac
             return f"create {who} the same way at every call, preferably with `jax.random.key`"
         case model.OneScope():
             return (
-                f"create the symbolic dimensions of {who} once and reuse them: JAX treats those "
-                "of another scope as other sizes"
+                f"create the symbolic dimensions of {who} once and reuse them: JAX treats "
+                "sizes from another scope as different"
             )
         case model.LeaveOutArray(name=name):
             return f"{quoted(name)} never uses {who}: do not pass {it}"
@@ -44,84 +42,82 @@ def of_arrays(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case eac
             return (
                 f"if {who} {parameters}, this is a different model, which needs its own "
                 f"program: leave it; if {'they are' if many else 'it is'} data, pad to one "
-                "shape, or "
-                "to a few"
+                "or a few shapes"
             )
         case model.AnotherModel():
             return (
                 f"{who} {'have other sizes' if many else 'has another size'}: this is a "
-                "different "
-                "model, which needs its own program"
+                "different model, which needs its own program"
             )
         case model.SkipEmpty():
             return (
-                f"{who} had no rows in one of the calls: if nothing is to be computed then, skip "
-                "the call"
+                f"{who} had no rows in one of the calls: if there is nothing to compute then, "
+                "skip the call"
             )
         case model.PadBatch():
             return (
-                "if these rows are what is left at the end of a dataset, drop or pad that last "
-                "batch (`drop_remainder=True`, or a mask); else round axis 0 up to a few sizes"
+                "if this is the last, smaller batch of a dataset, drop or pad it "
+                "(`drop_remainder=True`, or a mask); otherwise round axis 0 up to a few sizes"
             )
         case model.PadShape(square=square) if square:
             belong = "belongs" if len(square) == 1 else "belong"
             return (
-                f"if {names(square)} {belong} to a problem of another dimension, as a covariance "
-                "does, this needs a program of its own: leave it; if data, pad to one shape, or "
-                "to a few"
+                f"if {names(square)} {belong} to a problem of another dimension, like a "
+                "covariance, this needs its own program: leave it; for data, pad to one or a few "
+                "shapes"
             )
         case model.PadShape(ordered=ordered) if ordered:
             return (
-                f"if rows may be added at the end of {who}, though they go through "
-                f"{listed([quoted(one) for one in ordered], 2)}, pad {it} with NumPy to one "
-                "shape, or to a few, and mask what was added; else each size needs a program of "
-                "its own"
+                f"{who} {'go' if many else 'goes'} through "
+                f"{listed([quoted(one) for one in ordered], 2)}: if rows may still be added at "
+                f"the end, pad {it} with NumPy to one or a few shapes and mask the padding; "
+                "otherwise each size needs its own program"
             )
         case model.PadShape(sizes=sizes) if sizes:
-            told = ", ".join(map(str, sizes))
+            phrase = ", ".join(map(str, sizes))
             return (
-                f"the sizes of {who} ({told}) look chosen: if they are, leave them; else pad to "
-                "one shape with NumPy, and mask what was added"
+                f"the sizes of {who} ({phrase}) look intended: if they are, leave them; "
+                "otherwise pad to one shape with NumPy and mask the padding"
             )
         case model.PadShape():
             return (
-                f"pad {who} with NumPy (`jnp.pad` compiles for each shape) to one shape, or to a "
-                "few, and mask what was added"
+                f"pad {who} with NumPy (`jnp.pad` compiles for each shape) to one or a few "
+                "shapes, and mask the padding"
             )
         case model.OneRank():
-            return f"give {who} the same number of axes at every call, if they mean the same"
+            return f"pass {who} with the same number of axes at every call, if they mean the same"
         case model.OneDtype(dtypes=dtypes):
             both = f": {' or '.join(dtypes)}, not both" if dtypes else ""
             if len(dtypes) > 2:
                 both = f": one of {listed(dtypes)}"
             each = f"each of {who}" if many and not dtypes else who
-            said = f"give {each} one dtype at every call{both}"
-            return f"{said} (results differ: choose the one that is meant)" if asks else said
+            text = f"give {each} one dtype at every call{both}"
+            return f"{text} (results differ: choose the one you mean)" if asks else text
         case model.CastResult():
-            at = "" if advice.line is None else f" where line {advice.line} makes it"
-            said = (
+            at = "" if advice.line is None else f" where line {advice.line} creates it"
+            text = (
                 f"{quoted(advice.name)} returns {who} weakly typed and gets it back: give it a "
-                f"dtype{at}, by `.astype(jnp.{advice.dtype})`"
+                f"dtype{at}, with `.astype(jnp.{advice.dtype})`"
             )
-            return f"{said}, if results of that dtype are meant" if asks else said
+            return f"{text}, if you want results of that dtype" if asks else text
         case model.CastNumber():
             return _number(advice, who)
         case model.LowerWithSharding():
             return (
-                f"lower it ahead of time with {who} placed as the call has {it}: "
+                f"lower it ahead of time with {who} placed as in the call: "
                 "`jax.ShapeDtypeStruct(shape, dtype, sharding=...)`"
             )
         case model.OneMesh():
-            return f"make one mesh and place {who} on it at every call: a different mesh misses"
+            return f"create one mesh and place {who} on it at every call: a different mesh misses"
         case model.OneSharding():
             return (
-                f"keep {who} on one device, or shard {it} over all by one `NamedSharding`: JAX "
+                f"keep {who} on one device, or shard {it} over all with one `NamedSharding`: JAX "
                 "compiles a program for each device; if that is intended, leave it"
             )
         case model.PlaceFirst():
             they = "they" if many else "it"
             return (
-                f"put {who} where {they} will live before the first call as well "
+                f"before the first call, place {who} where {they} will be later "
                 "(`jax.device_put`)"
             )
         case _:
@@ -131,9 +127,9 @@ def of_arrays(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case eac
 def _structure(advice: model.OneStructure, who: str) -> str:
     match advice.way:
         case "omitted":
-            return f"give {who} an array at every call: left out, it stands for None"
+            return f"pass an array for {who} at every call: omitted, it means None"
         case "none":
-            return f"give {who} an array at every call, in place of None"
+            return f"pass an array for {who} at every call, not None"
         case "nodes" if advice.containers is not None:
             one, other = (quoted(kind) for kind in advice.containers)
             return f"give {who} the same structure at every call, {one} or {other}, not both"
@@ -149,20 +145,20 @@ def _number(advice: model.CastNumber, who: str) -> str:
     typed = " or ".join(_typed(*one) for one in advice.types)
     if advice.proof is Proof.MEANING:
         return (
-            f"a Python number as {who} takes the dtype of what it meets, an array does not, and "
-            f"the results differ: if all calls should compute as with the array, pass {typed} at "
-            f"every call; else cast inside {quoted(advice.name)}"
+            f"a Python number for {who} takes the dtype of what it is combined with, an array "
+            "does not, so results differ: if all calls should compute as with the array, pass "
+            f"{typed} at every call; otherwise cast inside {quoted(advice.name)}"
         )
     if isinstance(advice, model.CastCarry):
         return f"start {who} as {typed}, the type that later calls pass"
     return (
-        f"pass {who} as {typed} at every call, not as a Python number or a result made of these "
-        "alone"
+        f"pass {who} as {typed} at every call, not as a Python number or the result of Python "
+        "numbers only"
     )
 
 
 def _typed(dtype: str, has_axes: bool) -> str:
-    """A value of the dtype that compiles nothing by itself, as `jnp.asarray` would."""
-    if has_axes:  # an array of JAX's as before: a library may take NumPy's apart otherwise
+    """An expression for such a value that compiles nothing itself, unlike `jnp.asarray`."""
+    if has_axes:  # a JAX array as before: a library may flatten a NumPy array differently
         return f"`jax.device_put(np.asarray(value, jnp.{dtype}))`"
     return f"`np.{dtype}(value)`" if dtype in _NUMPY else f"`np.asarray(value, jnp.{dtype})`"

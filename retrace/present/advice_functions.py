@@ -24,19 +24,19 @@ def of_functions(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case 
             )
         case model.Library(name=name, package=where, wraps=True):
             return (
-                f"{where} wrapped {quoted(name)} again: create the object that it is given to "
-                f"once, and use that for all calls; if {where} wraps it at each call, report it "
+                f"{where} wrapped {quoted(name)} again: create the object that it is passed to "
+                f"once and use that for all calls; if {where} wraps it at each call, report it "
                 "there"
             )
         case model.LibraryPasses(name=name, by=by, package=where):
             return (
-                f"`{by}` of {where} passes the arguments of {quoted(name)} in another way: "
-                "nothing to change, unless the other call is yours"
+                f"`{by}` of {where} passes the arguments of {quoted(name)} differently: "
+                "nothing to change, unless you make the other call"
             )
         case model.Library(name=name, package=where):
             return (
                 f"{quoted(name)} belongs to {where}, which created it again: create the object "
-                f"it comes from once, and jit that once; if {where} creates it at each call, "
+                f"it comes from once and jit that once; if {where} creates it at each call, "
                 "report it there"
             )
         case model.KeepTraced():
@@ -48,65 +48,57 @@ def of_functions(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case 
             differs = names(advice.paths)
             if not differs:
                 return (
-                    f"{_whom(advice)} was created again and is a different program each time: "
-                    "if the "
-                    "same one is meant, keep it in a variable"
+                    f"{_whom(advice)} was created again and is a different program each time: if "
+                    "it should be the same, keep it in a variable"
                 )
             return (
                 f"{_whom(advice)} holds a different {differs} each time: keep one for each "
-                "value, or "
-                f"pass {differs} to it as {_arguments(advice.paths)}"
+                f"value, or pass {differs} to it as {_arguments(advice.paths)}"
             )
         case model.OwnCell():
-            return (
-                f"keep {_whom(advice)} in a cell of its own, and run that again only after an "
-                "edit"
-            )
+            return f"keep {_whom(advice)} in its own cell, and only run that again after an edit"
         case model.JitForEach():
             return _for_each(advice)
         case model.JitAndPass():
             return _and_pass(advice)
         case model.JitOnce():
-            said = (
+            text = (
                 f"jit {_whom(advice)} once, outside the loop or at module level, and call the "
                 "result"
             )
             if asks:
-                said += (
-                    "; it reads something from outside that gave a different program: pass "
-                    "that in"
+                text += (
+                    "; it reads something from outside that changed the program: pass "
+                    "that as well"
                 )
-            return said
+            return text
         case model.OneReceiver(name=name, type=type_, is_method=True):
             return (
                 f"keep one {quoted(type_)} object, or pass what differs to {quoted(name)} as "
-                "arguments: JAX compiles a program for each object"
+                "arguments: JAX compiles one program per object"
             )
         case model.OneReceiver(type=type_):
             return (
                 f"pass what differs between instances of {quoted(type_)} as arguments, and keep "
-                "one "
-                "instance: JAX compiles a program for each"
+                "one instance: JAX compiles one program per instance"
             )
         case model.KeepBound(name=name, is_method=True):
             return f"keep `jax.jit(...{name})` in a variable or attribute, and call that"
         case model.KeepBound(name=name):
             return (
                 f"keep one {quoted(name)} instance and one jitted function made from it, and "
-                "call "
-                "that"
+                "call that"
             )
         case model.OneOption(name=name):
             what = names(advice.paths) or "its options"
             return (
-                f"{quoted(name)} was jitted with two settings of {what}, and each has a program: "
-                "if one will do for both, jit it once; if both are meant, leave them"
+                f"{quoted(name)} was jitted with two settings of {what}, one program for each: "
+                "if one setting is enough, jit it once; if you need both, leave them"
             )
         case model.OneConfig(in_thread=True):
             return (
-                f"{names(advice.paths)} was set by a context manager in another thread, and "
-                "holds "
-                "there alone: enter the context in this thread as well, or set it by "
+                f"{names(advice.paths)} was set by a context manager in another thread, and only "
+                "applies there: enter the context in this thread as well, or set it with "
                 "`jax.config.update`"
             )
         case model.OneConfig():
@@ -114,7 +106,7 @@ def of_functions(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case 
             if asks:
                 return (
                     f"if all calls should compute with the same {what}, set it once, before the "
-                    "first call; if both settings are meant, leave them"
+                    "first call; if you need both settings, leave them"
                 )
             return (
                 f"set {what} once, before the first call, or make every call in the same context"
@@ -122,41 +114,40 @@ def of_functions(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case 
         case model.FewMapped(name=name, axes=axes, proof=model.Proof.PROGRAM):
             return (
                 f"nothing in {quoted(name)} depends on the size of the mapped axis {names(axes)} "
-                "and JAX compiles it for each: call it outside the map, or map over one size, or "
-                "a few"
+                "but JAX compiles it for each size: call it outside the map, or map over one or "
+                "a few sizes"
             )
         case model.FewMapped(axes=axes):
             return (
                 f"JAX compiles again for each size of the mapped axis {names(axes)}: pad what is "
-                "mapped over with NumPy to one size, or to a few, and mask what was added"
+                "mapped over with NumPy to one or a few sizes, and mask the padding"
             )
         case model.KeepCaches():
-            return "do not clear the caches between calls of one function"
+            return "do not clear the caches between calls of a function"
         case model.PassState(name=name):
             if not advice.paths:
                 return f"pass what {quoted(name)} reads from outside as an argument"
             kind = _arguments(advice.paths, "static" if advice.static else "")
             return f"pass {names(advice.paths)} to {quoted(name)} as {kind}"
         case model.KeepMethod(name=name):
-            said = (
+            text = (
                 f"keep the bound method {quoted(name)} in a variable and pass that (each access "
-                f"to `.{name}` makes a new object), or jit the function around it once"
+                f"to `.{name}` creates a new object), or jit the function around it once"
             )
-            return f"{said}; if it reads other values each time, pass those" if asks else said
+            return f"{text}; if it reads other values each time, pass those" if asks else text
         case model.DefineBodyOnce(package=str(package)):
             differs = ", with what differs passed in" if asks else ""
             return (
-                f"jit the function around it once, and call that{differs}: {package} makes its "
-                "loop anew at each call"
+                f"jit the function around it once, and call that{differs}: {package} creates a "
+                "new loop at each call"
             )
         case model.DefineBodyOnce(bodies=bodies, partial=partial):
             what = "what this line defines" if bodies == ("<lambda>",) else names(bodies)
             what = f"the partial of {what}" if partial and len(bodies) == 1 else what
-            is_made = "are made" if len(bodies) > 1 else "is made"
+            is_made = "are created" if len(bodies) > 1 else "is created"
             return (
                 "jit the function around it once, and call that; a `scan`, `while_loop` or "
-                "`cond` "
-                f"is also served where {what} {is_made} once, at module level"
+                f"`cond` is also served if {what} {is_made} once, at module level"
                 f"{', and what differs is passed in' if asks else ''}"
             )
         case _:
@@ -176,18 +167,17 @@ def _whom(advice: OfFunction) -> str:
 
 
 def _for_each(advice: model.JitForEach) -> str:
-    said = f"keep one jitted {quoted(advice.name)} for each {names(advice.paths)}, and call that"
+    text = f"keep one jitted {quoted(advice.name)} for each {names(advice.paths)}, and call that"
     if advice.same:
-        said = (
+        text = (
             f"create {names(advice.paths)} once, jit one {quoted(advice.name)} over that, and "
-            "call "
-            "it"
+            "call it"
         )
     if advice.traced:
-        said += f"; pass {names(advice.traced)} as {_arguments(advice.traced)}"
+        text += f"; pass {names(advice.traced)} as {_arguments(advice.traced)}"
     if advice.static:
-        said += f"; pass {names(advice.static)} as {_arguments(advice.static, 'static')}"
-    return said
+        text += f"; pass {names(advice.static)} as {_arguments(advice.static, 'static')}"
+    return text
 
 
 def _and_pass(advice: model.JitAndPass) -> str:
@@ -196,8 +186,7 @@ def _and_pass(advice: model.JitAndPass) -> str:
         also = f"{names(traced)} and " if traced else ""
         return (
             f"jit {_whom(advice)} once, outside the loop, and pass {also}the arrays that it "
-            "reads "
-            "as arguments"
+            "reads as arguments"
         )
     at = "at module level" if advice.bound else "outside the loop"
     ways = [f"pass {names(traced)} as {_arguments(traced)}"] if traced else []
@@ -207,19 +196,18 @@ def _and_pass(advice: model.JitAndPass) -> str:
     if advice.inject:
         ways.append(
             f"create {names(advice.inject)} once with `optax.inject_hyperparams`: what differs "
-            "is "
-            "then set in the optimizer's state"
+            "is then set in the optimizer's state"
         )
     if not ways:
         ways = ["pass what the partial binds at each call"]
-    said = f"jit {_whom(advice)} once, {at}, and {', and '.join(ways)}"
+    text = f"jit {_whom(advice)} once, {at}, and {', and '.join(ways)}"
     if advice.computed:
-        said += " (or what Python computes from it, where it uses `if`, `int` or `math`)"
+        text += " (or what Python computes from it, where it uses `if`, `int` or `math`)"
     elif advice.numbers:
-        said += " (an `if` of it stays outside)"
+        text += " (an `if` on it stays outside)"
     if advice.one_type:
-        said += f"; give {names(advice.one_type)} as one type"
-    return said
+        text += f"; give {names(advice.one_type)} as one type"
+    return text
 
 
 def _arguments(found: tuple[str, ...], kind: str = "") -> str:

@@ -17,56 +17,54 @@ def of_operations(advice: Advice) -> str | None:
                 "program"
             )
         case model.AtImport():
-            return "this runs as its module is imported: make it with NumPy there"
+            return "this runs while its module is imported: use NumPy there"
         case model.LeaveEager(who=who):
             one = "an import" if who == "import" else "a library"
             return f"{one} runs these operations: nothing to change here"
         case model.JitInit(name=None, package=package):
             jit = "nnx.jit" if package == "flax" else "eqx.filter_jit"
             return (
-                f"this module of {package} makes its arrays one operation at a time: if they are "
-                f"all that it holds, make it inside one jitted function (`{jit}`)"
+                f"this module of {package} creates its arrays one operation at a time: if it "
+                f"holds nothing else, create it inside one jitted function (`{jit}`)"
             )
         case model.JitInit(name=name, package=package):
             return (
-                f"`{name}` of {package} makes its arrays one operation at a time: jit it and "
+                f"`{name}` of {package} creates its arrays one operation at a time: jit it and "
                 f"call the result once, as in `jax.jit(model.{name})(...)`; bind a "
                 f"Python flag first: `jax.jit(partial(model.{name}, train=False))(...)`"
             )
         case model.LibraryCall(name=name, package=package):
             return (
                 f"`{name}` of {package} runs these operations: nothing to change here, unless "
-                "this "
-                "call can be part of a jitted function"
+                "this call can be part of a jitted function"
             )
         case model.JitBlock():
             return (
                 "if this line runs often and no shape depends on data, put its operations into "
-                "one "
-                "jitted function"
+                "one jitted function"
             )
         case model.FewSizes(loop=True, body=body):
             once = "" if body is None else f"define {quoted(body)} once, outside, and "
             return (
-                "this loop compiles again for each size, jitted or not: if what it goes over can "
-                f"be padded, {once}pad it to a few sizes with NumPy, and keep the carry in the "
-                "steps that were added (`jnp.where`); else leave it"
+                "this loop compiles again for each size, jitted or not: if its input can be "
+                f"padded, {once}pad it to a few sizes with NumPy, and keep the carry unchanged "
+                "in the added steps (`jnp.where`); otherwise leave it"
             )
         case model.FewSizes(grows=True):
             return (
-                "each size compiles the operations of this line again: give what grows its last "
-                "size from the start, with NumPy, or compute this line with NumPy"
+                "each size compiles the operations of this line again: create the growing array "
+                "at its final size with NumPy, or compute this line with NumPy"
             )
         case model.FewSizes(joined=True):
             return (
                 "each number of arrays compiles this operation again: write them into one array "
-                "that has its last size from the start, or join them with NumPy "
+                "created at its final size, or join them with NumPy "
                 "(`np.concatenate`)"
             )
         case model.FewSizes():
             return (
                 "each size compiles the operations of this line again: give it arrays of a few "
-                "sizes (a boolean mask has as many as there are counts: `jnp.where` keeps one), "
+                "sizes (a boolean mask gives a size for each count, `jnp.where` only one), "
                 "or compute it with NumPy"
             )
         case _:

@@ -6,31 +6,30 @@ from retrace.model import advice as model
 from retrace.model.advice import Advice, Proof
 from retrace.present.words import listed, names, quoted
 
-_MOST_VALUES = 4
-_LONGEST_VALUE = 20
+_MAX_VALUES = 4
+_MAX_VALUE_LENGTH = 20
 
 
 def of_values(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case each
-    """What to do about static arguments, and the static data of trees."""
+    """What to do about static arguments and the static data of trees."""
     who = names(advice.paths)
     it, many = ("it", False) if len(advice.paths) == 1 else ("them", True)
     asks = advice.proof is Proof.MEANING
     match advice:
         case model.LeaveOutValue(name=name):
             where = "the tree's static data" if advice.in_tree else "the static arguments"
-            said = (
+            text = (
                 f"leave {who} out of {where} unless {quoted(name)} reads {it}: the program is "
-                "the "
-                "same for both values"
+                "the same for both values"
             )
             if advice.type is not None:
-                said += f"; and give {quoted(advice.type)} an `__eq__` and a `__hash__` by value"
-            return said
+                text += f"; and give {quoted(advice.type)} an `__eq__` and a `__hash__` by value"
+            return text
         case model.ReuseObject(in_tree=True):
             return f"create {who} once and reuse {it}"
         case model.ReuseObject(package=where):
-            said = f"create {who} once, outside the loop, and pass the same object to every call"
-            return said if where is None else f"{said}; if {where} creates it, report it there"
+            text = f"create {who} once, outside the loop, and pass the same object to every call"
+            return text if where is None else f"{text}; if {where} creates it, report it there"
         case model.OneNaN():
             return (
                 f"always pass the same NaN object as {who} (`math.nan`), or None if it means "
@@ -43,15 +42,14 @@ def of_values(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case eac
         case model.CompareByValue(type=type_, held=held):
             if advice.varies:
                 return f"give {quoted(type_)} an `__eq__` and a `__hash__` by value, for {who}"
-            said = f"pass the same {quoted(type_)} object as {who} every time"
+            text = f"pass the same {quoted(type_)} object as {who} every time"
             if held:
                 return (
-                    f"{said}; one that is created again must also hold the same {names(held)}, "
-                    "and "
-                    "needs an `__eq__` and a `__hash__` by value"
+                    f"{text}; one that is created again must also hold the same {names(held)}, "
+                    "and needs an `__eq__` and a `__hash__` by value"
                 )
             return (
-                f"{said}, or give the class an `__eq__` and a `__hash__` by value, as a frozen "
+                f"{text}, or give the class an `__eq__` and a `__hash__` by value, as a frozen "
                 "dataclass has"
             )
         case model.PassHeld():
@@ -74,20 +72,22 @@ def of_values(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case eac
         case model.ToArray(in_tree=True):
             array = "array leaves" if many else "an array leaf"
             return (
-                f"make {who} {array} of its tree, if no shape depends on {it}; else keep {it} "
-                "the "
-                "same between calls"
+                f"make {who} {array} of its tree, if no shape depends on {it}; otherwise keep "
+                f"{it} the same between calls"
             )
         case model.ToArray(mixed=True):
             number = "Python numbers they are" if many else "a Python number it is"
             array = "arrays" if many else "an array"
             return (
                 f"pass {who} as {array} at every call (`jnp.asarray`): as {number} static, and "
-                "each value a program of its own"
+                "each value needs its own program"
             )
         case model.ToArray():
             array = "arrays" if many else "an array"
-            return f"pass {who} as {array} if no shape depends on {it}; else keep to a few values"
+            return (
+                f"pass {who} as {array} if no shape depends on {it}; otherwise keep to a few "
+                "values"
+            )
         case model.ToArgument():
             return _argument(advice, who, it, many)
         case model.PrintOutside():
@@ -97,31 +97,28 @@ def of_values(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case eac
             )
         case model.TripsInProgram(one_type=one_type):
             return (
-                f"{who} is the trip count of a loop of JAX's: `jax.lax.fori_loop` and "
-                "`jax.lax.while_loop` accept one that is not static (then without a "
-                "reverse-mode gradient); else keep to a few values"
-            ) + ("; give it as one type" if one_type else "")
+                f"{who} is the trip count of a JAX loop: `jax.lax.fori_loop` and "
+                "`jax.lax.while_loop` accept one that is not static (but then without "
+                "reverse-mode gradients); otherwise keep to a few values"
+            ) + ("; pass it as one type" if one_type else "")
         case model.LoopInProgram(seen=seen, one_type=one_type):
             is_said = "is unrolled" if seen else "would be unrolled"
             return (
                 f"a Python loop over {who} {is_said}: `jax.lax.fori_loop` accepts a bound that "
-                "is "
-                "not static, `jax.lax.scan` compiles one block for each length; else keep to a "
-                "few values"
-            ) + ("; give it as one type" if one_type else "")
+                "is not static, `jax.lax.scan` compiles one block for each length; otherwise "
+                "keep to a few values"
+            ) + ("; pass it as one type" if one_type else "")
         case model.PassDecision():
             return _decision(advice, who)
         case model.InjectHyperparams(holder=holder):
             return (
                 f"create {quoted(holder)} once with `optax.inject_hyperparams`, which keeps "
-                f"{who} "
-                "as "
-                "an array in the optimizer's state, and set it there"
+                f"{who} as an array in the optimizer's state, and set it there"
             )
         case model.DefineOnce(classes=classes):
             return (
-                f"define {names(classes)} once, where it does not run again (a module, a cell of "
-                "its own): JAX treats each definition as a different class"
+                f"define {names(classes)} once, where it does not run again (a module, its own "
+                "cell): JAX treats each definition as a different class"
             )
         case _:
             return None
@@ -132,8 +129,7 @@ def _held(advice: model.PassHeld, who: str) -> str:
     if held:
         return (
             f"{who} is a new function over a different {held}: keep one for each and reuse it, "
-            "or "
-            f"pass {held} as an argument"
+            f"or pass {held} as an argument"
         )
     if advice.alike:
         return (
@@ -150,8 +146,8 @@ def _few(why: str, who: str, it: str) -> str:
     match why:
         case "functions":
             return (
-                f"keep {who} to a few functions, each created once: JAX compiles a program for "
-                "each"
+                f"keep {who} to a few functions, each created once: JAX compiles one program "
+                "for each"
             )
         case "separate":
             return f"each value of {who} needs its own program: keep to a few"
@@ -166,45 +162,45 @@ def _argument(advice: model.ToArgument, who: str, it: str, many: bool) -> str:
     depends = f"constants depend on {it}" if many else f"a constant depends on {it}"
     outside = (*advice.outside, *(() if advice.function is None else (advice.function,)))
     where = f", outside of {names(outside)}" if outside else ""
-    said = f"pass {who} as {kind} not static{where}: only {depends}"
+    text = f"pass {who} as {kind} not static{where}: only {depends}"
     if advice.fixed:
-        # A bound of a slice or an exponent cannot be traced as it is written.
+        # The bound of a slice or an exponent cannot be traced as written.
         held = {name for name in advice.fixed if not name.startswith("custom_")}
         other = "`jax.lax.dynamic_slice`" if "slice" in held else "`jnp.power`"
         if held:
-            said += f", if it may be written with {other}"
+            text += f", if it may be written with {other}"
         else:
-            said += ", and the rule of a custom gradient, if that can take an array"
+            text += ", and the rule of a custom gradient, if that can take an array"
     elif advice.computed:
-        # `math.sqrt` and `int` refuse what is traced, and an `if` does.
-        said += f" (compute what `if`, `int` or `math` make of {it} outside, and pass that)"
+        # `math.sqrt`, `int` and `if` reject traced values.
+        text += f" (compute what `if`, `int` or `math` make of {it} outside, and pass that)"
     else:
-        said += f" (an `if` of {it} stays outside)"
+        text += f" (an `if` on {it} stays outside)"
     if advice.one_type:
-        said += "; give it as one type"
+        text += "; pass it as one type"
     if advice.function is not None:
-        said += f"; and create {quoted(advice.function)} once"
+        text += f"; and create {quoted(advice.function)} once"
     if advice.unread:
-        said += f"; leave out {names(advice.unread)}, on which no constant depends"
-    return said
+        text += f"; leave out {names(advice.unread)}, which no constant depends on"
+    return text
 
 
 def _decision(advice: model.PassDecision, who: str) -> str:
     number = sum(map(len, advice.values))
-    told = " ".join(f"{{{_some(values)}}}" for values in advice.values)
-    said = (
-        f"{who} had {number} values and gave {len(advice.values)} programs, {told}: pass what "
+    phrase = " ".join(f"{{{_some(values)}}}" for values in advice.values)
+    text = (
+        f"{who} had {number} values and gave {len(advice.values)} programs, {phrase}: pass what "
         f"{quoted(advice.name)} decides by it (say, a bool) as the static argument, not {who} "
         "itself"
     )
     return (
-        f"{said}; what it computes of it is an argument that is not static"
+        f"{text}; pass what it computes from it as an argument that is not static"
         if advice.constant
-        else said
+        else text
     )
 
 
 def _some(values: tuple[str, ...]) -> str:
-    return listed([value[:_LONGEST_VALUE] for value in values], _MOST_VALUES).replace(
+    return listed([value[:_MAX_VALUE_LENGTH] for value in values], _MAX_VALUES).replace(
         " and ", ", "
     )

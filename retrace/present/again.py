@@ -1,4 +1,4 @@
-"""Programs that were compiled more than once, in words and for programs."""
+"""Programs that were compiled more than once, as text and JSON."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from retrace.present.words import clean, count, listed, place, seconds
 from retrace.runs.again import Program
 from retrace.runs.alone import Family
 
-_MOST = 5
-_WORTH = 0.1
-"""Seconds from which on it is worth a word."""
-_VALUES = 5
-_TESTS = 3
+_MAX_ROWS = 5
+_MIN_SECONDS = 0.1
+"""Minimum seconds to be worth mentioning."""
+_MAX_VALUES = 5
+_MAX_TESTS = 3
 
 What: TypeAlias = Literal["process", "test"]
 
@@ -27,13 +27,13 @@ def text(
     width: int = 80,
     paint: Paint = plain,
 ) -> Iterator[str]:
-    """What several processes, or tests, compiled, in one or two paragraphs; often nothing.
+    """One or two paragraphs on what several processes or tests compiled; often nothing.
 
     Args:
-        programs: those that were compiled more than once, most spared first.
-        families: those that differ in constants alone, most spared first.
-        what: what has compiled them.
-        bases: folders to which paths are shortened.
+        programs: programs compiled more than once, largest saving first.
+        families: programs that differ only in constants, largest saving first.
+        what: what compiled them.
+        bases: folders that paths are shortened to.
         width: columns.
         paint: `colour` or `plain`.
     """
@@ -45,14 +45,14 @@ def text(
     yield from second
 
 
-def _head(said: str, width: int, paint: Paint) -> Iterator[str]:
-    first, *rest = wrapped(said, width, 2)
+def _head(phrase: str, width: int, paint: Paint) -> Iterator[str]:
+    first, *rest = wrapped(phrase, width, 2)
     yield paint(first, "bold")
     yield from rest
 
 
 def _at(program: Program, bases: Sequence[str]) -> str:
-    """Where it is written, behind the other cells of its row."""
+    """The place of its definition, to follow the other cells of the row."""
     return "" if program.file is None else f"   {place(program.file, program.line, bases)}"
 
 
@@ -63,73 +63,73 @@ def _several(what: What) -> str:
 def _same(
     programs: Sequence[Program], what: What, bases: Sequence[str], width: int, paint: Paint
 ) -> Iterator[str]:
-    """The same program, more than once."""
+    """Programs compiled more than once."""
     spared = sum(one.spared for one in programs)
-    if spared < _WORTH:
+    if spared < _MIN_SECONDS:
         return
     times, spent = sum(one.times for one in programs), sum(one.seconds for one in programs)
     several = _several(what)
     how_often = "by several processes" if what == "process" else "more than once by the tests"
-    said = (
+    phrase = (
         f"{count(len(programs), 'program')} compiled {how_often}: {times:,} times, "
         f"{seconds(spent)}; an on-disk cache for all of them would save up to {seconds(spared)}"
     )
     small = sum(one.spared for one in programs if not one.is_stored)
     how = "set JAX_COMPILATION_CACHE_DIR"
-    if small >= _WORTH:
+    if small >= _MIN_SECONDS:
         of_it = "" if small == spared else f"; for {seconds(small)} of it"
         how += (
-            f"{of_it} and JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0, since JAX does not "
-            "store what compiles within a second"
+            f"{of_it} and JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0, because JAX does not "
+            "store programs that compile within a second"
         )
-    yield from _head(f"{said} ({how})", width, paint)
-    for one in programs[:_MOST]:
+    yield from _head(f"{phrase} ({how})", width, paint)
+    for one in programs[:_MAX_ROWS]:
         at = _at(one, bases)
         where = count(len(one.places), what, several)
         row = f"  {clean(one.name, 40)}   {one.times:,} times in {where}"
         yield from wrapped(f"{row}   {seconds(one.seconds)}{at}", width, 6)
         if what == "test":
             tests = [clean(test.rpartition("/")[2], 100) for test in one.places]
-            yield from wrapped(f"      in {listed(tests, _TESTS)}", width, 9)
-    if len(programs) > _MOST:
-        yield f"  and {count(len(programs) - _MOST, 'more program')}"
+            yield from wrapped(f"      in {listed(tests, _MAX_TESTS)}", width, 9)
+    if len(programs) > _MAX_ROWS:
+        yield f"  and {count(len(programs) - _MAX_ROWS, 'more program')}"
 
 
 def _alone(
     families: Sequence[Family], what: What, bases: Sequence[str], width: int, paint: Paint
 ) -> Iterator[str]:
-    """Programs that differ in constants alone."""
+    """Programs that differ only in constants."""
     spared = sum(one.spared for one in families)
-    if spared < _WORTH:
+    if spared < _MIN_SECONDS:
         return
     programs = sum(len(one.programs) for one in families)
-    said = (
-        f"{count(programs, 'program')} of several {_several(what)} differ by constants alone; "
+    phrase = (
+        f"{count(programs, 'program')} of several {_several(what)} differ only in constants; "
         f"with these as arguments, {count(len(families), 'program')} would do, and an on-disk "
         f"cache would save up to {seconds(spared)} more"
     )
-    yield from _head(said, width, paint)
-    for one in families[:_MOST]:
+    yield from _head(phrase, width, paint)
+    for one in families[:_MAX_ROWS]:
         shown = one.programs[0]
         at = _at(shown, bases)
-        row = f"  {clean(shown.name, 40)}   {count(len(one.programs), 'program')} differ by "
-        row += f"{_differing(one)} alone   {seconds(one.seconds)}{at}"
+        row = f"  {clean(shown.name, 40)}   {count(len(one.programs), 'program')} differ only in "
+        row += f"{_differing(one)}   {seconds(one.seconds)}{at}"
         yield from wrapped(row, width, 6)
-    if len(families) > _MOST:
-        yield f"  and {count(len(families) - _MOST, 'more function')}"
+    if len(families) > _MAX_ROWS:
+        yield f"  and {count(len(families) - _MAX_ROWS, 'more function')}"
 
 
 def _differing(family: Family) -> str:
-    said: list[str] = []
+    texts: list[str] = []
     for one in family.constants:
         values = [value for value in one.values if not value.startswith("#")]
-        more = ", ..." if len(values) > _VALUES else ""
-        told = f" ({', '.join(clean(value, 24) for value in values[:_VALUES])}{more})"
+        more = ", ..." if len(values) > _MAX_VALUES else ""
+        phrase = f" ({', '.join(clean(value, 24) for value in values[:_MAX_VALUES])}{more})"
         what = f"`{clean(one.name or '', 40)}`"
         if one.name is None:
-            what = "other constants" if said else "constants of unknown name"
-        said.append(what + (told if values and one.name is not None else ""))
-    return listed(said, 3)
+            what = "other constants" if texts else "unnamed constants"
+        texts.append(what + (phrase if values and one.name is not None else ""))
+    return listed(texts, 3)
 
 
 def data(programs: Sequence[Program]) -> list[dict[str, Any]]:

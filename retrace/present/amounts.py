@@ -1,4 +1,4 @@
-"""How many calls and seconds, in words: a number, or a range where it cannot be known."""
+"""Words numbers of calls and seconds: a number, or a range if it is uncertain."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from retrace.plan.step import Step
 from retrace.present.words import seconds
 
 _HYPHEN, _TO = "-", " to "
-"""What stands between the ends of a range, in a column and in a sentence."""
+"""The separator of a range, in a column and in a sentence."""
 
 
 def saved(step: Step) -> tuple[str, str]:
@@ -18,28 +18,28 @@ def saved(step: Step) -> tuple[str, str]:
     else:
         noun = "op" if eager.high == 1 else "ops"
         many = f"{_counted(eager, _HYPHEN)} {noun}" if eager.high else "nested"
-    return many, _figures(spent, _HYPHEN) if spent.high >= _LEAST else "<0.01"
+    return many, _figures(spent, _HYPHEN) if spent.high >= _MIN_SECONDS else "<0.01"
 
 
 def saving(step: Step) -> str:
-    """The same as part of a sentence: `4 calls, 5.7 s`."""
+    """The same for use in a sentence: `4 calls, 5.7 s`."""
     many, spent = saved(step)
     noun = {"nested": " calls", "1": " call"}.get(many, "" if "op" in many else " calls")
     return f"{many}{noun}, {spent} s"
 
 
 def left(step: Step) -> str:
-    """What is left after a step and those before it, for a column; why not, where it is not."""
+    """What is left after a step and those before it, or why it is not done, for a column."""
     if step.worth:
         latest = step.left.seconds.high
-        return _told(step.left._replace(seconds=Span(latest, latest)), _HYPHEN, "ops")
-    is_open = step.gone.seconds.low < _LEAST <= step.gone.seconds.high
+        return _in_words(step.left._replace(seconds=Span(latest, latest)), _HYPHEN, "ops")
+    is_open = step.gone.seconds.low < _MIN_SECONDS <= step.gone.seconds.high
     return "may save nothing" if is_open else "not worth it"
 
 
-def told(one: Amount) -> str:
-    """Calls, or eager operations where there are none, and seconds: `1 to 2 calls, 0.45 s`."""
-    return _told(one, _TO, "eager operations")
+def in_words(one: Amount) -> str:
+    """Calls (or eager operations if there are none) and seconds: `1 to 2 calls, 0.45 s`."""
+    return _in_words(one, _TO, "eager operations")
 
 
 def number(span: Span) -> str:
@@ -52,11 +52,11 @@ def spent(span: Span) -> str:
     return _spent(span, _TO)
 
 
-_LEAST = 0.005
-"""Seconds: less is 0.00 with two places."""
+_MIN_SECONDS = 0.005
+"""Smaller numbers of seconds are 0.00 with two decimals."""
 
 
-def _told(one: Amount, between: str, operations: str) -> str:
+def _in_words(one: Amount, between: str, operations: str) -> str:
     if one.is_nothing:
         return "nothing"
     parts: list[str] = []
@@ -70,7 +70,7 @@ def _told(one: Amount, between: str, operations: str) -> str:
 
 
 def _spent(span: Span, between: str) -> str:
-    if span.is_exact or span.high < _LEAST:
+    if span.is_exact or span.high < _MIN_SECONDS:
         return seconds(span.high)
     return f"{_figures(span, between)} s"
 

@@ -1,4 +1,4 @@
-"""Changes in words, with the user's own names, and as other programs read them."""
+"""Words changes with the user's own names, and gives them as JSON."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ from retrace.present.words import clean, count, listed, place, turned
 
 def in_words(change: Change) -> str:
     """One change in words: `lr`: 0.1 -> 0.2."""
-    said = turned(detail(change), 120)
+    text = turned(detail(change), 120)
     if change.path is None:
-        return said
-    return f"`{clean(change.path)}` ({said})" if said else f"`{clean(change.path)}`"
+        return text
+    return f"`{clean(change.path)}` ({text})" if text else f"`{clean(change.path)}`"
 
 
 def change_fields(change: Change) -> dict[str, Any]:
@@ -63,7 +63,7 @@ def change_fields(change: Change) -> dict[str, Any]:
 
 
 def json_sides(change: Change) -> tuple[JSON, JSON]:
-    """Both sides of a change as JSON, whole enough to be compared again; None where absent."""
+    """Both sides of a change as JSON, complete enough to compare again; None if absent."""
     match change:
         case ShapeChange():
             return list(change.old), list(change.new)
@@ -78,7 +78,7 @@ def json_sides(change: Change) -> tuple[JSON, JSON]:
         case HeldChange():
             old, new = _value(change.old), _value(change.new)
             if change.is_bound:
-                # A bound value and a closure cell may have one name; the mark tells them apart.
+                # A bound value and a closure cell may have the same name; this separates them.
                 old, new = [
                     None if side is None else side | {"bound": True} for side in (old, new)
                 ]
@@ -134,14 +134,14 @@ def _program(program: Program) -> dict[str, JSON]:
 
 
 def _placements(old: Leaf, new: Leaf) -> tuple[dict[str, JSON], dict[str, JSON]]:
-    """What of two placements is not the same."""
+    """The parts of two placements that differ."""
     differing = [name for name in PLACEMENT if getattr(old, name) != getattr(new, name)]
     before, after = ({name: getattr(leaf, name) for name in differing} for leaf in (old, new))
     return before, after
 
 
 def _subtree(parts: Subtree) -> dict[str, JSON] | None:
-    """A container with all that is below it, or an array."""
+    """A container with everything below it, or an array."""
     if not parts:
         return None
     nodes = {part.path: part for part in parts if isinstance(part, Node)}
@@ -176,40 +176,40 @@ def _leaf(leaf: Leaf) -> dict[str, JSON]:
 
 
 def set_at(view: View, change: Change) -> tuple[str, ...]:
-    """Where an option of the configuration was set, if that was seen of either side."""
+    """Where an option of the configuration was set, if known for either side."""
     if isinstance(change, ConfigChange):
         old, new = change.set_at
-        for site, said in ((new, "set at"), (old, "it was set at")):
+        for site, text in ((new, "set at"), (old, "it was set at")):
             if site is not None:
-                return (f"{said} {place(site.file, site.line, view.bases)}",)
+                return (f"{text} {place(site.file, site.line, view.bases)}",)
     return ()
 
 
 def of_component(changes: tuple[Change, ...], component: Component) -> str:
-    """The changes of one part of the key; empty where there are none."""
+    """The changes of one part of the key, or an empty string."""
     own = [in_words(change) for change in changes if change.component is component]
     return listed(own, 3)
 
 
 def all_of(verdict: Verdict) -> str:
-    """The first two changes, and how many more there are; empty where there are none."""
+    """The first two changes and the number of others, or an empty string."""
     return listed([in_words(change) for change in verdict.changes], 2, "more change")
 
 
 def of_arrays(verdict: Verdict, component: Component) -> str:
     """The arrays in which one thing changed: "`x` is int32[3] (was int32[2])"."""
     own = [change for change in verdict.changes if change.component is component]
-    said: list[str] = []
+    texts: list[str] = []
     for change in own[:2]:
         old, new = sides(verdict, change)
-        said.append(f"`{clean(change.path or 'an argument')}` is {new} (was {old})")
+        texts.append(f"`{clean(change.path or 'an argument')}` is {new} (was {old})")
     if len(own) > 2:
-        said.append(count(len(own) - 2, "more array"))
-    return listed(said) or "they differ"
+        texts.append(count(len(own) - 2, "more array"))
+    return listed(texts) or "they differ"
 
 
 def sides(verdict: Verdict, change: Change) -> tuple[str, str]:
-    """Both sides of a change of an array, as JAX writes its type."""
+    """Both sides of an array's change, as JAX writes its type."""
     old = None if verdict.nearest is None else leaf(verdict.nearest, change.path)
     new = leaf(verdict.miss, change.path)
     if old is None or new is None:

@@ -1,4 +1,4 @@
-"""What a change is, in a few words for people: "axis 0: 32 -> 17", "weak -> strong"."""
+"""Words a change briefly: "axis 0: 32 -> 17", "weak -> strong"."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ from retrace.model import (
 from retrace.reason.evidence import same_but_scope
 
 _UNEQUAL = "but not equal (`==` is False)"
-"""What is said of two values that only an equality of their own tells apart."""
+"""Said of two values that only their own equality distinguishes."""
 
-_LONGEST = 60
-_LEAD = 20
-_WHOLE = 40
-"""Characters of both sides of a value that is shown whole, though it has fields."""
-_MOST_FIELDS = 3
+_MAX_LENGTH = 60
+_MAX_LEAD = 20
+_MAX_WHOLE = 40
+"""Maximum length of both sides of a value that is shown whole although it has fields."""
+_MAX_FIELDS = 3
 _ARRAY = re.compile(r"\w+(?:<\w+>)?\[[\d,]*\]")
 _PLAIN_WORD = re.compile(r"(?!(?:True|False|None|nan|inf)$)[A-Za-z_][^\s,:]*|<.*>")
 
 
 def detail(change: Change) -> str:
-    """What changed, whatever it is; its path is told beside it."""
+    """What changed; the path is shown next to it."""
     match change:
         case ShapeChange():
             return shape(change.old, change.new)
@@ -68,7 +68,7 @@ def detail(change: Change) -> str:
         case CodeChange():
             if change.exact:
                 return "the source was edited"
-            return "the code object is not known on one side"
+            return "the code object is unknown on one side"
         case ProgramChange():
             return _program(change)
         case SettingChange():
@@ -93,24 +93,24 @@ def _of_value(
         case ConfigChange():
             return value(old, new, "not set")
         case FieldChange():
-            said = value(old, new)
+            text = value(old, new)
             if change.name:
                 # `info['step']: 1 -> 2`, and `rate: 0.1 -> 0.2`
-                colon = "" if said.startswith((".", "[")) else ": "
-                said = f"static field {change.name}{colon}{said}"
-            return said
+                colon = "" if text.startswith((".", "[")) else ": "
+                text = f"static field {change.name}{colon}{text}"
+            return text
         case HeldChange():
-            # Nobody asked `==` of what a function holds: JAX does not.
+            # JAX never compares captured values, so nothing is said about `==`.
             return value(old, new, unequal=_UNEQUAL if change.is_read else "another object")
         case _:
             assert_never(change)
 
 
 def _object(change: ObjectChange) -> str:
-    said = f"a new {change.new.kind.value} object"
+    text = f"a new {change.new.kind.value} object"
     if change.old.wrappers != change.new.wrappers:
-        said += f", made by {' of '.join(change.new.wrappers) or 'nothing'}"
-    return said if change.body is None else f"the body `{change.body}`: {said}"
+        text += f", made by {' of '.join(change.new.wrappers) or 'nothing'}"
+    return text if change.body is None else f"the body `{change.body}`: {text}"
 
 
 def _program(change: ProgramChange) -> str:
@@ -128,7 +128,7 @@ def array(leaf: Leaf) -> str:
 
 @lru_cache(maxsize=4096)  # the leaves of a batch change together
 def shape(old: tuple[Dim, ...], new: tuple[Dim, ...]) -> str:
-    """Which axes changed, or the rank where that changed."""
+    """Which axes changed, or the rank if that changed."""
     if len(old) != len(new):
         return f"rank {len(old)} -> {len(new)}"
     pairs = enumerate(zip(old, new, strict=True))
@@ -137,71 +137,71 @@ def shape(old: tuple[Dim, ...], new: tuple[Dim, ...]) -> str:
 
 def _resized(old: Dim, new: Dim) -> str:
     if same_but_scope(old, new):
-        return f"another symbolic `{str(new).partition('@')[0]}`, of a scope of its own"
+        return f"another symbolic `{str(new).partition('@')[0]}`, from its own scope"
     return " -> ".join([str(size).partition("@")[0] for size in (old, new)])
 
 
 def placed(old: Leaf, new: Leaf) -> str:
-    """What of an array's placement changed."""
-    said: list[str] = []
+    """What changed in an array's placement."""
+    texts: list[str] = []
     if old.committed != new.committed:
-        said.append("uncommitted -> committed" if new.committed else "committed -> uncommitted")
-    # An open placement has neither memory kind nor layout: they follow with the sharding.
+        texts.append("uncommitted -> committed" if new.committed else "committed -> uncommitted")
+    # An undecided placement has neither memory kind nor layout: they come with the sharding.
     settled = old.sharding is not None and new.sharding is not None
     for name in ("sharding", "memory_kind", "layout"):
         a, b = getattr(old, name), getattr(new, name)
         if a != b and (settled or name == "sharding" or old.sharding == new.sharding):
-            said.append(f"{name.replace('_', ' ')}: {a or 'open'} -> {b or 'open'}")
-    return ", ".join(said)
+            texts.append(f"{name.replace('_', ' ')}: {a or 'open'} -> {b or 'open'}")
+    return ", ".join(texts)
 
 
-def short(text: str, most: int = _LONGEST) -> str:
+def short(text: str, limit: int = _MAX_LENGTH) -> str:
     """A repr cut to what fits into a sentence."""
-    return text if len(text) <= most else text[: most - 3] + "..."
+    return text if len(text) <= limit else text[: limit - 3] + "..."
 
 
 def value(
     old: Value | None, new: Value | None, absent: str = "absent", unequal: str = _UNEQUAL
 ) -> str:
-    """From what to what a value changed, or why two that look the same count as two."""
+    """The old and the new value, or why two that look the same are different."""
     if old is None or new is None:
         sides = (absent if side is None else short(side.text) for side in (old, new))
         return " -> ".join(sides)
     if (known := remade(old, new)) is not None:
-        said = another_class(known)
-        return said if same_content(old, new) else f"{_value(old, new, unequal)}, of {said}"
+        text = another_class(known)
+        return text if same_content(old, new) else f"{_value(old, new, unequal)}, of {text}"
     return _value(old, new, unequal)
 
 
 def another_class(known: Class) -> str:
-    """Which class is another one than before, though it has the name of that."""
-    said = f"another class `{known.name.rpartition('.')[2]}`"
+    """Which class differs from an earlier one with the same name."""
+    text = f"another class `{known.name.rpartition('.')[2]}`"
     if known.number == 1:
-        return f"{said}, that of before"
-    # Of a class in a function, the name says where; of others, a line is easier to find.
+        return f"{text}, the earlier one"
+    # For a class inside a function the name tells where; for others, a line is easier to find.
     line = "" if known.line is None else f":{known.line}"
     place = "" if known.file is None else f" at {known.file.rpartition('/')[2]}{line}"
-    return f"{said}, defined again{place}"
+    return f"{text}, defined again{place}"
 
 
 def _value(old: Value, new: Value, unequal: str) -> str:
     type_ = _short_type(new.type)
     if old.text == new.text and _is_untold_array(new):
-        return f"another {new.text} array; its content was not compared"
+        return f"another {new.text} array; its contents were not compared"
     if same_content(old, new):
         if old.token is None or new.token is None:
             return f"same contents; whether this {type_} equals the earlier one is unknown"
         if is_cut(new.data, new.text, exact=new.exact):
             return f"another {type_}, the same as far as it was recorded"
         if is_nan(new):
-            return "a NaN is equal to itself alone, and this one is another object"
+            return "NaN only equals itself, and this one is another object"
         if new.exact:
             return f"a new {type_}, equal field by field, {unequal}"
         return f"a new {type_} with the same contents, {unequal}"
     is_function = isinstance(new.data, dict) and new.text.startswith("<function ")
-    is_long = is_function or len(old.text) + len(new.text) > _WHOLE
-    if is_long and (said := fields(differences(old, new))):
-        return said
+    is_long = is_function or len(old.text) + len(new.text) > _MAX_WHOLE
+    if is_long and (text := fields(differences(old, new))):
+        return text
     if old.text == new.text:
         if old.type != new.type:
             return f"{type_name(old.type)} {short(old.text)} -> {type_} {short(new.text)}"
@@ -210,13 +210,13 @@ def _value(old: Value, new: Value, unequal: str) -> str:
 
 
 def _short_type(full: str) -> str:
-    """A type's name; where it stands in a private module, without that, which says nothing."""
+    """A type's name, without a private module, which says nothing."""
     *modules, name = type_name(full).split(".")
     return name if any(part.startswith("_") for part in modules) else ".".join([*modules, name])
 
 
 def _is_untold_array(value: Value) -> bool:
-    # Of an array of numpy the content is in the data.
+    # For a NumPy array, the contents are in the data.
     return _ARRAY.fullmatch(value.text) is not None and not isinstance(value.data, dict)
 
 
@@ -224,25 +224,25 @@ def fields(found: tuple[Difference, ...]) -> str:
     """Which fields of a value changed, and how: `.lr: 0.1 -> 0.2, .depth: 2 -> 3`."""
     if not found or not found[0].path:
         return ""
-    most = _LONGEST // min(len(found), _MOST_FIELDS)
-    said = [_field(one, most) for one in found[:_MOST_FIELDS]]
-    if (more := len(found) - _MOST_FIELDS) > 0:
-        said.append(f"and {more:,} more field{'' if more == 1 else 's'}")
-    return ", ".join(said)
+    limit = _MAX_LENGTH // min(len(found), _MAX_FIELDS)
+    texts = [_field(one, limit) for one in found[:_MAX_FIELDS]]
+    if (more := len(found) - _MAX_FIELDS) > 0:
+        texts.append(f"and {more:,} more field{'' if more == 1 else 's'}")
+    return ", ".join(texts)
 
 
-def _field(one: Difference, most: int) -> str:
-    # Of a long path, the end says most.
-    path = one.path if len(one.path) <= _LONGEST else f"...{one.path[3 - _LONGEST :]}"
+def _field(one: Difference, limit: int) -> str:
+    # The end of a long path says most.
+    path = one.path if len(one.path) <= _MAX_LENGTH else f"...{one.path[3 - _MAX_LENGTH :]}"
     if one.kind == "added":
-        return f"{path} added: {short(_plain(one.new), most)}"
+        return f"{path} added: {short(_plain(one.new), limit)}"
     if one.kind == "removed":
         return f"{path} removed"
-    return f"{path}: {' -> '.join(_shortened(_plain(one.old), _plain(one.new), most))}"
+    return f"{path}: {' -> '.join(_shortened(_plain(one.old), _plain(one.new), limit))}"
 
 
 def _plain(value: JSON) -> str:
-    """Plain content as Python would write it."""
+    """Plain contents as Python would write them."""
     if isinstance(value, str):
         return value if _PLAIN_WORD.fullmatch(value) else repr(value)
     if isinstance(value, list):
@@ -262,18 +262,18 @@ def _plain(value: JSON) -> str:
 
 
 def is_nan(value: Value) -> bool:
-    """Whether the value is no number."""
+    """Whether the value is NaN."""
     return value.text == "nan" or value.text.endswith("(nan)")
 
 
-def _shortened(old: str, new: str, most: int = _LONGEST) -> tuple[str, str]:
-    """Two texts cut to what fits into a sentence, and to where they differ."""
-    if short(old, most) != short(new, most):
-        return short(old, most), short(new, most)
+def _shortened(old: str, new: str, limit: int = _MAX_LENGTH) -> tuple[str, str]:
+    """Two texts, cut around where they differ to fit into a sentence."""
+    if short(old, limit) != short(new, limit):
+        return short(old, limit), short(new, limit)
     pairs = enumerate(zip(old, new, strict=False))
     common = next((index for index, (a, b) in pairs if a != b), min(len(old), len(new)))
-    start = max(0, common - min(_LEAD, most // 3))
-    return short(f"...{old[start:]}", most), short(f"...{new[start:]}", most)
+    start = max(0, common - min(_MAX_LEAD, limit // 3))
+    return short(f"...{old[start:]}", limit), short(f"...{new[start:]}", limit)
 
 
 def is_none(node: Node) -> bool:
@@ -296,20 +296,20 @@ def structure(old: Node | Leaf | None, new: Node | Leaf | None) -> str:
         if (known := new.made) is not None and old.made is not None:
             if known.name != old.made.name:
                 return f"{type_name(old.made.name)} -> {type_name(known.name)}"
-            said = another_class(known)
+            texts = another_class(known)
             if old.children == new.children:
-                return said
-            return f"{said}, of {len(new.children)} in place of {len(old.children)}"
+                return texts
+            return f"{texts}, of {len(new.children)} in place of {len(old.children)}"
     elif isinstance(old, Node) and isinstance(new, Node) and old.type == new.type:
         if sorted(old.children) == sorted(new.children):
             return "the same children in another order"
         if all(label.startswith("['") for label in (*old.children, *new.children)):
             added = [label[1:-1] for label in new.children if label not in set(old.children)]
             removed = [label[1:-1] for label in old.children if label not in set(new.children)]
-            said = [
+            texts = [
                 f"keys {verb}: {short(', '.join(keys))}"
                 for verb, keys in (("added", added), ("removed", removed))
                 if keys
             ]
-            return "; ".join(said)
+            return "; ".join(texts)
     return f"{subtree(old)} -> {subtree(new)}"

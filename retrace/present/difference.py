@@ -1,4 +1,4 @@
-"""Two programs line by line: one below the other where it is narrow, else side by side."""
+"""Shows two programs line by line: side by side, or below each other if space is narrow."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from retrace.present.words import clean, count, cut, cut_apart
 _SIDE_BY_SIDE = 120
 _INNER = re.compile(r"@[0-9a-f]{32}")
 _CONTEXT = 2
-_MOST = 60
-_LEAST = 16
-"""Columns that must be left beside the name of a primitive for it to be kept whole."""
+_MAX_LINES = 60
+_MIN_NAME_ROOM = 16
+"""Minimum columns next to a primitive's name for it to be kept whole."""
 
 Row = tuple[str, int | None, int | None]
 Side = tuple[Listing, int | None]
-"""An equation of a program; None where it has no counterpart."""
+"""An equation of a program, or None if it has no counterpart."""
 
 
 def equations(view: View, old: Side, new: Side, room: int, operands: Operands) -> tuple[str, str]:
-    """Two that stand for one another, each in so many columns; "" for one that is missing.
+    """Two matching equations, each in `room` columns; "" for a missing one.
 
-    `mul(tanh, 2.0:f32[]) -> f32[3]   model.py:41`. The line is kept, and of the
-    rest what differs.
+    `mul(tanh, 2.0:f32[]) -> f32[3]   model.py:41`. The line is kept whole; from the rest, what
+    differs.
     """
     places = [_place(view, side, room) for side in (old, new)]
     before, after = texts(old, new, room - max(map(len, places)), operands)
@@ -39,18 +39,18 @@ def equations(view: View, old: Side, new: Side, room: int, operands: Operands) -
 
 
 def texts(old: Side, new: Side, room: int, operands: Operands) -> tuple[str, str]:
-    """The same without their places."""
+    """The same, without source lines."""
     before, after = _text(old, new, operands), _text(new, old, operands)
-    # Those that are held against each other are of one primitive.
+    # Matching equations have the same primitive.
     name = 0 if old[1] is None or new[1] is None else len(primitive(old[0].equations[old[1]]))
-    if room - name < _LEAST:
+    if room - name < _MIN_NAME_ROOM:
         name = 0
     rests = cut_apart(before[name:], after[name:], room - name)
     return before[:name] + rests[0], after[:name] + rests[1]
 
 
 def written(view: View, side: Side) -> str:
-    """The line of the program that an equation stands for; "" where that is not known."""
+    """The source line of an equation, or "" if unknown."""
     listing, index = side
     frame = None if index is None else place(listing, index)
     return "" if frame is None else at(view, frame)
@@ -64,22 +64,24 @@ def _place(view: View, side: Side, room: int) -> str:
 
 
 def _text(side: Side, other: Side, operands: Operands) -> str:
-    """An equation; parameters that it shares with the other are kept short."""
+    """An equation, with parameters shared by both kept short."""
     listing, index = side
     if index is None:
         return ""
     name, _, results, *parameters = listing.equations[index].split("\t")
     beside = "" if other[1] is None else other[0].equations[other[1]]
     differing = set(parameters) - set(beside.split("\t")) if beside else ()
-    # A sub-program has a hash for a name: it says that there is another one, and no more.
-    told = [
+    # A sub-program is named by its hash, which only tells that it differs.
+    phrases = [
         _INNER.sub("another", text) if text in differing else cut(text, 40)
         for text in parameters
         if not text.endswith(("=None", "weak_type=False")) or text in differing
         if not _INNER.search(text) or text in differing
     ]
-    inside = f"[{' '.join(told)}]" if told else ""
-    return clean(f"{name}{inside}({', '.join(operands.told(listing, index))}) -> {results}", None)
+    inside = f"[{' '.join(phrases)}]" if phrases else ""
+    return clean(
+        f"{name}{inside}({', '.join(operands.names(listing, index))}) -> {results}", None
+    )
 
 
 def lines(
@@ -90,13 +92,13 @@ def lines(
     paint: Callable[[str, str], str] = lambda text, _: text,
     operands: Operands | None = None,
 ) -> Iterator[str]:
-    """The equations that differ, with a few around them."""
+    """The equations that differ, with a few lines of context."""
     operands = operands or Operands()
     found = list(rows(old, new))
     yield from wrapped(sizes(old, new), width, 2)
     wide = width >= _SIDE_BY_SIDE
     half = (width - 5) // 2
-    for mark, x, y in found[:_MOST]:
+    for mark, x, y in found[:_MAX_LINES]:
         before, after = equations(view, (old, x), (new, y), half if wide else width - 4, operands)
         if mark == "@":
             yield paint("  ...", "dim")
@@ -110,35 +112,35 @@ def lines(
                 yield _marked("  - ", before, after, "loud", paint)
             if after:
                 yield _marked("  + ", after, before, "fix", paint)
-    if len(found) > _MOST:
-        yield f"  and {count(len(found) - _MOST, 'more line')}"
+    if len(found) > _MAX_LINES:
+        yield f"  and {count(len(found) - _MAX_LINES, 'more line')}"
 
 
 def _marked(
     sign: str, text: str, other: str, style: str, paint: Callable[[str, str], str]
 ) -> str:
-    """A line of one side; of one with a counterpart, the words that are not in that stand out."""
+    """A line of one side; words that its counterpart lacks stand out."""
     if not other:
         return paint(sign + text, style)
     beside = set(other.split(" "))
-    told = [word if word in beside else paint(word, style) for word in text.split(" ")]
-    return paint(sign, style) + " ".join(told)
+    phrases = [word if word in beside else paint(word, style) for word in text.split(" ")]
+    return paint(sign, style) + " ".join(phrases)
 
 
 def sizes(old: Listing, new: Listing) -> str:
-    """How many equations each has."""
-    said = f"{count(old.size, 'equation')} -> {new.size:,}"
+    """The number of equations of each."""
+    text = f"{count(old.size, 'equation')} -> {new.size:,}"
     own = len(old.equations), len(new.equations)
     if own != (old.size, new.size):
-        said += f"; {own[0]:,} -> {own[1]:,} shown (sub-jaxprs not counted)"
-    return said
+        text += f"; {own[0]:,} -> {own[1]:,} shown (sub-jaxprs not counted)"
+    return text
 
 
 def rows(old: Listing, new: Listing) -> Iterator[Row]:
-    """What differs, with a few equations around: how, and the index on either side.
+    """What differs, with some context: how, and the index on either side.
 
-    ` ` both have it, `|` one stands for the other, `<` only the old has it, `>` only the
-    new; `@` something is left out.
+    ` ` both have it, `|` matching but different, `<` only in the old one, `>` only in the new
+    one, `@` something is left out.
     """
     alignment = align(old.equations, new.equations)
     end = 0

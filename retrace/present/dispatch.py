@@ -1,4 +1,4 @@
-"""The functions of which each call is slow, in words."""
+"""Functions whose every call is slow."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ _CALLED = {
     "io_callback": "io_callback",
     "pure_callback": "jax.pure_callback",
 }
-_MOST = 3
+_MAX_CALLED = 3
 
 
 def heading(number: int) -> str:
-    """What stands above the list of these functions."""
+    """The heading of the list of these functions."""
     leave = "leaves" if number == 1 else "leave"
     return f"{count(number, 'function')} {leave} JAX's fast path at every call ({COST})"
 
 
 def rows(view: View, tally: Tally) -> list[tuple[str, str, str]]:
-    """Each function, where it was written, and what its program calls."""
+    """Each function, where it is defined, and what its program calls."""
     return [
         (name(miss.function), view.place(miss), _called(view, found))
         for miss, found in tally.slow.values()
@@ -40,14 +40,14 @@ def lines(view: View, tally: Tally) -> list[str]:
 
 
 def said(view: View, findings: Iterable[Finding]) -> str:
-    """What is found of one function."""
+    """What was found about one function."""
     return f"every call leaves JAX's fast path: {_called(view, findings)} ({COST})"
 
 
 def _called(view: View, findings: Iterable[Finding]) -> str:
-    told = [
+    texts = [
         _CALLED.get(one.primitive, clean(one.primitive, 32))
         + (f" at {place(one.file, one.line, view.bases)}" if one.file else "")
         for one in findings
     ]
-    return listed(told, _MOST)
+    return listed(texts, _MAX_CALLED)

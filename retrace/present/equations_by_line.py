@@ -1,4 +1,4 @@
-"""Equations per source line, for people."""
+"""Equations per source line, as a table for people."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from retrace.present.program import at
 from retrace.present.view import View
 from retrace.present.words import begun, cells, clean, count, listed
 
-_MOST_LINES = 20
-_MOST_BLOCKS = 5
-_MOST_PRIMITIVES = 8
-_LEAST = 18
-"""Columns that are left to function and primitives, if need be at the cost of the folder."""
+_MAX_LINES = 20
+_MAX_BLOCKS = 5
+_MAX_PRIMITIVES = 8
+_MIN_ROOM = 18
+"""Columns kept for the function and primitives, if necessary by shortening the folder."""
 
 
 def table(
@@ -33,17 +33,17 @@ def table(
     named: dict[tuple[Frame | None, str], Counter[str]] = {}
     for sample, amount in samples.items():
         frame = own_frame(sample.stack)
-        # Two columns of one line, and two functions that share it, are told apart by name.
+        # Two columns of one line, or two functions on it, are distinguished by name.
         key = (frame, "" if frame is None else frame.function)
         row = rows.setdefault(key, [0, 0])
         row[0] += amount.equations
         row[1] += amount.run
         named.setdefault(key, Counter())[sample.primitive] += amount.equations
-    said = f"retrace: {count(total, 'equation')} in {count(programs, 'program')}"
-    out = [f"{said}, {run:,} with the trips of their scans" if run != total else said, ""]
+    phrase = f"retrace: {count(total, 'equation')} in {count(programs, 'program')}"
+    out = [f"{phrase}, {run:,} counting scan iterations" if run != total else phrase, ""]
     if not total:
         return out[0] + "\n"
-    # Without scans each equation runs once, and a second column would say the same again.
+    # Without scans each equation runs once, so a second column would repeat the first.
     scans = run != total
 
     def line(number: str, share: str, run: str, text: str) -> str:
@@ -53,24 +53,24 @@ def table(
     title = "line, function, primitives"
     out.append(line("equations", "share", "run", title if len(title) <= room else "line"))
     worst = sorted(rows.items(), key=lambda item: -item[1][0])
-    for key, (equations, runs) in worst[:_MOST_LINES]:
+    for key, (equations, runs) in worst[:_MAX_LINES]:
         frame, function = key
         what = [clean(name, 24) for name, _ in named[key].most_common()]
         share = f"{100 * equations / total:.1f} %"
         text = _row(at(view, frame), clean(function, 32), what, room)
         out.append(line(f"{equations:,}", share, f"{runs:,}", text))
-    if len(worst) > _MOST_LINES:
-        rest = sum(amounts[0] for _, amounts in worst[_MOST_LINES:])
-        lines = count(len(worst) - _MOST_LINES, "more line")
+    if len(worst) > _MAX_LINES:
+        rest = sum(amounts[0] for _, amounts in worst[_MAX_LINES:])
+        lines = count(len(worst) - _MAX_LINES, "more line")
         out.append(line(f"{rest:,}", f"{100 * rest / total:.1f} %", "", lines))
     if not samples.whole:
-        out.append(line("", "", "", "and what lies deeper was not counted"))
-    for block in blocks[:_MOST_BLOCKS]:
+        out.append(line("", "", "", "deeper programs were not counted"))
+    for block in blocks[:_MAX_BLOCKS]:
         what = listed([clean(name, 24) for name in block.primitives], 4)
         out += [
             "",
             f"unrolled   {at(view, block.place)} runs {what} {block.times:,} times in a row",
-            "           `jax.lax.scan` or `jax.lax.fori_loop` (`jax.vmap` where the rounds are",
+            "           `jax.lax.scan` or `jax.lax.fori_loop` (`jax.vmap` if the rounds are",
             f"           independent) leaves one: {block.saved:,} equations fewer",
         ]
     return "\n".join(out) + "\n"
@@ -79,8 +79,8 @@ def table(
 def _row(where: str, function: str, primitives: list[str], room: int) -> str:
     """A line, its function, and as many primitives as fit. File and line are never cut."""
     *folders, line = where.split("/")
-    if len(where) > room - _LEAST and folders:
-        while folders and len("/".join(("...", *folders, line))) > room - _LEAST:
+    if len(where) > room - _MIN_ROOM and folders:
+        while folders and len("/".join(("...", *folders, line))) > room - _MIN_ROOM:
             folders = folders[1:]
         where = "/".join(("...", *folders, line))
     if len(where) > room:
@@ -89,11 +89,11 @@ def _row(where: str, function: str, primitives: list[str], room: int) -> str:
     if function and left >= min(len(function), 6):
         where += f" {begun(function, left)}"
     left = room - len(where) - len("   ")
-    for most in range(_MOST_PRIMITIVES, 0, -1):
-        if len(said := listed(primitives, most)) <= left:
-            return f"{where}   {said}"
-    # A name is told whole, or counted.
-    for said in (f"{primitives[0]}, ...", count(len(primitives), "primitive")):
-        if len(said) <= left:
-            return f"{where}   {said}"
+    for most in range(_MAX_PRIMITIVES, 0, -1):
+        if len(text := listed(primitives, most)) <= left:
+            return f"{where}   {text}"
+    # A name is shown whole, or counted.
+    for text in (f"{primitives[0]}, ...", count(len(primitives), "primitive")):
+        if len(text) <= left:
+            return f"{where}   {text}"
     return where

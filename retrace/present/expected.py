@@ -1,4 +1,4 @@
-"""Whether steps of a plan saved what they promised, in words and for programs."""
+"""Whether the steps of a plan saved what they promised, as text and JSON."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any
 from retrace.plan.amount import Amount
 from retrace.present.amounts import number, spent
 from retrace.present.missing import cut_json
-from retrace.present.plan_json import amount_told
+from retrace.present.plan_json import amount_json
 from retrace.present.plan_words import title
 from retrace.present.runs import Row, Section
 from retrace.present.view import View
 from retrace.present.words import clean, count, listed
 from retrace.runs.expected import Expected
 
-_MOST = 6
+_MAX_LISTED = 6
 
 
 def section(found: Expected, old: View, new: View) -> Section:
@@ -25,18 +25,19 @@ def section(found: Expected, old: View, new: View) -> Section:
         for number, step in zip(found.numbers, found.steps, strict=True)
     ]
     rows.append(Row("before", (_amount(found.before),)))
-    said = f"{_amount(found.promised)} left"
+    text = f"{_amount(found.promised)} left"
     if found.jitted:
-        said += f", and the first {'call' if found.jitted == 1 else 'calls'} of what is jitted"
-    rows.append(Row("promised", (said,)))
+        calls = "call" if found.jitted == 1 else "calls"
+        text += f", and the first {calls} of newly jitted functions"
+    rows.append(Row("promised", (text,)))
     rows.append(Row("now", (_amount(found.actual),)))
     if found.still and not found.came_true:
-        # A plan may promise a range; what it left within that range is no failure to explain.
+        # A plan may promise a range: misses left within that range need no explanation.
         names = [old.label(old.by_id[name].miss) for name in found.still]
-        rows.append(Row("still there", (listed(names, _MOST),)))
+        rows.append(Row("still there", (listed(names, _MAX_LISTED),)))
     if found.new:
         labels = [f"{new.label(v.miss)} ({v.cause.value})" for v in found.new]
-        rows.append(Row("new", (listed(labels, _MOST),)))
+        rows.append(Row("new", (listed(labels, _MAX_LISTED),)))
     if found.both_cut:
         rows.append(Row("note", ("neither program ran to its end",)))
     return Section("the plan", rows)
@@ -52,7 +53,7 @@ def _verdict(found: Expected) -> str:
             if raised is None
             else f"the new program was ended by {clean(raised)}"
         )
-        return f"nothing can be told of {what}: {by}"
+        return f"nothing can be concluded about {what}: {by}"
     if found.came_true:
         fewer = found.actual.calls.high < found.promised.calls.low
         return f"{what} came true{', and fewer calls miss than it said' if fewer else ''}"
@@ -60,7 +61,7 @@ def _verdict(found: Expected) -> str:
         return f"{what} did not come true: every miss it is about is still there"
     if found.new and _is_kept(found):
         many = count(len(found.new), "new miss", "new misses")
-        return f"{what} took away what it promised, but there {_is(len(found.new))} {many}"
+        return f"{what} removed what it promised, but there {_is(len(found.new))} {many}"
     return f"{what} did not come true"
 
 
@@ -85,14 +86,14 @@ def _amount(amount: Amount) -> str:
     return ", ".join(parts)
 
 
-def told(found: Expected) -> dict[str, Any]:
-    """For programs."""
+def to_json(found: Expected) -> dict[str, Any]:
+    """The comparison as JSON."""
     return {
         "steps": list(found.numbers),
         "came_true": found.came_true,
-        "before": amount_told(found.before),
-        "promised": amount_told(found.promised),
-        "actual": amount_told(found.actual),
+        "before": amount_json(found.before),
+        "promised": amount_json(found.promised),
+        "actual": amount_json(found.actual),
         "gone": list(found.gone),
         "still": list(found.still),
         "new": [verdict.miss.id for verdict in found.new],

@@ -1,6 +1,6 @@
-"""A part of the report that fits a language model: in order of what it saves, up to a size.
+"""A part of the report that fits a language model: sorted by saving, up to a size.
 
-What does not fit is counted, not cut: each item is told whole or left out.
+What does not fit is counted, not cut: each item is included whole or left out.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from retrace.present.words import clean
 from retrace.runs.ended import cut_short
 
 SCHEMA = "retrace-extract/1"
-_CHARACTERS = 3
-"""Of JSON to a token. The usual tokenizers take three to four of such text, so that what is
-counted here is rather too many."""
-_CHANGES = 6
-_STEPS = 5
+_CHARACTERS_PER_TOKEN = 3
+"""Characters of JSON per token. Common tokenizers have three to four for such text, so this
+overestimates slightly."""
+_MAX_CHANGES = 6
+_MAX_STEPS = 5
 
 
 def extract(
@@ -41,22 +41,22 @@ def extract(
     top: int | None = None,
     sort: Sort = "saving",
 ) -> Object:
-    """What to change, then the causes, as many as fit.
+    """What to change, then as many causes as fit.
 
     Args:
         view: the whole recording.
-        tally: the misses to tell of.
-        plan: what to change first; None where it is not told.
-        tokens: how long it may be, as `counted` counts.
-        top: so many causes at most.
-        sort: in which order the causes come.
+        tally: the misses to include.
+        plan: what to change first, if it should be included.
+        tokens: the maximum size, as measured by `counted`.
+        top: the maximum number of causes.
+        sort: the order of the causes.
 
     Raises:
         UsageError: not even the totals fit.
     """
     groups = tally.groups(sort)
     steps = () if plan is None else plan.steps
-    told: Object = {
+    content: Object = {
         "schema": SCHEMA,
         "program": origin(view),
         "misses": tally.totals.misses,
@@ -65,45 +65,51 @@ def extract(
             "misses": tally.totals.avoidable,
             "seconds": round(tally.totals.avoidable_seconds, 3),
         },
-        # Who reads this alone must know it: what was lost may be what matters.
+        # A reader who only sees this must know what was lost: it may be what matters.
         "losses": dict(view.losses()),
         "plan": [],
         "causes": [],
         "left_out": {"steps": len(steps), "causes": len(groups)},
-        "tokens": {"most": tokens, "counted": 0, "rule": f"{_CHARACTERS} characters are one"},
+        "tokens": {
+            "most": tokens,
+            "counted": 0,
+            "rule": f"{_CHARACTERS_PER_TOKEN} characters are one",
+        },
         "more": "`retrace show ID` tells one miss in full, `retrace plan` every step",
     }
     if cut := cut_short(view.recording):
-        told["cut_short"] = cut_json(cut[:_STEPS])
-    told["tokens"]["counted"] = tokens  # as long as it will be
-    needed = counted(told)
+        content["cut_short"] = cut_json(cut[:_MAX_STEPS])
+    content["tokens"]["counted"] = tokens  # a placeholder of about the final length
+    needed = counted(content)
     if needed > tokens:
         raise UsageError(f"--tokens {tokens:,} is too few: the totals alone take {needed:,}")
-    # Steps first, but never so many that no room is left for what explains them.
+    # Steps come first, but leave room for what explains them.
     half = needed + (tokens - needed) // 2
-    steps_told: list[Object] = [] if plan is None else plan_json.told(plan)["steps"][:_STEPS]
-    told["plan"], spent = _fitting(map(_step, steps_told), needed, half)
-    told["causes"], _ = _fitting((_cause(view, one) for one in groups[:top]), spent, tokens)
-    told["left_out"] = {
-        "steps": len(steps) - len(told["plan"]),
-        "causes": len(groups) - len(told["causes"]),
+    steps_json: list[Object] = (
+        [] if plan is None else plan_json.to_json(plan)["steps"][:_MAX_STEPS]
+    )
+    content["plan"], spent = _fitting(map(_step, steps_json), needed, half)
+    content["causes"], _ = _fitting((_cause(view, one) for one in groups[:top]), spent, tokens)
+    content["left_out"] = {
+        "steps": len(steps) - len(content["plan"]),
+        "causes": len(groups) - len(content["causes"]),
     }
-    told["tokens"]["counted"] = counted(told)
-    return told
+    content["tokens"]["counted"] = counted(content)
+    return content
 
 
 def counted(fields: Object) -> int:
-    """The tokens of an object, rather too many than too few."""
-    return -(-len(encode(fields)) // _CHARACTERS)
+    """The number of tokens in an object, rather too high than too low."""
+    return -(-len(encode(fields)) // _CHARACTERS_PER_TOKEN)
 
 
-def _fitting(items: Iterable[Object], spent: int, most: int) -> tuple[list[Object], int]:
-    """The first items up to the one that does not fit, and what is spent with them."""
+def _fitting(items: Iterable[Object], spent: int, limit: int) -> tuple[list[Object], int]:
+    """The leading items that fit, and the tokens used including them."""
     found: list[Object] = []
     for item in items:
-        # With the comma and the blank before it.
-        more = -(-(len(json.dumps(item)) + 2) // _CHARACTERS)
-        if spent + more > most:
+        # Including the comma and the space before it.
+        more = -(-(len(json.dumps(item)) + 2) // _CHARACTERS_PER_TOKEN)
+        if spent + more > limit:
             break
         found.append(item)
         spent += more
@@ -145,8 +151,8 @@ def _cause(view: View, group: Group) -> Object:
 
 
 def _changes(changes: Any) -> Iterator[str]:
-    for change in changes[:_CHANGES]:
-        said = (change.component.value, change.path, detail(change))
-        yield clean(" ".join(one for one in said if one), 160)
-    if len(changes) > _CHANGES:
-        yield f"and {len(changes) - _CHANGES:,} more"
+    for change in changes[:_MAX_CHANGES]:
+        sides = (change.component.value, change.path, detail(change))
+        yield clean(" ".join(one for one in sides if one), 160)
+    if len(changes) > _MAX_CHANGES:
+        yield f"and {len(changes) - _MAX_CHANGES:,} more"

@@ -1,4 +1,4 @@
-"""The words of a report, each in a sentence or two."""
+"""The terms of a report, each explained in a sentence or two."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ PAGES = f"{HOME}/tree/main/docs/causes"
 
 
 def page(cause: Cause) -> str:
-    """The address of the page on a cause."""
+    """The address of a cause's page."""
     return f"{HOME}/blob/main/docs/causes/{cause.value}.md"
 
 
@@ -57,4 +57,4 @@ TERMS = {
         "An operation outside all jitted functions: JAX compiles each one separately."
     ),
 }
-"""What else is used without being explained."""
+"""Other terms that are used without explanation."""

@@ -17,12 +17,12 @@ from retrace.present.detail import detail
 from retrace.present.words import clean, count, listed, operation, times, turned
 from retrace.reason.cards import card
 
-_MANY = 3
-"""From so many repeated eager operations on, a line is worth a message of its own."""
-_SMALL = 0.005
-"""The share of all seconds below which what is not surely avoidable is only listed."""
-_MOST = 4
-"""So many other shapes are written out; the rest are counted."""
+_MIN_REPEATS = 3
+"""Minimum number of repeated eager operations for a line to get its own message."""
+_MIN_SHARE = 0.005
+"""Fraction of all seconds below which misses not clearly avoidable are only listed."""
+_MAX_SHAPES = 4
+"""Maximum number of other shapes shown; the rest are counted."""
 _URGENCY = {"yes": 0, "maybe": 1, "no": 2}
 _LEAF = (Component.SHAPE, Component.DTYPE, Component.WEAK_TYPE)
 _ARRAYS = {cause: part for cause in Cause for part in card(cause).components if part in _LEAF}
@@ -32,7 +32,7 @@ _VALUES = (*NAMED, Component.SIGNATURE)
 class Group:
     """The misses of one function and cause, or the eager operations of one line.
 
-    What is said of all of them is added up, so that they need not be kept.
+    What is shown about all of them is summed up, so that the misses need not be kept.
     """
 
     __slots__ = (
@@ -41,48 +41,48 @@ class Group:
     )
 
     def __init__(self, first: Verdict) -> None:
-        """`first` is the first of them; it is still to be added."""
+        """`first` is the first of them; it must still be added."""
         self.cause: Cause = first.cause
         self.shown = first
-        """The miss that stands for the group: the first of those most worth avoiding."""
+        """The miss that represents the group: the first of those most worth avoiding."""
         self.began = first.miss.time
         self.count = 0
         self.seconds = 0.0
         self.functions = 1
-        """How many definition sites it tells of, or lines of eager operations."""
+        """The number of definition sites, or of lines with eager operations."""
         self.places: tuple[CallSite, ...] = ()
-        """The lines, where eager operations of several are told as one."""
+        """The lines, if eager operations of several are shown together."""
         self.remedy: Proposal | None = None
-        """What is asked for of all of them together; None where the advice on one says it."""
+        """The shared remedy, unless the advice on one miss covers it."""
         self.worths: Counter[Literal["yes", "no", "maybe"]] = Counter()
-        """How many misses are avoidable, for certain, perhaps or not at all."""
+        """How many misses are clearly, maybe or not avoidable."""
         self._sums = Sums()
         self._misses: list[Verdict] = []
         self._folded: list[Verdict] = []
 
     @classmethod
     def alone(cls, verdict: Verdict) -> Group:
-        """One miss by itself."""
+        """A group of a single miss."""
         group = cls(verdict)
         group.add(verdict)
         return group
 
     @classmethod
     def together(cls, groups: Sequence[Group], remedy: Proposal | None = None) -> Group:
-        """Several as one: one cause on one line of the caller, or eager operations of many lines.
+        """Merge groups: one cause on one calling line, or eager operations of several lines.
 
         Args:
-            groups: what is told as one.
-            remedy: what to do about all of them, where that is not the advice on one.
+            groups: the groups to merge.
+            remedy: what to do about all of them, if it is not the advice on one.
         """
         places: tuple[CallSite, ...] = ()
         if groups[0].cause is Cause.EAGER_OP:
             places = tuple(site for group in groups if (site := group.site) is not None)
-            told = None if remedy is None else (remedy.file, remedy.line)
+            remedy_line = None if remedy is None else (remedy.file, remedy.line)
             shown = max(
                 groups,
                 key=lambda group: (
-                    group.site is not None and (group.site.file, group.site.line) == told,
+                    group.site is not None and (group.site.file, group.site.line) == remedy_line,
                     group.seconds,
                 ),
             ).shown
@@ -102,16 +102,16 @@ class Group:
 
     @property
     def site(self) -> CallSite | None:
-        """The user's line, of eager operations."""
+        """The user's line of eager operations."""
         return self.shown.miss.entry or self.shown.miss.call_site
 
     def add(self, verdict: Verdict) -> None:
-        """Take in one more miss."""
+        """Add another miss."""
         self.count += 1
         self.seconds += verdict.miss.seconds
         self.worths[verdict.avoidable] += 1
         shown = self.shown
-        if self.cause is Cause.EAGER_OP:  # what a repeated one was compared with says most
+        if self.cause is Cause.EAGER_OP:  # a comparison with a repeated one says most
             better = bool(verdict.changes) and not shown.changes
         else:
             better = _URGENCY[verdict.avoidable] < _URGENCY[shown.avoidable]
@@ -120,19 +120,19 @@ class Group:
         self._misses.append(verdict)
 
     def fold(self, verdict: Verdict) -> None:
-        """Take in a miss that is nested in, or derived from, one of the group."""
+        """Add a miss that is nested in, or derived from, one of the group."""
         if verdict.miss.derived is not None:
             self.seconds += verdict.miss.seconds
         self._folded.append(verdict)
 
     @property
     def sums(self) -> Sums:
-        """What is told of all of them."""
+        """The sums over all of them."""
         self.settle()
         return self._sums
 
     def settle(self) -> None:
-        """Add up what was taken in, and keep no miss but the one that is shown."""
+        """Compute the sums, and drop all misses except the one that is shown."""
         for verdict in self._misses:
             self._sums.add(verdict)
         for verdict in self._folded:
@@ -142,23 +142,23 @@ class Group:
 
     @property
     def avoidable(self) -> Literal["yes", "no", "maybe"]:
-        """The strongest word that can be said of any of its misses."""
+        """The strongest classification of any of its misses."""
         return min(self.worths, key=_URGENCY.__getitem__)
 
     def is_small(self, total: float) -> bool:
-        """Whether it is neither worth avoiding for certain nor a fair part of the total."""
-        return self.avoidable != "yes" and self.seconds < total * _SMALL
+        """Whether it is neither clearly avoidable nor a fair part of the total."""
+        return self.avoidable != "yes" and self.seconds < total * _MIN_SHARE
 
     @property
     def is_quiet(self) -> bool:
-        """Whether a line in a list is enough: first traces, a line's first eager operations."""
+        """Whether a line in a list is enough: first traces, first eager operations of a line."""
         if self.cause is Cause.EAGER_OP:
-            return self.avoidable != "yes" and self.count - self.worths["no"] < _MANY
+            return self.avoidable != "yes" and self.count - self.worths["no"] < _MIN_REPEATS
         return self.cause is Cause.FIRST_TRACE
 
 
 class Sums:
-    """What all misses of a group come to, beside their number and seconds."""
+    """Sums over all misses of a group, besides their number and seconds."""
 
     __slots__ = (
         *("_changed", "_types", "after", "derived", "details", "folded", "in_flight"),
@@ -169,24 +169,24 @@ class Sums:
         self.stages: dict[Stage, float] = {}
         self.in_flight: Stage | None = None
         self.on_disk = 0
-        """How many were found in JAX's cache on disk."""
+        """The number found in JAX's on-disk cache."""
         self.runs: set[str] = set()
         self.raised: Counter[str] = Counter()
         self.details: Counter[Detail] = Counter()
         self.operations: Counter[str] = Counter()
-        """Eager ones, by name."""
+        """Eager operations, by name."""
         self.folded = 0
         self.nested: set[str] = set()
-        """Definition sites of the functions inside."""
+        """Definition sites of the nested functions."""
         self.derived: Counter[str] = Counter()
         self.after = 0.0
         """Seconds of derived programs."""
         self._types: dict[int, str] = {}
-        """By the hash of an argument and its type; in words as far as they may be told."""
+        """Texts of changed arguments, by the hash of an argument and its type."""
         self._changed: Counter[str] = Counter()
 
     def add(self, verdict: Verdict) -> None:
-        """Take in one more miss."""
+        """Add another miss."""
         miss = verdict.miss
         for stage, spent in miss.stages.items():
             self.stages[stage] = self.stages.get(stage, 0.0) + spent
@@ -204,13 +204,13 @@ class Sums:
         if (change := _of_array(verdict)) is not None:
             known = _type(verdict, change)
             if known not in self._types:
-                told = len(self._types) <= _MOST
-                self._types[known] = sides(verdict, change)[1] if told else ""
-        if (change is None or verdict.cause not in _ARRAYS) and (said := _telling(verdict)):
-            self._changed[said] += 1
+                room_left = len(self._types) <= _MAX_SHAPES
+                self._types[known] = sides(verdict, change)[1] if room_left else ""
+        if (change is None or verdict.cause not in _ARRAYS) and (text := _telling(verdict)):
+            self._changed[text] += 1
 
     def merge(self, other: Sums) -> None:
-        """Take in what another group comes to."""
+        """Add the sums of another group."""
         for stage, spent in other.stages.items():
             self.stages[stage] = self.stages.get(stage, 0.0) + spent
         self.in_flight = self.in_flight or other.in_flight
@@ -230,10 +230,10 @@ class Sums:
         self._types |= other._types
 
     def fold(self, verdict: Verdict) -> None:
-        """Take in a miss that is nested in, or derived from, one of them."""
+        """Add a miss that is nested in, or derived from, one of them."""
         miss = verdict.miss
         self.folded += 1
-        if miss.raised is not None and not self.raised:  # the program caught it there
+        if miss.raised is not None and not self.raised:  # caught inside the program
             self.raised[clean(miss.raised)] += 1
         if miss.derived is None:
             self.nested.add(miss.function.site)
@@ -242,38 +242,38 @@ class Sums:
             self.after += miss.seconds
 
     def other_ways(self, shown: Verdict) -> str:
-        """How else it came to the same, beside the way of the miss that is shown."""
+        """The other ways in which misses of the group came about."""
         others = [
-            f"{turned(verdict_detail.in_words(said) or '', 80)} ({times(number)})"
-            for said, number in self.details.items()
-            if said != shown.detail
+            f"{turned(verdict_detail.in_words(text) or '', 80)} ({times(number)})"
+            for text, number in self.details.items()
+            if text != shown.detail
         ]
         return f"also {listed(others, 3, 'other way')}" if others else ""
 
     def others(self, shown: Verdict) -> str:
-        """What the others changed beside the miss that is shown, in one line."""
+        """What the other misses changed, in one line."""
         if (first := _of_array(shown)) is not None:
             own = _type(shown, first)
             texts = (text for known, text in self._types.items() if known != own)
-            told = list(islice(texts, _MOST))
-            more = len(self._types) - (own in self._types) - len(told)
-            # Two operations may have come to one type in arguments of other places.
-            told = list(dict.fromkeys(told))
+            shapes = list(islice(texts, _MAX_SHAPES))
+            more = len(self._types) - (own in self._types) - len(shapes)
+            # Two operations may reach one type through different arguments.
+            shapes = list(dict.fromkeys(shapes))
             if more > 0:
                 what = "shape" if first.component is Component.SHAPE else "type"
-                told.append(count(more, f"other {what}"))
-            return f"also {listed(told, _MOST + 1)}" if told else ""
+                shapes.append(count(more, f"other {what}"))
+            return f"also {listed(shapes, _MAX_SHAPES + 1)}" if shapes else ""
         same = _telling(shown)
-        said = [
+        phrases = [
             f"{what} ({times(number)})" if number > 1 else what
             for what, number in self._changed.most_common()
             if what != same
         ]
-        return f"also {listed(said, 3, 'other change')}" if said else ""
+        return f"also {listed(phrases, 3, 'other change')}" if phrases else ""
 
 
 def _of_array(verdict: Verdict) -> Change | None:
-    """The change of an array that each of a group has in its own way."""
+    """The array change that each miss of a group has in its own way."""
     wanted = _ARRAYS.get(verdict.cause, Component.SHAPE)
     for change in verdict.changes:
         if change.component is wanted:
@@ -290,7 +290,7 @@ def _telling(verdict: Verdict) -> str:
     for change in verdict.changes:
         if change.component not in (Component.FUNCTION, Component.PROGRAM):
             path = "" if change.path is None else f" {clean(change.path, 40)}"
-            said = change.component.value.replace("_", " ") + path
-            # Elsewhere what it became is another each time, and says little.
-            return f"{said} {turned(detail(change))}" if change.component in _VALUES else said
+            text = change.component.value.replace("_", " ") + path
+            # For other components the new value differs each time and says little.
+            return f"{text} {turned(detail(change))}" if change.component in _VALUES else text
     return ""

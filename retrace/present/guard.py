@@ -1,4 +1,4 @@
-"""What a guard says: which limit was exceeded, and the message of each miss that did it."""
+"""The text of a guard: which limits were exceeded, and a message for each miss that did it."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from retrace.present.view import View
 from retrace.present.words import clean, count, ordinal, turned
 
 _KILLED = "killed in its"
-"""What the message says of a stage that began and did not end."""
+"""How a message describes a stage that started and did not end."""
 
-_MOST = 10
-"""So many causes are explained; the others are counted."""
+_MAX_CAUSES = 10
+"""Maximum number of causes explained; the rest are counted."""
 
 
 def explanation(
@@ -27,20 +27,20 @@ def explanation(
     *,
     begun: bool = False,
 ) -> str:
-    """The limits that were exceeded, one a line, and the messages of the misses.
+    """The exceeded limits, one per line, and the messages of the misses.
 
     Args:
         view: everything that is known.
-        heads: what was exceeded, in words.
-        verdicts: the misses that count; first traces stay quiet beside others.
+        heads: the exceeded limits, in words.
+        verdicts: the misses that count; first traces stay quiet next to others.
         width: columns.
-        begun: the misses are about to run, and are not going to.
+        begun: whether the misses were stopped before they ran.
     """
     again = [verdict for verdict in verdicts if verdict.cause is not Cause.FIRST_TRACE]
     groups = Tally.of(view, again or verdicts).groups()
-    texts = [group_message(view, group, width) for group in groups[:_MOST]]
-    if len(groups) > _MOST:
-        texts.append(f"and {count(len(groups) - _MOST, 'more cause')}")
+    texts = [group_message(view, group, width) for group in groups[:_MAX_CAUSES]]
+    if len(groups) > _MAX_CAUSES:
+        texts.append(f"and {count(len(groups) - _MAX_CAUSES, 'more cause')}")
     if begun:
         texts = [text.replace(_KILLED, "stopped before its") for text in texts]
     return "\n\n".join(["\n".join(heads), *texts])
@@ -50,5 +50,5 @@ def repeated(head: str, verdict: Verdict, times: int) -> str:
     """One line for a miss whose cause was explained in full before."""
     changes = [turned(detail(change), 80) for change in verdict.changes[:2] if detail(change)]
     paths = [clean(change.path or "", 40) for change in verdict.changes[:2] if detail(change)]
-    said = ", ".join(f"{p} {c}".strip() for p, c in zip(paths, changes, strict=True))
-    return f"{head} for the {ordinal(times)} time{': ' if said else ''}{said}"
+    text = ", ".join(f"{p} {c}".strip() for p, c in zip(paths, changes, strict=True))
+    return f"{head} for the {ordinal(times)} time{': ' if text else ''}{text}"

@@ -1,4 +1,4 @@
-"""What processes of a job did otherwise, in words and as JSON."""
+"""Differences between the processes of a job, as text and JSON."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from retrace.present.view import View
 from retrace.present.words import clean, count, listed, name, place, seconds, turned
 from retrace.reason.program import Comparison
 
-_MOST = 4
-"""So many changes, settings, processes and further places are written out."""
+_MAX_LISTED = 4
+"""Maximum number of changes, settings, processes and further places that are listed."""
 _LEAF = (Component.SHAPE, Component.DTYPE, Component.WEAK_TYPE)
-_NOT_TOLD = (Component.FUNCTION, Component.PROGRAM)
+_HIDDEN = (Component.FUNCTION, Component.PROGRAM)
 
 
 class Sentence(NamedTuple):
-    """Something that is told by itself."""
+    """A statement that stands on its own."""
 
     text: str
     style: Literal["", "loud", "warm"] = ""
@@ -35,13 +35,13 @@ class Sentence(NamedTuple):
     """Whether it adds to the first place."""
 
 
-class Told:
+class DivergenceReport:
     """A divergence, ready to be shown.
 
     Args:
         found: what was found.
-        listings: the text of the programs, by id.
-        here: directory of the reader.
+        listings: the texts of the programs, by id.
+        here: the reader's directory.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class Told:
         self._hosts = len({run.host for run in found.runs.values()}) > 1
 
     def report(self, width: int = 80, paint: Paint = plain) -> str:
-        """All of it, as `retrace hosts` tells it."""
+        """The full report, as shown by `retrace hosts`."""
         found = self.found
         out = list(self.block(width, paint)) or list(self._equal(width, paint))
         out += ["", *self._costs(width)]
@@ -66,25 +66,25 @@ class Told:
         quiet = [one for one in found.environment if not one.matters]
         if quiet:
             out.append("")
-            said = "these differ too, but usually do not change programs"
-            out += wrapped(said, width, 2)
-            for one in quiet[:_MOST]:
+            text = "these differ too, but usually do not change programs"
+            out += wrapped(text, width, 2)
+            for one in quiet[:_MAX_LISTED]:
                 out += wrapped(f"  {self._setting(one)}", width, 4)
-            if len(quiet) > _MOST:
-                out.append(f"  and {count(len(quiet) - _MOST, 'more setting')}")
+            if len(quiet) > _MAX_LISTED:
+                out.append(f"  and {count(len(quiet) - _MAX_LISTED, 'more setting')}")
         return "\n".join(out) + "\n"
 
     def stored(self, width: int = 80) -> Iterator[str]:
-        """Which processes find nothing in the disk cache, and why."""
-        for said in self.unserved():
-            yield from wrapped(said, width, 2)
+        """Processes that find nothing in the on-disk cache, and why."""
+        for text in self.unserved():
+            yield from wrapped(text, width, 2)
 
     def unserved(self) -> Iterator[str]:
-        """The same, a sentence for each reason."""
+        """The same as sentences, one for each reason."""
         yield from map(unserved.sentence, self.found.unserved)
 
     def block(self, width: int = 80, paint: Paint = plain) -> Iterator[str]:
-        """Where processes part; nothing where they do not, and none stopped."""
+        """Where processes diverge; nothing if they do not and none stopped."""
         for part in self.parts():
             if isinstance(part, list):
                 yield from rows(part, width, paint)
@@ -95,7 +95,7 @@ class Told:
             yield from rest
 
     def parts(self) -> Iterator[Sentence | list[Line]]:
-        """The same, as sentences, and rows of the first place."""
+        """The same as sentences, and rows for the first place."""
         found, first = self.found, self.found.first
         if first is not None:
             heading = f"processes differ, first at {self._label(first)}: {self._who(first)}"
@@ -104,7 +104,7 @@ class Told:
             if len(found.partings) > 1:
                 yield Sentence(self._further(), further=True)
         matters = [one for one in found.environment if one.matters]
-        for one in matters[:_MOST] if first is None or first.how != "environment" else ():
+        for one in matters[:_MAX_LISTED] if first is None or first.how != "environment" else ():
             yield Sentence(f"also differs: {self._setting(one)}", further=True)
         if first is not None or len(found.stopped) < len(found.processes):
             yield from self._stopped()
@@ -113,13 +113,13 @@ class Told:
             were = "was" if len(found.absent) == 1 else "were"
             yield Sentence(f"of {who} no recording {were} found")
         if found.incomparable:
-            said = ""
+            text = ""
             if found.equal:
                 processes = count(len(found.processes), "process", "processes")
-                said = f"{processes}, no differences in the types of arguments and in settings; "
+                text = f"{processes}, no differences in the types of arguments and in settings; "
             yield Sentence(
-                f"{said}programs and values were not compared: each process was redacted under "
-                "a key of its own (record with --redact-key FILE to compare them)"
+                f"{text}programs and values were not compared: each process was redacted under "
+                "its own key (record with --redact-key FILE to compare them)"
             )
 
     def _equal(self, width: int, paint: Paint) -> Iterator[str]:
@@ -131,25 +131,25 @@ class Told:
         processes = count(len(self.found.processes), "process", "processes")
         number = max(self.found.misses.values(), default=0)
         programs = count(number, "program")
-        said = f"{processes}, no differences: each compiled the same {programs}"
-        yield from (paint(text, "bold") for text in wrapped(said, width, 2))
+        phrase = f"{processes}, no differences: each compiled the same {programs}"
+        yield from (paint(text, "bold") for text in wrapped(phrase, width, 2))
 
     def _lines(self, first: Parting) -> Iterator[Line]:
-        told = [one for one in first.changes if one.component not in _NOT_TOLD]
+        changes = [one for one in first.changes if one.component not in _HIDDEN]
         label = "because"
-        for change in told[:_MOST]:
+        for change in changes[:_MAX_LISTED]:
             yield Line(label, self._cells(first, change))
             label = ""
-        if len(told) > _MOST:
-            yield Line("", (f"and {count(len(told) - _MOST, 'more change')}",))
-        if not told and first.how == "other":
+        if len(changes) > _MAX_LISTED:
+            yield Line("", (f"and {count(len(changes) - _MAX_LISTED, 'more change')}",))
+        if not changes and first.how == "other":
             yield Line(label, ("equal arguments, but a different program",))
         label = "reads"
-        for change in first.reads[:_MOST]:
+        for change in first.reads[:_MAX_LISTED]:
             yield Line(label, (clean(change.path, 40), turned(detail(change), 160)))
             label = ""
-        if said := self._evidence(first):
-            yield Line("program", tuple(said))
+        if texts := self._evidence(first):
+            yield Line("program", tuple(texts))
         if (site := _shown(first).call_site) is not None:
             where = place(site.file, site.line, self._view.bases)
             source = f"   {clean(site.source)}" if site.source else ""
@@ -158,7 +158,7 @@ class Told:
         yield Line("see", (self._misses(first),))
 
     def _evidence(self, parting: Parting) -> list[str]:
-        """How the programs differ, where they were not hidden under several keys."""
+        """How the programs differ, unless they are hidden under different keys."""
         if self.found.incomparable:
             return []
         return evidence(self._view, self._verdict(parting))
@@ -168,7 +168,7 @@ class Told:
         path = () if change.path is None else (clean(change.path, 40),)
         if change.component in _LEAF:
             old, new = sides(self._verdict(first), change)
-            if first.groups > 2:  # of several things that others did, one
+            if first.groups > 2:  # the others differ too; show one of them
                 return (what, *path, f"{new}{self._in(first.new)}, {old}{self._in(first.old)}")
             others = len(first.sides) - len(first.minority)
             return (what, *path, f"{new}, {_others(others)} {old}")
@@ -209,14 +209,14 @@ class Told:
         return f"{who} {has} a different program from {others}"
 
     def _named(self, processes: Sequence[int]) -> str:
-        told = [
+        texts = [
             f"{one} on {clean(self._runs[one].host, 32)}"
-            if self._hosts and one in self._runs and len(processes) <= _MOST
+            if self._hosts and one in self._runs and len(processes) <= _MAX_LISTED
             else str(one)
             for one in processes
         ]
-        noun = "process" if len(told) == 1 else "processes"
-        return f"{noun} {listed(told, _MOST)}"
+        noun = "process" if len(texts) == 1 else "processes"
+        return f"{noun} {listed(texts, _MAX_LISTED)}"
 
     def _runs_on(self, parting: Parting) -> str:
         if parting.spans is None:
@@ -228,34 +228,34 @@ class Told:
         return f"{count(parting.spans, 'process', 'processes')}, {wait}"
 
     def _misses(self, parting: Parting) -> str:
-        told: list[str] = []
+        texts: list[str] = []
         usual = [one for one in parting.sides if one not in parting.minority]
         for one in (*parting.minority[:2], *usual[:1]):
             side = parting.sides[one]
             if side.miss is not None:
-                told.append(f"retrace show {side.miss} (process {one})")
-        return ", ".join(told)
+                texts.append(f"retrace show {side.miss} (process {one})")
+        return ", ".join(texts)
 
     def _further(self) -> str:
         rest = self.found.partings[1:]
-        said = [f"{self._label(one)}, {self._named(one.minority)}" for one in rest[:_MOST]]
-        more = f"; and {len(rest) - _MOST} more" if len(rest) > _MOST else ""
-        return f"then at {'; '.join(said)}{more}"
+        texts = [f"{self._label(one)}, {self._named(one.minority)}" for one in rest[:_MAX_LISTED]]
+        more = f"; and {len(rest) - _MAX_LISTED} more" if len(rest) > _MAX_LISTED else ""
+        return f"then at {'; '.join(texts)}{more}"
 
     def _stopped(self) -> Iterator[Sentence]:
         stopped = self.found.stopped
-        yield from (Sentence(self._stop(one), "warm") for one in stopped[:_MOST])
-        if len(stopped) > _MOST:
-            more = count(len(stopped) - _MOST, "more process", "more processes")
+        yield from (Sentence(self._stop(one), "warm") for one in stopped[:_MAX_LISTED])
+        if len(stopped) > _MAX_LISTED:
+            more = count(len(stopped) - _MAX_LISTED, "more process", "more processes")
             yield Sentence(f"{more} did not end their recording either")
 
     def _stop(self, one: Stopped) -> str:
-        said = f"{self._named((one.process,))} did not end its recording"
+        text = f"{self._named((one.process,))} did not end its recording"
         if one.at is not None and one.at.in_flight is not None:
-            return f"{said}: it was in the {one.at.in_flight.value} stage of {self._at(one.at)}"
+            return f"{text}: it was in the {one.at.in_flight.value} stage of {self._at(one.at)}"
         if one.last is not None:
-            return f"{said}: its last miss was {self._at(one.last)}"
-        return f"{said}, and had no miss"
+            return f"{text}: its last miss was {self._at(one.last)}"
+        return f"{text}, and had no miss"
 
     def _at(self, miss: Miss) -> str:
         site = miss.call_site
@@ -267,14 +267,16 @@ class Told:
     def _setting(self, one: Setting) -> str:
         groups: dict[str, list[int]] = {}
         for process, value in one.values.items():
-            said = "not set" if value is None else clean(value)
-            groups.setdefault(said, []).append(process)
+            phrase = "not set" if value is None else clean(value)
+            groups.setdefault(phrase, []).append(process)
         most, *others = sorted(groups.items(), key=lambda item: -len(item[1]))
-        told = [f"{said} ({self._named(who)})" for said, who in others[:_MOST]]
-        more = f", and {len(others) - _MOST} more values" if len(others) > _MOST else ""
-        said, who = most
-        rest = f"{said} ({self._named(who)})" if others[1:] else f"{_others(len(who))} {said}"
-        return f"{clean(one.name)}: {', '.join(told)}{more}; {rest}"
+        texts = [f"{phrase} ({self._named(who)})" for phrase, who in others[:_MAX_LISTED]]
+        more = (
+            f", and {len(others) - _MAX_LISTED} more values" if len(others) > _MAX_LISTED else ""
+        )
+        phrase, who = most
+        rest = f"{phrase} ({self._named(who)})" if others[1:] else f"{_others(len(who))} {phrase}"
+        return f"{clean(one.name)}: {', '.join(texts)}{more}; {rest}"
 
     def _costs(self, width: int) -> Iterator[str]:
         spent = self.found.seconds
@@ -283,26 +285,26 @@ class Told:
                 yield f"tracing, lowering and compiling took {seconds(sum(spent.values()))}"
             return
         slowest = max(spent, key=lambda one: spent[one])
-        said = (
+        text = (
             f"tracing, lowering and compiling took {seconds(median(spent.values()))} in the "
             f"median process, {seconds(spent[slowest])} in the slowest ({slowest}); "
             f"{seconds(sum(spent.values()))} in all processes together"
         )
-        yield from wrapped(said, width, 2)
+        yield from wrapped(text, width, 2)
 
     def explanation(self, parting: Parting) -> str:
-        """What is told of a parting, in a sentence or two."""
-        told = [one for one in parting.changes if one.component not in _NOT_TOLD]
-        said = f"{self._label(parting)}: {self._who(parting)}"
-        if told:
-            cells = (self._cells(parting, change) for change in told[:_MOST])
-            said += f": {'; '.join(' '.join(one[1:] or one) for one in cells)}"
+        """A divergence explained in a sentence or two."""
+        changes = [one for one in parting.changes if one.component not in _HIDDEN]
+        text = f"{self._label(parting)}: {self._who(parting)}"
+        if changes:
+            cells = (self._cells(parting, change) for change in changes[:_MAX_LISTED])
+            text += f": {'; '.join(' '.join(one[1:] or one) for one in cells)}"
         elif parting.reads:
             reads = [f"{clean(one.path, 40)} {turned(detail(one))}" for one in parting.reads]
-            said += f": it reads {listed(reads, 2)}"
+            text += f": it reads {listed(reads, 2)}"
         elif facts := self._evidence(parting):
-            said += f": {facts[0]}"
-        return f"{said}. It runs on {self._runs_on(parting)}."
+            text += f": {facts[0]}"
+        return f"{text}. It runs on {self._runs_on(parting)}."
 
     def json(self) -> dict[str, Any]:
         """The same as data."""
@@ -332,7 +334,7 @@ class Told:
             "absent": list(found.absent),
             "seconds": {str(process): spent for process, spent in found.seconds.items()},
             "misses": {str(process): number for process, number in found.misses.items()},
-            "disk_cache": list(map(unserved.told, found.unserved)),
+            "disk_cache": list(map(unserved.to_json, found.unserved)),
             "comparable": not found.incomparable,
         }
 
@@ -362,7 +364,7 @@ class Told:
 
 
 def _shown(parting: Parting) -> Miss:
-    """The miss that stands for a parting: that of the minority, where it had one."""
+    """The miss that represents a divergence: the minority's, if it had one."""
     found = parting.new or parting.old
     assert found is not None
     return found

@@ -1,4 +1,4 @@
-"""What processes of a job did otherwise, as a part of the page."""
+"""Differences between the processes of a job, as part of the page."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from retrace.present.view import View
 
 
 def section(view: View) -> Iterator[str]:
-    """Where processes part; nothing where all did the same.
+    """Where processes diverge; nothing if all did the same.
 
-    Which processes find nothing in the disk cache is told here as well.
+    Also includes processes that find nothing in the on-disk cache.
     """
     if view.hosts is None:
         return
-    told = [_told(part) for part in view.hosts.parts()]
-    if told:
-        yield f'<div class="parting">{"".join(told)}</div>'
-    yield from (f"<p>{text(said)}</p>" for said in view.hosts.unserved())
+    texts = [_html(part) for part in view.hosts.parts()]
+    if texts:
+        yield f'<div class="parting">{"".join(texts)}</div>'
+    yield from (f"<p>{text(phrase)}</p>" for phrase in view.hosts.unserved())
 
 
-def _told(part: Sentence | list[Line]) -> str:
+def _html(part: Sentence | list[Line]) -> str:
     if isinstance(part, list):
         return f"<table>{''.join(rows(part))}</table>"
-    said = text(part.text)
-    return f"<p><strong>{said}</strong></p>" if part.style == "loud" else f"<p>{said}</p>"
+    phrase = text(part.text)
+    return f"<p><strong>{phrase}</strong></p>" if part.style == "loud" else f"<p>{phrase}</p>"

@@ -1,4 +1,4 @@
-"""A cache key written out, with what the nearest key held where it differs."""
+"""Writes out a cache key, together with the closest key's values where they differ."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from retrace.present.changes import array
 from retrace.present.detail import fields
 from retrace.present.words import clean, count, turned
 
-_MOST = 40
-"""So many arrays are written out; those that changed come first."""
+_MAX_ARRAYS = 40
+"""Maximum number of arrays listed; changed ones come first."""
 
 
 def key_lines(verdict: Verdict, *, whole: bool = True) -> Iterator[str]:
-    """The key of a miss, part by part; what is as before only counted, where not the `whole`."""
+    """The key of a miss, part by part; unless `whole`, unchanged parts are only counted."""
     key = verdict.miss.key
     old = None if verdict.nearest is None else verdict.nearest.key
     _, tree, static, signature, options, config = key
@@ -30,7 +30,9 @@ def key_lines(verdict: Verdict, *, whole: bool = True) -> Iterator[str]:
     ):
         yield from _values(title, new, before, old is not None, not whole or title == "config")
     if signature:
-        passed = ", ".join(f"{clean(name, 60)} {clean(how)}" for name, how in signature[:_MOST])
+        passed = ", ".join(
+            f"{clean(name, 60)} {clean(how)}" for name, how in signature[:_MAX_ARRAYS]
+        )
         yield f"    passed: {passed}"
     containers = [node for node in tree if node.type not in ("None", "NoneType")]
     metas = {(node.path, field): v for node in old.tree for field, v in node.meta} if old else {}
@@ -39,12 +41,12 @@ def key_lines(verdict: Verdict, *, whole: bool = True) -> Iterator[str]:
             yield f"    tree: {count(len(containers), 'container')} as before"
     elif containers:
         yield f"    tree: {count(len(containers), 'container')}"
-        for node in containers[:_MOST]:
+        for node in containers[:_MAX_ARRAYS]:
             at = clean(node.path, 60) or "the arguments"
             yield f"      {at}   {clean(node.type)} of {len(node.children)}"
             for field, value in node.meta:
                 was = metas.get((node.path, field))
-                mark = " -> another than before" if was is not None and was != value else ""
+                mark = " -> differs from before" if was is not None and was != value else ""
                 yield f"        {clean(field, 40)} = {value_text(value)}{mark}"
 
 
@@ -67,13 +69,13 @@ def _leaves(key: Key, old: Key | None, whole: bool) -> Iterator[str]:
         if same := len(rows) - len(changed):
             yield f"      {same:,} as before"
         rows = changed
-    pad = max((len(clean(leaf.path, 60)) for _, leaf in rows[:_MOST]), default=0)
-    for text, leaf in rows[:_MOST]:
+    pad = max((len(clean(leaf.path, 60)) for _, leaf in rows[:_MAX_ARRAYS]), default=0)
+    for text, leaf in rows[:_MAX_ARRAYS]:
         yield f"      {clean(leaf.path, 60):<{pad}}   {text}"
-    if len(rows) > _MOST:
-        yield f"      and {count(len(rows) - _MOST, 'more array')} (--format json has all)"
+    if len(rows) > _MAX_ARRAYS:
+        yield f"      and {count(len(rows) - _MAX_ARRAYS, 'more array')} (--format json has all)"
     gone = [path for path in before if path not in {leaf.path for leaf in key.leaves}]
-    for path in gone[:_MOST]:
+    for path in gone[:_MAX_ARRAYS]:
         yield f"      {clean(path, 60):<{pad}}   {_described(before[path])} -> absent"
 
 
@@ -97,12 +99,12 @@ def _described(leaf: Leaf) -> str:
 
 
 def _placed(leaf: Leaf) -> str:
-    said = [clean(leaf.sharding)] if leaf.sharding else []
+    text = [clean(leaf.sharding)] if leaf.sharding else []
     if leaf.committed:
-        said.append("committed")
+        text.append("committed")
     if leaf.memory_kind not in (None, "device", "unpinned_host"):
-        said.append(clean(leaf.memory_kind))
-    return ", ".join(said)
+        text.append(clean(leaf.memory_kind))
+    return ", ".join(text)
 
 
 def _values(
@@ -117,12 +119,12 @@ def _values(
     before, after = dict(old), dict(new)
     names = list(dict.fromkeys((*after, *before)))
     if differing_only:  # JAX has fifty settings, and most programs set none
-        told = [name for name in names if compared and before.get(name) != after.get(name)]
+        texts = [name for name in names if compared and before.get(name) != after.get(name)]
         same = "as before" if compared else "(--format json has them)"
         noun = "value" if title == "static arguments" else "setting"
-        alike = len(names) - len(told)
+        alike = len(names) - len(texts)
         yield f"    {title}: {count(alike, noun)} {same}" if alike else f"    {title}"
-        names = told
+        names = texts
     else:
         yield f"    {title}"
     for name in names:
@@ -134,16 +136,16 @@ def _values(
         found = () if a is None or b is None else differences(a, b, aligned=True)
         if found and found[0].path:
             yield f"      {clean(name, 60)} = {now}"
-            yield from (f"        -> {turned(fields((one,)))}" for one in found[:_MOST])
-            if len(found) > _MOST:
-                yield f"        and {count(len(found) - _MOST, 'more field')}"
+            yield from (f"        -> {turned(fields((one,)))}" for one in found[:_MAX_ARRAYS])
+            if len(found) > _MAX_ARRAYS:
+                yield f"        and {count(len(found) - _MAX_ARRAYS, 'more field')}"
             continue
         was = "absent" if a is None else value_text(a)
-        now = now if was != now else "another that looks the same"
+        now = now if was != now else "another one that looks the same"
         yield f"      {clean(name, 60)} = {was} -> {now}"
 
 
 def value_text(value: Value) -> str:
-    """A value as its program printed it, cut."""
+    """A value as the program printed it, cut."""
     text = clean(value.text)
     return text if value.exact else f"{text} ({clean(value.type)})"

@@ -1,4 +1,4 @@
-"""How a message stands on a terminal: in columns, as wide as it is, in colour or plain."""
+"""Lays out a message for a terminal: in columns, fitted to its width, coloured or plain."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from typing import TypeAlias
 
 from retrace.model import Verdict
 from retrace.present.group import Group
-from retrace.present.message import Line, Message, told
+from retrace.present.message import Line, Message, compose
 from retrace.present.view import View
 from retrace.present.words import cells, padded
 
 Paint: TypeAlias = Callable[[str, str], str]
-"""Takes a text and a style to the text in that style."""
+"""Applies a style to a text."""
 
 _STYLES = {"loud": "1;31", "warm": "33", "bold": "1", "dim": "2", "fix": "32"}
 _LABEL = 10
 _TIED = "\x1f"
-"""A space that no line ends at, between a number and its unit."""
+"""A space at which no line is broken, between a number and its unit."""
 _BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:s|ms|[kMGT]?B)\b)")
 _SIDE = "   "
-"""Between parts that stand side by side."""
-_WHOLE = 26
-"""Characters of such a part that no line ends in."""
+"""The separator of parts that stand side by side."""
+_MAX_TIED = 26
+"""Maximum length of such a part for it to stay on one line."""
 _PARTS = re.compile(r"[A-Z]?(?:[^./_,(\[A-Z]|(?<=[A-Z_])[A-Z])*[./_,(\[]*|.")
 INDENT = 2 + _LABEL
-"""Columns before what a label says."""
+"""The number of columns before the text of a labelled line."""
 
 
 def colour(text: str, style: str) -> str:
@@ -41,13 +41,13 @@ def plain(text: str, style: str) -> str:  # noqa: ARG001
 
 
 def message(view: View, verdict: Verdict, width: int = 80, paint: Paint = plain) -> str:
-    """One miss as a program that is still running tells it."""
+    """The message on one miss of a running program."""
     return group_message(view, Group.alone(verdict), width, paint)
 
 
 def group_message(view: View, group: Group, width: int = 80, paint: Paint = plain) -> str:
-    """The misses of one function and cause, as one miss is told."""
-    return written(told(view, group), width, paint)
+    """The message on the misses of one function and cause."""
+    return written(compose(view, group), width, paint)
 
 
 def written(message: Message, width: int = 80, paint: Paint = plain) -> str:
@@ -58,12 +58,12 @@ def written(message: Message, width: int = 80, paint: Paint = plain) -> str:
 def parts(message: Message, width: int, paint: Paint, prefix: str = "") -> Iterator[str]:
     """A message line by line."""
     style = {"yes": "loud", "maybe": "warm", "no": "bold"}[message.worth]
-    said, at = prefix + message.heading, message.place
-    gap = width - cells(said) - cells(at)
+    text, at = prefix + message.heading, message.place
+    gap = width - cells(text) - cells(at)
     if gap >= 2:
-        yield paint(said, style) + " " * gap + at
+        yield paint(text, style) + " " * gap + at
     else:
-        first, *rest = wrapped(said, width, 4)
+        first, *rest = wrapped(text, width, 4)
         yield paint(first, style)
         yield from rest
         yield " " * (width - cells(at)) + at
@@ -71,9 +71,9 @@ def parts(message: Message, width: int, paint: Paint, prefix: str = "") -> Itera
 
 
 def rows(body: Iterable[Line], width: int, paint: Paint) -> Iterator[str]:
-    """Labels, and beside them what they say."""
+    """Labels with their texts beside them."""
     body = list(body)
-    # The component and path of several changes stand in columns.
+    # The components and paths of several changes stand in columns.
     changed = [
         line.cells for line in body if line.label in ("because", "") and len(line.cells) > 1
     ]
@@ -81,10 +81,10 @@ def rows(body: Iterable[Line], width: int, paint: Paint) -> Iterator[str]:
         max((cells(row[i]) for row in changed if len(row) > i + 1), default=0) for i in range(2)
     ]
     for line in body:
-        told = list(line.cells)
-        for index in range(min(2, len(told) - 1) if line.cells in changed else 0):
-            told[index] = padded(told[index], min(pads[index], 28))
-        for number, text in enumerate(_fitted(told, width - INDENT)):
+        items = list(line.cells)
+        for index in range(min(2, len(items) - 1) if line.cells in changed else 0):
+            items[index] = padded(items[index], min(pads[index], 28))
+        for number, text in enumerate(_fitted(items, width - INDENT)):
             label = line.label.ljust(_LABEL) if number == 0 else " " * _LABEL
             if line.label == "fix":
                 yield f"  {paint(label, 'fix')}{paint(text, 'fix')}"
@@ -92,11 +92,11 @@ def rows(body: Iterable[Line], width: int, paint: Paint) -> Iterator[str]:
                 yield f"  {paint(label, 'dim')}{text}".rstrip()
 
 
-def _fitted(told: list[str], width: int) -> list[str]:
-    """Cells side by side where they fit, else below each other."""
+def _fitted(items: list[str], width: int) -> list[str]:
+    """Cells side by side if they fit, otherwise below each other."""
     out: list[str] = []
     row = ""
-    for cell in told:
+    for cell in items:
         if row and cells(row) + 3 + cells(cell) <= width:
             row += "   " + cell
             continue
@@ -109,10 +109,10 @@ def _fitted(told: list[str], width: int) -> list[str]:
 
 
 def wrapped(text: str, width: int, indent: int) -> list[str]:
-    """Text in lines of a width, all but the first indented."""
+    """Text in lines of a given width, all but the first indented."""
     if cells(text) <= width:
         return [text]
-    # `textwrap` counts characters: a wide one is given a second, which a line's end may part.
+    # `textwrap` counts characters, so a wide one gets a filler that may end a line.
     filled = "".join([f"{one}\0" if cells(one) == 2 else one for one in text])
     lines = _Wrapper(
         max(width, 20) - (filled != text),
@@ -125,18 +125,18 @@ def wrapped(text: str, width: int, indent: int) -> list[str]:
 
 
 def _tied(text: str) -> str:
-    """Parts side by side, as in `trace 0.3 s   lower 0.1 s`: a line ends between two of them."""
+    """Ties parts such as `trace 0.3 s   lower 0.1 s`, so that lines only break between them."""
     if _SIDE not in text.strip():
         return text
     parts = [(part, part.strip()) for part in text.split(_SIDE)]
     return _SIDE.join(
-        part if len(said) > _WHOLE else part.replace(said, said.replace(" ", _TIED))
-        for part, said in parts
+        part if len(phrase) > _MAX_TIED else part.replace(phrase, phrase.replace(" ", _TIED))
+        for part, phrase in parts
     )
 
 
 class _Wrapper(textwrap.TextWrapper):
-    """Parts a word that is longer than a line after its dots and before its capitals."""
+    """Breaks words longer than a line after dots and before capitals."""
 
     def _split(self, text: str) -> list[str]:
         room = self.width - len(self.subsequent_indent)

@@ -1,4 +1,4 @@
-"""What JAX and XLA logged of a miss, in their words and marked as theirs."""
+"""What JAX and XLA logged about a miss, quoted and attributed to them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from retrace.model import Miss
 from retrace.present.words import clean
 
-_LONGEST = 160
+_MAX_LENGTH = 160
 _WHO = {"jax": "JAX says", "xla": "XLA says"}
 _FRAME = re.compile(
     r"^\s*(?:for .+ defined at|all previously seen cache keys|never seen function|types now:"
@@ -18,16 +18,16 @@ _ID = re.compile(r" id=\d+")
 
 
 def brief(miss: Miss) -> str | None:
-    """JAX's reason in one line; None where it logged none."""
+    """JAX's reason in one line, or None if it logged none."""
     text = next((text for who, text in miss.said if who == "jax"), None)
     if text is None:
         return None
-    told = [line.strip().removeprefix("* ") for line in text.split("\n")]
-    kept = [said for said, line in zip(told, text.split("\n"), strict=True) if _tells(line)]
+    texts = [line.strip().removeprefix("* ") for line in text.split("\n")]
+    kept = [phrase for phrase, line in zip(texts, text.split("\n"), strict=True) if _tells(line)]
     if not kept and "never seen function" in text:
         kept = ["never seen function"]
-    said = " ".join(kept).replace("maybe the function is being", "maybe it is being")
-    return clean(said, _LONGEST) if said else None
+    phrase = " ".join(kept).replace("maybe the function is being", "maybe it is being")
+    return clean(phrase, _MAX_LENGTH) if phrase else None
 
 
 def _tells(line: str) -> bool:
@@ -35,12 +35,12 @@ def _tells(line: str) -> bool:
 
 
 def whole(miss: Miss) -> list[tuple[str, str]]:
-    """Everything that was logged of it, a line each, with who says it before the first."""
+    """Everything logged about it, by line; the speaker is named before the first."""
     found: list[tuple[str, str]] = []
     for who, text in miss.said:
         label = _WHO.get(who, "logged")
         for line in text.split("\n"):
-            # Addresses are used again: two objects may have one.
+            # Addresses are reused: two objects may have the same one.
             found.append((label, clean(_ID.sub("", line), 400)))
             label = ""
     return found

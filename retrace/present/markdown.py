@@ -14,18 +14,18 @@ from retrace.present.message import eager_row, heading, lines, origin, raised, w
 from retrace.present.missing import lost, unfinished
 from retrace.present.sentences import explanation
 from retrace.present.slow import section
-from retrace.present.tally import Sort, Tally, rest_told, worth_telling
+from retrace.present.tally import Sort, Tally, rest_summary, split_by_worth
 from retrace.present.view import View
 from retrace.present.words import clean, name, seconds
 
 _SPECIAL = re.compile(r"([\\*_\[\]<>#|~$&])")
 _LINKED = re.compile(r"(@(?=\w)|://(?=\S)|\bwww\.(?=\S))", re.IGNORECASE)
-"""What GitHub makes a mention or a link of, which would tell somebody of the report."""
+"""What GitHub turns into a mention or a link, which would notify somebody."""
 _SPAN = re.compile(r"`([^`]*)`")
 
 
 def escaped(text: str) -> str:
-    """Text that Markdown shows as it is; what stands between backticks becomes code."""
+    """Text that Markdown shows unchanged, except that backticks mark code."""
     parts = _SPAN.split(clean(text, None))
     shown = [code(part) if index % 2 else _plain(part) for index, part in enumerate(parts)]
     return "".join(shown)
@@ -36,7 +36,7 @@ def _plain(text: str) -> str:
 
 
 def code(text: str) -> str:
-    """Text in a code span, also within a table."""
+    """Text in a code span, also inside a table."""
     text = clean(text, None).replace("|", "\u00a6")
     longest = max((len(run) for run in re.findall("`+", text)), default=0)
     fence = "`" * (longest + 1)
@@ -53,12 +53,12 @@ def report(
     plan: Plan | None = None,
     top: int | None = None,
 ) -> str:
-    """What was recorded, explained, worst first; arguments as those of the text report."""
+    """The recorded misses explained, worst first; arguments as for the text report."""
     tally = tally or Tally.of(view)
     groups = tally.groups(sort)
     out = ["# retrace report", "", *_opening(view, tally)]
-    if said := [*unfinished(view), *lost(view)]:
-        out += ["", "## What is missing", "", *(f"- {escaped(text)}" for text in said)]
+    if texts := [*unfinished(view), *lost(view)]:
+        out += ["", "## What is missing", "", *(f"- {escaped(text)}" for text in texts)]
     if (found := view.audited) is not None:
         out += ["", "## Out of date", ""]
         out += [f"- {escaped(line.strip())}" for line in stale.text(view, found, 10_000)]
@@ -77,17 +77,17 @@ def report(
     programs, families = tally.again.programs(), tally.again.families(view.recording.listings)
     if more := list(again.text(programs, families, "process", view.bases, 10_000)):
         out += ["", *(f"- {escaped(line.strip())}" for line in more)]
-    worth = worth_telling(tally, groups)[0]
+    worth = split_by_worth(tally, groups)[0]
     for group in worth[:top]:
         out += ["", *_section(view, group, keys)]
     if rest := worth[len(worth) if top is None else top :]:
-        out += ["", f"And {rest_told(rest)}."]
+        out += ["", f"And {rest_summary(rest)}."]
     quiet = [group for group in groups if group.is_quiet]
     out += _quiet(quiet, view)
     if slowly := list(section(view)):
         inside = [line.replace("`", "'") for line in slowly]
         out += ["", "## Slow misses", "", "```text", *inside, "```"]
-    if raising := raised(view, [*worth_telling(tally, groups)[1], *quiet]):
+    if raising := raised(view, [*split_by_worth(tally, groups)[1], *quiet]):
         out += ["", "## Raised while JAX traced or compiled", ""]
         out += [f"- {escaped(one)}" for one in raising]
     if slow := dispatch.rows(view, tally):
@@ -97,12 +97,12 @@ def report(
 
 
 def checked(view: View, tally: Tally, heads: Sequence[str]) -> str:
-    """What a check found: each limit that was exceeded, then the misses beyond it.
+    """What a check found: the exceeded limits, then the misses beyond them.
 
     Args:
         view: the whole recording.
         tally: the misses beyond the limits.
-        heads: what was exceeded, a line each.
+        heads: the exceeded limits, one per line.
     """
     if not heads:
         return f"# retrace check\n\nNothing exceeds its limits in {code(origin(view))}.\n"
@@ -111,9 +111,9 @@ def checked(view: View, tally: Tally, heads: Sequence[str]) -> str:
 
 
 def failed(command: str, why: str) -> str:
-    """What stands there where a command ended without having found anything out."""
-    said = "".join(f"- {escaped(line)}\n" for line in why.splitlines())
-    return f"# retrace {command}\n\n{said}"
+    """The text for a command that failed before it found anything."""
+    text = "".join(f"- {escaped(line)}\n" for line in why.splitlines())
+    return f"# retrace {command}\n\n{text}"
 
 
 def _opening(view: View, tally: Tally) -> Iterator[str]:
@@ -151,13 +151,13 @@ def _section(view: View, group: Group, keys: bool) -> Iterator[str]:
     label = ""
     for line in lines(view, group):
         label = line.label or label
-        said = ", ".join(line.cells)
+        phrase = ", ".join(line.cells)
         if label == "fix":
-            yield f"- **fix**: {escaped(said)}"
+            yield f"- **fix**: {escaped(phrase)}"
         elif label in ("because", "program", "nearest", "made of") or len(line.cells) > 1:
             yield f"- {label}: {', '.join(code(cell) for cell in line.cells)}"
         else:
-            yield f"- {label}: {escaped(said)}"
+            yield f"- {label}: {escaped(phrase)}"
     yield f"- more: {code(f'retrace show {group.shown.miss.id}')}"
     if keys:
         from retrace.present.key import key_lines
@@ -170,7 +170,7 @@ def _section(view: View, group: Group, keys: bool) -> Iterator[str]:
 def _quiet(groups: list[Group], view: View) -> Iterator[str]:
     eager = [group for group in groups if group.cause is Cause.EAGER_OP]
     if eager:
-        yield from ("", "## Eager operations, each a program of its own", "")
+        yield from ("", "## Eager operations, each compiled separately", "")
         yield from ("| seconds | programs | line | operations |", "|---:|---:|---|---|")
         for group in eager:
             number, at, which = eager_row(view, group)

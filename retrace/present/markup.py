@@ -1,4 +1,4 @@
-"""Text as HTML. Names, values and sources of a program may hold anything, and pass through it."""
+"""Text as HTML. Names, values and sources of a program may hold anything, so it is escaped."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _SPAN = re.compile(r"`([^`]*)`")
 _BY_LINE = ("program", "cost")
 
 
-def text(said: str) -> str:
-    """Text that a page shows as it is, also within an attribute."""
-    return html.escape(clean(said, None))
+def text(phrase: str) -> str:
+    """Text that a page shows unchanged, also inside an attribute."""
+    return html.escape(clean(phrase, None))
 
 
 _UNIT = re.compile(r"(?<=\d) (?=(?:s|MB)\b)")
@@ -26,13 +26,13 @@ def unbroken(shown: str) -> str:
     return _UNIT.sub("&nbsp;", shown)
 
 
-def prose(said: str) -> str:
-    """Text in which what stands between backticks is code."""
-    parts = _SPAN.split(said)
+def prose(phrase: str) -> str:
+    """Text in which backticks mark code."""
+    parts = _SPAN.split(phrase)
     shown = [
         f"<code>{text(p)}</code>" if i % 2 else unbroken(text(p)) for i, p in enumerate(parts)
     ]
-    # A browser may break a line after any hyphen, also that of an arrow.
+    # A browser may break a line after any hyphen, including an arrow's.
     return "".join(shown).replace("-&gt;", '<span class="turn">-&gt;</span>')
 
 

@@ -40,21 +40,21 @@ from retrace.reason.eager import is_elsewhere
 _LEAF = (Component.SHAPE, Component.DTYPE, Component.WEAK_TYPE)
 _OF_FUNCTION = (Component.FUNCTION, Component.CODE, Component.CLOSURE, Component.DEFAULTS)
 _VALUES = (*NAMED, Component.SIGNATURE)
-_MOST = 4
-"""So many changes are written out; the others are counted."""
-_SHORTEST = 12
-"""Characters that are left of a name, however narrow it is."""
+_MAX_CHANGES = 4
+"""Maximum number of changes listed; the rest are counted."""
+_MIN_NAME = 12
+"""Minimum length that a name is cut to."""
 
 
 class Line(NamedTuple):
-    """One line of a message: what it is about, and the cells of its text."""
+    """One line of a message: its label, and the cells of its text."""
 
     label: str
     cells: tuple[str, ...]
 
 
 class Message(NamedTuple):
-    """All that is said of the misses of one function and cause."""
+    """Everything shown about the misses of one function and cause."""
 
     worth: Literal["yes", "maybe", "no"]
     heading: str
@@ -62,10 +62,10 @@ class Message(NamedTuple):
     lines: tuple[Line, ...]
 
 
-def told(view: View, group: Group) -> Message:
+def compose(view: View, group: Group) -> Message:
     """The message on a group."""
-    said = heading(view, group), where(view, group), tuple(lines(view, group))
-    return Message(group.avoidable, *said)
+    texts = heading(view, group), where(view, group), tuple(lines(view, group))
+    return Message(group.avoidable, *texts)
 
 
 def heading(view: View, group: Group, same: str = ", same cause", room: int | None = None) -> str:
@@ -74,16 +74,16 @@ def heading(view: View, group: Group, same: str = ", same cause", room: int | No
     Args:
         view: the whole recording.
         group: the misses of one function and cause.
-        same: what is said behind how often it happened.
-        room: columns, for which a long name is cut; None where it is not.
+        same: the text after the number of times.
+        room: the columns that a long name is cut to; None if it is not cut.
     """
     who = " ".join((name(group.shown.miss.function), *view.around(group.shown.miss.function)))
     if group.cause is Cause.CONTROL_FLOW_RECREATED:
         who += f" of an eager {operation(group.shown.miss)}"
-    said = _heading(view, group, who, same)
-    if room is not None and (over := cells(said) - room) > 0:
-        said = _heading(view, group, cut(who, max(len(who) - over, _SHORTEST)), same)
-    return said
+    text = _heading(view, group, who, same)
+    if room is not None and (over := cells(text) - room) > 0:
+        text = _heading(view, group, cut(who, max(len(who) - over, _MIN_NAME)), same)
+    return text
 
 
 def _heading(view: View, group: Group, who: str, same: str) -> str:
@@ -93,8 +93,8 @@ def _heading(view: View, group: Group, who: str, same: str) -> str:
         who = f"{who} ({clean(miss.derived)})"
     if group.cause is Cause.EAGER_OP:
         where = "one line" if group.functions < 2 else f"{group.functions} lines"
-        said = f"{count(group.count, 'eager operation')} compiled on {where}"
-        return f"{said} ({_worth(group)})"
+        text = f"{count(group.count, 'eager operation')} compiled on {where}"
+        return f"{text} ({_worth(group)})"
     if group.cause is Cause.FIRST_TRACE and not verdict.repeat:
         return f"{who} {did(miss, '').replace(' without a trace', '')} for the first time"
     if group.functions > 1:
@@ -108,11 +108,11 @@ def _heading(view: View, group: Group, who: str, same: str) -> str:
 def _worth(group: Group) -> str:
     words = {"yes": "avoidable", "maybe": "perhaps avoidable", "no": "not avoidable"}
     strongest = group.avoidable
-    said = words[strongest]
+    text = words[strongest]
     sure = group.worths[strongest]
     if strongest != "no" and sure < group.count:
-        return f"{sure:,} {said}"
-    return said
+        return f"{sure:,} {text}"
+    return text
 
 
 def lines(view: View, group: Group) -> Iterator[Line]:
@@ -143,12 +143,12 @@ def lines(view: View, group: Group) -> Iterator[Line]:
         yield Line("program", (program, *evidence(view, verdict)))
     if only := _only(view, group):
         yield Line("process", (only,))
-    if (said := fix(group)) is not None:
-        yield Line("fix", (clean(said, 400),))
+    if (text := fix(group)) is not None:
+        yield Line("fix", (clean(text, 400),))
 
 
 def fix(group: Group) -> str | None:
-    """What to do about a group, in words; None where nothing is advised."""
+    """What to do about a group, in words, or None if there is no advice."""
     if group.remedy is not None:
         return plan_words.sentence(group.remedy)
     return None if group.shown.fix is None else advised(group.shown.fix)
@@ -172,31 +172,31 @@ def _because(view: View, group: Group) -> Iterator[Line]:
         if group.cause not in (Cause.FIRST_TRACE, Cause.EAGER_OP):
             yield Line(label, (sentences.explanation(view, verdict),))
         return
-    told = [change for change in verdict.changes if _tells(change, group.cause)]
+    shown = [change for change in verdict.changes if _tells(change, group.cause)]
     arrays: set[str | None] = set()
-    for change in told[:_MOST]:
+    for change in shown[:_MAX_CHANGES]:
         yield Line(label, _cells(view, verdict, change, change.path in arrays))
         label = ""
         if change.component in _LEAF:
             arrays.add(change.path)
-    if len(told) > _MOST:
-        yield Line("", (f"and {count(len(told) - _MOST, 'more change')}",))
+    if len(shown) > _MAX_CHANGES:
+        yield Line("", (f"and {count(len(shown) - _MAX_CHANGES, 'more change')}",))
     if others := group.sums.others(verdict):
         yield Line("", (others,))
 
 
 def _reads(verdict: Verdict) -> Iterator[Line]:
-    """What changed outside of the function, an item a line."""
+    """What changed outside the function, one item per line."""
     label = "reads"
-    for change in verdict.reads[:_MOST]:
+    for change in verdict.reads[:_MAX_CHANGES]:
         yield Line(label, (clean(change.path, 40), turned(detail(change), 160)))
         label = ""
-    if len(verdict.reads) > _MOST:
-        yield Line("", (f"and {count(len(verdict.reads) - _MOST, 'more')}",))
+    if len(verdict.reads) > _MAX_CHANGES:
+        yield Line("", (f"and {count(len(verdict.reads) - _MAX_CHANGES, 'more')}",))
 
 
 def _tells(change: Change, cause: Cause) -> bool:
-    # That the object is new is the cause itself, or else of no consequence.
+    # That the object is new is either the cause itself or irrelevant.
     if change.component in (Component.FUNCTION, Component.PROGRAM):
         return False
     return not (change.component is Component.CODE and cause is Cause.SOURCE_CHANGED)
@@ -205,52 +205,56 @@ def _tells(change: Change, cause: Cause) -> bool:
 def _cells(view: View, verdict: Verdict, change: Change, again: bool) -> tuple[str, ...]:
     what = change.component.value.replace("_", " ")
     path = () if change.path is None else (clean(change.path, 40),)
-    told = turned(detail(change), 160)
+    detail_text = turned(detail(change), 160)
     if change.component in _LEAF and not again:
         old, new = sides(verdict, change)
-        said = f"{old} -> {new}"
-        extra = () if change.component is Component.DTYPE or told in said else (told,)
-        return (what, *path, said, *extra)
-    return (what, *path, told, *set_at(view, change))
+        text = f"{old} -> {new}"
+        extra = (
+            () if change.component is Component.DTYPE or detail_text in text else (detail_text,)
+        )
+        return (what, *path, text, *extra)
+    return (what, *path, detail_text, *set_at(view, change))
 
 
 def _nearest(view: View, nearest: Miss, miss: Miss) -> str:
-    said = view.earlier(nearest, miss)
+    text = view.earlier(nearest, miss)
     where = view.called_from(nearest)
-    return said if where is None else f"{said}, called from {where}"
+    return text if where is None else f"{text}, called from {where}"
 
 
 _ROOT = re.compile(r"[^.\[]*")
 
 
 def _same(verdict: Verdict) -> str:
-    """What did not change, with the arguments by name."""
+    """What stayed the same, with arguments by name."""
     key = verdict.miss.key
     changed = {change.component for change in verdict.changes}
     touched = {_argument(change.path) for change in verdict.changes if change.path is not None}
     arguments = Counter(_argument(leaf.path) for leaf in key.leaves)
     if (Component.TREE in changed and not touched) or "" in touched:
         arguments.clear()
-    said = [
+    texts = [
         f"{clean(argument, 24)} ({count(leaves, 'array')})" if leaves > 1 else clean(argument, 24)
         for argument, leaves in sorted(arguments.items(), key=lambda item: -item[1])
         if argument not in touched and argument
     ]
-    if not touched & set(arguments) and len(said) > 3:
-        said = [f"all arguments ({count(len(key.leaves), 'array')})"]
-    elif len(said) > 3:
-        said = [*said[:3], count(len(said) - 3, "more argument")]
+    if not touched & set(arguments) and len(texts) > 3:
+        texts = [f"all arguments ({count(len(key.leaves), 'array')})"]
+    elif len(texts) > 3:
+        texts = [*texts[:3], count(len(texts) - 3, "more argument")]
     if touched & set(arguments):
-        said += [words for part, words in _LEAF_WORDS if part not in changed]
-    said += [words for part, words, held in _other_parts(verdict) if held and part not in changed]
-    return ", ".join(said)
+        texts += [words for part, words in _LEAF_WORDS if part not in changed]
+    texts += [
+        words for part, words, held in _other_parts(verdict) if held and part not in changed
+    ]
+    return ", ".join(texts)
 
 
 _LEAF_WORDS = ((Component.SHAPE, "shapes"), (Component.DTYPE, "dtypes"))
 
 
 def _other_parts(verdict: Verdict) -> tuple[tuple[Component, str, bool], ...]:
-    # All parts at once, so that the type checker finds a new one that is missing here.
+    # Unpack all parts, so that the type checker reports a new part that is missing here.
     _leaves, _tree, static, _signature, options, config = verdict.miss.key
     function = verdict.miss.function
     new = any(change.component in _OF_FUNCTION for change in verdict.changes)
@@ -269,37 +273,37 @@ def _argument(path: str | None) -> str:
     return found[0] if found else ""
 
 
-def _operations(group: Group, most: int = 4) -> str:
-    said = [
+def _operations(group: Group, limit: int = 4) -> str:
+    texts = [
         f"{what} ({times(number)})" if number > 1 else what
         for what, number in group.sums.operations.most_common()
     ]
-    return listed(said, most)
+    return listed(texts, limit)
 
 
 def _inner(group: Group) -> str:
     """`6 functions traced inside`."""
     nested, derived = group.sums.nested, group.sums.derived
-    said: list[str] = []
+    texts: list[str] = []
     if nested:
-        said.append(f"{count(len(nested), 'function')} traced inside")
-    said += [count(number, f"{what} program") for what, number in derived.items()]
-    return listed(said)
+        texts.append(f"{count(len(nested), 'function')} traced inside")
+    texts += [count(number, f"{what} program") for what, number in derived.items()]
+    return listed(texts)
 
 
 def raised(view: View, groups: Sequence[Group]) -> list[str]:
-    """`bad (train.py:3) raised RuntimeError (4 times)`, of groups that have no message."""
-    said: list[str] = []
+    """`bad (train.py:3) raised RuntimeError (4 times)`, for groups without a message."""
+    texts: list[str] = []
     for group in groups:
         if what := what_raised(group):
             function = group.shown.miss.function
             at = ", ".join((where(view, group), *view.around(function)))
-            said.append(f"{name(function)} ({at}) raised {what}")
-    return said
+            texts.append(f"{name(function)} ({at}) raised {what}")
+    return texts
 
 
 def what_raised(group: Group) -> str:
-    """`RuntimeError (4 times)`; empty where nothing did."""
+    """`RuntimeError (4 times)`, or an empty string."""
     raised = group.sums.raised
     return listed(
         [f"{what} ({times(number)})" if number > 1 else what for what, number in raised.items()]
@@ -308,17 +312,17 @@ def what_raised(group: Group) -> str:
 
 def _cost(group: Group) -> str:
     sums = group.sums
-    said = [f"{s.value} {seconds(sums.stages[s])}" for s in Stage if s in sums.stages]
+    texts = [f"{s.value} {seconds(sums.stages[s])}" for s in Stage if s in sums.stages]
     if sums.after:
-        said.append(f"derived {seconds(sums.after)}")
+        texts.append(f"derived {seconds(sums.after)}")
     if sums.in_flight is not None:
-        said.append(f"killed in its {sums.in_flight.value} stage")
-    text = "   ".join(said) or "nothing measured"
+        texts.append(f"killed in its {sums.in_flight.value} stage")
+    text = "   ".join(texts) or "nothing measured"
     if (stored := sums.on_disk) == 1:
         text += "   (from the disk cache)"
     elif stored:
         text += f"   (disk cache hit {times(stored)})"
-    if group.count > 1 and len(said) > 1:
+    if group.count > 1 and len(texts) > 1:
         text += f"   all {group.count:,}: {seconds(group.seconds)}"
     return text
 
@@ -330,7 +334,7 @@ def _program(view: View, verdict: Verdict) -> str:
         return ""
     before = view.earlier(verdict.nearest, verdict.miss)
     other = verdict.nearest.program
-    said = {
+    relation = {
         "identical": f"identical to that of {before}",
         "shapes-only": "none added or removed",
         "constants-only": f"same as {before} except for constants",
@@ -344,11 +348,11 @@ def _program(view: View, verdict: Verdict) -> str:
         if program.equations == other.equations:
             return f"{held}, as many as {before}"
         return f"{held}, {before} has {other.equations:,}"
-    return f"{held}, {said}" if held else said
+    return f"{held}, {relation}" if held else relation
 
 
 def _only(view: View, group: Group) -> str:
-    """What only some processes did."""
+    """Which processes it happened in, if not in all."""
     runs = group.sums.runs
     if len(view.missed) < 2 or runs == view.missed.keys():
         return ""
@@ -365,20 +369,20 @@ def where(view: View, group: Group) -> str:
 
 
 def eager_row(view: View, group: Group) -> tuple[str, str, str]:
-    """A line's eager operations, as cells of a table: how many, where, which."""
+    """A line's eager operations as table cells: how many, where, which."""
     return str(group.count), cut(where(view, group), 40), _operations(group, 2)
 
 
 def firsts(view: View, groups: Sequence[Group]) -> list[str]:
-    """`predict 0.05 s` of each, with the place where several have one name."""
+    """`predict 0.05 s` for each, with its place if several have the same name."""
     named = Counter(name(group.shown.miss.function) for group in groups)
-    said: list[str] = []
+    texts: list[str] = []
     for group in groups:
         who = name(group.shown.miss.function)
         around = view.around(group.shown.miss.function)
         at = f" ({', '.join((where(view, group), *around))})" if named[who] > 1 else ""
-        said.append(f"{who}{at} {seconds(group.seconds)}")
-    return said
+        texts.append(f"{who}{at} {seconds(group.seconds)}")
+    return texts
 
 
 _INTERACTIVE = {"ipykernel_launcher.py": "a notebook", "ipython": "IPython"}

@@ -9,7 +9,7 @@ from retrace.model import Verdict
 from retrace.present import difference, dispatch, logged
 from retrace.present.group import Group
 from retrace.present.layout import Paint, key, parts, plain, rows, wrapped
-from retrace.present.message import Line, told
+from retrace.present.message import Line, compose
 from retrace.present.operands import Operands
 from retrace.present.sentences import explanation
 from retrace.present.view import View
@@ -25,13 +25,13 @@ def show(
     paint: Paint = plain,
     program: bool = False,
 ) -> str:
-    """One miss: on one screen, or in full with its whole key and what differs in its program."""
+    """One miss on one screen, or in full with its whole key and the program difference."""
     group = Group.alone(verdict)
     miss, site = verdict.miss, verdict.miss.call_site
     for other in view.verdicts:
         if other is not verdict and view.root(other.miss) is miss:
             group.fold(other)
-    out = list(parts(told(view, group), width, paint))
+    out = list(parts(compose(view, group), width, paint))
     function = miss.function
     known = f"{clean(function.qualname)} ({function.kind.value}), {view.place(miss)}"
     if function.jax_name != function.name:
@@ -84,15 +84,15 @@ def show(
 def _beyond(
     view: View, verdict: Verdict, width: int, paint: Paint, *, program: bool
 ) -> Iterator[str]:
-    """What does not fit one screen, or how it is asked for."""
+    """What does not fit on one screen, or how to show it."""
     compared = verdict.program if isinstance(verdict.program, Comparison) else None
     differs = compared is not None and compared.kind != "identical"
     sides = compared.listings() if compared is not None and differs else None
     if not program:
         what = "the whole key and what differs in the program" if sides else "the whole key"
         yield ""
-        said = f"add --program to see {what}"
-        yield from (paint(text, "dim") for text in wrapped(said, width, 2))
+        phrase = f"add --program to see {what}"
+        yield from (paint(text, "dim") for text in wrapped(phrase, width, 2))
     elif sides is not None:
         yield from (
             "",

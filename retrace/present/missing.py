@@ -9,18 +9,18 @@ from retrace.present.layout import Paint, wrapped
 from retrace.present.view import View
 from retrace.present.words import clean, count, listed
 
-_MOST_LOSSES = 8
+_MAX_LOSSES = 8
 
 
-def warned(said: Iterable[str], width: int, paint: Paint) -> Iterator[str]:
+def warned(texts: Iterable[str], width: int, paint: Paint) -> Iterator[str]:
     """The same on a terminal."""
-    for text in said:
+    for text in texts:
         for number, part in enumerate(wrapped(text, width, 2)):
             yield paint(part, "warm") if number == 0 else part
 
 
 def cut_json(cut: Iterable[tuple[Run, str | None]]) -> list[dict[str, str | None]]:
-    """The processes that were cut short, for programs; `by` is null of a killed one."""
+    """The processes that were cut short, as JSON; `by` is null if one was killed."""
     return [{"run": run.id, "by": by} for run, by in cut]
 
 
@@ -30,21 +30,21 @@ def unfinished(view: View) -> Iterator[str]:
         if run.raised is not None:
             yield (
                 f"process {run.pid} on {clean(run.host)} was ended by {clean(run.raised)}: "
-                "what it would have missed later is not here"
+                "later misses are not included"
             )
     for run, miss in view.unfinished():
-        said = f"process {run.pid} on {clean(run.host)} did not end its recording"
-        said += " (killed, or still running)"
+        text = f"process {run.pid} on {clean(run.host)} did not end its recording"
+        text += " (killed, or still running)"
         if miss is not None and miss.in_flight is not None:
-            said += f": it was in the {miss.in_flight.value} stage of {view.label(miss)}"
-            said += f", {view.place(miss)}"
-        yield said
+            text += f": it was in the {miss.in_flight.value} stage of {view.label(miss)}"
+            text += f", {view.place(miss)}"
+        yield text
     for parent, runs in view.ended_idle().items():
         host = clean(runs[0].host)
         their, were = ("its", "it was") if len(runs) == 1 else ("their", "they were")
         yield (
             f"{count(len(runs), 'process', 'processes')} that process {parent} on {host} started "
-            f"did not end {their} recording; {were} in no stage of JAX as far as recorded "
+            f"did not end {their} recording; {were} in no recorded stage of JAX "
             "(a pool ends its workers like this)"
         )
 
@@ -54,4 +54,4 @@ def lost(view: View) -> Iterator[str]:
     losses = view.losses()
     if losses:
         named = [f"{clean(reason)} ({number:,})" for reason, number in losses.most_common()]
-        yield f"not recorded or not readable: {listed(named, _MOST_LOSSES)}"
+        yield f"not recorded or not readable: {listed(named, _MAX_LOSSES)}"

@@ -1,4 +1,4 @@
-"""The report as HTML, for the output of a notebook cell.
+"""The report as HTML for the output of a notebook cell.
 
 A fragment without scripts, readable on light and dark pages.
 """
@@ -13,19 +13,19 @@ from retrace.plan.step import Plan
 from retrace.present import plan_page, side_by_side, terminal
 from retrace.present.group import Group
 from retrace.present.markup import prose, rows, text
-from retrace.present.message import Message, eager_row, firsts, raised, told
+from retrace.present.message import Message, compose, eager_row, firsts, raised
 from retrace.present.missing import lost
-from retrace.present.plan_sizes import sizes_told
+from retrace.present.plan_sizes import size_lines
 from retrace.present.plan_text import headline
 from retrace.present.plan_words import sentence
-from retrace.present.tally import Tally, Totals, worth_telling
+from retrace.present.tally import Tally, Totals, split_by_worth
 from retrace.present.view import View
 from retrace.present.words import count, listed, name, seconds
 
-_OPEN = 3
-"""So many messages are unfolded; a click unfolds the others."""
-_EDITS = 40
-"""Lines of a program's difference."""
+_OPEN_MESSAGES = 3
+"""The number of messages that are open; a click opens the others."""
+_MAX_LINES = 40
+"""Maximum number of lines of a program difference."""
 
 _STYLE = """<style>
 .retrace {font-size: 13px; line-height: 1.5; max-width: 100ch}
@@ -70,12 +70,12 @@ _STYLE = """<style>
 
 
 class Report:
-    """Misses of a program that still runs, as text and as HTML.
+    """Misses of a running program, as text and as HTML.
 
     Args:
-        view: all that is known.
+        view: everything that is known.
         program: what was run, in words.
-        verdicts: the misses to tell of; None for all.
+        verdicts: the misses to include; None for all.
     """
 
     def __init__(
@@ -93,15 +93,15 @@ class Report:
         """As a fragment of a page."""
         view, tally = self._view, self._tally
         groups = tally.groups()
-        loud, small = worth_telling(tally, groups)
+        loud, small = split_by_worth(tally, groups)
         out = [_opening(tally.totals, self._program)]
-        out += [f"<p>{text(said)}</p>" for said in lost(view)]
-        out += _messages([(told(view, group), _below(view, group)) for group in loud])
+        out += [f"<p>{text(phrase)}</p>" for phrase in lost(view)]
+        out += _messages([(compose(view, group), _below(view, group)) for group in loud])
         out += _small(small)
         out += _eager(view, [group for group in groups if group.is_quiet])
         out += _first(view, [group for group in groups if group.is_quiet])
         quiet = [group for group in groups if group.is_quiet]
-        out += [f"<p>{text(said)}</p>" for said in raised(view, [*small, *quiet])]
+        out += [f"<p>{text(phrase)}</p>" for phrase in raised(view, [*small, *quiet])]
         return _framed(out)
 
 
@@ -111,23 +111,23 @@ def planned(view: View, plan: Plan) -> str:
     if not steps:
         return _framed([f"<p>{prose(headline(view, plan))}</p>"])
     out = ['<div class="plan">', *steps, "</div>", "<details open><summary>How</summary><table>"]
-    for number, step in enumerate(plan.steps[: plan_page.STEPS], 1):
-        said = prose(sentence(step.proposal))
-        sizes = "\n".join(map(text, sizes_told(number, step, 80)))
+    for number, step in enumerate(plan.steps[: plan_page.MAX_STEPS], 1):
+        phrase = prose(sentence(step.proposal))
+        sizes = "\n".join(map(text, size_lines(number, step, 80)))
         below = f"<pre>{sizes}</pre>" if sizes else ""
-        out.append(f'<tr><td class="number">{number}</td><td>{said}{below}</td></tr>')
+        out.append(f'<tr><td class="number">{number}</td><td>{phrase}{below}</td></tr>')
     return _framed([*out, "</table></details>"])
 
 
 def page(messages: Sequence[Message]) -> str:
-    """Some messages, one below the other."""
+    """Several messages below each other."""
     if not messages:
         return _framed(["<p>no misses</p>"])
     return _framed(_messages([(message, "") for message in messages]))
 
 
 def _framed(parts: Iterable[str]) -> str:
-    # The classes keep a notebook from reading `$` in a name as mathematics.
+    # These classes keep a notebook from reading `$` in a name as mathematics.
     classes = "retrace tex2jax_ignore mathjax_ignore"
     return "\n".join([f'<div class="{classes}">', _STYLE, *parts, "</div>"])
 
@@ -143,20 +143,20 @@ def _opening(total: Totals, program: str) -> str:
     ]
     misses = count(total.misses, "miss", "misses")
     spent, worth = seconds(total.all_seconds), total.worth
-    said = f"<p><b>{misses}</b> in {text(program)}, {spent}; <b>{worth}</b>"
-    return f'{said}<br><span class="quiet">{", ".join(ran)}</span></p>'
+    phrase = f"<p><b>{misses}</b> in {text(program)}, {spent}; <b>{worth}</b>"
+    return f'{phrase}<br><span class="quiet">{", ".join(ran)}</span></p>'
 
 
 def _below(view: View, group: Group) -> str:
-    """The call, and what differs in the program, of the miss that is shown."""
+    """The call and the program difference of the shown miss."""
     shown = group.shown
-    parts = [*side_by_side.call(view, shown), *side_by_side.programs(view, shown, _EDITS)]
+    parts = [*side_by_side.call(view, shown), *side_by_side.programs(view, shown, _MAX_LINES)]
     return "".join(parts)
 
 
 def _messages(messages: Sequence[tuple[Message, str]]) -> Iterator[str]:
     for index, (message, below) in enumerate(messages):
-        is_open = " open" if index < _OPEN else ""
+        is_open = " open" if index < _OPEN_MESSAGES else ""
         yield f'<details class="{message.worth}"{is_open}>'
         yield f"<summary>{text(message.heading)}"
         yield f'<span class="at">{text(message.place)}</span></summary>'
@@ -167,9 +167,9 @@ def _small(groups: Sequence[Group]) -> Iterator[str]:
     if groups:
         misses = count(sum(group.count for group in groups), "miss", "misses")
         spent = seconds(sum(group.seconds for group in groups))
-        told = [f"{name(g.shown.miss.function)} {g.cause.value}" for g in groups]
-        said = f"{misses} of little cost, {spent}: {listed(told, 4)}"
-        yield f'<p class="quiet">{text(said)}</p>'
+        texts = [f"{name(g.shown.miss.function)} {g.cause.value}" for g in groups]
+        phrase = f"{misses} of little cost, {spent}: {listed(texts, 4)}"
+        yield f'<p class="quiet">{text(phrase)}</p>'
 
 
 def _eager(view: View, groups: Sequence[Group]) -> Iterator[str]:
@@ -179,7 +179,7 @@ def _eager(view: View, groups: Sequence[Group]) -> Iterator[str]:
     number = count(sum(group.count for group in found), "eager operation")
     spent = seconds(sum(group.seconds for group in found))
     lines = count(len(found), "line")
-    yield f"<details><summary>{number} on {lines}, each a program of its own, {spent}</summary>"
+    yield f"<details><summary>{number} on {lines}, each compiled separately, {spent}</summary>"
     yield "<table>"
     for group in found:
         often, at, which = eager_row(view, group)
@@ -193,5 +193,5 @@ def _first(view: View, groups: Sequence[Group]) -> Iterator[str]:
     if found:
         spent = seconds(sum(group.seconds for group in found))
         functions = count(len(found), "function")
-        said = f"{functions} ran for the first time, {spent}: {listed(firsts(view, found), 4)}"
-        yield f'<p class="quiet">{text(said)}</p>'
+        phrase = f"{functions} ran for the first time, {spent}: {listed(firsts(view, found), 4)}"
+        yield f'<p class="quiet">{text(phrase)}</p>'

@@ -1,7 +1,7 @@
-"""What an equation works on, by name: an argument of the program, or the primitive that made it.
+"""Names the operands of an equation: an argument, or the primitive that computed it.
 
-A recorded program has no names of variables, since they are numbered anew with each trace; it
-says which variable stands where.
+A recorded program has no variable names, because they are numbered anew with each trace; it only
+says which variable is used where.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from retrace.model import Leaf, Listing, Miss
 
 
 class Operands:
-    """The operands of the equations of a few programs.
+    """The operands of equations in a few programs.
 
     Args:
-        inputs: the arguments; unused for a program that takes others, by number or rank.
+        inputs: the arguments; ignored if their number or ranks do not match the program's.
     """
 
     def __init__(self, inputs: Sequence[Leaf] = ()) -> None:
@@ -24,10 +24,10 @@ class Operands:
 
     @classmethod
     def of(cls, miss: Miss) -> Operands:
-        """Those of a miss, whose arguments are the inputs of its program."""
+        """For a miss, whose arguments are the inputs of its program."""
         return cls(miss.key.leaves)
 
-    def told(self, listing: Listing, index: int) -> list[str]:
+    def names(self, listing: Listing, index: int) -> list[str]:
         """The operands of one equation."""
         starts, names = self._of(listing)
         _, arguments, *_ = listing.equations[index].split("\t")
@@ -68,6 +68,6 @@ class Operands:
 
 
 def _rank(type_: str) -> int:
-    """Of `f32[8,3]` 2."""
+    """The rank of a type, such as 2 for `f32[8,3]`."""
     sizes = type_.rpartition("[")[2].rstrip("]")
     return len(sizes.split(",")) if sizes else 0

@@ -1,7 +1,7 @@
-"""The report as a page: one file that opens from disk and asks no network for anything.
+"""The report as a page: one file that opens from disk and needs no network.
 
-What it tells stands in it as HTML; the script filters, lists and draws the misses that lie in it
-as data. A policy inside the page lets no other script run, whatever a program's names may hold.
+The content is plain HTML; the script filters, lists and draws the misses embedded as data. A
+policy in the page prevents any other script from running, whatever names a program contains.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from retrace.present.message import origin
 from retrace.present.missing import lost, unfinished
 from retrace.present.page_data import Data, packed
 from retrace.present.page_source import Sources
-from retrace.present.tally import Sort, Tally, worth_telling
+from retrace.present.tally import Sort, Tally, split_by_worth
 from retrace.present.view import View
 from retrace.present.words import clean, count, seconds
 
@@ -48,19 +48,19 @@ def report(
     plan: Plan | None = None,
     top: int | None = None,
 ) -> Iterator[str]:
-    """The page, a piece at a time.
+    """The page, piece by piece.
 
     Args:
         view: the whole recording.
-        tally: the misses to tell of, added up.
-        portions: the same misses, in as many portions as there are.
-        sort: what comes first: the dearest, the most frequent or the earliest.
-        keys: whether the cache key of each miss lies in the data.
-        plan: what to change first; None where it is not told.
-        top: so many causes are explained, the others counted; None for all.
+        tally: the misses to include, summed up.
+        portions: the same misses, in any number of portions.
+        sort: what comes first: the most expensive, the most frequent or the earliest.
+        keys: whether to include the cache key of each miss in the data.
+        plan: what to change first, if it should be shown.
+        top: the maximum number of causes explained; None for all.
     """
     groups = tally.groups(sort)
-    loud, small = worth_telling(tally, groups)
+    loud, small = split_by_worth(tally, groups)
     eager = [g for g in groups if g.is_quiet and g.cause is Cause.EAGER_OP]
     first = [g for g in groups if g.is_quiet and g.cause is Cause.FIRST_TRACE]
     anchors = {id(group): f"miss-{group.shown.miss.id}" for group in loud}
@@ -108,18 +108,18 @@ def report(
         yield f'<section id="{anchor}"><h2>{title}</h2>\n'
         yield from (*(f"{part}\n" for part in parts), "</section>\n")
     yield "</main>\n"
-    told = data.rows([anchors[id(group)] for group in groups], plan)
-    told["processes"] = {
+    page_data = data.rows([anchors[id(group)] for group in groups], plan)
+    page_data["processes"] = {
         run.id: ", ".join(map(clean, view.process(run.id))) for run in view.recording.runs
     }
-    for name, fields in (("report", report_json.whole(view, tally, misses)), ("page", told)):
+    for name, fields in (("report", report_json.whole(view, tally, misses)), ("page", page_data)):
         yield f'<script type="application/octet-stream" id="{name}-data">'
         yield f"{packed(fields)}</script>\n"
     yield f"<script>{_script()}</script>\n</body>\n</html>\n"
 
 
 def _explained(view: View, tally: Tally, anchors: dict[int, str], verdict: Verdict) -> str | None:
-    """Where the page explains a miss; of a nested one that is told with another, there."""
+    """The anchor of a miss's explanation; for a folded nested miss, that of the outer one."""
     group: Group | None = tally.group_of(verdict)
     if group is None and (root := view.by_id.get(view.root(verdict.miss).id)) is not None:
         group = tally.group_of(root)
@@ -142,15 +142,15 @@ def _head(view: View, tally: Tally, sections: Sequence[tuple[str, str]]) -> Iter
     what = text(origin(view))
     yield '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
     yield f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
-    yield '<meta name="generator" content="retrace">\n'  # by it a page of ours is known
+    yield '<meta name="generator" content="retrace">\n'  # identifies retrace's own pages
     yield '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
     yield '<meta name="color-scheme" content="light dark">\n'
     yield f"<title>retrace: {what}</title>\n<style>{style}</style>\n</head>\n<body>\n"
     yield '<a class="skip" href="#told">Skip to the report</a>\n<header>\n'
     yield f"<h1>{unbroken(_title(tally, what))}</h1>\n"
     yield f'<p class="quiet">{text(_made(view))}</p>\n'
-    for said in (*lost(view), *unfinished(view)):
-        yield f'<p class="lost"><strong>Warning:</strong> {text(said)}</p>'
+    for phrase in (*lost(view), *unfinished(view)):
+        yield f'<p class="lost"><strong>Warning:</strong> {text(phrase)}</p>'
     yield "</header>\n<nav aria-label='Sections'>"
     yield " ".join(f'<a href="#{anchor}">{title}</a>' for anchor, title in sections)
     yield f"{_TOOLS}</nav>\n"
@@ -169,14 +169,14 @@ def _made(view: View) -> str:
     made = {
         f"jax {run.jax}" + (f" on {run.backend}" if run.backend else "")
         for run in runs
-        if run.jax  # else it was never imported
+        if run.jax  # otherwise it was never imported
     }
-    said = [clean(each) for each in sorted(made)]
+    texts = [clean(each) for each in sorted(made)]
     if runs:
-        said.append(datetime.fromtimestamp(runs[0].started, UTC).strftime("%Y-%m-%d %H:%M UTC"))
+        texts.append(datetime.fromtimestamp(runs[0].started, UTC).strftime("%Y-%m-%d %H:%M UTC"))
     if len(runs) > 1:
-        said.append(count(len(runs), "process", "processes"))
-    return ", ".join(said)
+        texts.append(count(len(runs), "process", "processes"))
+    return ", ".join(texts)
 
 
 def _totals(tally: Tally) -> Iterator[str]:
@@ -230,8 +230,7 @@ _ICICLE = (
     "around them. "
     '<span id="icicle-keys">Zoom by the wheel with Ctrl, or after a click; drag to move. Arrow '
     "keys go from miss to miss, + and - zoom, 0 shows all, Enter opens the "
-    "miss.</span></figcaption>"
-    "</figure>"
+    "miss.</span></figcaption></figure>"
 )
 
 _LIST = (
@@ -242,14 +241,14 @@ _LIST = (
 
 
 def _data_said(tally: Tally, kept: int) -> str:
-    said = "This page embeds the JSON report."
+    phrase = "This page embeds the JSON report."
     if kept < tally.totals.misses:
         left = tally.totals.misses - kept
-        said += (
+        phrase += (
             f" It holds {kept:,} misses; {left:,} more are in "
             "<code>retrace report --format json</code>."
         )
-    return f'<p>{said}</p><button id="save" type="button" hidden>Save report.json</button>'
+    return f'<p>{phrase}</p><button id="save" type="button" hidden>Save report.json</button>'
 
 
 def _asset(file: str) -> str:
@@ -257,7 +256,7 @@ def _asset(file: str) -> str:
 
 
 def _script() -> str:
-    """All of the page's own script, as one: the policy allows it by its hash."""
+    """The page's whole script in one piece: the policy allows it by its hash."""
     own = "".join(_asset(file) for file in _SCRIPTS)
     return f'"use strict";\n(() => {{\n{own}}})();\n'
 

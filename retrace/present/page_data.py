@@ -1,6 +1,6 @@
-"""The misses as data in the page: the JSON report, and where the page tells of each miss.
+"""The misses as data in the page: the JSON report, and where the page explains each miss.
 
-JSON repeats itself, so it is compressed: a thousand misses take a tenth of what they would.
+JSON is repetitive, so it is compressed: a thousand misses take a tenth of the space.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from retrace.present.tally import Rank, Sort, Tally
 from retrace.present.view import View
 from retrace.present.words import clean
 
-MOST = 20_000
-"""So many misses lie in the page, those that `sort` puts first; the others are counted."""
+MAX_MISSES = 20_000
+"""Maximum number of misses in the page, first by `sort`; the rest are counted."""
 
 
 class Data:
@@ -28,7 +28,7 @@ class Data:
     Args:
         groups: the number of each group on the page, by the object's id.
         functions: the number of each function on the page, by definition site.
-        sort: which misses are kept where there are too many.
+        sort: decides which misses are kept if there are too many.
     """
 
     def __init__(
@@ -40,18 +40,20 @@ class Data:
         self._found: list[tuple[Rank, report_json.Object, list[Any]]] = []
 
     def add(self, view: View, tally: Tally, portion: Sequence[Verdict], *, keys: bool) -> None:
-        """Take in misses that were not told yet."""
-        if tally.totals.misses <= MOST:
+        """Add misses that were not added yet."""
+        if tally.totals.misses <= MAX_MISSES:
             ranked = [((0, 0.0), verdict) for verdict in portion]
         else:
             ranks = tally.ranks(portion, self._sort)
-            ranked = sorted(zip(ranks, portion, strict=True), key=lambda pair: pair[0])[:MOST]
+            ranked = sorted(zip(ranks, portion, strict=True), key=lambda pair: pair[0])[
+                :MAX_MISSES
+            ]
         for rank, verdict in ranked:
-            told = report_json.miss_report(view, verdict, keys=keys)
-            self._found.append((rank, told, self._row(view, tally, verdict)))
-        if len(self._found) > MOST:
+            fields = report_json.miss_report(view, verdict, keys=keys)
+            self._found.append((rank, fields, self._row(view, tally, verdict)))
+        if len(self._found) > MAX_MISSES:
             self._found.sort(key=lambda one: one[0])
-            del self._found[MOST:]
+            del self._found[MAX_MISSES:]
 
     def _row(self, view: View, tally: Tally, verdict: Verdict) -> list[Any]:
         miss = verdict.miss
@@ -68,14 +70,14 @@ class Data:
 
     def misses(self) -> list[report_json.Object]:
         """The misses of the report."""
-        return [told for _, told, _ in self._found]
+        return [fields for _, fields, _ in self._found]
 
     def rows(self, anchors: Sequence[str], plan: Plan | None) -> dict[str, Any]:
-        """Where the page tells of each miss.
+        """Where the page explains each miss.
 
         Args:
-            anchors: of each group, in the order of their numbers.
-            plan: whose steps take misses away.
+            anchors: the anchors of the groups, in the order of their numbers.
+            plan: the plan whose steps remove misses.
         """
         steps = [list(step.misses) for step in plan.steps] if plan is not None else []
         rows = [row for _, _, row in self._found]
@@ -83,12 +85,12 @@ class Data:
 
 
 def place_of(site: CallSite) -> str:
-    """A line, as the page's script knows it."""
+    """A line, in the form that the page's script uses."""
     return f"{clean(site.file, None)}:{site.line}"
 
 
 def _begun(miss: Miss) -> list[float | None] | None:
-    """When each stage began, in seconds after the miss; None where that was not recorded."""
+    """When each stage started, in seconds after the miss; None if not recorded."""
     if not miss.began:
         return None
     begun = [miss.began.get(stage) for stage in Stage]
@@ -96,5 +98,5 @@ def _begun(miss: Miss) -> list[float | None] | None:
 
 
 def packed(fields: report_json.Object) -> str:
-    """JSON, compressed: letters, digits, `+`, `/` and `=` alone, whatever stands in it."""
+    """JSON, compressed: only letters, digits, `+`, `/` and `=`, whatever it contains."""
     return b64encode(zlib.compress(report_json.encode(fields).encode(), 9)).decode()

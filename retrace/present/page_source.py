@@ -1,9 +1,9 @@
-"""The user's own files in the page, with what their lines cost in the margin.
+"""The user's own files in the page, with the cost of each line in the margin.
 
-A recording holds single lines, and names files. A file is shown whole only where it lies below
-the reader's own folder and still has every line that was recorded where it was: another file, or
-one edited since, would show a cost beside code that never ran, and a recording of somebody else's
-could ask for any file. In all other cases the recorded lines stand alone.
+A recording holds single lines and names of files. A file is only shown whole if it is below the
+reader's own folder and still has every recorded line in its place. Another file, or one edited
+since, would show costs next to code that never ran, and a recording from somebody else could ask
+for any file. In all other cases only the recorded lines are shown.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from retrace.present.view import View
 from retrace.present.words import clean, count, place, seconds
 from retrace.store import files
 
-_MOST_BYTES = 1 << 19
-_FILES = 12
-"""So many files are shown, the dearest ones."""
-_WHOLE = 800
-"""Lines of a file that is shown whole; of a longer one those around what costs."""
-_AROUND = 6
-_WIDEST = 300
-"""Characters of a line."""
+_MAX_BYTES = 1 << 19
+_MAX_FILES = 12
+"""Maximum number of files shown, most expensive first."""
+_MAX_WHOLE_LINES = 800
+"""Maximum number of lines of a file that is shown whole; otherwise only around costly lines."""
+_CONTEXT = 6
+_MAX_WIDTH = 300
+"""Maximum length of a line."""
 
 
 @dataclass(slots=True)
@@ -42,18 +42,18 @@ class _Line:
 
 
 class Sources:
-    """What the user's lines cost: the calls, and the eager operations, that missed there."""
+    """What the user's lines cost: calls and eager operations that missed there."""
 
     def __init__(self) -> None:
         self._files: dict[str, dict[int, _Line]] = {}
 
     def add(self, view: View, portion: Sequence[Verdict], anchors: Sequence[str | None]) -> None:
-        """Take in misses that were not told yet.
+        """Add misses that were not added yet.
 
         Args:
             view: the whole recording.
             portion: the misses.
-            anchors: of each, where the page explains it.
+            anchors: for each miss, where the page explains it.
         """
         for verdict, anchor in zip(portion, anchors, strict=True):
             site = _site(verdict)
@@ -66,14 +66,14 @@ class Sources:
             line.avoidable += verdict.avoidable == "yes"
             if anchor is not None:
                 line.groups[anchor] = None
-            # A trace inside a call of the same line lies in the seconds of that call.
+            # A trace inside a call of the same line is part of that call's seconds.
             around = (view.by_id.get(outer.id) for outer in view.outward(verdict.miss))
             where = ((_site(one) if one is not None else None) for one in around)
             if not any(at and (at.file, at.line) == (site.file, site.line) for at in where):
                 line.seconds += verdict.miss.seconds
 
     def html(self, view: View) -> Iterator[str]:
-        """The files, dearest first."""
+        """The files, most expensive first."""
         spent = {
             file: sum(line.seconds for line in lines.values())
             for file, lines in self._files.items()
@@ -86,9 +86,9 @@ class Sources:
             "Press <kbd>n</kbd> or <kbd>p</kbd> for the next or previous line with misses."
             "</p>"
         )
-        for number, file in enumerate(ordered[:_FILES]):
+        for number, file in enumerate(ordered[:_MAX_FILES]):
             yield from _file(view, number, file, self._files[file])
-        if (more := len(ordered) - _FILES) > 0:
+        if (more := len(ordered) - _MAX_FILES) > 0:
             yield f"<p>and {count(more, 'more file')}</p>"
 
 
@@ -104,9 +104,9 @@ def _file(view: View, number: int, file: str, known: dict[int, _Line]) -> Iterat
     most = max(one.seconds for one in known.values())
     misses = sum(one.misses for one in known.values())
     beside = "" if whole else ", recorded lines only"
-    said = f"{count(len(known), 'line')}, {count(misses, 'miss', 'misses')}{beside}"
+    phrase = f"{count(len(known), 'line')}, {count(misses, 'miss', 'misses')}{beside}"
     yield f'<details class="file"{is_open}><summary><code>{text(named)}</code> '
-    yield f'<span class="at">{text(said)}</span></summary>'
+    yield f'<span class="at">{text(phrase)}</span></summary>'
     yield '<table class="source"><thead><tr><th scope="col">seconds</th>'
     yield '<th scope="col">line</th><th scope="col">source</th>'
     yield '<th scope="col">misses and causes</th></tr></thead><tbody>'
@@ -115,7 +115,7 @@ def _file(view: View, number: int, file: str, known: dict[int, _Line]) -> Iterat
         if line != last + 1 and last:
             yield '<tr class="gap"><td></td><td>...</td><td></td><td></td></tr>'
         last = line
-        source = text(clean(lines[line].rstrip().expandtabs(4), _WIDEST))
+        source = text(clean(lines[line].rstrip().expandtabs(4), _MAX_WIDTH))
         if (one := known.get(line)) is None:
             yield f'<tr><td></td><td class="number">{line}</td><td>{source}</td><td></td></tr>'
             continue
@@ -133,20 +133,20 @@ def _margin(line: _Line) -> str:
         for cause, number in line.causes.most_common()
     )
     anchor = next(iter(line.groups), None)
-    told = f'<a href="#{anchor}">{causes}</a>' if anchor else causes
+    phrase = f'<a href="#{anchor}">{causes}</a>' if anchor else causes
     avoidable = f"; {line.avoidable:,} avoidable" if line.avoidable else ""
-    return f"{told}{avoidable}"
+    return f"{phrase}{avoidable}"
 
 
 def _shown(lines: dict[int, str], known: dict[int, _Line]) -> list[int]:
-    if len(lines) <= _WHOLE:
+    if len(lines) <= _MAX_WHOLE_LINES:
         return sorted(lines)
-    near = {at + step for at in known for step in range(-_AROUND, _AROUND + 1)}
+    near = {at + step for at in known for step in range(-_CONTEXT, _CONTEXT + 1)}
     return sorted(near & lines.keys())
 
 
 def _read(view: View, file: str, known: dict[int, _Line]) -> dict[int, str] | None:
-    """The lines of a file, from 1; None where it is not surely the one that ran."""
+    """The lines of a file, from 1; None unless it is certainly the one that ran."""
     here = view.bases[0]
     recorded = {line: one.source.strip() for line, one in known.items()}
     if not here or not file.endswith(".py") or not all(recorded.values()):
@@ -155,9 +155,9 @@ def _read(view: View, file: str, known: dict[int, _Line]) -> dict[int, str] | No
         inside = os.path.realpath(here)
         if os.path.commonpath([inside, os.path.realpath(file)]) != inside:
             return None
-        data = files.content(Path(file), _MOST_BYTES).decode()
+        data = files.content(Path(file), _MAX_BYTES).decode()
     except (OSError, ValueError):
         return None
     found = dict(enumerate(data.split("\n"), 1))
-    same = all(found.get(line, "").strip() == said for line, said in recorded.items())
+    same = all(found.get(line, "").strip() == phrase for line, phrase in recorded.items())
     return found if same else None

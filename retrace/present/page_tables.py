@@ -1,4 +1,4 @@
-"""The tables of the page: functions with all their causes, and what is listed in short."""
+"""The page's tables: functions with all their causes, and everything that is only listed."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from retrace.present.tally import OfCause, OfFunction, Tally
 from retrace.present.view import View
 from retrace.present.words import clean, count, name, place, seconds
 
-_FUNCTIONS = 200
-_CAUSES = 6
-"""So many causes of one function are linked; the others are counted."""
+_MAX_FUNCTIONS = 200
+_MAX_CAUSES = 6
+"""Maximum number of causes linked for one function; the rest are counted."""
 
 
 def functions(
@@ -26,13 +26,13 @@ def functions(
     anchors: dict[int, str],
     numbers: dict[str, int],
 ) -> Iterator[str]:
-    """Every function with what it missed, and all its causes, dearest first.
+    """Every function with its misses and all its causes, most expensive first.
 
     Args:
         view: the whole recording.
-        tally: the misses to tell of.
+        tally: the misses to include.
         groups: all groups of misses.
-        anchors: where the page tells of each group.
+        anchors: where the page explains each group.
         numbers: the number of each function in the page's data, by definition site.
     """
     found = [row for row in tally.functions.values() if row.function.file is not None]
@@ -50,7 +50,7 @@ def functions(
         function = row.function
         own = reasons.get(function.site, [])
         at = place(function.file, function.line, view.bases)
-        # Functions of a library are told apart by whose they are, and look alike.
+        # A library's functions may look alike and only differ in their caller.
         alike = named[function.name, function.file, function.line] > 1
         if alike and own and (called := view.called_from(own[0].shown.miss)):
             at += f", called from {called}"
@@ -65,45 +65,47 @@ def functions(
     for title in ("function", "misses", "seconds"):
         yield f'<th scope="col">{title}</th>'
     yield '<td></td><th scope="col">causes</th></tr></thead><tbody>'
-    yield from (row for _, row in made[:_FUNCTIONS])
+    yield from (row for _, row in made[:_MAX_FUNCTIONS])
     yield "</tbody></table>"
-    if len(made) > _FUNCTIONS:
-        yield f"<p>and {count(len(made) - _FUNCTIONS, 'more function')}</p>"
+    if len(made) > _MAX_FUNCTIONS:
+        yield f"<p>and {count(len(made) - _MAX_FUNCTIONS, 'more function')}</p>"
 
 
-def _function(who: str, row: OfFunction | OfCause, most: float, why: str, number: int) -> str:
+def _function(who: str, row: OfFunction | OfCause, longest: float, why: str, number: int) -> str:
     of = "miss" if row.misses == 1 else "misses"
     return (
         f'<tr data-function="{number}"><th scope="row">{who}</th>'
         f'<td class="number" data-of="{of}">{row.misses:,}</td>'
-        f'<td class="number">{seconds(row.seconds)}</td><td>{bar(row.seconds, most)}</td>'
+        f'<td class="number">{seconds(row.seconds)}</td><td>{bar(row.seconds, longest)}</td>'
         f"<td>{why}</td></tr>"
     )
 
 
 def _why(view: View, row: OfFunction, groups: Sequence[Group], anchors: dict[int, str]) -> str:
-    """All causes of a function, each with how often and what changed."""
-    told: list[str] = []
+    """All causes of a function, each with its count and what changed."""
+    texts: list[str] = []
     linked: Counter[str] = Counter()
-    for group in groups[:_CAUSES]:
+    for group in groups[:_MAX_CAUSES]:
         linked[group.cause.value] += group.count
         because = ""
         if group.cause is not Cause.FIRST_TRACE:
-            said = next(line for line in lines(view, group) if line.label in ("because", "cost"))
-            because = _because(group, said) if said.label == "because" else ""
+            phrase = next(
+                line for line in lines(view, group) if line.label in ("because", "cost")
+            )
+            because = _because(group, phrase) if phrase.label == "because" else ""
         code = f'<a href="#{anchors[id(group)]}">{group.cause.value}</a>'
-        told.append(f"{code}{_often(group.count)} {because}")
-    # Told elsewhere: with the trace around it, or with other functions of the same line.
+        texts.append(f"{code}{_often(group.count)} {because}")
+    # Shown elsewhere: with the enclosing trace, or with other functions of the same line.
     left = {cause: number - linked[cause] for cause, number in row.causes.items()}
     others = [f"{cause}{_often(number)}" for cause, number in left.items() if number > 0]
     if others:
-        told.append(f'<span class="quiet">{", ".join(others)}</span>')
-    return "".join(f"<div>{one}</div>" for one in told)
+        texts.append(f'<span class="quiet">{", ".join(others)}</span>')
+    return "".join(f"<div>{one}</div>" for one in texts)
 
 
-def _because(group: Group, said: Line) -> str:
-    """What changed, on one line: the kind of change, the argument, and from what to what."""
-    what, *rest = said.cells
+def _because(group: Group, line: Line) -> str:
+    """What changed, on one line: the kind of change, the argument, old and new."""
+    what, *rest = line.cells
     paths = {clean(change.path, 40) for change in group.shown.changes if change.path is not None}
     if rest and rest[0] in paths:
         what = f"{what} `{rest.pop(0)}`"
@@ -115,14 +117,14 @@ def _often(number: int) -> str:
 
 
 def bar(part: float, whole: float) -> str:
-    """A share, drawn."""
+    """A drawn share."""
     width = min(100.0, 100 * part / whole) if whole > 0 else 0.0
     rect = f'<rect width="{width:.4g}%" height="100%"/>'
     return f'<svg class="bar" aria-hidden="true">{rect}</svg>'
 
 
 def small(view: View, groups: Sequence[Group], numbers: dict[int, int]) -> Iterator[str]:
-    """What costs little, a line each."""
+    """Causes of little cost, one line each."""
     yield from _table(
         ("seconds", "misses", "function", "cause"),
         [
@@ -152,7 +154,7 @@ def eager(view: View, groups: Sequence[Group], numbers: dict[int, int]) -> Itera
 
 
 def first(view: View, groups: Sequence[Group], numbers: dict[int, int]) -> Iterator[str]:
-    """What was traced for the first time."""
+    """First traces."""
     made = [
         (
             seconds(group.seconds),
@@ -166,7 +168,7 @@ def first(view: View, groups: Sequence[Group], numbers: dict[int, int]) -> Itera
 
 
 def slow(view: View, tally: Tally) -> Iterator[str]:
-    """What leaves JAX's fast path."""
+    """Functions that leave JAX's fast path."""
     if made := dispatch.rows(view, tally):
         yield f"<p>{text(dispatch.heading(len(made)))}</p>"
         shown = [(f"{who}, {at}", what) for who, at, what in made]
@@ -176,7 +178,7 @@ def slow(view: View, tally: Tally) -> Iterator[str]:
 def _beside(group: Group) -> Iterator[str]:
     if inner := group.sums.folded:
         yield f"with {count(inner, 'trace')} inside"
-    yield from [f"raised {said}"] if (said := what_raised(group)) else ()
+    yield from [f"raised {phrase}"] if (phrase := what_raised(group)) else ()
 
 
 def _table(
@@ -191,7 +193,7 @@ def _table(
         yield f'<th scope="col"{side}>{title}</th>'
     yield "</tr></thead><tbody>"
     for index, row in enumerate(cells):
-        # On a narrow page the cells are a list, and each tells its own title.
+        # On a narrow page the cells become a list, and each shows its own title.
         shown = (
             f'<td{" class=number" if title in numbers else ""} data-title="{title}">'
             f"{text(cell)}</td>"
@@ -217,7 +219,7 @@ def processes(view: View) -> Iterator[str]:
 
 
 def words(tally: Tally) -> Iterator[str]:
-    """The words that the page uses."""
+    """The glossary of the page."""
     yield "<dl>"
     for cause in Cause:
         if cause in tally.causes:

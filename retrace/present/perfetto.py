@@ -1,4 +1,4 @@
-"""The timeline as Chrome's trace events, which Perfetto, XProf and `chrome://tracing` open."""
+"""The timeline as Chrome trace events, for Perfetto, XProf and `chrome://tracing`."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ SCHEMA = "retrace-perfetto/1"
 
 
 BESIDE = 1_000_000
-"""Our processes are numbered from here on where those of a profile stand beside them."""
+"""The first number of retrace's processes when they are added to a profile."""
 
 
 def pieces(
     view: View, portions: Iterable[Sequence[Verdict]], profile: Profile | None = None
 ) -> Iterator[str]:
-    """The timeline as text, a track at a time.
+    """The timeline as text, track by track.
 
-    Times are microseconds since the first run began, or a profile that began before that: what
-    lies before zero is dropped by Perfetto.
+    Times are microseconds since the first run started, or since the start of an earlier profile:
+    Perfetto drops anything before zero.
 
     Args:
         view: the whole recording.
-        portions: the misses to tell of, those of one process in one portion.
-        profile: what to stand beside, on one time.
+        portions: the misses to include, those of one process in one portion.
+        profile: a profile to add them to, on the same clock.
     """
     runs = (run.started for run in view.recording.runs)
-    # The lines of a log may come in another order than what they tell of.
+    # The lines of a log may be in another order than the events they report.
     misses = (verdict.miss.time for verdict in view.verdicts)
     start = min((*runs, *misses), default=0.0) * 1e6
     if profile is not None:
@@ -69,16 +69,16 @@ class _Events:
         self._processes: dict[str, int] = {}
         self._threads: dict[str, int] = {}
         self._places: dict[str, tuple[int, int, float]] = {}
-        """Where the slice of each miss lies, for the arrow to a later one."""
+        """The slice of each miss, for the arrow to a later one."""
         self._flows = 0
 
     def of(self, track: Track) -> Iterator[dict[str, Any]]:
-        """What names a track, and its slices."""
+        """The names of a track, and its slices."""
         number = self._processes.get(track.run)
         if number is None:
             number = self._processes[track.run] = self._before + len(self._processes) + 1
-            said = clean(" ".join(filter(None, self._view.process(track.run))))
-            yield _named("process_name", number, 0, said)
+            text = clean(" ".join(filter(None, self._view.process(track.run))))
+            yield _named("process_name", number, 0, text)
         thread = self._threads[track.run] = self._threads.get(track.run, 0) + 1
         yield _named("thread_name", number, thread, clean(track.thread))
         for one in track.slices:

@@ -1,4 +1,4 @@
-"""The plan for other programs: one JSON object, `retrace-plan/1`."""
+"""The plan as JSON: one object, `retrace-plan/1`."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from retrace.present.missing import cut_json
 from retrace.present.plan_words import sentence, titles
 
 SCHEMA = "retrace-plan/1"
-"""Raised when a field changes its meaning; fields may be added under one number."""
+"""The number grows when a field changes its meaning; new fields do not change it."""
 
 
-def told(
+def to_json(
     plan: Plan,
     warmth: Warmth | None = None,
     top: int | None = None,
@@ -26,18 +26,18 @@ def told(
 ) -> dict[str, Any]:
     """The plan, and which processes were cut short.
 
-    With `top` it has its first steps alone, and how many were left out.
+    With `top`, only its first steps, and how many were left out.
     """
     steps = plan.steps if top is None else plan.steps[:top]
     fields: dict[str, Any] = {
         "schema": SCHEMA,
         "processes": {"missed": plan.processes, "each": plan.each},
-        "now": amount_told(plan.now),
+        "now": amount_json(plan.now),
         "cut_short": cut_json(cut),
         "steps": [
             _step(step, named) for step, named in zip(plan.steps, titles(plan.steps), strict=True)
         ][: len(steps)],
-        "floor": amount_told(plan.floor),
+        "floor": amount_json(plan.floor),
     }
     if len(steps) < len(plan.steps):
         fields["left_off"] = len(plan.steps) - len(steps)
@@ -72,9 +72,9 @@ def _step(step: Step, named: str) -> dict[str, Any]:
         "functions": list(step.functions),
         "causes": [cause.value for cause in step.causes],
         "fix": _fix(step.proposal, named),
-        "gone": amount_told(step.gone),
-        "alone": amount_told(step.alone),
-        "left": amount_told(step.left),
+        "gone": amount_json(step.gone),
+        "alone": amount_json(step.alone),
+        "left": amount_json(step.left),
         "sure": step.sure,
         "worth": step.worth,
     }
@@ -148,7 +148,7 @@ def _choice(sizes: Sizes, choice: Choice) -> dict[str, Any]:
     }
 
 
-def amount_told(amount: Amount) -> dict[str, Any]:
+def amount_json(amount: Amount) -> dict[str, Any]:
     """Calls, eager operations and seconds."""
     return {
         "calls": _number(amount.calls, whole=True),

@@ -8,7 +8,7 @@ from retrace.plan.step import Plan, Step
 from retrace.plan.warm import Warmth
 from retrace.present.markdown import code, escaped
 from retrace.present.missing import unfinished
-from retrace.present.plan_sizes import sizes_told
+from retrace.present.plan_sizes import size_lines
 from retrace.present.plan_text import (
     ASK,
     SHORT,
@@ -16,7 +16,7 @@ from retrace.present.plan_text import (
     named_steps,
     needed,
     step_cells,
-    warm_told,
+    warmup_lines,
 )
 from retrace.present.plan_words import sentence
 from retrace.present.view import View
@@ -26,20 +26,20 @@ from retrace.present.words import count
 def whole(view: View, plan: Plan, warmth: Warmth | None = None, top: int = 10) -> str:
     """The plan as Markdown."""
     out = ["# retrace plan", "", f"{escaped(headline(view, plan))}.", ""]
-    if said := list(unfinished(view)):
-        out += [*(f"- {escaped(one)}" for one in said), ""]
+    if texts := list(unfinished(view)):
+        out += [*(f"- {escaped(one)}" for one in texts), ""]
     out += table(view, plan, top)
     for number, step in enumerate(plan.steps[:top], 1):
         out += ["", f"{number}. {escaped(sentence(step.proposal))}"]
         if (step.proposal.sizes or step.proposal.pairs) is not None:
-            out += ["", "```text", *sizes_told(number, step, 80), "```"]
+            out += ["", "```text", *size_lines(number, step, 80), "```"]
     if warmth is not None:
-        out += ["", "```text", *warm_told(warmth, 80), "```"]
+        out += ["", "```text", *warmup_lines(warmth, 80), "```"]
     return "\n".join(out) + "\n"
 
 
 def table(view: View, plan: Plan, top: int = SHORT) -> Sequence[str]:
-    """The steps as a table of Markdown; nothing without a step."""
+    """The steps as a Markdown table; nothing if there are none."""
     if not plan.steps:
         return []
     out = [
@@ -55,7 +55,7 @@ def table(view: View, plan: Plan, top: int = SHORT) -> Sequence[str]:
 
 
 def _row(view: View, step: Step, named: str) -> tuple[str, str, str, str, str]:
-    """A step as cells of Markdown: what, where, calls, seconds, left."""
+    """The cells of a step: what, where, calls, seconds, left."""
     title, at, *rest = step_cells(view, step, named)
     gone, spent, left = rest
     return escaped(title), code(at) if at else "", gone, spent, left

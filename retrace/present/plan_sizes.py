@@ -1,4 +1,4 @@
-"""How many sizes to choose: what each choice saves and what it pads, with code to paste."""
+"""How many sizes to choose: what each choice saves and pads, with code to paste."""
 
 from __future__ import annotations
 
@@ -11,43 +11,43 @@ from retrace.present.layout import wrapped
 from retrace.present.plan_words import also, axes_of, by, masked
 from retrace.present.words import clean, count, listed, seconds
 
-_LITTLE = 1.0
-"""Seconds of all programs together below which padding may well cost more than it saves."""
+_MIN_SECONDS = 1.0
+"""Total seconds below which padding may well cost more than it saves."""
 _ROWS = (1, 2, 3, 4, 6, 8, 12, 16)
-_NARROWEST = 62
+_MIN_WIDTH = 62
 """Columns that the table needs."""
-_MOST = 8
-"""So many sizes are written out."""
-_FEW = 4
-"""The same where each is of several axes."""
+_MAX_SIZES = 8
+"""Maximum number of sizes shown."""
+_MAX_COMBINATIONS = 4
+"""The same for sizes of several axes."""
 
 
-def sizes_told(number: int, step: Step, width: int) -> Iterator[str]:
-    """What is to be known of one step about sizes."""
+def size_lines(number: int, step: Step, width: int) -> Iterator[str]:
+    """What to know about a step on sizes."""
     if (pairs := step.proposal.pairs) is not None:
-        yield from _pairs_told(number, pairs, width)
+        yield from _pair_lines(number, pairs, width)
     sizes = step.proposal.sizes
     if sizes is None:
         return
     names = [clean(name, 48) for name in sizes.names if name not in sizes.follows]
-    said = f"{number}  {listed(names, 3)}: {count(len(sizes.seen), 'size')}"
-    said += f", {sizes.seen[0]:,} to {sizes.seen[-1]:,}"
+    text = f"{number}  {listed(names, 3)}: {count(len(sizes.seen), 'size')}"
+    text += f", {sizes.seen[0]:,} to {sizes.seen[-1]:,}"
     if len(names) > 1:
-        said += ", always the same length"
+        text += ", always the same length"
     if sizes.follows:
-        said += f"; {also(sizes)}"
-    yield from wrapped(said, width, 4)
+        text += f"; {also(sizes)}"
+    yield from wrapped(text, width, 4)
     if sizes.grows:
         name, axis, _ = _target(sizes)
         yield from wrapped(
-            f"    it grows by one: make {name} {sizes.seen[-1]:,} long on axis {axis} before the "
-            f"loop, and write into it with `.at[i].set(...)`; {masked(sizes.along)}",
+            f"    it grows by one: create {name} {sizes.seen[-1]:,} long on axis {axis} before "
+            f"the loop, and write into it with `.at[i].set(...)`; {masked(sizes.along)}",
             width,
             4,
         )
         return
     spent = sizes.program * len(sizes.seen)
-    if spent < _LITTLE:
+    if spent < _MIN_SECONDS:
         yield from wrapped(
             f"    {count(len(sizes.seen), 'program')}, {seconds(spent)}: leave it, unless it "
             "grows or compiles slower elsewhere",
@@ -68,16 +68,16 @@ def sizes_told(number: int, step: Step, width: int) -> Iterator[str]:
     yield from _code(sizes, width)
 
 
-def _pairs_told(number: int, pairs: Pairs, width: int) -> Iterator[str]:
+def _pair_lines(number: int, pairs: Pairs, width: int) -> Iterator[str]:
     axes = [clean(name, 48) for name in pairs.axes]
     yield from wrapped(
         f"{number}  {listed(axes, 3)}: {count(len(pairs.seen), 'combination')} of sizes, which "
-        "vary together and are not one length",
+        "vary together but differ in length",
         width,
         4,
     )
     spent = pairs.program * len(pairs.seen)
-    if spent < _LITTLE:
+    if spent < _MIN_SECONDS:
         yield from wrapped(
             f"    {count(len(pairs.seen), 'program')}, {seconds(spent)}: leave it, unless it "
             "compiles slower elsewhere",
@@ -97,7 +97,7 @@ def _pairs_told(number: int, pairs: Pairs, width: int) -> Iterator[str]:
     yield from wrapped(f"    {_weighted_together(pairs)}", width, 4)
     names = ", ".join(f"`n[{at}]` for {name}" for at, name in enumerate(axes))
     yield from wrapped(f"    in the loader, with the lengths of a call as {names}:", width, 4)
-    yield "        # the cheapest first; larger ones: split them, or add a size"
+    yield "        # cheapest first; larger ones: split them, or add a size"
     yield from wrapped(f"        SIZES = {pairs.chosen.sizes}", width, 17)
     yield "        to = next(s for s in SIZES if all(a <= b for a, b in zip(n, s)))"
     yield from wrapped(
@@ -108,22 +108,22 @@ def _pairs_told(number: int, pairs: Pairs, width: int) -> Iterator[str]:
 
 
 def _columns(head: str, rows: list[tuple[str, str, str]], width: int) -> Iterator[str]:
-    """Rows of a mark, how many sizes, and what they cost; below each other where it is narrow."""
-    if width >= _NARROWEST:
+    """Rows of a mark, the number of sizes, and their costs; below each other if it is narrow."""
+    if width >= _MIN_WIDTH:
         yield f"      k   {head}"
-        for mark, number, told in rows:
+        for mark, number, costs in rows:
             lead = f"{mark:>4}{number:>3}   " if number.isdecimal() else f"{number:>8}  "
-            yield from wrapped(f"{lead}{told}", width, len(lead) + head.index("sizes"))
+            yield from wrapped(f"{lead}{costs}", width, len(lead) + head.index("sizes"))
         return
     titles = [title.strip() for title in head.split("   ")]
-    for mark, number, told in rows:
-        cells = [cell.strip() for cell in told.split("   ") if cell.strip()]
-        said = [
+    for mark, number, costs in rows:
+        cells = [cell.strip() for cell in costs.split("   ") if cell.strip()]
+        columns = [
             cell if title == "sizes" else _named(title, cell)
             for title, cell in zip(titles, cells, strict=False)
         ]
         noun = "" if not number.isdecimal() else " size" if number == "1" else " sizes"
-        row = "   ".join([f"{number}{noun}", *said, *cells[len(titles) :]])
+        row = "   ".join([f"{number}{noun}", *columns, *cells[len(titles) :]])
         yield from wrapped(f"{mark:>4} {row}", width, 7)
 
 
@@ -136,8 +136,8 @@ def _powers(number: int) -> str:
 
 
 def _corners(pairs: Pairs, choice: Corners) -> str:
-    shown = ", ".join(by(size) for size in choice.sizes[:_FEW])
-    more = len(choice.sizes) - _FEW
+    shown = ", ".join(by(size) for size in choice.sizes[:_MAX_COMBINATIONS])
+    more = len(choice.sizes) - _MAX_COMBINATIONS
     spent = seconds(pairs.program * len(choice.sizes))
     flops = "" if pairs.powers.flops is None else f"   {_share(choice.flops):>8}"
     rest = f" and {more} more" if more > 0 else ""
@@ -155,18 +155,18 @@ def _weighted_together(pairs: Pairs) -> str:
         asked = " ".join(f'--sizes "{clean(name, 48)}=FILE:COLUMN"' for name in pairs.axes)
         return (
             f"padding: share of elements, each combination counted once; `{asked}` weighs it by "
-            "your data, of which each row is a call, `retrace run --count` by its calls"
+            "your data, one call per row, `retrace run --count` by counted calls"
         )
-    said = f"padding: share of elements, weighted by {pairs.data:,} rows of your data"
+    text = f"padding: share of elements, weighted by {pairs.data:,} rows of your data"
     if pairs.beyond:
-        said += f", {count(pairs.beyond, 'combination')} of which this run never called"
-    return said
+        text += f", {count(pairs.beyond, 'combination')} of which this run never called"
+    return text
 
 
 def _row(sizes: Sizes, choice: Choice) -> str:
     spent = seconds(sizes.program * len(choice.sizes))
-    shown = ", ".join(map(str, choice.sizes[:_MOST]))
-    more = f" and {len(choice.sizes) - _MOST} more" if len(choice.sizes) > _MOST else ""
+    shown = ", ".join(map(str, choice.sizes[:_MAX_SIZES]))
+    more = f" and {len(choice.sizes) - _MAX_SIZES} more" if len(choice.sizes) > _MAX_SIZES else ""
     flops = "" if choice.flops is None else f"   {choice.flops:>8.0%}"
     return f"{spent:>12}   {choice.padding:>7.0%}{flops}   {shown}{more}"
 
@@ -176,18 +176,17 @@ def _weighted(sizes: Sizes) -> str:
         return f"padding: share of elements, weighted by {sizes.counted:,} counted calls"
     if sizes.data is None:
         return (
-            "padding: share of elements, each size counted once, since how often each is called "
-            "is not recorded; `--sizes FILE` weighs it by your data, `retrace run --count` by "
-            "its calls"
+            "padding: share of elements, each size counted once, because calls were not counted; "
+            "`--sizes FILE` weighs it by your data, `retrace run --count` by counted calls"
         )
-    said = f"padding: share of elements, weighted by {sizes.data:,} sizes of your data"
+    text = f"padding: share of elements, weighted by {sizes.data:,} sizes of your data"
     if sizes.beyond:
-        said += f", {count(sizes.beyond, 'size')} of which this run never called"
-    return said
+        text += f", {count(sizes.beyond, 'size')} of which this run never called"
+    return text
 
 
 def _target(sizes: Sizes) -> tuple[str, str, str]:
-    """An argument, one of its axes that have the size, and which of its axes they are."""
+    """An argument, one of its axes with the size, and all of its axes with it."""
     name, _, axis = sizes.names[0].rpartition(" axis ")
     axes = axes_of(sizes)
     which = f"== {axis}" if len(axes) == 1 else f"in {tuple(axes)}"
@@ -200,7 +199,7 @@ def _code(sizes: Sizes, width: int) -> Iterator[str]:
     called = "" if name == "`x`" else f", where `x` is {name}"
     yield from wrapped(f"    in the loader{called}:", width, 4)
     if len(chosen) == 1:
-        yield f"        SIZE = {chosen[0]}  # larger ones: split them, or raise it"
+        yield f"        SIZE = {chosen[0]}  # larger ones: split them, or raise SIZE"
         yield f"        add = SIZE - x.shape[{axis}]"
     else:
         yield "        # larger ones: split them, or add a size"

@@ -1,4 +1,4 @@
-"""The plan in words: a table for a terminal, and the same as Markdown."""
+"""The plan in words: a table for a terminal, and parts shared with other formats."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from retrace.present import amounts as amount
 from retrace.present.layout import Paint, plain, wrapped
 from retrace.present.message import origin
 from retrace.present.missing import unfinished, warned
-from retrace.present.plan_sizes import sizes_told
+from retrace.present.plan_sizes import size_lines
 from retrace.present.plan_words import sentence, titles
 from retrace.present.view import View
 from retrace.present.words import cells, clean, count, cut, padded, place
 
 _HEADS = ("saves calls", "seconds", "left")
 _GAPS = (1, 2, 3)
-"""Columns before each of these."""
-_NARROWEST = 18
-"""Columns that are left for what to change: with fewer, each step is told in lines."""
+"""The columns before each of these."""
+_MIN_ROOM = 18
+"""Minimum columns for what to change; with fewer, each step takes several lines."""
 SHORT = 3
-"""So many steps stand in a report and in the summary of a run."""
+"""The number of steps shown in a report and in the summary of a run."""
 
 
 def whole(
@@ -35,7 +35,7 @@ def whole(
     *,
     ended: bool = True,
 ) -> str:
-    """All that `retrace plan` says; `ended` is false of a program that is known to go on."""
+    """Everything `retrace plan` shows; `ended` is false if the program is known to be running."""
     out = [*_opening(view, plan, width, paint)]
     if ended:
         out += warned(unfinished(view), width, paint)
@@ -44,14 +44,14 @@ def whole(
         out += _advice(plan, top, width)
         for number, step in enumerate(plan.steps[:top], 1):
             if (step.proposal.sizes or step.proposal.pairs) is not None:
-                out += ["", *sizes_told(number, step, width)]
+                out += ["", *size_lines(number, step, width)]
     if warmth is not None:
-        out += ["", *warm_told(warmth, width)]
+        out += ["", *warmup_lines(warmth, width)]
     return "\n".join(out) + "\n"
 
 
 def block(view: View, plan: Plan, width: int = 80, paint: Paint = plain) -> Iterator[str]:
-    """The first steps and what is needed, for the top of a report; nothing without a step."""
+    """The first steps and what is needed, for the top of a report; nothing without steps."""
     if any(step.worth for step in plan.steps):
         yield from _table(view, plan, SHORT, width, paint)
 
@@ -63,11 +63,11 @@ def _opening(view: View, plan: Plan, width: int, paint: Paint) -> Iterator[str]:
 
 
 def headline(view: View, plan: Plan) -> str:
-    """What there is now, in one sentence."""
+    """The current state in one sentence."""
     now = plan.now
     if now.is_nothing:
-        said = f"no misses in {origin(view)}: nothing to change"
-        return said if not view.losses() else f"no misses recorded in {origin(view)}"
+        text = f"no misses in {origin(view)}: nothing to change"
+        return text if not view.losses() else f"no misses recorded in {origin(view)}"
     parts: list[str] = []
     if now.calls.high or not now.eager.high:
         noun = "call" if now.calls.high == 1 else "calls"
@@ -75,16 +75,16 @@ def headline(view: View, plan: Plan) -> str:
     if now.eager.high:
         noun = "eager operation" if now.eager.high == 1 else "eager operations"
         parts.append(f"{amount.number(now.eager)} {noun}{'' if parts else ' compiled'}")
-    said = f"{' and '.join(parts)}, {amount.spent(now.seconds)} in all"
+    text = f"{' and '.join(parts)}, {amount.spent(now.seconds)} in all"
     if plan.each:
-        said += f", in each of {plan.processes} processes (seconds of the slowest)"
+        text += f", in each of {plan.processes} processes (seconds of the slowest)"
     elif plan.processes > 1:
-        said += f" in {plan.processes} processes, added up"
+        text += f" in {plan.processes} processes, added up"
     if not plan.steps:
-        said += "; nothing to change"
+        text += "; nothing to change"
         if any(run.raised is not None for run in view.recording.runs):
-            said += " in what ran until then"
-    return said
+            text += " in what ran until then"
+    return text
 
 
 def _table(view: View, plan: Plan, top: int, width: int, paint: Paint) -> Iterator[str]:
@@ -92,20 +92,20 @@ def _table(view: View, plan: Plan, top: int, width: int, paint: Paint) -> Iterat
     amounts = [(*amount.saved(step), amount.left(step)) for step, _ in shown]
     columns = [max(map(cells, column)) for column in zip(_HEADS, *amounts, strict=True)]
     room = width - 4 - sum(columns) - sum(_GAPS)
-    is_narrow = room < _NARROWEST
+    is_narrow = room < _MIN_ROOM
     head = "What to change"
     if not is_narrow:
         head = f"{head:<{room + 4}}{_right(_HEADS, columns)}"
     yield paint(head, "dim")
-    for number, ((step, named), told) in enumerate(zip(shown, amounts, strict=True), 1):
+    for number, ((step, named), saved) in enumerate(zip(shown, amounts, strict=True), 1):
         if is_narrow:
             yield from _stacked(view, number, step, named, width, paint)
         else:
-            yield from _row(view, number, step, named, room, _right(told, columns), paint)
+            yield from _row(view, number, step, named, room, _right(saved, columns), paint)
     if (rest := plan.steps[top:]) and (worth := sum(step.worth for step in rest)) >= 0:
-        said = f"and {count(len(rest), 'more step')}"
-        said += f", {worth} worth doing" if worth else ", not worth doing"
-        for text in wrapped(f"{said}: `retrace plan --top {len(plan.steps)}`", width - 4, 0):
+        phrase = f"and {count(len(rest), 'more step')}"
+        phrase += f", {worth} worth doing" if worth else ", not worth doing"
+        for text in wrapped(f"{phrase}: `retrace plan --top {len(plan.steps)}`", width - 4, 0):
             yield f"    {text}"
     if any(step.sure == "ask" for step in plan.steps[:top]):
         for text in wrapped(ASK, width - 2, 2):
@@ -114,16 +114,16 @@ def _table(view: View, plan: Plan, top: int, width: int, paint: Paint) -> Iterat
         yield paint(text, "bold")
 
 
-def _right(told: Sequence[str], columns: Sequence[int]) -> str:
-    """What stands beside a step: calls, seconds, and what is left."""
+def _right(values: Sequence[str], columns: Sequence[int]) -> str:
+    """The columns beside a step: calls, seconds, and what is left."""
     calls, spent, left = (" " * gap for gap in _GAPS)
-    calls += told[0].rjust(columns[0])
-    spent += told[1].rjust(columns[1])
-    return f"{calls}{spent}{left}{told[2]}"
+    calls += values[0].rjust(columns[0])
+    spent += values[1].rjust(columns[1])
+    return f"{calls}{spent}{left}{values[2]}"
 
 
 def named_steps(plan: Plan, top: int) -> list[tuple[Step, str]]:
-    """The first steps, with titles that tell all steps apart."""
+    """The first steps, with titles that distinguish all steps."""
     return list(zip(plan.steps, titles(plan.steps), strict=True))[:top]
 
 
@@ -140,8 +140,8 @@ def _stacked(
         yield f"    {paint(text, style)}"
     if proposal.file is not None:
         yield f"    {cut(place(proposal.file, proposal.line, view.bases), width - 4)}"
-    said = f"saves {amount.saving(step)}   {'left: ' if step.worth else ''}{amount.left(step)}"
-    for text in wrapped(said, width - 4, 0):
+    phrase = f"saves {amount.saving(step)}   {'left: ' if step.worth else ''}{amount.left(step)}"
+    for text in wrapped(phrase, width - 4, 0):
         yield f"    {text}"
 
 
@@ -170,20 +170,20 @@ def _row(
 
 
 ASK = "? check that your program still does what you mean"
-"""What the mark beside a step says."""
+"""The meaning of the mark next to a step."""
 _TIERS = (("clear", "clear steps save"), ("likely", "likely ones"), ("ask", "those with ?"))
 
 
 def needed(plan: Plan) -> str:
-    """What is left when all that is worth doing was done."""
+    """What is left after everything worthwhile was done."""
     worth = [step for step in plan.steps if step.worth]
     tiers = [
-        f"{steps} {amount.told(total)}"
+        f"{steps} {amount.in_words(total)}"
         for sure, steps in _TIERS
         if not (total := _sum(step.gone for step in worth if step.sure == sure)).is_nothing
     ]
-    said = f"needed: {amount.told(worth[-1].left if worth else plan.now)}"
-    return f"{said} ({'; '.join(tiers)})" if len(tiers) > 1 else said
+    text = f"needed: {amount.in_words(worth[-1].left if worth else plan.now)}"
+    return f"{text} ({'; '.join(tiers)})" if len(tiers) > 1 else text
 
 
 def _sum(amounts: Iterator[Amount]) -> Amount:
@@ -199,28 +199,28 @@ def _advice(plan: Plan, top: int, width: int) -> Iterator[str]:
         yield from wrapped(f"{number:>2}  {clean(sentence(step.proposal), None)}", width, 4)
 
 
-def warm_told(warmth: Warmth, width: int) -> Iterator[str]:
-    said = count(len(warmth.calls), "program")
-    yield f"Warm-up: these calls compile what this run needed ({said})"
+def warmup_lines(warmth: Warmth, width: int) -> Iterator[str]:
+    text = count(len(warmth.calls), "program")
+    yield f"Warm-up: these calls compile what this run needed ({text})"
     for call in warmth.calls:
         name = clean(call.function, 48)
         if call.whole and name.isidentifier():
             yield f"    {name}.lower({clean(call.arguments, None)}).compile()"
         else:
             arguments = clean(call.arguments, 4 * width)
-            yield f"    # {name}({arguments}): write what stands in <...> or ... yourself"
+            yield f"    # {name}({arguments}): replace <...> and ... yourself"
     if warmth.escaped:
         yield ""
         yield "Escaped the warm-up"
         for one in warmth.escaped[:20]:
-            said = f"    {clean(one.function, 48)}: {clean(one.shapes)} escaped; "
-            yield f"{said}nearest before {clean(one.nearest)}"
+            text = f"    {clean(one.function, 48)}: {clean(one.shapes)} escaped; "
+            yield f"{text}closest before: {clean(one.nearest)}"
         if len(warmth.escaped) > 20:
             yield f"    and {len(warmth.escaped) - 20:,} more"
 
 
 def step_cells(view: View, step: Step, named: str) -> tuple[str, str, str, str, str]:
-    """A step as cells of a table: what, where, calls, seconds, left."""
+    """The cells of a step: what, where, calls, seconds, left."""
     proposal = step.proposal
     at = "" if proposal.file is None else place(proposal.file, proposal.line, view.bases)
     named = clean(named, None) + ("?" if step.sure == "ask" else "")

@@ -1,4 +1,4 @@
-"""What a step of the plan asks for, in a few words and in a sentence."""
+"""Words what a step of the plan asks for: briefly, and in a sentence."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def title(proposal: Proposal) -> str:
     changes = proposal.changes
     if isinstance(proposal.advice, model.FewMapped) and any(c.family == "shape" for c in changes):
         changes = tuple(change for change in changes if change.family != "config")  # it follows
-    said: list[str] = []
+    texts: list[str] = []
     named: set[str] = set()
     for change in changes:
         words, what = _title(change, proposal), _what(change)
@@ -29,12 +29,12 @@ def title(proposal: Proposal) -> str:
             # A second change of the same arguments: their names are long, and known by now.
             words = words.replace(what, "it" if len(change.paths) == 1 else "them")
         named.add(what)
-        said.append(words)
-    return " and ".join(dict.fromkeys(said))
+        texts.append(words)
+    return " and ".join(dict.fromkeys(texts))
 
 
 def titles(steps: Sequence[Step]) -> list[str]:
-    """A title for each step; those that would be equal say what tells them apart."""
+    """A title for each step; titles that would be equal get something to distinguish them."""
     found = [title(step.proposal) for step in steps]
     for apart in (_by_function, _by_line, _by_number):
         groups: dict[str, list[int]] = {}
@@ -42,9 +42,9 @@ def titles(steps: Sequence[Step]) -> list[str]:
             groups.setdefault(named, []).append(index)
         for members in groups.values():
             if len(members) > 1:
-                told = [apart(steps[index], nth) for nth, index in enumerate(members, 1)]
-                for index, said in zip(members, told, strict=True):
-                    found[index] += said if len(set(told)) > 1 else ""
+                texts = [apart(steps[index], nth) for nth, index in enumerate(members, 1)]
+                for index, text in zip(members, texts, strict=True):
+                    found[index] += text if len(set(texts)) > 1 else ""
     return found
 
 
@@ -64,24 +64,24 @@ def _by_number(_: Step, nth: int) -> str:
 def sentence(proposal: Proposal) -> str:
     """What to do, in one sentence."""
     change = proposal.changes[0]
-    if proposal.advice is None and (told := _EAGER.get(change.family)) is not None:
-        return told(change)
-    said = f"{title(proposal)}." if proposal.advice is None else advised(proposal.advice)
+    if proposal.advice is None and (eager := _EAGER.get(change.family)) is not None:
+        return eager(change)
+    text = f"{title(proposal)}." if proposal.advice is None else advised(proposal.advice)
     if not proposal.made and _is_made_once(proposal.advice):
-        said = f"{said[:-1]}; this line passes it, and where it is made was not seen."
+        text = f"{text[:-1]}; this line passes it; where it is created was not seen."
     if proposal.also:
         lines = [words_of(PurePath(file).name, line) for file, line in proposal.also]
-        said = f"{said[:-1]}; the same for {listed(lines, 2)}, besides another step."
-    others = said if len(proposal.changes) > 1 else ""
+        text = f"{text[:-1]}; the same for {listed(lines, 2)}, besides another step."
+    others = text if len(proposal.changes) > 1 else ""
     if proposal.pairs is not None:
         return _together(proposal.pairs, others)
     if proposal.sizes is None:
-        return said
+        return text
     return _padded(proposal.sizes, others)
 
 
 def _is_made_once(advice: Advice | None) -> bool:
-    """Whether one object is to be made, and passed to every call."""
+    """Whether one object should be created and passed to every call."""
     by_value = isinstance(advice, model.CompareByValue) and bool(advice.held or advice.package)
     return by_value or isinstance(advice, model.ReuseObject)
 
@@ -90,7 +90,7 @@ def _block(change: Change) -> str:
     what = f"`{change.functions[0]}`" if change.functions else "this line"
     return (
         f"{what} compiles {change.seen} kinds of operations one by one: if no shape in it "
-        "depends on data, and it returns arrays, one jitted function compiles them together; "
+        "depends on data and it returns arrays, one jitted function compiles them together; "
         "the time saved is small."
     )
 
@@ -98,36 +98,36 @@ def _block(change: Change) -> str:
 _EAGER: dict[str, Callable[[Change], str]] = {
     "eager": _block,
     "eager-sizes": lambda change: (
-        f"operations compile again for each size on {change.lines} lines: the same sizes come to "
-        "all of them, so pad the array that has them where it is made, to a few sizes, with a "
-        "mask where results depend on it, or use NumPy for what varies."
+        f"operations compile again for each size on {change.lines} lines: they all get the same "
+        "sizes, so pad the array that has them to a few sizes where it is created (with a mask "
+        "if results depend on it), or use NumPy for what varies."
         if change.lines > 1
         else "one operation compiles again for each size on this line: give it arrays of a few "
-        "sizes, with a mask where results depend on it, or make with NumPy what varies."
+        "sizes (with a mask if results depend on it), or use NumPy for what varies."
     ),
 }
 
 
 def masked(along: Along) -> str:
-    """What to do about added rows, in a few words."""
+    """What to do about added rows, briefly."""
     if along.separate:
         return "drop the added rows from the results: no other row depends on them"
     if named := [one for one in along.masked if one.primitive is not None]:
-        return f"mask what was added in {_steps(named)}, or results change"
+        return f"mask the padding in {_steps(named)}, or results change"
     if along.masked:
         at = _at(along.masked[0].place)
-        return f"mask what was added: the program computes with the size itself{at}"
-    return "mask what was added where results depend on it"
+        return f"mask the padding: the program computes with the size itself{at}"
+    return "mask the padding where results depend on it"
 
 
 def _steps(steps: Sequence[AlongStep]) -> str:
     """`reduce_sum` at model.py:40 and 2 more."""
     known = sorted(steps, key=lambda one: (one.primitive is None, one.place is None))
-    told = [
+    texts = [
         f"{'the size itself' if one.primitive is None else quoted(one.primitive)}{_at(one.place)}"
         for one in known
     ]
-    return listed(list(dict.fromkeys(told)), 2)
+    return listed(list(dict.fromkeys(texts)), 2)
 
 
 def _at(place: Frame | None) -> str:
@@ -135,47 +135,49 @@ def _at(place: Frame | None) -> str:
 
 
 _MEANT = {
-    "kernels": "if these are parameters, each size is a model of its own: leave it; if data,",
-    "lines": "each line calls it with a size of its own; if one will do for all,",
-    "square": "if this is the dimension of a problem, as that of a covariance, each size is a "
-    "program of its own: leave it; if data,",
+    "kernels": "if these are parameters, each size is a different model: leave it; if data,",
+    "lines": "each line calls it with its own size; if one size works for all,",
+    "square": "if this is the dimension of a problem, like that of a covariance, each size needs "
+    "its own program: leave it; if data,",
     "unknown": "if rows added at the end change no result (the programs do not show that),",
-    "doubled": "each size is twice the one before: leave them where they are chosen, else",
+    "doubled": "each size is twice the one before: leave them if that is intended, otherwise",
 }
 
 
 def _meant(why: Meant, along: Along) -> str:
     if not along.ordered:
         return _MEANT[why]
-    through = f"if rows may be added at the end, though they go through {_steps(along.ordered)},"
+    through = f"if rows may be added at the end although they go through {_steps(along.ordered)},"
     return through if why == "ordered" else f"{_MEANT[why][:-1]}, and {through}"
 
 
 def _padded(sizes: Sizes, others: str) -> str:
     name, number = quoted(_axes(sizes)), len(sizes.chosen.sizes)
     if sizes.grows:
-        said = f"make {name} {sizes.chosen.sizes[-1]:,} long from the start, and write into it"
+        text = (
+            f"create {name} with {sizes.chosen.sizes[-1]:,} rows at the start, and write into it"
+        )
     elif number == 1:
-        said = f"pad {name} to {sizes.chosen.sizes[0]:,}"
+        text = f"pad {name} to {sizes.chosen.sizes[0]:,}"
     else:
-        said = f"pad {name} up to the next of {number} sizes"
+        text = f"pad {name} up to the next of {number} sizes"
     if sizes.follows:
-        said = f"{said}; {also(sizes)}"
-    said = f"{said}; {masked(sizes.along)}."
+        text = f"{text}; {also(sizes)}"
+    text = f"{text}; {masked(sizes.along)}."
     if sizes.meant:
-        said = f"{_meant(sizes.meant, sizes.along)} {said}"
-    return f"{others[:-1]}: {said}" if others else said
+        text = f"{_meant(sizes.meant, sizes.along)} {text}"
+    return f"{others[:-1]}: {text}" if others else text
 
 
 def also(sizes: Sizes) -> str:
-    """What grows with the axis and is to be padded as well: `y axis 0`, twice as long."""
+    """What grows with the axis and must be padded as well: `y axis 0`, twice as long."""
     what = listed([quoted(name) for name in sizes.follows], 2)
     one = len(sizes.follows) == 1
     return f"{what} {'grows' if one else 'grow'} with it: pad {'that' if one else 'those'} along"
 
 
 def _axes(sizes: Sizes) -> str:
-    """`x axis 0`, or all axes of it that have the size: of a matrix as wide as long, both."""
+    """`x axis 0`, or all axes of it that have the size: both, for a square matrix."""
     axes = axes_of(sizes)
     if len(axes) == 1:
         return sizes.names[0]
@@ -194,39 +196,39 @@ def axes_of(sizes: Sizes) -> list[int]:
 def _together(pairs: Pairs, others: str) -> str:
     axes, number = listed([quoted(name) for name in pairs.axes]), len(pairs.chosen.sizes)
     if number == 1:
-        said = f"pad {axes} to {by(pairs.chosen.sizes[0])}"
+        text = f"pad {axes} to {by(pairs.chosen.sizes[0])}"
     else:
-        said = f"pad {axes} together, up to the first of {number} sizes that fits on every axis"
-    said = f"{said}; {masked(pairs.along)}."
+        text = f"pad {axes} together, up to the first of {number} sizes that fits on every axis"
+    text = f"{text}; {masked(pairs.along)}."
     if pairs.meant:
-        said = f"{_meant(pairs.meant, pairs.along)} {said}"
-    return f"{others[:-1]}: {said}" if others else said
+        text = f"{_meant(pairs.meant, pairs.along)} {text}"
+    return f"{others[:-1]}: {text}" if others else text
 
 
 def by(size: Sequence[int]) -> str:
-    """How long several axes are: `64 x 32`."""
+    """The lengths of several axes: `64 x 32`."""
     return " x ".join(f"{one:,}" for one in size)
 
 
 def _title(change: Change, proposal: Proposal) -> str:
     if isinstance(proposal.advice, model.OneKeyType) and change.family in ("dtype", "rank"):
-        return f"one way to make {_what(change)}"
+        return f"one way to create {_what(change)}"
     if proposal.sizes is not None and change.family == "shape":
         return _sized(proposal.sizes)
     if (pairs := proposal.pairs) is not None and change.family == "shape":
         number = len(pairs.chosen.sizes)
         arguments = dict.fromkeys(name.rpartition(" axis ")[0] for name in pairs.axes)
-        told = "one size" if number == 1 else f"{number} sizes"
-        return f"{told} for {names(tuple(arguments))} ({len(pairs.seen)} seen)"
+        text = "one size" if number == 1 else f"{number} sizes"
+        return f"{text} for {names(tuple(arguments))} ({len(pairs.seen)} seen)"
     for kind, words in _BY_ADVICE:
-        if isinstance(proposal.advice, kind) and change.family in _TOLD_BY_ADVICE:
+        if isinstance(proposal.advice, kind) and change.family in _SHOWN_BY_ADVICE:
             return words(change, proposal.advice)
     if change.family == "function":
         return _function(change, proposal.advice)
     if isinstance(proposal.advice, model.DefineBodyOnce) and proposal.advice.package:
         return f"jit once around the loop of {_who(change)}"
     if isinstance(proposal.advice, model.DefineBodyOnce) and proposal.advice.partial:
-        return f"make the partial of {_who(change)} once, outside"
+        return f"create the partial of {_who(change)} once, outside"
     words_of = _TITLES.get(change.family)
     return change.family if words_of is None else words_of(change)
 
@@ -260,13 +262,13 @@ def _function(change: Change, advice: Advice | None) -> str:
     if isinstance(advice, model.JitAndPass) and advice.inject:
         held = [name for name in change.held if name not in advice.inject]
         passed = f", pass {names(held)}" if held else ""
-        return f"make {_who(change)} once{passed}, inject hyperparameters"
+        return f"create {_who(change)} once{passed}, inject hyperparameters"
     if isinstance(advice, model.Library) and advice.holder:
         return f"keep one {quoted(advice.holder)}"
     if change.held:
         what = "an argument" if len(change.held) == 1 else "arguments"
         return f"pass {names(change.held)} as {what} of {_who(change)}"
-    return f"make {_who(change)} once"
+    return f"create {_who(change)} once"
 
 
 def _static(change: Change) -> str:
@@ -285,20 +287,22 @@ def _compared(change: Change, advice: Advice) -> str:
     if advice.package is None:
         seen = f" ({values} values, {programs} programs)" if programs else ""
         return f"compare {_what(change)} by value{seen}"
-    return f"keep one {quoted(advice.type.rpartition('.')[2])} for equal settings ({values} made)"
+    return (
+        f"keep one {quoted(advice.type.rpartition('.')[2])} for equal settings ({values} created)"
+    )
 
 
 def _held(change: Change, advice: Advice) -> str:
     held = advice.held if isinstance(advice, model.PassHeld) else ()
     if held:
-        return f"pass {listed([quoted(one) for one in held])} beside {_what(change)}"
+        return f"pass {listed([quoted(one) for one in held])} along with {_what(change)}"
     return f"pass what {_what(change)} holds"
 
 
 def _init(advice: Advice) -> str:
     if isinstance(advice, model.JitInit) and advice.name is not None:
         return f"jit `{advice.name}` ({advice.package})"
-    return "jit what makes this module"
+    return "jit what creates this module"
 
 
 def _inject(advice: Advice) -> str:
@@ -317,7 +321,7 @@ def _few_sizes(change: Change, advice: Advice) -> str:
     return f"few lengths of the loop on {_lines(change)}"
 
 
-_TOLD_BY_ADVICE = (
+_SHOWN_BY_ADVICE = (
     "eager-init",
     "eager-sizes",
     "config",
@@ -351,7 +355,7 @@ _BY_ADVICE: tuple[tuple[type[Advice], Callable[[Change, Advice], str]], ...] = (
     (model.FewSizes, _few_sizes),
     (model.CastResult, lambda change, _: f"give the result {_what(change)} a dtype"),
 )
-"""Where the advice says more than the part of the key that changed."""
+"""Titles from advice that says more than the changed part of the key."""
 
 _TITLES: dict[str, Callable[[Change], str]] = {
     "code": lambda change: f"run only the last version of {_who(change)}",
@@ -368,11 +372,11 @@ _TITLES: dict[str, Callable[[Change], str]] = {
     "weak_type": lambda change: f"pass {_what(change)} as {_arrays(change)} from the start",
     "sharding": lambda change: f"place {_what(change)} before the first call",
     "clear": lambda _: "do not clear the caches",
-    "again": lambda change: f"keep fewer programs beside {_who(change)}",
-    "state": lambda change: f"pass to {_who(change)} what it reads from outside",
+    "again": lambda change: f"keep fewer programs besides {_who(change)}",
+    "state": lambda change: f"pass {_who(change)} what it reads from outside",
     "eager": lambda change: f"jit {_who(change) if change.functions else 'what this line calls'}",
     "eager-callback": lambda _: "NumPy in this host callback",
     "eager-import": lambda _: "NumPy while this module is imported",
-    "eager-init": lambda _: "jit what makes the parameters",
+    "eager-init": lambda _: "jit what creates the parameters",
     "eager-sizes": lambda change: f"few sizes in, or NumPy, on {_lines(change)}",
 }

@@ -1,7 +1,7 @@
-"""A profile of equations that the `pprof` program opens, as JAX's own `eqn_count_pprof` dump.
+"""A profile of equations for the `pprof` program, like JAX's own `eqn_count_pprof` dump.
 
-The format is a gzipped protocol buffer, `profile.proto` of google/pprof; these few
-messages of it are written by hand.
+The format is a gzipped protocol buffer, `profile.proto` of google/pprof; the few messages used
+here are written by hand.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ def encode(samples: Mapping[Sample, Amount], comment: str) -> bytes:
             + _number(4, text(file))
             + _number(5, first),
         )
-    said = text(comment)
+    phrase = text(comment)
     for string in strings:
         out += _message(6, string.encode(errors="backslashreplace"))
-    out += _number(13, said)
+    out += _number(13, phrase)
     return gzip.compress(bytes(out), mtime=0)
 
 

@@ -1,4 +1,4 @@
-"""What differs between two programs, in the user's lines first."""
+"""What differs between two programs, starting with the user's lines."""
 
 from __future__ import annotations
 
@@ -11,40 +11,40 @@ from retrace.present.view import View
 from retrace.present.words import clean, count, cut_apart, listed, place, times
 from retrace.reason.program import Comparison
 
-_MOST_LINES = 3
-_MOST_PRIMITIVES = 4
+_MAX_LINES = 3
+_MAX_PRIMITIVES = 4
 
 
 def difference(verdict: Verdict) -> Difference | None:
-    """The evidence behind a verdict's `program_change`; None where there is none."""
+    """The evidence behind a verdict's `program_change`, or None."""
     return verdict.program.difference if isinstance(verdict.program, Comparison) else None
 
 
-def evidence(view: View, verdict: Verdict, most: int = _MOST_LINES) -> list[str]:
-    """How the program differs from the nearest's, one fact an item; empty where it does not."""
+def evidence(view: View, verdict: Verdict, most: int = _MAX_LINES) -> list[str]:
+    """How the program differs from the closest one's, one fact per item; empty if it does not."""
     found = difference(verdict)
     if found is None:
         return []
     if found.kind == "identical" and verdict.program_change == "constants-only":
-        return ["captured arrays are other objects; their content was not compared"]
-    return told_difference(view, found, verdict.changes, most)
+        return ["captured arrays are other objects; their contents were not compared"]
+    return difference_facts(view, found, verdict.changes, most)
 
 
-def told_difference(
+def difference_facts(
     view: View,
     found: Difference,
     changes: Sequence[Change],
-    most: int = _MOST_LINES,
+    most: int = _MAX_LINES,
     named: Callable[[Constant], str] = lambda _: "",
 ) -> list[str]:
-    """How a program differs from another one, one fact an item; empty where it does not.
+    """How a program differs from another, one fact per item; empty if it does not.
 
     Args:
-        view: what knows places.
+        view: knows the places.
         found: how they differ.
-        changes: of the keys, whose sizes the programs follow.
-        most: so many facts, at most.
-        named: what stands before a constant, with a blank behind it.
+        changes: the changes of the keys, whose sizes the programs follow.
+        most: the maximum number of facts.
+        named: the name to put before a constant, with a trailing space.
     """
     match found.kind:
         case "shapes-only":
@@ -64,7 +64,7 @@ def told_difference(
 
 
 def first_line(view: View, verdict: Verdict) -> str | None:
-    """The source line at which the program differs first of all."""
+    """The first source line at which the program differs."""
     found = difference(verdict)
     if found is None:
         return None
@@ -82,8 +82,8 @@ def at(view: View, frame: Frame | None) -> str:
 
 
 def _size(changes: Sequence[Change], size: Size) -> str:
-    said = f"{count(size.equations, 'shape')} follow"
-    said += "s" if size.equations == 1 else ""
+    text = f"{count(size.equations, 'shape')} follow"
+    text += "s" if size.equations == 1 else ""
     axes = [
         f"axis {axis} of {clean(change.path or 'an argument', 32)}"
         for change in changes
@@ -93,11 +93,11 @@ def _size(changes: Sequence[Change], size: Size) -> str:
     ]
     what = listed(axes, 2) if axes else "an axis"
     if not size.equations:
-        said = "its arguments alone follow"
-    return f"{said} {what} ({_told(size.old)} -> {_told(size.new)})"
+        text = "only its arguments follow"
+    return f"{text} {what} ({_size_text(size.old)} -> {_size_text(size.new)})"
 
 
-def _told(size: Dim) -> str:
+def _size_text(size: Dim) -> str:
     return f"{size:,}" if isinstance(size, int) else clean(size, 32)
 
 
@@ -114,12 +114,12 @@ def _constants(
 
 def _repeats(view: View, blocks: Sequence[Repeated], most: int) -> Iterator[str]:
     for block in blocks[:most]:
-        what = listed([clean(name, 32) for name in block.primitives], _MOST_PRIMITIVES)
-        again = "another number of times"
+        what = listed([clean(name, 32) for name in block.primitives], _MAX_PRIMITIVES)
+        again = "a different number of times"
         if block.new is not None and block.old is not None:
             many = f"{block.new:,} time{'s' if block.new != 1 else ''}"
             again = f"{many} instead of {block.old:,}"
-        loop = ", in a loop of JAX's own" if block.loop else ""
+        loop = ", in one of JAX's own loops" if block.loop else ""
         yield f"{at(view, block.place)} now runs {what} {again}{loop}"
     if len(blocks) > most:
         yield f"and {count(len(blocks) - most, 'more block')}"
@@ -127,7 +127,7 @@ def _repeats(view: View, blocks: Sequence[Repeated], most: int) -> Iterator[str]
 
 def _lines(view: View, lines: Sequence[LineChange], most: int) -> Iterator[str]:
     for line in lines[:most]:
-        said: list[str] = []
+        texts: list[str] = []
         for verb, part in (
             ("now runs", line.added),
             ("no longer runs", line.removed),
@@ -135,8 +135,8 @@ def _lines(view: View, lines: Sequence[LineChange], most: int) -> Iterator[str]:
         ):
             if part:
                 named = [f"{clean(name, 32)}{_times(number)}" for name, number in part]
-                said.append(f"{verb} {listed(named, _MOST_PRIMITIVES)}")
-        yield f"{at(view, line.place)} {', '.join(said)}"
+                texts.append(f"{verb} {listed(named, _MAX_PRIMITIVES)}")
+        yield f"{at(view, line.place)} {', '.join(texts)}"
     if len(lines) > most:
         yield f"and {count(len(lines) - most, 'more line')}"
 

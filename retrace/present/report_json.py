@@ -1,4 +1,4 @@
-"""The report for other programs: one JSON object, `retrace-report/1`."""
+"""The report as JSON: one object, `retrace-report/1`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from retrace.present.view import View
 Object: TypeAlias = dict[str, Any]
 
 SCHEMA = "retrace-report/1"
-"""Raised when a field changes its meaning; fields may be added under one number."""
+"""The number grows when a field changes its meaning; new fields do not change it."""
 
 
 def report(
@@ -32,17 +32,17 @@ def report(
 
     Args:
         view: the whole recording.
-        verdicts: the misses to tell of; None for all.
-        keys: whether each miss carries its cache key.
+        verdicts: the misses to include; None for all.
+        keys: whether to include the cache key of each miss.
     """
-    told = view.verdicts if verdicts is None else verdicts
-    # First, as it may come upon a program that cannot be read, which its run then says.
-    misses = [miss_report(view, verdict, keys=keys) for verdict in told]
-    return whole(view, Tally.of(view, told), misses)
+    included = view.verdicts if verdicts is None else verdicts
+    # This comes first because it may meet an unreadable program, which its run then reports.
+    misses = [miss_report(view, verdict, keys=keys) for verdict in included]
+    return whole(view, Tally.of(view, included), misses)
 
 
 def whole(view: View, tally: Tally, misses: Sequence[Object]) -> Object:
-    """The report of misses that are put as they stand in it, and what they add up to."""
+    """The report with the given miss objects and their totals."""
     fields: Object = {**_head(view, tally), "misses": misses}
     if len(misses) < tally.totals.misses:
         fields["left_off"] = tally.totals.misses - len(misses)
@@ -52,13 +52,13 @@ def whole(view: View, tally: Tally, misses: Sequence[Object]) -> Object:
 def pieces(
     view: View, tally: Tally, verdicts: Iterable[Sequence[Verdict]], *, keys: bool = False
 ) -> Iterator[str]:
-    """The report of a large recording as text, a piece at a time.
+    """The report of a large recording as text, piece by piece.
 
     Args:
         view: the whole recording.
-        tally: the misses to tell of, added up.
-        verdicts: the same, in as many portions as there are.
-        keys: whether each miss carries its cache key.
+        tally: the misses to include, summed up.
+        verdicts: the same misses, in any number of portions.
+        keys: whether to include the cache key of each miss.
     """
     yield f'{{"schema": "{SCHEMA}", "misses": ['
     comma = ""
@@ -79,21 +79,21 @@ def first(
     *,
     keys: bool = False,
 ) -> Object:
-    """The report with so many misses, those first that `sort` puts first; the sums are of all.
+    """The report with a limited number of misses, first by `sort`; totals cover all.
 
     Args:
         view: the whole recording.
-        tally: the misses to tell of, added up.
-        verdicts: the same, in as many portions as there are.
+        tally: the misses to include, summed up.
+        verdicts: the same misses, in any number of portions.
         sort: what comes first.
-        most: how many.
-        keys: whether each miss carries its cache key.
+        most: the maximum number of misses.
+        keys: whether to include the cache key of each miss.
     """
     found: list[tuple[Rank, Object]] = []
     for portion in verdicts:
         ranks = tally.ranks(portion, sort)
         best = sorted(zip(ranks, portion, strict=True), key=lambda pair: pair[0])[:most]
-        # Put at once: of a large recording the portion is let go of before the next.
+        # Converted at once, so that a large recording's portion is freed before the next.
         found += [(rank, miss_report(view, one, keys=keys)) for rank, one in best]
         found.sort(key=lambda pair: pair[0])
         del found[most:]
@@ -105,7 +105,7 @@ def _head(view: View, tally: Tally) -> Object:
         "schema": SCHEMA,
         "runs": [_run(run) for run in view.recording.runs],
         "summary": _summary(view, tally),
-        # Null where all processes did the same, or there is one alone.
+        # Null if all processes did the same, or if there is only one.
         "divergence": None if view.hosts is None or view.hosts.found.equal else view.hosts.json(),
         "functions": [
             {
@@ -123,9 +123,9 @@ def _head(view: View, tally: Tally) -> Object:
         "stale": stale.data(view, view.audited),
         "compiled_again": again.data(tally.again.programs()),
         "differ_by_constants": again.alone(tally.again.families(view.recording.listings)),
-        # The slowest misses, as `retrace slow` tells them.
+        # The slowest misses, as in `retrace slow`.
         "slow": slow_json.slowest(view),
-        # Recorded with `--slow`: programs of which there are three executables or more.
+        # With `--slow`: programs that have three executables or more.
         "duplicates": slow_json.duplicates(view),
     }
 
@@ -133,16 +133,16 @@ def _head(view: View, tally: Tally) -> Object:
 def encode(fields: JSON | Object) -> str:
     """One line of JSON, in ASCII.
 
-    Names may hold halves of surrogate pairs, which no encoding takes and many readers refuse:
-    U+FFFD stands for them.
+    Names may contain lone surrogates, which cannot be encoded and many readers refuse: they are
+    replaced by U+FFFD.
     """
     try:
         text = json.dumps(fields, allow_nan=False)
-    except ValueError:  # rare, and the walk costs as much as the encoding
+    except ValueError:  # rare, and the walk costs as much as encoding
         text = json.dumps(_finite(fields), allow_nan=False)
     if "\\ud" in text:
         text = _ESCAPED.sub(_whole, text)
-    # GitHub obeys `##[error]` anywhere in a log; in JSON it can only stand in a string.
+    # GitHub obeys `##[error]` anywhere in a log; in JSON it can only occur in a string.
     return text.replace("##[", "#\\u0023[") + "\n"
 
 
@@ -185,7 +185,7 @@ def miss_report(view: View, verdict: Verdict, *, keys: bool = False) -> Object:
             "library": site.in_library,
         },
         "parent": miss.parent,
-        # What a call that was traced runs under an eager transform is its own program.
+        # Under an eager transform, a traced call runs its own program.
         "derived": None if _is_own(miss) else miss.derived,
         "inner": miss.inner,
         "calls": miss.calls,
@@ -201,9 +201,13 @@ def miss_report(view: View, verdict: Verdict, *, keys: bool = False) -> Object:
         "pattern": verdict.pattern,
         "nearest": nearest and nearest.id,
         "changes": list(map(change_fields, verdict.changes)),
-        # What a function read is of no component of a key.
+        # What a function read is not part of the key.
         "reads": [
-            {name: told for name, told in change_fields(change).items() if name != "component"}
+            {
+                name: content
+                for name, content in change_fields(change).items()
+                if name != "component"
+            }
             for change in verdict.reads
         ],
         "program": program
@@ -240,8 +244,8 @@ def miss_report(view: View, verdict: Verdict, *, keys: bool = False) -> Object:
 
 
 def show(view: View, verdict: Verdict) -> Object:
-    """One miss with its key, and the nearest key to hold it against."""
-    # First: by it a file of ours is known.
+    """One miss with its key, and the closest key to compare it with."""
+    # The schema comes first: it identifies retrace's own files.
     fields: Object = {"schema": SCHEMA, **miss_report(view, verdict, keys=True)}
     fields["nearest_key"] = verdict.nearest and _key(verdict.nearest)
     nearest = verdict.nearest and view.by_id.get(verdict.nearest.id)
@@ -254,11 +258,11 @@ def _is_own(miss: Miss) -> bool:
 
 
 def moment(at: float) -> str:
-    """Seconds since the epoch as ISO-8601."""
+    """Seconds since the epoch in ISO 8601."""
     try:
         return datetime.fromtimestamp(at, UTC).isoformat().replace("+00:00", "Z")
     except (ValueError, OverflowError, OSError):
-        return "1970-01-01T00:00:00Z"  # a damaged recording holds any number
+        return "1970-01-01T00:00:00Z"  # a damaged recording may hold any number
 
 
 def _run(run: Run) -> Object:
@@ -292,7 +296,7 @@ def _summary(view: View, tally: Tally) -> Object:
         "seconds": {stage.value: total.seconds[stage] for stage in Stage},
         "avoidable": {"misses": total.avoidable, "seconds": total.avoidable_seconds},
         "persistent_cache": {
-            **stored.told(total.disk),
+            **stored.to_json(total.disk),
             "unserved": [] if view.hosts is None else view.hosts.json()["disk_cache"],
         },
         "by_cause": {
@@ -362,7 +366,7 @@ def _values(values: Iterable[tuple[str, Value]]) -> Object:
 
 
 def _finite(value: Any) -> Any:
-    """The same without NaN and infinities, for which JSON has no word."""
+    """The value without NaN and infinities, which JSON does not have."""
     if isinstance(value, float) and not isfinite(value):
         return repr(value)
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Two recordings held against each other, in words: a heading and sections of rows."""
+"""The comparison of two recordings in words: a heading, and sections of rows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from retrace.present import stored
 from retrace.present.detail import detail
 from retrace.present.layout import Paint, plain, wrapped
 from retrace.present.markdown import escaped
-from retrace.present.program import told_difference
+from retrace.present.program import difference_facts
 from retrace.present.view import View
 from retrace.present.words import clean, count, cut_apart, listed, name, seconds, times, turned
 from retrace.runs.difference import Difference
@@ -23,19 +23,19 @@ from retrace.runs.functions import Same
 from retrace.runs.misses import Pair
 from retrace.runs.programs import Changed
 
-_MOST = 12
-"""Rows of a section; what is beyond is counted."""
-_MOST_CHANGES = 3
-_LONG = 60
+_MAX_ROWS = 12
+"""Maximum number of rows in a section; the rest are counted."""
+_MAX_CHANGES = 3
+_MAX_LENGTH = 60
 
 
 class Row(NamedTuple):
-    """What something is about, and what is said of it."""
+    """A subject, and what is said about it."""
 
     about: str
     said: tuple[str, ...]
     spent: float | None = None
-    """Seconds of the misses that it is about."""
+    """Seconds of the misses it is about."""
 
 
 class Section(NamedTuple):
@@ -44,15 +44,15 @@ class Section(NamedTuple):
     title: str
     rows: list[Row]
     more: int = 0
-    """So many rows were left out."""
+    """The number of rows left out."""
 
 
-class Told(NamedTuple):
+class Report(NamedTuple):
     heading: str
     sections: list[Section]
 
 
-def told(found: Difference, old: View, new: View) -> Told:
+def report(found: Difference, old: View, new: View) -> Report:
     """What differs between two recordings, in words."""
     sections = [
         Section("environment", list(_environment(found))),
@@ -63,19 +63,19 @@ def told(found: Difference, old: View, new: View) -> Told:
         Section("seconds", list(_seconds(found))),
         Section("not known", list(_unknown(found))),
     ]
-    return Told(_heading(found), [section for section in sections if section.rows])
+    return Report(_heading(found), [section for section in sections if section.rows])
 
 
-def text(told: Told, width: int, paint: Paint = plain) -> str:
+def text(report: Report, width: int, paint: Paint = plain) -> str:
     """For a terminal."""
-    out = list(wrapped(f"retrace: {told.heading}", width, 9))
-    for section in told.sections:
+    out = list(wrapped(f"retrace: {report.heading}", width, 9))
+    for section in report.sections:
         out += ["", paint(section.title, "bold")]
         for row in section.rows:
             first, *rest = row.said
-            said = f"{row.about}: {first}" if row.about else first
+            phrase = f"{row.about}: {first}" if row.about else first
             lead = "  " if row.spent is None else f"{seconds(row.spent):>12}   "
-            out += wrapped(f"{lead}{said}", width, len(lead) + 4)
+            out += wrapped(f"{lead}{phrase}", width, len(lead) + 4)
             for line in rest:
                 out += wrapped(f"{' ' * len(lead)}  {line}", width, len(lead) + 4)
         if section.more:
@@ -83,10 +83,10 @@ def text(told: Told, width: int, paint: Paint = plain) -> str:
     return "\n".join(out) + "\n"
 
 
-def markdown(told: Told) -> str:
+def markdown(report: Report) -> str:
     """For a pull request."""
-    out = ["# retrace diff", "", f"{escaped(told.heading)}."]
-    for section in told.sections:
+    out = ["# retrace diff", "", f"{escaped(report.heading)}."]
+    for section in report.sections:
         out += ["", f"## {section.title.capitalize()}", ""]
         for row in section.rows:
             about = f"**{escaped(row.about)}**: " if row.about else ""
@@ -99,13 +99,13 @@ def markdown(told: Told) -> str:
 
 
 def _cut(title: str, rows: list[Row]) -> Section:
-    return Section(title, rows[:_MOST], max(0, len(rows) - _MOST))
+    return Section(title, rows[:_MAX_ROWS], max(0, len(rows) - _MAX_ROWS))
 
 
 def _heading(found: Difference) -> str:
     sides = (found.old.verdicts, found.seconds.old), (found.new.verdicts, found.seconds.new)
     sizes = [f"{count(len(own), 'miss', 'misses')}, {seconds(spent)}" for own, spent in sides]
-    said = " -> ".join(sizes)
+    phrase = " -> ".join(sizes)
     if found.is_equal:
         spent = f"{seconds(found.seconds.old)} -> {seconds(found.seconds.new)}"
         many = count(len(found.pairs), "miss", "misses")
@@ -120,9 +120,9 @@ def _heading(found: Difference) -> str:
     if others := len(list(_outermost(found.programs))):
         differing.append(count(others, "other program"))
     if differing:
-        return f"{said}: {listed(differing, 4)}"
+        return f"{phrase}: {listed(differing, 4)}"
     doubt = "what could not be compared" if found.unknown_programs else "what was not recorded"
-    return f"{said}: no difference found, except for {doubt}"
+    return f"{phrase}: no difference found, except for {doubt}"
 
 
 def _environment(found: Difference) -> Iterator[Row]:
@@ -139,10 +139,10 @@ def _fact(fact: Fact) -> str:
             if gone or new:
                 return ", ".join([*new, *gone])
             return "the same flags in another order"
-    told = _value(fact.old), _value(fact.new)
-    if told[0] == told[1]:  # a text that looks like a number, say
-        told = clean(repr(fact.old), None), clean(repr(fact.new), None)
-    old, new = cut_apart(*told, _LONG)
+    sides = _value(fact.old), _value(fact.new)
+    if sides[0] == sides[1]:  # a text that looks like a number, say
+        sides = clean(repr(fact.old), None), clean(repr(fact.new), None)
+    old, new = cut_apart(*sides, _MAX_LENGTH)
     return f"{old} -> {new}"
 
 
@@ -155,7 +155,7 @@ def _value(value: JSON) -> str:
 
 
 def _misses(found: Difference, old: View, new: View) -> Iterator[Row]:
-    """New, gone and changed ones, the dearest first; those of one line and change are one row."""
+    """New, gone and changed misses, most expensive first; equal changes on a line share a row."""
     rows: dict[tuple[object, ...], tuple[list[float], Callable[[int], Row]]] = {}
 
     def add(key: tuple[object, ...], verdict: Verdict, row: Callable[[int], Row]) -> None:
@@ -166,20 +166,20 @@ def _misses(found: Difference, old: View, new: View) -> Iterator[Row]:
             add((what, _about(one, view), one.cause), one, _one_sided(what, one, view))
     everywhere = _everywhere(found)
     for pair in found.changed:
-        said = tuple(_changes(pair, everywhere))
-        if said:
+        phrase = tuple(_changes(pair, everywhere))
+        if phrase:
             site = pair.new.miss.function.site, pair.new.miss.derived
-            add(("changed", *site, said), pair.new, _changed_row(pair, old, new, said))
+            add(("changed", *site, phrase), pair.new, _changed_row(pair, old, new, phrase))
         else:
             names = [clean(name, 48) for name in everywhere]
             add(("changed",), pair.new, _by_environment(names))
-    told = [row(len(spent))._replace(spent=sum(spent)) for spent, row in rows.values()]
-    yield from sorted(told, key=lambda row: -(row.spent or 0.0))
+    made = [row(len(spent))._replace(spent=sum(spent)) for spent, row in rows.values()]
+    yield from sorted(made, key=lambda row: -(row.spent or 0.0))
 
 
 def _everywhere(found: Difference) -> list[str]:
-    """The settings that the environment told of, or that changed in each key."""
-    told = {fact.name for fact in found.environment.facts}
+    """Settings that differ in the environment, or in every key."""
+    named = {fact.name for fact in found.environment.facts}
     changed = [
         {change.path or "" for change in pair.changes if change.component is Component.CONFIG}
         for pair in found.changed
@@ -187,13 +187,13 @@ def _everywhere(found: Difference) -> list[str]:
     if not changed:
         return []
     common = set[str].intersection(*changed) if len(changed) > 1 else set[str]()
-    return sorted(set[str].union(*changed) & (told | common))
+    return sorted(set[str].union(*changed) & (named | common))
 
 
 def _by_environment(names: Sequence[str]) -> Callable[[int], Row]:
     def row(number: int) -> Row:
         what = "1 miss" if number == 1 else f"{number:,} misses"
-        return Row(f"changed {what}", (f"by {listed(list(names), 4)} alone",))
+        return Row(f"changed {what}", (f"only in {listed(list(names), 4)}",))
 
     return row
 
@@ -207,29 +207,29 @@ def _about(verdict: Verdict, view: View) -> str:
 
 
 def _one_sided(what: str, verdict: Verdict, view: View) -> Callable[[int], Row]:
-    said = [verdict.cause.value]
-    said += [
+    texts = [verdict.cause.value]
+    texts += [
         _change(change)
         for change in verdict.changes[:1]
         if verdict.cause.value.startswith(change.component.value.replace("_", "-"))
     ]
 
     def row(number: int) -> Row:
-        told = ", ".join(said) if number == 1 else f"{said[0]}, {times(number)}"
-        return Row(f"{what} {_about(verdict, view)}", (told,))
+        what_changed = ", ".join(texts) if number == 1 else f"{texts[0]}, {times(number)}"
+        return Row(f"{what} {_about(verdict, view)}", (what_changed,))
 
     return row
 
 
-def _changed_row(pair: Pair, old: View, new: View, said: Sequence[str]) -> Callable[[int], Row]:
+def _changed_row(pair: Pair, old: View, new: View, texts: Sequence[str]) -> Callable[[int], Row]:
     labels = old.short_label(pair.old.miss), new.short_label(pair.new.miss)
     label = labels[0] if labels[0] == labels[1] else f"{labels[0]} -> {labels[1]}"
 
     def row(number: int) -> Row:
         if number == 1:
-            return Row(f"changed {label}, {_where(pair.new, new)}", tuple(said))
+            return Row(f"changed {label}, {_where(pair.new, new)}", tuple(texts))
         about = f"changed {_about(pair.new, new)}, {times(number)}"
-        return Row(about, tuple(said))
+        return Row(about, tuple(texts))
 
     return row
 
@@ -247,10 +247,10 @@ def _changes(pair: Pair, everywhere: Sequence[str]) -> Iterator[str]:
         if change.component not in NOT_IN_KEY
         and not (change.component is Component.CONFIG and change.path in everywhere)
     ]
-    for change in key[:_MOST_CHANGES]:
+    for change in key[:_MAX_CHANGES]:
         yield _change(change)
-    if len(key) > _MOST_CHANGES:
-        yield f"and {count(len(key) - _MOST_CHANGES, 'more change')} of its key"
+    if len(key) > _MAX_CHANGES:
+        yield f"and {count(len(key) - _MAX_CHANGES, 'more change')} of its key"
     if pair.old.cause is not pair.new.cause:
         yield f"its cause: {pair.old.cause.value} -> {pair.new.cause.value}"
 
@@ -261,15 +261,15 @@ def _change(change: Change) -> str:
 
 
 def _outermost(programs: Sequence[Changed]) -> Iterator[Changed]:
-    """Without those that lie in one that is told."""
-    told = {pair.new.miss.id for one in programs for pair in one.pairs}
+    """Drop programs nested in one that is shown."""
+    shown = {pair.new.miss.id for one in programs for pair in one.pairs}
     for one in programs:
-        if any(pair.new.miss.parent not in told for pair in one.pairs):
+        if any(pair.new.miss.parent not in shown for pair in one.pairs):
             yield one
 
 
 def _programs(found: Difference, new: View) -> Iterator[Row]:
-    """The programs that differ; those of one function that differ alike are one row."""
+    """The programs that differ; equal differences of one function share a row."""
     rows: dict[tuple[object, ...], list[Row]] = {}
     for one in _outermost(found.programs):
         row = _program(one, new)
@@ -282,19 +282,19 @@ def _programs(found: Difference, new: View) -> Iterator[Row]:
 
 def _program(one: Changed, view: View) -> Row:
     pair = one.pairs[0]
-    said = list(evidence(one, view))
+    texts = list(evidence(one, view))
     if one.is_shareable:
         names = list(dict.fromkeys(name for _, found in one.names for name in found[:1]))
         what = listed([f"`{clean(each, 40)}`" for each in names], 3) if names else "it"
         arguments = "arguments" if len(names) > 1 else "an argument"
-        said.append(f"make {what} {arguments}, and both runs share one program on disk")
-    if not said:
-        said = ["another program, whose text was not recorded"]
-    return Row(_about(pair.new, view), tuple(said), one.seconds[1])
+        texts.append(f"make {what} {arguments}, and both runs share one program on disk")
+    if not texts:
+        texts = ["another program, whose text was not recorded"]
+    return Row(_about(pair.new, view), tuple(texts), one.seconds[1])
 
 
 def evidence(one: Changed, view: View) -> Iterator[str]:
-    """How a program differs, one fact an item."""
+    """How a program differs, one fact per item."""
     found = one.difference
     if found is None:
         return
@@ -305,7 +305,7 @@ def evidence(one: Changed, view: View) -> Iterator[str]:
         return f"`{clean(held[0], 40)}` " if held else ""
 
     pair = one.pairs[0]
-    yield from told_difference(view, found, pair.changes, named=named)
+    yield from difference_facts(view, found, pair.changes, named=named)
 
 
 def _functions(both: Sequence[Same], old: View, new: View) -> Iterator[Row]:
@@ -325,12 +325,12 @@ def _functions(both: Sequence[Same], old: View, new: View) -> Iterator[Row]:
         elif "line" in same.changed:
             moved.append(same)
     if moved:
-        told = [
+        texts = [
             f"{name(one.new.function)} {old.place(one.old.verdicts[0].miss)} -> "
             f"{one.new.function.line}"
             for one in moved
         ]
-        yield Row("on another line", (listed(told, 4),))
+        yield Row("on another line", (listed(texts, 4),))
 
 
 def _disk(found: Difference) -> Iterator[Row]:
@@ -343,15 +343,15 @@ def _disk(found: Difference) -> Iterator[Row]:
 def _why(vain: FailedLookup) -> str:
     match vain.why:
         case "not-stored":
-            return f"not on disk, since it was not stored ({clean(vain.reason)})"
+            return f"not on disk, because it was not stored ({clean(vain.reason)})"
         case "corrupt":
-            return "the same key, and its entry on disk cannot be read"
+            return "the same key, but its entry on disk cannot be read"
         case "gone":
-            return "the same key, and the cache of this run does not hold it"
+            return "the same key, but it is not in this run's cache"
         case _:
             if not vain.ingredients:
                 return "another key"
-            by = "first of all by its" if vain.only_first else "by its"
+            by = "first differing in its" if vain.only_first else "differing in its"
             names = listed([clean(i) for i in vain.ingredients], 8)
             return f"another key, {by} {names}{stored.fields(vain.options)}"
 
@@ -359,41 +359,41 @@ def _why(vain: FailedLookup) -> str:
 def _seconds(found: Difference) -> Iterator[Row]:
     spent = found.seconds
     yield Row("", (f"{seconds(spent.old)} -> {seconds(spent.new)}",))
-    parts = (("new misses took", spent.added), ("misses that are gone had taken", spent.gone))
-    if said := [f"{what} {seconds(took)}" for what, took in parts if took]:
-        yield Row("", (", ".join(said),))
+    parts = (("new misses took", spent.added), ("misses that are gone took", spent.gone))
+    if texts := [f"{what} {seconds(took)}" for what, took in parts if took]:
+        yield Row("", (", ".join(texts),))
     for what, (old, new) in (
         ("misses whose key, cause or program changed", spent.changed),
-        ("equal misses that were found on disk in one run alone", spent.stored),
+        ("equal misses found on disk in only one run", spent.stored),
     ):
         if old or new:
             yield Row(what, (f"{seconds(old)} -> {seconds(new)}",))
     old, new = spent.same
     if old or new:
-        said = f"{seconds(old)} -> {seconds(new)}"
+        texts = f"{seconds(old)} -> {seconds(new)}"
         if spent.slower is None:
-            yield Row("the same work", (f"{said}, which is noise",))
+            yield Row("the same work", (f"{texts}, which is noise",))
         else:
             factor, than = spent.slower, "slower"
             if factor < 1:
                 factor, than = 1 / factor, "faster"
-            yield Row("the same work", (f"{said}: {factor:.1f} times {than} for each miss",))
+            yield Row("the same work", (f"{texts}: {factor:.1f} times {than} for each miss",))
 
 
 def _unknown(found: Difference) -> Iterator[Row]:
     if unknown := found.environment.unknown:
-        yield Row("", (f"recorded on one side alone: {listed(list(unknown), 9)}",))
+        yield Row("", (f"recorded on one side only: {listed(list(unknown), 9)}",))
     if found.unknown_programs:
         many = count(len(found.unknown_programs), "miss", "misses")
-        yield Row("", (f"{many} of which the program was not recorded on both sides",))
+        yield Row("", (f"{many} whose program was not recorded on both sides",))
     if found.captured:
         many = count(found.captured, "program")
-        yield Row("", (f"{many} captured arrays or objects, whose content was not compared",))
+        yield Row("", (f"{many} captured arrays or objects, whose contents were not compared",))
     for side in (found.old, found.new):
         losses: dict[str, int] = {}
         for run in side.runs:
             for reason, number in run.losses.items():
                 losses[reason] = losses.get(reason, 0) + number
         if losses:
-            said = [f"{clean(reason)} ({number:,})" for reason, number in losses.items()]
-            yield Row(f"not recorded in {clean(side.name, None)}", (listed(said, 5),))
+            texts = [f"{clean(reason)} ({number:,})" for reason, number in losses.items()]
+            yield Row(f"not recorded in {clean(side.name, None)}", (listed(texts, 5),))

@@ -1,4 +1,4 @@
-"""Two recordings, or two misses, held against each other, for programs."""
+"""The comparison of two recordings as JSON."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from retrace.runs.functions import Same
 from retrace.runs.programs import Changed
 
 SCHEMA = "retrace-diff/1"
-"""Raised when a field changes its meaning; fields may be added under one number."""
+"""The number grows when a field changes its meaning; new fields do not change it."""
 
 
-def told(found: Difference, new: View) -> dict[str, Any]:
-    """All that differs between two recordings; `new` knows the places of the second."""
+def to_json(found: Difference, new: View) -> dict[str, Any]:
+    """Everything that differs between two recordings; `new` knows the second one's places."""
     spent = found.seconds
     return {
         "schema": SCHEMA,
@@ -41,8 +41,8 @@ def told(found: Difference, new: View) -> dict[str, Any]:
         "programs": [_program(one, new) for one in found.programs],
         "functions": [_function(one) for one in found.functions.both if one.changed],
         "disk_cache": {
-            "old": stored.told(found.disk.old),
-            "new": stored.told(found.disk.new),
+            "old": stored.to_json(found.disk.old),
+            "new": stored.to_json(found.disk.new),
             "in_vain": [
                 {
                     "function": vain.name,

@@ -26,14 +26,14 @@ _CODES = [cause.value for cause in Cause]
 
 
 def report(view: View, tally: Tally, version: str) -> dict[str, Any]:
-    """The log as plain data, the dearest cause first. First traces are no results.
+    """The log as plain data, most expensive cause first. First traces are not results.
 
     Args:
         view: the whole recording.
-        tally: the misses to tell of.
-        version: of retrace.
+        tally: the misses to include.
+        version: the version of retrace.
     """
-    # GitHub looks for files from the folder of the checkout, wherever the program ran.
+    # GitHub resolves files relative to the checkout, wherever the program ran.
     here = os.environ.get("GITHUB_WORKSPACE") or (view.bases[0] if view.bases else "")
     groups = [group for group in tally.groups() if group.cause is not Cause.FIRST_TRACE]
     run = {
@@ -72,17 +72,17 @@ def _rule(cause: Cause) -> dict[str, Any]:
 def _result(view: View, group: Group, here: str) -> dict[str, Any]:
     verdict = group.shown
     function = verdict.miss.function
-    said = [f"{heading(view, group)}.", explanation(view, verdict)]
-    said.append(f"Cost: {seconds(group.seconds)}.")
+    texts = [f"{heading(view, group)}.", explanation(view, verdict)]
+    texts.append(f"Cost: {seconds(group.seconds)}.")
     if verdict.fix is not None:
-        said.append(f"Fix: {clean(advised(verdict.fix), None)}")
+        texts.append(f"Fix: {clean(advised(verdict.fix), None)}")
     file, line = place(verdict)
     result: dict[str, Any] = {
         "ruleId": group.cause.value,
         "ruleIndex": _CODES.index(group.cause.value),
-        # What is avoidable for certain is worth a mark in the code; the rest is to be read.
+        # Only what is clearly avoidable deserves a warning in the code; the rest are notes.
         "level": "warning" if verdict.avoidable == "yes" else "note",
-        "message": {"text": clean(" ".join(said), None)},
+        "message": {"text": clean(" ".join(texts), None)},
         "locations": [*_location(file, line, here)],
         "occurrenceCount": group.count,
         "partialFingerprints": {"retrace/1": _fingerprint(group, file, here)},
@@ -99,14 +99,14 @@ def _result(view: View, group: Group, here: str) -> dict[str, Any]:
 
 
 def _location(
-    file: str | None, line: int | None, here: str, said: str | None = None
+    file: str | None, line: int | None, here: str, text: str | None = None
 ) -> Iterator[dict[str, Any]]:
-    if not file or file.startswith("<"):  # of what was typed into an interpreter
+    if not file or file.startswith("<"):  # code typed into an interpreter
         return
     physical: dict[str, Any] = {"artifactLocation": _artifact(file, here)}
     if line:
         physical["region"] = {"startLine": line}
-    yield {"physicalLocation": physical} | ({"message": {"text": said}} if said else {})
+    yield {"physicalLocation": physical} | ({"message": {"text": text}} if text else {})
 
 
 def _artifact(file: str, here: str) -> dict[str, str]:
@@ -117,7 +117,7 @@ def _artifact(file: str, here: str) -> dict[str, str]:
 
 
 def _uri(path: PurePath) -> str:
-    # Not by `as_uri`: a name may hold what no encoding takes, and a redacted one has no root.
+    # Not with `as_uri`: a name may not be encodable, and a redacted path has no root.
     text = quote(path.as_posix(), errors="surrogatepass")
     if not path.is_absolute():
         return text
@@ -125,7 +125,7 @@ def _uri(path: PurePath) -> str:
 
 
 def _fingerprint(group: Group, file: str | None, here: str) -> str:
-    # Not of the line: what was reported stays the same while code above it grows.
+    # The line is left out, so that a result stays the same while code above it grows.
     relative = os.path.relpath(file, here) if file and here else file or ""
     name = group.shown.miss.function.qualname
     text = f"{group.cause.value}\0{name}\0{relative}"

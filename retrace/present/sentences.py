@@ -1,10 +1,10 @@
-"""Why a miss happened, in one or two sentences. What is said of each cause is on its card."""
+"""Explains in one or two sentences why a miss happened. Each cause's wording is on its card."""
 
 from __future__ import annotations
 
 from retrace.model import Pattern, Stage, Verdict
 from retrace.present.cards import words
-from retrace.present.cards.card import Told
+from retrace.present.cards.card import Case
 from retrace.present.view import View
 from retrace.present.words import clean, did, name
 
@@ -43,18 +43,18 @@ def explanation(view: View, verdict: Verdict) -> str:
         who = f"the {clean(miss.derived)} program of {who}"
     before = "an earlier call" if nearest is None else view.earlier(nearest, miss)
     if verdict.follows is not None and verdict.changes == ():
-        said = _followed(view, verdict, who)
+        text = _followed(view, verdict, who)
     else:
-        said = words(verdict.cause).sentence(Told(view, verdict, who, before))
+        text = words(verdict.cause).sentence(Case(view, verdict, who, before))
     if miss.raised is not None:
-        said += f" It raised {clean(miss.raised)} and left no entry in JAX's cache."
+        text += f" It raised {clean(miss.raised)} and left no entry in JAX's cache."
     if miss.in_flight is not None:
-        said += f" The recording ends while it was in its {miss.in_flight.value} stage."
-    return said[0].upper() + said[1:]
+        text += f" The recording ends while it was in its {miss.in_flight.value} stage."
+    return text[0].upper() + text[1:]
 
 
 def _followed(view: View, verdict: Verdict, who: str) -> str:
-    """Of a miss that has its cause from another one."""
+    """For a miss that shares the cause of another one."""
     miss = verdict.miss
     again = f"{who} was {did(miss)}"
     other = view.by_id.get(verdict.follows or "")

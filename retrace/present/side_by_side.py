@@ -1,4 +1,4 @@
-"""Below a message of the page or of a notebook: the line that called, and both programs."""
+"""Below a message of the page or notebook: the calling line, and both programs."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from retrace.present.view import View
 from retrace.present.words import count
 from retrace.reason.program import Comparison
 
-_ROOM = 160
-"""Characters of an equation; the page breaks them as it needs."""
+_MAX_EQUATION = 160
+"""Characters of an equation; the page breaks lines as needed."""
 _TOKEN = re.compile(r"\w[\w.]*|[^\w\s]|\s+")
 
 
 def call(view: View, verdict: Verdict) -> Iterator[str]:
-    """The line that called, with its source."""
+    """The calling line, with its source."""
     site = verdict.miss.call_site
     if site is not None and site.source:
         at = view.called_from(verdict.miss) or ""
-        said = f'<span class="at">{text(at)}</span>{text(site.source.strip())}'
-        yield f"<pre>{said}</pre>"
+        phrase = f'<span class="at">{text(at)}</span>{text(site.source.strip())}'
+        yield f"<pre>{phrase}</pre>"
 
 
 def programs(view: View, verdict: Verdict, most: int) -> Iterator[str]:
     """What differs from the program of the closest earlier call, side by side.
 
     Args:
-        view: all that is known.
-        verdict: of the miss.
-        most: so many lines of it.
+        view: everything that is known.
+        verdict: the verdict on the miss.
+        most: the maximum number of lines.
     """
     program = verdict.program
     sides = program.listings() if isinstance(program, Comparison) else None
@@ -55,13 +55,13 @@ def programs(view: View, verdict: Verdict, most: int) -> Iterator[str]:
             continue
         pair = (old, x), (new, y)
         kinds = ("removed", "added") if mark != " " else ("", "")
-        said = difference.texts(*pair, _ROOM, operands)
+        phrase = difference.texts(*pair, _MAX_EQUATION, operands)
         cells = "".join(
             f'<td class="{kind}"><code>{shown}</code> '
             f'<span class="at">{text(difference.written(view, side))}</span></td>'
             if shown
             else "<td></td>"
-            for kind, shown, side in zip(kinds, marked(*said), pair, strict=True)
+            for kind, shown, side in zip(kinds, marked(*phrase), pair, strict=True)
         )
         yield f"<tr>{cells}</tr>"
     yield "</tbody></table>"
@@ -71,20 +71,20 @@ def programs(view: View, verdict: Verdict, most: int) -> Iterator[str]:
 
 
 def marked(old: str, new: str) -> tuple[str, str]:
-    """Two lines that stand for each other as HTML, with the tokens marked that differ.
+    """Two matching lines as HTML, with differing tokens marked.
 
-    Where one of them is missing, or they have nothing in common, no token is.
+    No tokens are marked if one line is missing or they have nothing in common.
     """
     if not old or not new or old == new:
         return text(old), text(new)
-    # Imported here: most pages have no programs that differ.
+    # Imported here because most pages have no differing programs.
     from difflib import SequenceMatcher
 
     before, after = _TOKEN.findall(old), _TOKEN.findall(new)
     matcher = SequenceMatcher(None, before, after, autojunk=False)
-    told: tuple[list[str], list[str]] = ([], [])
+    sides: tuple[list[str], list[str]] = ([], [])
     for kind, a, b, c, d in matcher.get_opcodes():
-        for out, part in zip(told, ("".join(before[a:b]), "".join(after[c:d])), strict=True):
+        for out, part in zip(sides, ("".join(before[a:b]), "".join(after[c:d])), strict=True):
             if part:
                 out.append(text(part) if kind == "equal" else f"<mark>{text(part)}</mark>")
-    return "".join(told[0]), "".join(told[1])
+    return "".join(sides[0]), "".join(sides[1])

@@ -1,9 +1,9 @@
 """Misses as slices of time, one track for each thread of each process.
 
-A recording has when each stage of a miss began and how long it took. One of an older retrace, or
-of a log, has when the miss began: its stages are drawn one after the other from there, which is
-where they ran but for what the program did in between. What would reach into the next miss of its
-thread (a program lowered now and compiled later) is cut there, and says so.
+A recording tells when each stage of a miss started and how long it took. Recordings of older
+versions, or of logs, only tell when the miss started: their stages are drawn one after another
+from there, which is right except for what the program did in between. A slice that would reach
+into the next miss of its thread (lowered now, compiled later) is cut there, and marked as cut.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def tracks(portions: Iterable[Sequence[Verdict]]) -> Iterator[Track]:
 
 
 def _arranged(verdicts: list[Verdict]) -> list[Slice]:
-    """Slices that lie side by side or inside each other, and never across."""
+    """Slices that are next to or inside each other, but never overlap partially."""
     known = {verdict.miss.id for verdict in verdicts}
     inside: dict[str, list[Verdict]] = {}
     outer: list[Verdict] = []
@@ -115,7 +115,7 @@ def _nested(
 
 
 def facts(view: View, verdict: Verdict) -> dict[str, object]:
-    """What is told of a miss beside its slice."""
+    """The facts shown beside the slice of a miss."""
     miss: Miss = verdict.miss
     site = miss.call_site
     return {

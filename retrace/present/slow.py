@@ -1,4 +1,4 @@
-"""Where one miss spent its seconds and its bytes, in words."""
+"""Where one miss spent its seconds and bytes, in words."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ from retrace.present.words import (
     times,
 )
 
-_MOST_TOLD = 3
-"""Misses in a report."""
-_MOST_LINES = 6
-_MOST_PASSES = 5
-_LEAST = 0.02
-"""Of its stage, what a line or a pass must have taken to be told."""
+_MAX_MISSES = 3
+"""Maximum number of misses in a report."""
+_MAX_LINES = 6
+_MAX_PASSES = 5
+_MIN_SHARE = 0.02
+"""Minimum fraction of its stage that a line or pass must take to be shown."""
 
 PARTS = {
-    Part.PYTHON: "Python code, no tracing",
+    Part.PYTHON: "Python code, not tracing",
     Part.EQUALITY: "comparing values (`__eq__`, `__hash__`)",
-    Part.FLATTEN: "taking apart a pytree node",
+    Part.FLATTEN: "flattening a pytree node",
     Part.COLLECTION: "Python collecting garbage",
     Part.PYTREES: "pytrees",
     Part.SHAPES: "shapes and dtypes",
@@ -65,7 +65,7 @@ _UNPROFILED = {
     "server": "a profiler server runs, whose captures go first",
     "other": "another thread compiled under the profile meanwhile",
     "size": "its profile was too large",
-    "quick": "so small a program was not expected to be slow (later ones are profiled)",
+    "quick": "a program this small was not expected to be slow (later ones are profiled)",
 }
 
 
@@ -76,7 +76,7 @@ def whole(
     paint: Paint = plain,
     again: Anew | None = None,
 ) -> Iterator[str]:
-    """All of one miss, and what was found out by compiling it again."""
+    """Everything about one miss, and what compiling it again showed."""
     yield from _heading(view, one, width, paint)
     yield from _trace(view, one, width, paint)
     yield from _compile(view, one, width, paint)
@@ -99,26 +99,26 @@ def whole(
         for label, text in compiled_anew(view, again):
             yield from _row(label, text, width, paint)
     if not one.was_observed:
-        said = "the lines and passes behind these seconds were not recorded"
+        phrase = "the lines and passes behind these seconds were not recorded"
         how = "`retrace run --slow`" if one.miss.slow is None else "a smaller `--slow-over`"
-        yield from _row("note", f"{said}: record with {how}", width, paint)
+        yield from _row("note", f"{phrase}: record with {how}", width, paint)
 
 
 def accounts(view: View) -> list[Account]:
-    """The slowest misses of which it was recorded where their seconds went."""
+    """The slowest misses for which it was recorded where their seconds went."""
     misses = [verdict.miss for verdict in view.verdicts]
     observed = [miss for miss in misses if miss.slow is not None]
-    return [account(miss, _all(view)) for miss in slowest(observed, None)[:_MOST_TOLD]]
+    return [account(miss, _all(view)) for miss in slowest(observed, None)[:_MAX_MISSES]]
 
 
 def _all(view: View) -> Recording:
-    """The recording with the misses that are held of it: of a large one, those that are told."""
+    """The recording with the misses kept for it: of a large one, those to be shown."""
     misses = [verdict.miss for verdict in view.verdicts]
     return replace(view.recording, misses=misses)
 
 
 def section(view: View, width: int = 80, paint: Paint = plain) -> Iterator[str]:
-    """The section of a report; nothing where nothing was observed."""
+    """The section of a report; nothing if nothing was observed."""
     found = accounts(view)
     if found:
         yield from _slowest(view, found, width, paint)
@@ -126,8 +126,8 @@ def section(view: View, width: int = 80, paint: Paint = plain) -> Iterator[str]:
 
 
 def _slowest(view: View, found: Sequence[Account], width: int, paint: Paint) -> Iterator[str]:
-    said = f"{count(len(found), 'slow miss', 'slow misses')}: `retrace slow ID` tells all"
-    yield paint(said, "bold")
+    text = f"{count(len(found), 'slow miss', 'slow misses')}: `retrace slow ID` shows all"
+    yield paint(text, "bold")
     for one in found:
         yield from brief(view, one, width, paint)
 
@@ -147,15 +147,15 @@ def _heading(view: View, one: Account, width: int, paint: Paint) -> Iterator[str
     stages = [
         f"{stage.value} {seconds(miss.stages[stage])}" for stage in Stage if stage in miss.stages
     ]
-    said = f"{view.label(miss)}   {seconds(miss.seconds)}: {', '.join(stages)}"
+    text = f"{view.label(miss)}   {seconds(miss.seconds)}: {', '.join(stages)}"
     if miss.in_flight is not None:
-        said += f", was in its {miss.in_flight.value} when the recording ended"
+        text += f", was in its {miss.in_flight.value} when the recording ended"
     where = view.place(miss)
-    gap = width - cells(said) - cells(where)
+    gap = width - cells(text) - cells(where)
     if gap >= 2:
-        yield paint(said, "bold") + " " * gap + where
+        yield paint(text, "bold") + " " * gap + where
         return
-    first, *rest = wrapped(said, width, 4)
+    first, *rest = wrapped(text, width, 4)
     yield paint(first, "bold")
     yield from rest
     yield " " * max(0, width - cells(where)) + where
@@ -181,15 +181,15 @@ def _trace(view: View, one: Account, width: int, paint: Paint) -> Iterator[str]:
     if trace is None:
         return
     rows = list(_trace_rows(view, one))
-    for label, spent, text in rows[:_MOST_LINES]:
+    for label, spent, text in rows[:_MAX_LINES]:
         yield from _spent(label, spent, text, width, paint)
-    left = sum(row.seconds for row in trace.lines[_MOST_LINES:])
-    if left >= _LEAST * trace.seconds:
-        more = count(len(trace.lines) - _MOST_LINES, "more line")
+    left = sum(row.seconds for row in trace.lines[_MAX_LINES:])
+    if left >= _MIN_SHARE * trace.seconds:
+        more = count(len(trace.lines) - _MAX_LINES, "more line")
         yield from _spent("", seconds(left), more, width, paint)
-    if trace.waited >= _LEAST * (trace.seconds + trace.waited):
+    if trace.waited >= _MIN_SHARE * (trace.seconds + trace.waited):
         yield from _spent("", seconds(trace.waited), "before the first sample", width, paint)
-    for function, spent in trace.functions[:_MOST_LINES]:
+    for function, spent in trace.functions[:_MAX_LINES]:
         largest = trace.lines[0].seconds if trace.lines else 0.0
         if spent > 1.1 * largest and not _is_own(one, function):
             text = f"in all in {clean(function.function, 32)}, {_at(view, function)}"
@@ -204,7 +204,7 @@ def _trace(view: View, one: Account, width: int, paint: Paint) -> Iterator[str]:
         full = f"Python collected all garbage {times(trace.collections)} meanwhile"
         yield from _spent("", "", full, width, paint)
     if not trace.ended:
-        yield from _spent("", "", "as far as it got: the process died during it", width, paint)
+        yield from _spent("", "", "until the process died during it", width, paint)
 
 
 def _is_own(one: Account, function: Frame) -> bool:
@@ -218,7 +218,7 @@ def _trace_rows(view: View, one: Account) -> Iterator[tuple[str, str, str]]:
         return
     label = "trace"
     for row in trace.lines:
-        if row.seconds < _LEAST * trace.seconds:
+        if row.seconds < _MIN_SHARE * trace.seconds:
             return
         yield label, seconds(row.seconds), _line(view, one, row)
         label = ""
@@ -228,15 +228,15 @@ def _line(view: View, one: Account, row: Row) -> str:
     done = [PARTS[part] for part, spent in row.parts[:2] if spent >= row.seconds / 4]
     if row.frame is None:
         return f"outside all lines: {listed(done) or PARTS[Part.TRACING]}"
-    said = f"{_at(view, row.frame)}  {clean(row.frame.function, 32)}"
+    text = f"{_at(view, row.frame)}  {clean(row.frame.function, 32)}"
     rounds = _rounds(one, row.frame)
     if rounds:
-        said += f", {rounds:,} times in a Python loop"
+        text += f", {rounds:,} times in a Python loop"
     if row.under is not None:
-        said += f", under {_at(view, row.under)}"
+        text += f", under {_at(view, row.under)}"
     if row.inside is not None:
-        said += f", in {_at(view, row.inside)}"
-    return f"{said}: {listed(done)}" if done and done != [PARTS[Part.TRACING]] else said
+        text += f", in {_at(view, row.inside)}"
+    return f"{text}: {listed(done)}" if done and done != [PARTS[Part.TRACING]] else text
 
 
 def _rounds(one: Account, frame: Frame) -> int:
@@ -258,18 +258,18 @@ def _compile(view: View, one: Account, width: int, paint: Paint) -> Iterator[str
     if compiling is None:
         return
     rows = list(_passes(view, one))
-    for label, spent, text in rows[: _MOST_PASSES + 1]:
+    for label, spent, text in rows[: _MAX_PASSES + 1]:
         yield from _spent(label, spent, text, width, paint)
     if compiling.unprofiled is not None:
         why = _UNPROFILED.get(compiling.unprofiled, "it was not profiled")
-        yield from _row("compile", f"passes not known: {why}", width, paint)
+        yield from _row("compile", f"passes unknown: {why}", width, paint)
     if compiling.beside:
-        said = "other threads compiled meanwhile: their passes are counted here too"
-        yield from _row("", said, width, paint)
+        phrase = "other threads compiled meanwhile: their passes are counted here too"
+        yield from _row("", phrase, width, paint)
 
 
 def _passes(view: View, one: Account) -> Iterator[tuple[str, str, str]]:
-    # Compiled again, it took other seconds than where it was recorded.
+    # Compiling it again took different seconds than when it was recorded.
     total = sum(step.seconds for step in one.compiling.passes) if one.compiling else 0.0
     made = sum(step.seconds for step in one.code)
     label = "compile"
@@ -281,9 +281,9 @@ def _passes(view: View, one: Account) -> Iterator[tuple[str, str, str]]:
             for step in one.code
             if step.name in _CODE and step.seconds >= made / 10
         ]
-        said = f"code generation, {count(kernels, 'kernel')}" if kernels else "code generation"
-        rows.append((made, f"{said}: {listed(parts)}" if parts else said))
-    if one.rest > _LEAST * total:
+        phrase = f"code generation, {count(kernels, 'kernel')}" if kernels else "code generation"
+        rows.append((made, f"{phrase}: {listed(parts)}" if parts else phrase))
+    if one.rest > _MIN_SHARE * total:
         rows.append((one.rest, "the rest of XLA, for the whole program: scheduling, buffers"))
     rows += [
         (
@@ -293,7 +293,7 @@ def _passes(view: View, one: Account) -> Iterator[tuple[str, str, str]]:
             + (_folded(view, one) if one_.name == FOLDING else ""),
         )
         for one_ in one.passes
-        if one_.seconds >= _LEAST * total
+        if one_.seconds >= _MIN_SHARE * total
     ]
     for spent, text in sorted(rows, key=lambda row: -row[0]):
         yield label, seconds(spent), text
@@ -301,7 +301,7 @@ def _passes(view: View, one: Account) -> Iterator[tuple[str, str, str]]:
 
 
 def _folded(view: View, one: Account) -> str:
-    """What XLA computed on constants, and where that is written."""
+    """What XLA computed from constants, and where that is in the source."""
     if one.folded is None:
         return ""
     what = f"{clean(one.folded.primitive, 32)} of {clean(one.folded.type, 32)}"
@@ -309,12 +309,12 @@ def _folded(view: View, one: Account) -> str:
 
 
 def _lines(view: View, one: Account, width: int, paint: Paint) -> Iterator[str]:
-    for label, spent, text in list(_kernel_rows(view, one))[:_MOST_PASSES]:
+    for label, spent, text in list(_kernel_rows(view, one))[:_MAX_PASSES]:
         yield from _spent(label, spent, text, width, paint)
 
 
 def _foreign(one: Account) -> Iterator[str]:
-    """Of functions of JAX that another program was traced with first."""
+    """JAX functions that were first traced for another program."""
     if one.foreign:
         made = count(sum(kernel.instructions for kernel in one.foreign), "instruction")
         number = count(sum(kernel.kernels for kernel in one.foreign), "kernel")
@@ -325,8 +325,8 @@ def _foreign(one: Account) -> Iterator[str]:
 
 
 def _kernel_rows(view: View, one: Account) -> Iterator[tuple[str, str, str]]:
-    """By seconds where kernels have their own, else by what they are."""
-    # What XLA computes on constants stands with its pass.
+    """By seconds if kernels have their own, otherwise by kind."""
+    # Constant folding is shown with its pass.
     lines = [kernel for kernel in one.lines if kernel.instructions]
     known = [kernel for kernel in lines if kernel.seconds > 0]
     rows: Sequence[Kernel] = known or lines
@@ -335,26 +335,28 @@ def _kernel_rows(view: View, one: Account) -> Iterator[tuple[str, str, str]]:
     made = sum(kernel.instructions for kernel in one.kernels)
     label = "compiled"
     for kernel in rows:
-        if known and kernel.seconds < _LEAST * spent:
+        if known and kernel.seconds < _MIN_SHARE * spent:
             return
-        if not known and kernel.instructions < _LEAST * made:
+        if not known and kernel.instructions < _MIN_SHARE * made:
             return
         where = place(kernel.file, kernel.line, view.bases)
         operations = listed([f"{clean(name, 24)} ({n:,})" for name, n in kernel.operations])
-        said = f"{where}  {clean(kernel.function, 32)}".rstrip()
-        said += (
+        text = f"{where}  {clean(kernel.function, 32)}".rstrip()
+        text += (
             f"  {count(kernel.kernels, 'kernel')}, {count(kernel.instructions, 'instruction')}"
         )
         if whole is not None and (kernel.file, kernel.line) == (whole[0].file, whole[0].line):
             share = 100 * kernel.instructions / made
-            said += f", {share:.0f} % of all: so {seconds(whole[1])} of the passes and the rest"
-        yield label, seconds(kernel.seconds) if known else "", f"{said}: {operations}"
+            text += (
+                f", {share:.0f} % of all, and so of {seconds(whole[1])} in passes and the rest"
+            )
+        yield label, seconds(kernel.seconds) if known else "", f"{text}: {operations}"
         label = ""
 
 
 def _memory(one: Account) -> Iterator[str]:
     if (memory := one.memory) is not None:
-        said = [
+        texts = [
             f"{name} {size(value)}"
             for name, value in (
                 ("arguments", memory.arguments),
@@ -364,11 +366,11 @@ def _memory(one: Account) -> Iterator[str]:
             )
             if value
         ]
-        yield ", ".join(said) if said else "nothing to speak of"
+        yield ", ".join(texts) if texts else "nothing notable"
     if one.donated is not None:
         yield donation(one.donated)
     if one.copies is not None:
-        yield f"the same program was compiled {slow_copies.told(one.copies)}"
+        yield f"the same program was compiled {slow_copies.summary(one.copies)}"
 
 
 def _growth(one: Account) -> Iterator[str]:
@@ -385,7 +387,7 @@ def law(found: Growth) -> str:
     if found.by is not None and found.by_power is not None:
         return f"{stage} grows {_power(found.by_power)} `{clean(found.by, 32)}`"
     if found.power is None:
-        return f"{stage} follows no one power of the number of equations"
+        return f"{stage} follows no single power of the number of equations"
     return f"{stage} grows {_power(found.power)} the number of equations"
 
 

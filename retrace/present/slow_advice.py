@@ -1,4 +1,4 @@
-"""What to change about one slow miss, in words."""
+"""What to change about a slow miss, in words."""
 
 from __future__ import annotations
 
@@ -20,21 +20,22 @@ def advised(view: View, advice: Advice) -> str:
             return f"`jax.lax.scan` over {rounds}: {_fewer(advice)}"
         case "vmap":
             return (
-                f"none of the {advice.times:,} rounds at {where} needs another: work on whole "
-                f"arrays there, or `jax.vmap` over them: {_fewer(advice)}, and those for indices"
+                f"the {advice.times:,} rounds at {where} are independent: work on whole arrays "
+                f"there, or use `jax.vmap`: {_fewer(advice)}, besides those for indices"
             )
         case "set" | "add":
             return (
                 f"{advice.times:,} rounds at {where} store into one array, piece by piece: "
-                "compute all values at once (`jax.vmap`), and store them with one "
-                f"`.at[indices].{advice.code}(values)`: {_fewer(advice)}, and those for indices"
+                "compute all values at once (`jax.vmap`) and store them with one "
+                f"`.at[indices].{advice.code}(values)`: {_fewer(advice)}, besides those for "
+                "indices"
             )
         case "jit":
             return (
                 f"`jax.jit` on `{clean(advice.frame.function, 32) if advice.frame else ''}` "
                 f"({where}), called {advice.times:,} times alike here: it is then traced and "
-                f"lowered once, {advice.after:,} equations in place of {advice.before:,} (XLA "
-                "inlines it, and compiles as much as before)"
+                f"lowered once, {advice.after:,} equations instead of {advice.before:,} (XLA "
+                "inlines it and compiles as much as before)"
             )
         case "collection":
             return (
@@ -45,7 +46,7 @@ def advised(view: View, advice: Advice) -> str:
             held = f" ({size(advice.before)} at {where})" if where else ""
             return (
                 f"XLA computed on constants for {seconds(advice.seconds)}{held}: "
-                "pass the array as an argument, or compute on it with NumPy before"
+                "pass the array as an argument, or compute on it with NumPy first"
             )
         case "argument":
             return (
@@ -59,7 +60,7 @@ def advised(view: View, advice: Advice) -> str:
             )
         case "flatten":
             return (
-                f"the pytree node at {where} took {seconds(advice.seconds)} to take apart: "
+                f"the pytree node at {where} took {seconds(advice.seconds)} to flatten: "
                 "compute nothing in its flatten function"
             )
         case "python":
@@ -88,14 +89,14 @@ def size(bytes_: int) -> str:
 
 def donation(found: Donated) -> str:
     """`3.8 MiB donated, all of it reused`."""
-    said = f"{size(found.bytes)} donated, "
+    text = f"{size(found.bytes)} donated, "
     if found.reused == found.bytes:
-        return f"{said}all of it reused for results"
-    said += f"{size(found.reused)} of it reused" if found.reused else "none of it reused"
+        return f"{text}all of it reused for results"
+    text += f"{size(found.reused)} of it reused" if found.reused else "none of it reused"
     if not found.refused:
-        return said
+        return text
     first = found.refused[0]
     more = len(found.refused) - 1
     who = f"`{clean(first.path, 60)}` {first.dtype}{list(first.shape)}"
     others = f" and {count(more, 'more array')}" if more else ""
-    return f"{said}: no result is as large as {who}{others}"
+    return f"{text}: no result is as large as {who}{others}"

@@ -1,4 +1,4 @@
-"""What was found out by compiling a slow program again, in words."""
+"""What compiling a slow program again showed, in words."""
 
 from __future__ import annotations
 
@@ -8,17 +8,15 @@ from retrace.model.slow import Anew, Halved, Tried
 from retrace.present.view import View
 from retrace.present.words import clean, count, listed, place, seconds
 
-_MOST_LINES = 4
-_STAND_INS = (
-    "the constants in it are stand-ins: shape and dtype are as recorded, the content is not"
-)
+_MAX_LINES = 4
+_STAND_INS = "its constants are stand-ins: shapes and dtypes are as recorded, contents are not"
 
 
 def compiled_anew(view: View, again: Anew) -> Iterator[tuple[str, str]]:
-    """Rows, each with its label; a row that goes on has none."""
+    """Rows with their labels; a continued row has none."""
     if again.profiled is not None:
         spent = seconds(again.profiled.seconds)
-        yield "again", f"compiled alone in {spent}: the passes and lines above are of that"
+        yield "again", f"compiled alone in {spent}: the passes and lines above are from that"
     label = "tried"
     for one in again.tried:
         yield label, _tried(one, again.tried[0])
@@ -29,18 +27,18 @@ def compiled_anew(view: View, again: Anew) -> Iterator[tuple[str, str]]:
             yield label, text
             label = ""
     if again.reproducer is not None:
-        yield "script", f"{clean(again.reproducer)} compiles it alone, and needs only jax"
+        yield "script", f"{clean(again.reproducer)} compiles it alone and needs only jax"
     if again.stand_ins:
         yield "note", _STAND_INS
 
 
 def _tried(one: Tried, without: Tried) -> str:
     spent = listed([seconds(each) for each in one.seconds])
-    said = f"{spent} ({seconds(min(one.processor))} of processors)"
+    text = f"{spent} ({seconds(min(one.processor))} of processors)"
     if one.flags is None:
-        return f"{said} as recorded, alone"
+        return f"{text} as recorded, on its own"
     share = min(one.processor) / max(min(without.processor), 1e-9)
-    return f"{said} with {clean(one.flags)}: {100 * share:.0f} % of the processors' time"
+    return f"{text} with {clean(one.flags)}: {100 * share:.0f} % of the processor time"
 
 
 def _halved(view: View, halved: Halved) -> Iterator[str]:
@@ -54,5 +52,5 @@ def _halved(view: View, halved: Halved) -> Iterator[str]:
             f"{count(part.operations, 'operation')} of {whole.operations:,} alone: "
             f"{seconds(part.seconds)} of {seconds(whole.seconds)} ({tries} compiled): {what}"
         )
-    for file, line, number in halved.lines[:_MOST_LINES]:
+    for file, line, number in halved.lines[:_MAX_LINES]:
         yield f"{place(file, line, view.bases)}  {count(number, 'operation')}"

@@ -1,4 +1,4 @@
-"""What is dear about one slow miss by the way its program is written, in words."""
+"""What makes a slow miss expensive because of how its program is written, in words."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from retrace.present.slow_advice import size
 from retrace.present.view import View
 from retrace.present.words import clean, count, listed
 
-_MOST_CONSTANTS = 3
-_MOST_HEAVY = 4
+_MAX_CONSTANTS = 3
+_MAX_HEAVY = 4
 _HUGE = 1 << 24
-"""Bytes of an array, from which on its type is told: that of a `vmap` over many, say."""
+"""Bytes of an array whose type is worth showing, such as that of a `vmap` over many."""
 
 
 def constants(view: View, one: Account) -> Iterator[str]:
@@ -21,7 +21,7 @@ def constants(view: View, one: Account) -> Iterator[str]:
     if not one.constants:
         return
     total = sum(constant.bytes for constant in one.constants)
-    shown = one.constants[:_MOST_CONSTANTS]
+    shown = one.constants[:_MAX_CONSTANTS]
     each = [
         f"{clean(constant.type, 32)} at {at(view, constant.frame)} ({size(constant.bytes)})"
         for constant in shown
@@ -43,7 +43,7 @@ def unrolled(view: View, one: Account) -> Iterator[str]:
 
 
 def repeated(view: View, one: Account) -> Iterator[str]:
-    """Functions that it traced several times alike."""
+    """Functions that it traced several times with equal results."""
     equations = one.miss.program.equations if one.miss.program is not None else 0
     for calls in one.repeated[:1]:
         if calls.saved >= equations / 10:
@@ -55,20 +55,21 @@ def repeated(view: View, one: Account) -> Iterator[str]:
 
 
 def nested(view: View, one: Account) -> Iterator[str]:
-    """Branches and loops inside one another."""
+    """Nested branches and loops."""
     equations = one.miss.program.equations if one.miss.program is not None else 0
     if one.nest is not None and one.nest.equations >= equations / 10:
         yield (
-            f"`{clean(one.nest.primitive, 24)}` and the like stand {one.nest.depth} deep in one "
-            f"another from {at(view, one.nest.frame)} on, with {one.nest.equations:,} equations "
-            "inside: each branch and body is traced, and compiled, wherever it stands"
+            f"`{clean(one.nest.primitive, 24)}` and the like are nested {one.nest.depth} deep "
+            f"from {at(view, one.nest.frame)} on, with {one.nest.equations:,} equations inside: "
+            "each branch and body is traced and compiled wherever it occurs"
         )
 
 
 def heavy(view: View, one: Account) -> Iterator[str]:
-    """Where no seconds by line are known: with them, the lines say what stands on them.
+    """Operations that are slow to compile, for programs without seconds by line.
 
-    But what works on huge arrays is told with their size, which no other line has.
+    With seconds, the lines show their operations. Operations on huge arrays are always shown with
+    their size, which no other line has.
     """
     known = any(kernel.seconds for kernel in one.kernels)
     found = [row for row in one.heavy if not known or row.bytes >= _HUGE]
@@ -79,7 +80,7 @@ def heavy(view: View, one: Account) -> Iterator[str]:
         + (f", of {row.arrays} arrays" if row.arrays > 1 else "")
         + (f", up to {clean(row.largest, 32)}, {size(row.bytes)}" if row.bytes >= _HUGE else "")
         + f") at {at(view, row.frame)}"
-        for row in found[:_MOST_HEAVY]
+        for row in found[:_MAX_HEAVY]
     ]
-    said = "on huge arrays" if known else "slow to compile by their nature"
-    yield f"{said}: {listed(rows, _MOST_HEAVY)}"
+    text = "on huge arrays" if known else "inherently slow to compile"
+    yield f"{text}: {listed(rows, _MAX_HEAVY)}"

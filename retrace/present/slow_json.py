@@ -1,4 +1,4 @@
-"""Where one miss spent its seconds and its bytes, for programs: `retrace-slow/1`."""
+"""Where one miss spent its seconds and bytes, as JSON: `retrace-slow/1`."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ SCHEMA = "retrace-slow/1"
 
 
 def data(view: View, one: Account, again: Anew | None = None) -> dict[str, Any]:
-    """All of one miss; each list most expensive first.
+    """Everything about one miss; each list is sorted, most expensive first.
 
     Args:
-        view: of the recording.
-        one: where the miss went.
-        again: what was found out by compiling it again, where that was asked for.
+        view: the view of the recording.
+        one: where the miss spent its seconds and bytes.
+        again: what compiling it again showed, if requested.
     """
     compiling, memory = one.compiling, one.memory
     return {
@@ -43,7 +43,7 @@ def data(view: View, one: Account, again: Anew | None = None) -> dict[str, Any]:
                     "seconds": step.seconds,
                     "times": step.times,
                     "kind": step.kind,
-                    # Where one line made it do so: constants that it computed on.
+                    # The line whose constants it computed on, if there is a single one.
                     **_place(_folded(one) if step.name == FOLDING else None),
                 }
                 for step in (() if compiling is None else compiling.passes)
@@ -53,7 +53,7 @@ def data(view: View, one: Account, again: Anew | None = None) -> dict[str, Any]:
                     "file": kernel.file,
                     "line": kernel.line,
                     "function": kernel.function or None,
-                    # Of the compiler's threads; null where kernels have none of their own.
+                    # Of the compiler's threads; null if kernels have no timing of their own.
                     "seconds": kernel.seconds or None,
                     "kernels": kernel.kernels,
                     "instructions": kernel.instructions,
@@ -145,19 +145,19 @@ def data(view: View, one: Account, again: Anew | None = None) -> dict[str, Any]:
 
 
 def slowest(view: View) -> list[dict[str, Any]]:
-    """The slowest misses of a recording that was made with `--slow`; of any other none."""
+    """The slowest misses of a recording made with `--slow`; otherwise none."""
     return [data(view, one) for one in accounts(view)]
 
 
 def duplicates(view: View) -> list[dict[str, Any]]:
-    """The programs that were compiled three times or more, of a recording made with `--slow`."""
+    """The programs compiled three times or more, in a recording made with `--slow`."""
     return [{"label": view.label(miss), **_copies(one)} for miss, one in slow_copies.found(view)]
 
 
 def _copies(one: Copies) -> dict[str, Any]:
     return {
         "misses": list(one.misses),
-        # Of code; 0 where XLA does not tell, as on CPUs.
+        # Code bytes; 0 if XLA does not tell, as on CPUs.
         "bytes": one.bytes,
         "constants": one.constants,
         "equations": one.equations,

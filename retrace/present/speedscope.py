@@ -22,11 +22,11 @@ def report(view: View, portions: Iterable[Sequence[Verdict]]) -> str:
     profiles: list[dict[str, Any]] = []
     for track in tracks(portions):
         events = [event for one in track.slices for event in _events(one, frames, start)]
-        said = clean(" ".join([*filter(None, view.process(track.run)), track.thread]))
+        text = clean(" ".join([*filter(None, view.process(track.run)), track.thread]))
         profiles.append(
             {
                 "type": "evented",
-                "name": said,
+                "name": text,
                 "unit": "seconds",
                 "startValue": min((event["at"] for event in events), default=0.0),
                 "endValue": max((event["at"] for event in events), default=0.0),
@@ -37,14 +37,14 @@ def report(view: View, portions: Iterable[Sequence[Verdict]]) -> str:
         {"name": name, **({} if file is None else {"file": file, "line": line or 0})}
         for name, file, line in frames
     ]
-    told = {
+    content = {
         "schema": SCHEMA,
         "$schema": _FORMAT,
         "exporter": "retrace",
         "shared": {"frames": shared},
         "profiles": profiles,
     }
-    return encode(told)
+    return encode(content)
 
 
 def _events(

@@ -1,4 +1,4 @@
-"""What the audits found, in words and as data."""
+"""What the audits found, as text and JSON."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any, assert_never
 
 from retrace.model import Reason
 from retrace.present.layout import Paint, plain, wrapped
-from retrace.present.program import told_difference
+from retrace.present.program import difference_facts
 from retrace.present.view import View
 from retrace.present.words import clean, count, cut_apart, listed, name, place
 from retrace.reason.stale import Audited, Change, Remedy, Stale
 
-_MOST = 20
-_MOST_READS = 6
+_MAX_FUNCTIONS = 20
+_MAX_READS = 6
 _HEADS = {
     "proved": "OUT OF DATE",
     "each-trace": "ANOTHER PROGRAM AT EACH TRACE",
@@ -23,19 +23,19 @@ _HEADS = {
 
 
 def reason(view: View, one: Stale) -> str:
-    """Why the verdict is what it is, in one sentence."""
+    """The reason for the verdict, in one sentence."""
     match one.verdict:
         case "proved":
             return "proved: traced now, it gives a different program"
         case "each-trace":
-            said = "traced twice now, it gave two different programs"
+            phrase = "traced twice now, it gave two different programs"
             if one.sources:
                 asked = [
                     f"{clean(s.name, 48)} at {place(s.file, s.line, view.bases)}"
                     for s in one.sources
                 ]
-                said += f": {listed(asked, 3)}"
-            return said
+                phrase += f": {listed(asked, 3)}"
+            return phrase
         case _:
             return _unchecked(one.reason, clean(one.detail, 64))
 
@@ -65,21 +65,21 @@ def _unchecked(why: Reason | None, detail: str) -> str:
 
 
 def when(one: Stale) -> str:
-    """Since when, as far as the audits tell."""
+    """Since when, as far as the audits show."""
     if one.verdict not in ("proved", "perhaps"):
         return ""
-    said = ""
+    phrase = ""
     if one.before is not None:
-        said = f" since audit {one.since.number} (it was not at audit {one.before.number})"
+        phrase = f" since audit {one.since.number} (it was not at audit {one.before.number})"
     elif one.since.number > 1 or one.until is not None:
-        said = f" at audit {one.since.number}"
+        phrase = f" at audit {one.since.number}"
     if one.until is not None:
-        said += f", up to date again at audit {one.until.number}"
-    return said
+        phrase += f", up to date again at audit {one.until.number}"
+    return phrase
 
 
 def text(view: View, audited: Audited, width: int = 80, paint: Paint = plain) -> Iterator[str]:
-    """The section of the report; nothing where there is nothing to tell."""
+    """The section of the report; nothing if there is nothing to report."""
     loud = [one for one in audited.stale if one.verdict != "not-checked"]
     quiet = [one for one in audited.stale if one.verdict == "not-checked"]
     audits = count(audited.audits, "audit")
@@ -90,47 +90,47 @@ def text(view: View, audited: Audited, width: int = 80, paint: Paint = plain) ->
         paint(line, "bold") for line in wrapped(f"{audits} of {programs}: {found}", width, 2)
     )
     if audited.gone:
-        # Nothing is claimed of these; nothing can call them either.
+        # Nothing is claimed about these, and nothing can call them either.
         gone = count(audited.gone, "more program")
-        yield from wrapped(
-            f"{gone} not checked: JAX had let go of the function by then.", width, 2
-        )
-    for one in loud[:_MOST]:
+        yield from wrapped(f"{gone} not checked: JAX had already dropped the function.", width, 2)
+    for one in loud[:_MAX_FUNCTIONS]:
         head = f"{name(one.function)}   {view.place(one.miss)}   {_HEADS[one.verdict]}"
         many = f" in {one.programs} programs" if one.programs > 1 else ""
         lines = list(wrapped(f"{head}{when(one)}{many}   ({reason(view, one)})", width, 2))
         yield paint(lines[0], "bold")
         yield from lines[1:]
-        for change in one.reads[:_MOST_READS]:
+        for change in one.reads[:_MAX_READS]:
             yield from wrapped(f"  {_change(view, change)}", width, 4)
-        if len(one.reads) > _MOST_READS:
-            yield f"  and {count(len(one.reads) - _MOST_READS, 'more value')}"
+        if len(one.reads) > _MAX_READS:
+            yield f"  and {count(len(one.reads) - _MAX_READS, 'more value')}"
         if one.difference is not None:
-            for fact in told_difference(view, one.difference, ()):
+            for fact in difference_facts(view, one.difference, ()):
                 yield from wrapped(f"  program    {fact}", width, 13)
         if one.fix is not None:
             yield from wrapped(f"  fix        {_advised(one.fix)}", width, 13)
         if one.disturbed:
             changed = listed([f"`{clean(each, 48)}`" for each in one.disturbed], 3)
             yield from wrapped(f"  note       tracing it again changed {changed}", width, 13)
-    if len(loud) > _MOST:
-        yield f"and {count(len(loud) - _MOST, 'more function')}"
+    if len(loud) > _MAX_FUNCTIONS:
+        yield f"and {count(len(loud) - _MAX_FUNCTIONS, 'more function')}"
     if audited.harmless:
         values = count(len(audited.harmless), "changed value")
         one = len(audited.harmless) == 1
-        leave = "leaves its program as it is" if one else "leave their programs as they are"
+        leave = "leaves its program unchanged" if one else "leave their programs unchanged"
         named = listed([clean(each, 32) for each in audited.harmless], 4)
         yield from wrapped(f"{values} {leave} ({named}).", width, 2)
     if audited.disturbed:
         named = listed([f"`{clean(each, 32)}`" for each in audited.disturbed], 4)
-        yield from wrapped(f"To trace functions anew changed {named}.", width, 2)
+        yield from wrapped(f"Tracing functions again changed {named}.", width, 2)
     if quiet:
         why: dict[str, int] = {}
         for one in quiet:
-            said = reason(view, one)
-            why[said] = why.get(said, 0) + 1
-        told = listed([f"{said}" + (f" ({n})" if n > 1 else "") for said, n in why.items()], 4)
-        yield from wrapped(f"{count(len(quiet), 'function')} not checked: {told}.", width, 2)
+            phrase = reason(view, one)
+            why[phrase] = why.get(phrase, 0) + 1
+        reasons = listed(
+            [f"{phrase}" + (f" ({n})" if n > 1 else "") for phrase, n in why.items()], 4
+        )
+        yield from wrapped(f"{count(len(quiet), 'function')} not checked: {reasons}.", width, 2)
 
 
 def _change(view: View, change: Change) -> str:
@@ -172,7 +172,7 @@ def data(view: View, audited: Audited | None) -> list[dict[str, Any]]:
 
 
 def _evidence(view: View, one: Stale) -> list[str]:
-    return [] if one.difference is None else told_difference(view, one.difference, ())
+    return [] if one.difference is None else difference_facts(view, one.difference, ())
 
 
 def _advised(remedy: Remedy) -> str:

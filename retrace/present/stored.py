@@ -1,4 +1,4 @@
-"""What JAX's on-disk cache did, in words and for programs."""
+"""What JAX's on-disk cache did, as text and JSON."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _WHY = {
     "min-entry-size": "too small",
     "host-callback": "calls back into Python",
     "write-failed": "could not be written",
-    "corrupt-entry": "a corrupt entry is in its place, which JAX never writes over: remove it",
-    "another-process": "process 0 alone writes",
+    "corrupt-entry": "a corrupt entry is in its place, which JAX never overwrites: remove it",
+    "another-process": "only process 0 writes",
     "other": "for another reason",
 }
 
@@ -36,17 +36,17 @@ def said(disk: Outcomes) -> str:
 
 
 def _saved(saved: float) -> str:
-    # To read a small program takes longer than to compile it.
+    # Reading a small program takes longer than compiling it.
     return f"{seconds(saved)} saved" if saved >= 0 else f"{seconds(-saved)} lost"
 
 
 def fields(options: Sequence[OptionField]) -> str:
-    """`: xla_cpu_enable_fast_math false -> true`, of compile options that differ."""
+    """`: xla_cpu_enable_fast_math false -> true`, for compile options that differ."""
     if not options:
         return ""
-    # XLA is told some of them twice, once in what is nested in them.
-    told = {(name.rpartition(".")[2], old, new): None for name, old, new in options}
-    each = [f"{clean(name)} {_value(old)} -> {_value(new)}" for name, old, new in told]
+    # XLA receives some options twice, once in a nested message.
+    changes = {(name.rpartition(".")[2], old, new): None for name, old, new in options}
+    each = [f"{clean(name)} {_value(old)} -> {_value(new)}" for name, old, new in changes]
     return f" (of the compile options: {listed(each, 4)})"
 
 
@@ -54,8 +54,8 @@ def _value(text: str | None) -> str:
     return "not set" if text is None else clean(text, 80) or '""'
 
 
-def told(disk: Outcomes) -> dict[str, Any]:
-    """For programs."""
+def to_json(disk: Outcomes) -> dict[str, Any]:
+    """The outcomes as JSON."""
     return {
         "hits": disk.hits,
         "misses": disk.misses,

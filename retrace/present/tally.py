@@ -1,4 +1,4 @@
-"""What a report adds up: counts, seconds, and the misses by function and cause."""
+"""Sums up a report: counts, seconds, and the misses by function and cause."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ from retrace.present.words import count, seconds
 from retrace.runs.again import Again, compiled
 from retrace.runs.disk import Outcomes
 
-_FUNCTIONS = 3
-"""From so many functions on, one cause on one line of a caller is told once."""
+_MIN_FUNCTIONS = 3
+"""Minimum number of functions for one cause on one calling line to be reported once."""
 Rank: TypeAlias = tuple[int, float]
 Sort: TypeAlias = Literal["saving", "seconds", "count", "time"]
 
 
 @dataclass(slots=True)
 class Totals:
-    """Counts and seconds over a set of misses, each second counted once."""
+    """Counts and seconds of a set of misses; each second is counted once."""
 
     misses: int = 0
     ran: Counter[Stage] = field(default_factory=Counter[Stage])
     seconds: dict[Stage, float] = field(default_factory=lambda: dict.fromkeys(Stage, 0.0))
     avoidable: int = 0
     avoidable_calls: int = 0
-    """Those of them that a plan counts: outermost, and no eager operations."""
+    """Those of them that a plan counts: outermost, and not eager operations."""
     avoidable_seconds: float = 0.0
     repeated: int = 0
-    """How many of them had been traced before, and had raised, or were cut off."""
+    """Misses that had been traced before, but raised or were cut off."""
     disk: Outcomes = field(default_factory=Outcomes)
     """What the on-disk cache did for them."""
 
     def add(self, view: View, verdicts: Sequence[Verdict]) -> None:
-        """Take in misses of processes that were not counted yet."""
+        """Add misses of processes that were not counted yet."""
         self.misses += len(verdicts)
-        # JAX lets the first process of a job alone write to the disk cache.
+        # JAX only lets a job's first process write to the on-disk cache.
         others = {
             run.id
             for run in view.recording.runs
@@ -69,14 +69,14 @@ class Totals:
         """How much is avoidable, in words."""
         if not self.avoidable:
             return "none clearly avoidable"
-        said = f"{self.avoidable:,} clearly avoidable"
+        text = f"{self.avoidable:,} clearly avoidable"
         if self.avoidable_calls < self.avoidable:
-            said += f" ({count(self.avoidable_calls, 'call')})"
-        return f"{said}, {seconds(self.avoidable_seconds)}"
+            text += f" ({count(self.avoidable_calls, 'call')})"
+        return f"{text}, {seconds(self.avoidable_seconds)}"
 
     @property
     def all_seconds(self) -> float:
-        """Seconds of all stages together."""
+        """Seconds of all stages."""
         return sum(self.seconds.values())
 
 
@@ -93,16 +93,16 @@ class OfFunction:
     """The misses of one definition site."""
 
     function: Function
-    """That of the first of them."""
+    """The function of the first miss."""
     misses: int = 0
     first_traces: int = 0
     seconds: float = 0.0
-    """Without those of the misses inside, as of a cause."""
+    """Excluding the seconds of nested misses, as for a cause."""
     causes: Counter[str] = field(default_factory=Counter[str])
 
 
 class Tally:
-    """The misses that a report tells of, added up one set of processes after the other."""
+    """The misses of a report, added up one set of processes after another."""
 
     def __init__(self) -> None:
         self.totals = Totals()
@@ -114,29 +114,29 @@ class Tally:
         self.again = Again()
         """What several processes compiled."""
         self.unfolded = Totals()
-        """Of the misses that stand in a group by themselves."""
+        """The groups of misses that have their own group."""
         self.among = 0
-        """How many misses there are, where only some of them are told; 0 otherwise."""
+        """The total number of misses if only some are included, otherwise 0."""
         self._steps: dict[tuple[object, ...], int] = {}
-        """The first step of the plan that takes away misses of a group, by the group's key."""
+        """The first step of the plan that removes misses of a group, by the group's key."""
         self._one_remedy: list[tuple[list[tuple[object, ...]], Proposal]] = []
-        """The lines whose eager operations one step of the plan takes away, and the step."""
+        """The lines whose eager operations one step of the plan removes, with the step."""
         self._groups: dict[tuple[object, ...], Group] = {}
         self._together: dict[tuple[object, ...], Group] = {}
-        """By the same keys, where groups are told as one."""
+        """By the same keys, for groups that are shown together."""
 
     @property
     def counted(self) -> str:
-        """`155 misses`; `3 of 155 misses` where the others were left out."""
+        """`155 misses`, or `3 of 155 misses` if the others were left out."""
         misses = self.totals.misses
         if self.among > misses:
             return f"{misses:,} of {count(self.among, 'miss', 'misses')}"
         return count(misses, "miss", "misses")
 
     def compiled_once(self, view: View) -> str | None:
-        """`4 programs`, where all that was missed is what every run must compile; else None.
+        """`4 programs` if every miss is one that each run must compile, otherwise None.
 
-        What is nested in these was traced for them, and is nothing to count beside them.
+        Nested misses were traced for these, so they are not counted separately.
         """
         programs = self.totals.ran[Stage.COMPILE]
         if not programs or self.among or len(view.missed) != 1 or view.losses():
@@ -152,13 +152,13 @@ class Tally:
 
     @classmethod
     def of(cls, view: View, verdicts: Sequence[Verdict] | None = None) -> Self:
-        """All misses of a view, or some."""
+        """All misses of a view, or some of them."""
         tally = cls()
         tally.add(view, view.verdicts if verdicts is None else verdicts)
         return tally
 
     def add(self, view: View, verdicts: Sequence[Verdict]) -> None:
-        """Take in misses of processes that were not counted yet."""
+        """Add misses of processes that were not counted yet."""
         self.totals.add(view, verdicts)
         self._compiled(view, verdicts)
         for verdict in verdicts:
@@ -208,7 +208,7 @@ class Tally:
             )
 
     def group_of(self, verdict: Verdict) -> Group | None:
-        """Where a miss was taken in; None where it is told with another one, or not at all."""
+        """The group of a miss; None if it is folded into another one, or not included."""
         key = _key(verdict)
         return self._together.get(key) or self._groups.get(key)
 
@@ -226,18 +226,18 @@ class Tally:
             for key, step in self._steps.items():
                 if (group := self._together.get(key) or self._groups.get(key)) is not None:
                     steps[id(group)] = min(step, steps.get(id(group), step))
-            # What no step of the plan takes away saves nothing, and comes last.
+            # Groups that no step of the plan removes save nothing and come last.
             found.sort(key=lambda group: steps.get(id(group), len(self._steps)))
         return found
 
     def follow(self, view: View, plan: Plan) -> None:
-        """Let `saving` mean what the plan says: the causes stand in the order of its steps."""
+        """Make `saving` follow the plan: causes are sorted in the order of its steps."""
         for number, step in enumerate(plan.steps):
             for key in self._keys(view, step):
                 self._steps.setdefault(key, number)
 
     def gather(self, view: View, plan: Plan) -> None:
-        """Tell as one the lines whose eager operations one step of the plan takes away."""
+        """Merge lines whose eager operations one step of the plan removes."""
         known: set[tuple[object, ...]] = set()
         for step in plan.steps:
             own = [
@@ -250,24 +250,24 @@ class Tally:
                 self._one_remedy.append((own, step.proposal))
 
     def _keys(self, view: View, step: Step) -> list[tuple[object, ...]]:
-        """The groups of the misses that a step of the plan takes away."""
+        """The groups of the misses that a step of the plan removes."""
         found: dict[tuple[object, ...], None] = {}
         for name in step.misses:
             if (verdict := view.by_id.get(name)) is None:
                 continue
             key = _key(verdict)
-            if key not in self._groups:  # told with the miss that it is nested in
+            if key not in self._groups:  # folded into the miss that it is nested in
                 key = _key(view.by_id[view.root(verdict.miss).id])
             found[key] = None
         return list(found)
 
     def _gathered(self) -> list[Group]:
-        """The groups; as one, those of one cause on one line of a caller, or with one remedy."""
+        """The groups; those of one cause on one calling line, or with one remedy, are merged."""
         lines: dict[tuple[object, ...], list[tuple[object, ...]]] = {}
         for key, group in self._groups.items():
             if (line := _line(group)) is not None:
                 lines.setdefault((group.cause, *line), []).append(key)
-        found = [(keys, None) for keys in lines.values() if len(keys) >= _FUNCTIONS]
+        found = [(keys, None) for keys in lines.values() if len(keys) >= _MIN_FUNCTIONS]
         self._together = {}
         for keys, remedy in (*found, *self._one_remedy):
             whole = Group.together([self._groups[key] for key in keys], remedy)
@@ -276,7 +276,7 @@ class Tally:
         return list(dict.fromkeys(whole))
 
     def ranks(self, verdicts: Sequence[Verdict], sort: Sort) -> list[Rank]:
-        """Where misses stand in the order of `groups`: the first have the smallest rank."""
+        """The positions of misses in the order of `groups`, smallest rank first."""
         if sort == "time":
             return [(0, verdict.miss.time) for verdict in verdicts]
         if sort == "seconds":
@@ -289,17 +289,17 @@ class Tally:
         ]
 
     def settle(self) -> Iterator[Verdict]:
-        """Add up what was taken in; the misses that are still to be shown."""
+        """Compute the sums; return the misses that are still shown."""
         for group in self._groups.values():
             group.settle()
             yield group.shown
 
 
 def _folds(view: View, verdict: Verdict, root: Miss) -> bool:
-    # What follows from a loud root is not told twice; a quiet root hides nothing loud.
+    # Consequences of a loud root are not repeated; a quiet root hides nothing loud.
     if verdict.cause is Cause.EAGER_OP:
         return False
-    # Of a library's own functions inside a program nothing is the user's to change.
+    # The user cannot change anything about a library's functions inside a program.
     return (
         verdict.cause is Cause.FIRST_TRACE
         or view.by_id[root.id].cause is not Cause.FIRST_TRACE
@@ -316,14 +316,14 @@ def _key(verdict: Verdict) -> tuple[object, ...]:
 
 
 def _line(group: Group) -> tuple[str, int] | None:
-    """The line of the user's that called, of what is told by functions."""
+    """The user's calling line of a group that is shown by function."""
     miss, site = group.shown.miss, group.shown.miss.call_site
     if group.cause in (Cause.EAGER_OP, Cause.FIRST_TRACE) or miss.parent is not None:
         return None
     return None if site is None or site.in_library else (site.file, site.line)
 
 
-def worth_telling(tally: Tally, groups: Iterable[Group]) -> tuple[list[Group], list[Group]]:
+def split_by_worth(tally: Tally, groups: Iterable[Group]) -> tuple[list[Group], list[Group]]:
     """The groups that deserve a message, and those that deserve a line."""
     loud = [group for group in groups if not group.is_quiet]
     total = tally.unfolded.all_seconds
@@ -331,8 +331,8 @@ def worth_telling(tally: Tally, groups: Iterable[Group]) -> tuple[list[Group], l
     return [group for group in loud if not group.is_small(total)], small
 
 
-def rest_told(rest: Sequence[Group]) -> str:
-    """`3 more causes, 17 misses, 12.4 s`, of groups that are counted alone."""
+def rest_summary(rest: Sequence[Group]) -> str:
+    """`3 more causes, 17 misses, 12.4 s`, for groups that are only counted."""
     misses = count(sum(group.count for group in rest), "miss", "misses")
     spent = seconds(sum(group.seconds for group in rest))
     return f"{count(len(rest), 'more cause')}, {misses}, {spent}"

@@ -12,16 +12,25 @@ from retrace.plan.step import Plan
 from retrace.present import again, dispatch, glossary, stale, stored
 from retrace.present.group import Group
 from retrace.present.layout import INDENT, Paint, key, parts, plain, wrapped
-from retrace.present.message import eager_row, firsts, fix, heading, origin, raised, told, where
+from retrace.present.message import (
+    compose,
+    eager_row,
+    firsts,
+    fix,
+    heading,
+    origin,
+    raised,
+    where,
+)
 from retrace.present.missing import lost, unfinished, warned
 from retrace.present.plan_text import block
-from retrace.present.tally import Sort, Tally, rest_told, worth_telling
+from retrace.present.tally import Sort, Tally, rest_summary, split_by_worth
 from retrace.present.view import View
 from retrace.present.words import cells, clean, count, listed, name, padded, seconds
 
-_LONGEST_LIST = 8
-_DEAREST = 3
-"""So many causes are named in the summary of a run."""
+_MAX_ROWS = 8
+_MAX_CAUSES = 3
+"""The number of causes named in the summary of a run."""
 
 
 def report(
@@ -36,18 +45,18 @@ def report(
     plan: Plan | None = None,
     top: int | None = None,
 ) -> str:
-    """What was recorded, explained, worst first.
+    """The recorded misses explained, worst first.
 
     Args:
         view: the whole recording.
-        tally: the misses to tell of; None for all.
-        sort: what comes first: the dearest, the most frequent or the earliest.
-        keys: whether the cache key of each miss that is shown is written out.
+        tally: the misses to include; None for all.
+        sort: what comes first: the most expensive, the most frequent or the earliest.
+        keys: whether to write out the cache key of each shown miss.
         width: columns.
         paint: `colour` or `plain`.
-        program: what was run, where it still runs; its misses lie in no directory.
-        plan: what to change first, for the first block; None where it is not told.
-        top: so many groups are explained, the rest counted; None for all.
+        program: what was run, if it is still running; its misses are in no directory.
+        plan: what to change first, for the first block, if it should be shown.
+        top: the maximum number of groups explained; None for all.
     """
     tally = tally or Tally.of(view)
     out = list(_opening(view, tally, width, paint, program=program))
@@ -58,9 +67,9 @@ def report(
     if plan is not None and (steps := list(block(view, plan, width, paint))):
         out += ["", *steps]
     groups = tally.groups(sort)
-    loud, small = worth_telling(tally, groups)
+    loud, small = split_by_worth(tally, groups)
     for group in loud[:top]:
-        out += ["", *parts(told(view, group), width, paint)]
+        out += ["", *parts(compose(view, group), width, paint)]
         if keys:
             out += key(group.shown, width)
         if program is None:
@@ -110,12 +119,12 @@ def _opening(
         return
     where_ = program or origin(view)
     if (once := tally.compiled_once(view)) is not None:
-        said = f"retrace: {once} in {where_}, {seconds(total.all_seconds)}; each compiled once"
+        phrase = f"retrace: {once} in {where_}, {seconds(total.all_seconds)}; each compiled once"
     else:
-        said = (
+        phrase = (
             f"retrace: {tally.counted} in {where_}, {seconds(total.all_seconds)}; {total.worth}"
         )
-    first, *rest = wrapped(said, width, 9)
+    first, *rest = wrapped(phrase, width, 9)
     yield paint(first, "bold")
     yield from rest
     stages = (Stage.TRACE, Stage.LOWER, Stage.COMPILE)
@@ -150,15 +159,15 @@ def _opening(
 def _counted(rest: list[Group], number: int, width: int, paint: Paint) -> Iterator[str]:
     """What is beyond the groups that are explained."""
     if rest:
-        said = f"and {rest_told(rest)}"
+        phrase = f"and {rest_summary(rest)}"
         yield ""
-        for text in wrapped(f"{said}: `retrace report --top {number}`", width, 2):
+        for text in wrapped(f"{phrase}: `retrace report --top {number}`", width, 2):
             yield paint(text, "bold")
 
 
 def _ids(group: Group, width: int, paint: Paint) -> Iterator[str]:
     more = f"   ({group.count - 1:,} more)" if group.count > 1 else ""
-    shown = f"retrace show {group.shown.miss.id}"  # whole, to be copied
+    shown = f"retrace show {group.shown.miss.id}"  # kept whole, for copying
     yield paint(f"{'  cause':{INDENT}}{group.cause.value}", "dim")
     if len(shown) + len(more) <= width - INDENT:
         shown, more = shown + more, ""
@@ -168,13 +177,13 @@ def _ids(group: Group, width: int, paint: Paint) -> Iterator[str]:
 
 
 def _pages(width: int, paint: Paint) -> Iterator[str]:
-    """Where each cause is explained, with examples. An address that is broken leads nowhere."""
-    said = "about each cause:"
-    room = width - len(said) - 1
+    """Where each cause is explained, with examples. A wrapped address would be broken."""
+    text = "about each cause:"
+    room = width - len(text) - 1
     if len(glossary.PAGES) <= room:
-        yield from ("", paint(f"{said} {glossary.PAGES}", "dim"))
+        yield from ("", paint(f"{text} {glossary.PAGES}", "dim"))
     elif len(glossary.PAGES) <= width:
-        yield from ("", paint(said, "dim"), paint(glossary.PAGES, "dim"))
+        yield from ("", paint(text, "dim"), paint(glossary.PAGES, "dim"))
 
 
 def _listed(groups: list[Group], view: View, width: int, paint: Paint) -> Iterator[str]:
@@ -182,10 +191,10 @@ def _listed(groups: list[Group], view: View, width: int, paint: Paint) -> Iterat
         return
     number = sum(group.count for group in groups)
     spent = sum(group.seconds for group in groups)
-    said = f"{count(number, 'miss', 'misses')} of little cost, {seconds(spent)}"
+    text = f"{count(number, 'miss', 'misses')} of little cost, {seconds(spent)}"
     yield ""
-    yield paint(said, "bold")
-    for group in groups[:_LONGEST_LIST]:
+    yield paint(text, "bold")
+    for group in groups[:_MAX_ROWS]:
         what = (
             "eager operations"
             if group.cause is Cause.EAGER_OP
@@ -195,8 +204,8 @@ def _listed(groups: list[Group], view: View, width: int, paint: Paint) -> Iterat
         why = f"{group.cause.value}{times}"
         row = f"  {group.shown.miss.id:<12} {what}, {where(view, group)}: {why}"
         yield from wrapped(row, width, 4)
-    if len(groups) > _LONGEST_LIST:
-        yield f"  and {count(len(groups) - _LONGEST_LIST, 'more cause')}"
+    if len(groups) > _MAX_ROWS:
+        yield f"  and {count(len(groups) - _MAX_ROWS, 'more cause')}"
 
 
 def _eager(groups: list[Group], view: View, width: int, paint: Paint) -> Iterator[str]:
@@ -205,17 +214,17 @@ def _eager(groups: list[Group], view: View, width: int, paint: Paint) -> Iterato
     number = sum(group.count for group in groups)
     spent = sum(group.seconds for group in groups)
     yield ""
-    said = f"{count(number, 'eager operation')} on {count(len(groups), 'line')}"
-    for text in wrapped(f"{said}, each a program of its own, {seconds(spent)}", width, 2):
+    phrase = f"{count(number, 'eager operation')} on {count(len(groups), 'line')}"
+    for text in wrapped(f"{phrase}, each compiled separately, {seconds(spent)}", width, 2):
         yield paint(text, "bold")
-    rows = [(seconds(g.seconds), *eager_row(view, g)) for g in groups[:_LONGEST_LIST]]
+    rows = [(seconds(g.seconds), *eager_row(view, g)) for g in groups[:_MAX_ROWS]]
     pads = [max(cells(row[i]) for row in rows) for i in range(3)]
     for spent_here, times, at, which in rows:
         row = f"  {spent_here:>{pads[0]}}   {padded(at, pads[2])}   {times:>{pads[1]}}   {which}"
         yield from wrapped(row, width, 4)
-    if len(groups) > _LONGEST_LIST:
-        rest = sum(group.seconds for group in groups[_LONGEST_LIST:])
-        yield f"  and {count(len(groups) - _LONGEST_LIST, 'more line')}, {seconds(rest)}"
+    if len(groups) > _MAX_ROWS:
+        rest = sum(group.seconds for group in groups[_MAX_ROWS:])
+        yield f"  and {count(len(groups) - _MAX_ROWS, 'more line')}, {seconds(rest)}"
 
 
 def _first(groups: list[Group], view: View, width: int, paint: Paint) -> Iterator[str]:
@@ -228,9 +237,9 @@ def _first(groups: list[Group], view: View, width: int, paint: Paint) -> Iterato
     spent = sum(group.seconds for group in groups)
     again = f" in {count(number, 'program')}" if number > len(groups) else ""
     named = listed(firsts(view, groups), 4)
-    said = f"{functions} ran for the first time{again}{nested}, {seconds(spent)}: {named}"
+    phrase = f"{functions} ran for the first time{again}{nested}, {seconds(spent)}: {named}"
     yield ""
-    for text in wrapped(said, width, 2):
+    for text in wrapped(phrase, width, 2):
         yield paint(text, "dim")
 
 
@@ -251,14 +260,14 @@ def _slow(view: View, tally: Tally, width: int, paint: Paint) -> Iterator[str]:
     yield ""
     for text in wrapped(dispatch.heading(len(found)), width, 2):
         yield paint(text, "bold")
-    for one in found[:_LONGEST_LIST]:
+    for one in found[:_MAX_ROWS]:
         yield from wrapped(f"  {one}", width, 4)
-    if len(found) > _LONGEST_LIST:
-        yield f"  and {count(len(found) - _LONGEST_LIST, 'more function')}"
+    if len(found) > _MAX_ROWS:
+        yield f"  and {count(len(found) - _MAX_ROWS, 'more function')}"
 
 
 def _stale(view: View, width: int, paint: Paint) -> Iterator[str]:
-    """Wrong results stand above slow calls."""
+    """Stale programs come before slow calls, because their results are wrong."""
     if (found := view.audited) is not None:
         yield ""
         yield from stale.text(view, found, width, paint)
@@ -272,21 +281,21 @@ def _raised(view: View, groups: list[Group], width: int, paint: Paint) -> Iterat
     number = count(len(found), "function")
     for text in wrapped(f"{number} raised while JAX traced or compiled", width, 2):
         yield paint(text, "bold")
-    for one in found[:_LONGEST_LIST]:
+    for one in found[:_MAX_ROWS]:
         yield from wrapped(f"  {one}", width, 4)
-    if len(found) > _LONGEST_LIST:
-        yield f"  and {count(len(found) - _LONGEST_LIST, 'more function')}"
+    if len(found) > _MAX_ROWS:
+        yield f"  and {count(len(found) - _MAX_ROWS, 'more function')}"
 
 
 def _closing(view: View, width: int, paint: Paint, *, runs: bool = False) -> Iterator[str]:
-    said = [] if runs else list(unfinished(view))
-    if said:
+    text = [] if runs else list(unfinished(view))
+    if text:
         yield ""
-    yield from warned(said, width, paint)
+    yield from warned(text, width, paint)
 
 
 def _lacking(view: View, width: int, paint: Paint) -> Iterator[str]:
-    """What was lost stands above all else: the rest is to be read with that in mind."""
+    """What was lost comes first: it affects how to read the rest."""
     yield from warned(lost(view), width, paint)
 
 
@@ -304,12 +313,12 @@ def summary(
 
     Args:
         view: what was recorded.
-        directory: where, as the user may type it.
-        tally: its misses, added up.
-        newest: whether `retrace report` finds it without being told where.
+        directory: its directory, as the user may type it.
+        tally: its misses, summed up.
+        newest: whether `retrace report` finds it without naming the directory.
         width: columns.
         paint: `colour` or `plain`.
-        plan: what to change first; its first steps are told before the causes.
+        plan: what to change first; its first steps are shown before the causes.
     """
     tally = tally or Tally.of(view)
     out = list(_opening(view, tally, width, paint, brief=True))
@@ -319,12 +328,12 @@ def summary(
     out += _stale(view, width, paint)
     if plan is not None:
         out += block(view, plan, width, paint)
-    worth = [g for g in worth_telling(tally, tally.groups())[0] if g.avoidable != "no"]
-    for group in worth[:_DEAREST]:
+    worth = [g for g in split_by_worth(tally, tally.groups())[0] if g.avoidable != "no"]
+    for group in worth[:_MAX_CAUSES]:
         style = "loud" if group.avoidable == "yes" else "warm"
         room = width - 12
-        said, at = heading(view, group, "", room), where(view, group)
-        first, *rest = wrapped(said, room, 0)
+        phrase, at = heading(view, group, "", room), where(view, group)
+        first, *rest = wrapped(phrase, room, 0)
         line = f"{seconds(group.seconds):>9}   {paint(first, style)}"
         gap = room - cells(first) - cells(at)
         if gap >= 2 and not rest:
@@ -332,10 +341,10 @@ def summary(
         else:
             out += [line, *(f"{'':12}{paint(text, style)}" for text in rest)]
             out.append(" " * (width - cells(at)) + at)
-        if (said := fix(group)) is not None:
-            out += [f"{'':12}{paint(text, 'fix')}" for text in _sentences(said, room)]
-    if len(worth) > _DEAREST:
-        rest = worth[_DEAREST:]
+        if (phrase := fix(group)) is not None:
+            out += [f"{'':12}{paint(text, 'fix')}" for text in _sentences(phrase, room)]
+    if len(worth) > _MAX_CAUSES:
+        rest = worth[_MAX_CAUSES:]
         spent = seconds(sum(group.seconds for group in rest))
         out.append(f"{'':12}and {count(len(rest), 'more cause')}, {spent}")
     out += [text for text in _closing(view, width, paint) if text]
@@ -346,15 +355,15 @@ def summary(
 
 
 _SENTENCE = re.compile(r"(?<=\.) (?=[A-Z`])")
-_LINES = 3
-"""Of an advice at the end of a program: its first sentence, and more where there is room."""
+_MAX_LINES = 3
+"""Maximum number of lines of advice at the end of a program, beyond its first sentence."""
 
 
 def _sentences(text: str, room: int) -> list[str]:
     """The first sentences of a text, whole, as lines."""
-    said, *more = _SENTENCE.split(clean(text, 8 * room))
+    phrase, *more = _SENTENCE.split(clean(text, 8 * room))
     for sentence in more:
-        if len(wrapped(f"{said} {sentence}", room, 0)) > _LINES:
+        if len(wrapped(f"{phrase} {sentence}", room, 0)) > _MAX_LINES:
             break
-        said += f" {sentence}"
-    return wrapped(said, room, 0)
+        phrase += f" {sentence}"
+    return wrapped(phrase, room, 0)

@@ -12,23 +12,23 @@ from retrace.present.detail import detail
 from retrace.present.difference import lines
 from retrace.present.layout import Paint, plain, wrapped
 from retrace.present.markdown import escaped
-from retrace.present.program import told_difference
+from retrace.present.program import difference_facts
 from retrace.present.view import View
 from retrace.present.words import clean, turned
 from retrace.runs.programs import Texts
 from retrace.runs.sides import Neutral, Side
 
-_MOST = 12
+_MAX_CHANGES = 12
 
 
 class Compared(NamedTuple):
-    """Two misses held against each other."""
+    """Two misses compared."""
 
     old: tuple[View, Verdict]
     new: tuple[View, Verdict]
     changes: tuple[Change, ...]
     equal: bool | None
-    """Whether their programs are; None where that is not known."""
+    """Whether their programs are equal, or None if unknown."""
     difference: Difference | None
     listings: tuple[Listing, Listing] | None
 
@@ -37,7 +37,7 @@ def compared(old: tuple[View, Verdict], new: tuple[View, Verdict]) -> Compared:
     """What differs between two misses."""
     misses = [verdict.miss for _, verdict in (old, new)]
     if misses[0].run != misses[1].run:
-        # Numbers and tokens are those of one process.
+        # Numbers and tokens are only valid within one process.
         neutral = Neutral(*(Side(view.recording, [verdict]) for view, verdict in (old, new)))
         misses = [neutral.of(miss) for miss in misses]
     found = changes(misses[0], misses[1])
@@ -54,7 +54,7 @@ def compared(old: tuple[View, Verdict], new: tuple[View, Verdict]) -> Compared:
 
 
 def text(found: Compared, width: int, paint: Paint = plain) -> str:
-    """For a terminal."""
+    """The comparison for a terminal."""
     out = [_heading(found)]
     for change in found.changes:
         if change.component is not Component.PROGRAM:
@@ -68,7 +68,7 @@ def text(found: Compared, width: int, paint: Paint = plain) -> str:
 
 
 def markdown(found: Compared) -> str:
-    """For a pull request."""
+    """The comparison for a pull request."""
     out = ["# retrace diff", "", f"{escaped(_heading(found))}", ""]
     out += [
         f"- {escaped(_change(change))}"
@@ -81,7 +81,7 @@ def markdown(found: Compared) -> str:
 
 
 def json(found: Compared) -> dict[str, Any]:
-    """For programs."""
+    """The comparison as JSON."""
     return {
         "schema": "retrace-diff-of-misses/1",
         "old": found.old[1].miss.id,
@@ -120,4 +120,4 @@ def _kind(found: Compared) -> str:
 def _evidence(found: Compared) -> list[str]:
     if found.difference is None:
         return []
-    return told_difference(found.new[0], found.difference, found.changes, _MOST)
+    return difference_facts(found.new[0], found.difference, found.changes, _MAX_CHANGES)

@@ -1,4 +1,4 @@
-"""What every presenter asks of a recording: labels, places, which miss lies in which."""
+"""What every presenter asks about a recording: labels, places, and how misses are nested."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from retrace.reason.stale import Audited, audited, together
 from retrace.runs import ended
 
 if TYPE_CHECKING:
-    from retrace.present.hosts import Told
+    from retrace.present.hosts import DivergenceReport
 
 
 class View:
     """A recording and the verdicts on it, ready to be shown.
 
     Args:
-        recording: what was recorded, whole: labels count all misses of a function.
-        verdicts: what was concluded, in the order of the recording.
-        here: directory of the reader; places beneath it are written relative to it.
+        recording: the whole recording, because labels count all misses of a function.
+        verdicts: the verdicts, in the order of the recording.
+        here: the reader's directory; places below it are written relative to it.
     """
 
     def __init__(self, recording: Recording, verdicts: Iterable[Verdict], here: str = "") -> None:
@@ -35,26 +35,26 @@ class View:
         self.number: dict[str, int] = {}
         """Position of each miss among those of its function, from 1."""
         self.own: dict[str, float] = {}
-        """Seconds of each miss without those of the misses nested in it."""
+        """Seconds of each miss, excluding misses nested in it."""
         self.missed: dict[str, None] = {}
-        """The processes that missed anything."""
-        self.hosts: Told | None = None
-        """What processes of one job did otherwise; None where there are no two of one job."""
+        """The processes that had misses."""
+        self.hosts: DivergenceReport | None = None
+        """Differences between processes of one job; None if no job has two."""
         self._runs: dict[str, Run] = {}
         self.bases = (here, "")
         self._folders: set[str] = set()
-        """Of the user's own files."""
+        """The base folders of the user's own files."""
         self._named: dict[str, dict[tuple[str, str], int]] = {}
-        """How many misses each process and definition site has under a name."""
+        """The number of misses of each process and definition site under a name."""
         self._written: dict[str, tuple[object, ...]] = {}
-        """What a label can say of each definition site beside its name."""
+        """What a label can add to the name of each definition site."""
         self._processes: tuple[object, dict[str, tuple[str, ...]]] = None, {}
-        """In words, and how many there were when they were put so."""
+        """The names of processes, and how many there were when they were named."""
         self._audited: Audited | None = None
         self.add(verdicts)
 
     def add(self, verdicts: Iterable[Verdict]) -> None:
-        """Take in all misses of processes that are among the runs of the recording."""
+        """Add all misses of processes that are among the runs of the recording."""
         verdicts = list(verdicts)
         self.verdicts += verdicts
         self.count(verdict.miss for verdict in verdicts)
@@ -67,7 +67,7 @@ class View:
                 self.own[outer.id] = max(0.0, self.own[outer.id] - verdict.miss.seconds)
 
     def count(self, misses: Iterable[Miss]) -> None:
-        """Take in the misses of processes as far as labels go, which need no verdicts."""
+        """Count the misses of processes for labels, which need no verdicts."""
         seen: Counter[tuple[str, str]] = Counter()
         called: set[str] = set()
         for miss in misses:
@@ -86,18 +86,18 @@ class View:
         self.bases = (self.bases[0], os.path.commonpath(self._folders) if self._folders else "")
 
     def conclude(self, found: Audited | None) -> None:
-        """Take in what the audits of one process found, of a recording that is read in parts."""
+        """Add what the audits of one process found, for a recording read in parts."""
         self._audited = together(self._audited, found)
 
     @property
     def audited(self) -> Audited | None:
-        """What all audits found; None where there was none."""
+        """What all audits found, or None if there were none."""
         return self._audited if self._audited is not None else audited(self.recording)
 
     def forget(self, but: Iterable[Verdict]) -> None:
-        """Let go of all misses but these, and what is said of them.
+        """Drop all misses but these, and everything about them.
 
-        Labels go on to count all, and processes that did not end are told, and slow misses.
+        Labels still count all misses; unfinished processes and slow misses are still reported.
         """
         kept: dict[str, Verdict] = {}
         numbers: dict[str, int] = {}
@@ -118,7 +118,7 @@ class View:
         self.own = {name: self.own[name] for name in kept}
 
     def count_as(self, numbers: Mapping[str, int]) -> None:
-        """Count misses as they stand among all of their function, where only some are here."""
+        """Number misses as among all of their function, if only some are here."""
         for name, number in numbers.items():
             miss = self.by_id[name].miss
             self.number[name] = number
@@ -127,13 +127,13 @@ class View:
             known[origin] = max(known[origin], number)
 
     def did(self, verdict: Verdict) -> str:
-        """Which stages ran: `traced again`; of what nothing earlier is known, `traced`."""
+        """Which stages ran: `traced again`, or `traced` if nothing earlier is known."""
         first = verdict.cause is Cause.UNKNOWN and self.number[verdict.miss.id] == 1
         return words.did(verdict.miss, "" if first else "again")
 
     @property
     def names(self) -> Iterable[str]:
-        """Of all functions that missed."""
+        """The names of all functions that missed."""
         return self._named.keys()
 
     def short_label(self, miss: Miss) -> str:
@@ -141,27 +141,27 @@ class View:
         return f"{words.name(miss.function)} #{self.number[miss.id]}"
 
     def label(self, miss: Miss) -> str:
-        """`train_step #3`, with place and process where another miss has the same."""
+        """`train_step #3`, with place and process if another miss has the same label."""
         label, number = self.short_label(miss), self.number[miss.id]
         origins = self._named[words.name(miss.function)]
         alike = [origin for origin, most in origins.items() if most >= number]
         if len(alike) == 1:
             return label
-        said: list[str] = []
+        texts: list[str] = []
         if len({site for _, site in alike}) > 1:
-            said.append(self.place(miss))
-            said += self.around(miss.function)
-            # Two lambdas of one line: they differ in no more than the column.
+            texts.append(self.place(miss))
+            texts += self.around(miss.function)
+            # Two lambdas on one line differ only in the column.
             own = self._written.get(miss.function.site)
             same = dict.fromkeys(site for _, site in origins if self._written.get(site) == own)
             if len(same) > 1:
-                said.append(f"{words.ordinal(list(same).index(miss.function.site) + 1)} there")
+                texts.append(f"{words.ordinal(list(same).index(miss.function.site) + 1)} there")
         if len({run for run, _ in alike}) > 1:
-            said += self.process(miss.run)
-        return f"{label} ({', '.join(said)})"
+            texts += self.process(miss.run)
+        return f"{label} ({', '.join(texts)})"
 
     def around(self, function: Function, mark: str = "") -> tuple[str, ...]:
-        """`around actor`, where one decorator made several functions of the same name."""
+        """`around actor`, if one decorator created several functions with the same name."""
         if function.wrappers and function.site.startswith(f"{function.wrappers[0]} of "):
             return (f"by {mark}{words.clean(function.wrappers[0])}{mark}",)
         written = _written(function.site)
@@ -172,28 +172,28 @@ class View:
         return (f"around {words.listed(held, 2)}",)
 
     def earlier(self, nearest: Miss, miss: Miss) -> str:
-        """The label of the nearest, short where the place is that of the miss beside it."""
+        """The label of the closest miss; short if its place is that of the given miss."""
         if nearest.run == miss.run and nearest.function.site == miss.function.site:
             return self.short_label(nearest)
         return self.label(nearest)
 
     def place(self, miss: Miss) -> str:
-        """Where its function was written."""
+        """Where its function is defined."""
         function = miss.function
         if function.file is None:
             return self.called_from(miss) or self._unplaced(miss)
         return words.place(function.file, function.line, self.bases)
 
     def called_from(self, miss: Miss) -> str | None:
-        """The line that asked for it."""
+        """The line that called it."""
         return words.called_from(miss.call_site, self.bases)
 
     def caused_at(self, miss: Miss) -> str:
-        """The user's line that an eager operation comes from, past the libraries between."""
+        """The user's line that an eager operation comes from, past libraries in between."""
         return words.called_from(miss.entry or miss.call_site, self.bases) or self._unplaced(miss)
 
     def _unplaced(self, miss: Miss) -> str:
-        """Where it is, of what has no line: a log tells few, and what else has none is JAX's."""
+        """The place of something without a line: logs omit most, and others are JAX's own."""
         run = self._run(miss)
         return "not in the log" if run is not None and run.source == "log" else "inside jax"
 
@@ -205,8 +205,8 @@ class View:
     def process(self, run: str) -> tuple[str, ...]:
         """A process among several, in words: `process 1`.
 
-        Processes of one host may all have the index 0: these are told by their pid, and
-        by their script (`child.py`, `process 14658`) where that differs as well.
+        Processes on one host may all have index 0: these are distinguished by pid, and by their
+        script (`child.py`, `process 14658`) if that differs as well.
         """
         state = len(self.recording.runs), len(self.missed)
         if self._processes[0] != state:
@@ -214,14 +214,14 @@ class View:
         return self._processes[1].get(run) or (f"process {run}",)
 
     def find(self, text: str) -> list[Verdict]:
-        """The misses that an id, a label, or the beginning of either means; best match only."""
+        """The misses that match an id, a label, or the start of either; best match only."""
         if text.strip() in self.by_id:
             return [self.by_id[text.strip()]]
         found = self.meant(text, [verdict.miss for verdict in self.verdicts])
         return [self.by_id[miss.id] for miss in found]
 
     def meant(self, text: str, misses: Iterable[Miss]) -> list[Miss]:
-        """Those of these that an id, a label, or the beginning of either means."""
+        """Those of the misses that match an id, a label, or the start of either."""
         text, wanted = _wanted(text)
         matches: tuple[Callable[[Miss], bool], ...] = (
             lambda miss: miss.id == text,
@@ -237,7 +237,7 @@ class View:
         return []
 
     def may_be_meant(self, text: str, miss: Miss) -> bool:
-        """Whether a text could mean it, whatever the processes still to come have."""
+        """Whether a text could match it, whatever processes are still to come."""
         text, wanted = _wanted(text)
         label = self.short_label(miss)
         return bool(text) and (
@@ -245,7 +245,7 @@ class View:
         )
 
     def enclosing(self, miss: Miss) -> Miss | None:
-        """The miss in whose seconds it lies. A backward program runs after its parent."""
+        """The miss whose seconds include it. A backward program runs after its parent."""
         if miss.parent is None or miss.derived is not None or miss.parent == miss.id:
             return None
         outer = self.by_id.get(miss.parent)
@@ -263,7 +263,7 @@ class View:
         return miss
 
     def outward(self, miss: Miss) -> Iterator[Miss]:
-        """The misses in whose seconds it lies, the innermost first."""
+        """The misses whose seconds include it, innermost first."""
         seen = {miss.id}
         while (outer := self.enclosing(miss)) is not None and outer.id not in seen:
             yield outer
@@ -271,15 +271,15 @@ class View:
             miss = outer
 
     def findings(self, verdict: Verdict) -> tuple[Finding, ...]:
-        """What a miss shows about the calls after it."""
+        """What a miss shows about later calls."""
         return slow_dispatch(verdict, self._run(verdict.miss))
 
     def unfinished(self) -> list[tuple[Run, Miss | None]]:
-        """The processes that did not close their recording, each with what it was at."""
+        """The processes that did not close their recording, each with what it was doing."""
         return ended.unfinished(self.recording.runs, (v.miss for v in self.verdicts))
 
     def ended_idle(self) -> dict[int, list[Run]]:
-        """Idle processes that a parent ended by a signal, under the number of its process."""
+        """Idle processes that their parent ended with a signal, by the parent's number."""
         return ended.ended_idle(self.recording.runs, (v.miss for v in self.verdicts))
 
     def losses(self) -> Counter[str]:
@@ -291,19 +291,19 @@ class View:
 
 
 def _wanted(text: str) -> tuple[str, str]:
-    """What was asked for, as an id and as a label would have it."""
+    """The search text as an id and as a label."""
     text = text.strip()
     return text, re.sub(r"\s*#\s*(?=\d+)", " #", text)
 
 
 def _is_observed(miss: Miss) -> bool:
-    """Whether it was recorded where its seconds went: a report tells of the slowest of these."""
+    """Whether it was recorded where its seconds went; a report shows the slowest of these."""
     slow = miss.slow
     return slow is not None and (slow.tracing is not None or slow.compiling is not None)
 
 
 def _written(site: str) -> str:
-    """The part of a definition site that is the place of the function's own code."""
+    """The part of a definition site that locates the function's own code."""
     return site.partition(" around ")[0]
 
 
@@ -312,11 +312,11 @@ def _processes(runs: list[Run], missed: Container[str]) -> dict[str, tuple[str, 
     for position, run in enumerate(runs):
         index = position if run.process_index is None else run.process_index
         alike.setdefault(index, []).append(run)
-    said: dict[str, tuple[str, ...]] = {}
+    names: dict[str, tuple[str, ...]] = {}
     for index, own in alike.items():
-        # A launcher that missed nothing takes no worker's index from it.
+        # A launcher without misses takes no index away from a worker.
         if sum(run.id in missed for run in own) < 2:
-            said.update((run.id, (f"process {index}",)) for run in own)
+            names.update((run.id, (f"process {index}",)) for run in own)
             continue
         hosts = {run.host for run in own}
         scripts = {words.script(run.argv) for run in own}
@@ -325,5 +325,5 @@ def _processes(runs: list[Run], missed: Container[str]) -> dict[str, tuple[str, 
             script = (words.script(run.argv),) if len(scripts) > 1 else ()
             host = f" on {words.clean(run.host, 24)}" if len(hosts) > 1 else ""
             again = (f"recording {run.id}",) if same[run.pid, run.host] > 1 else ()
-            said[run.id] = (*script, f"process {run.pid}{host}", *again)
-    return said
+            names[run.id] = (*script, f"process {run.pid}{host}", *again)
+    return names

@@ -1,6 +1,6 @@
 """How names, values, places, counts and seconds are written for people.
 
-Whatever comes from a program passes through `clean`: a name may hold anything.
+Everything that comes from a program passes through `clean`: a name may contain anything.
 """
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ _WORD = re.compile(r"[^\W_]{3,}")
 _WIDE = ("W", "F")
 
 LONG = 72
-"""Characters of a value that fit into a line beside its path."""
+"""Characters of a value that fit into a line next to its path."""
 
 
 def clean(text: object, limit: int | None = LONG) -> str:
-    """Text that a terminal shows as it is: no control codes, no addresses, not too long.
+    """Text safe to show on a terminal: no control codes, no addresses, not too long.
 
-    What Unicode calls not printable is written as an escape: control codes, line breaks,
-    marks that turn the direction of writing or are invisible, halves of surrogate pairs.
+    What Unicode calls non-printable is escaped: control codes, line breaks, marks that change
+    the writing direction or are invisible, and lone surrogates.
     """
-    said = text if isinstance(text, str) else str(text)
-    if limit is not None and len(said) > 4 * limit:
-        said = cut(said, 2 * limit)  # a hostile megabyte is not searched as a whole
-    said = _ADDRESS.sub("", said)
-    if not said.isprintable():
-        said = "".join([one if one.isprintable() else ascii(one)[1:-1] for one in said])
-    return said if limit is None else cut(said, limit)
+    phrase = text if isinstance(text, str) else str(text)
+    if limit is not None and len(phrase) > 4 * limit:
+        phrase = cut(phrase, 2 * limit)  # a hostile megabyte is not searched in full
+    phrase = _ADDRESS.sub("", phrase)
+    if not phrase.isprintable():
+        phrase = "".join([one if one.isprintable() else ascii(one)[1:-1] for one in phrase])
+    return phrase if limit is None else cut(phrase, limit)
 
 
 def inert(text: str) -> str:
-    """Lines of which none is a workflow command, should GitHub read them in a log.
+    """Lines that contain no workflow command if GitHub reads them in a log.
 
-    It obeys `::error` at the beginning of a line, and `##[error]` anywhere.
+    GitHub obeys `::error` at the start of a line, and `##[error]` anywhere.
     """
     if "::" in text:
         text = _COMMAND.sub(r"\1:\\x3a", text)
@@ -51,7 +51,7 @@ def inert(text: str) -> str:
 
 
 def cut(text: str, limit: int) -> str:
-    """Text with its middle left out where it is longer than `limit`."""
+    """Text with its middle left out if it is longer than `limit`."""
     if len(text) <= limit:
         return text
     head = (limit - 3) * 2 // 3
@@ -59,7 +59,7 @@ def cut(text: str, limit: int) -> str:
 
 
 def cells(text: str) -> int:
-    """The columns of a terminal that a text takes: Chinese has two a character."""
+    """The terminal columns that a text takes: a Chinese character takes two."""
     if text.isascii():
         return len(text)
     return sum(
@@ -68,17 +68,17 @@ def cells(text: str) -> int:
 
 
 def padded(text: str, columns: int) -> str:
-    """Text with blanks up to so many columns."""
+    """Text padded with spaces to the given columns."""
     return text + " " * (columns - cells(text))
 
 
 def begun(text: str, limit: int) -> str:
-    """Text with its end left out where it is longer than `limit`."""
+    """Text with its end left out if it is longer than `limit`."""
     return text if len(text) <= limit else f"{text[: limit - 3]}..."
 
 
 def cut_apart(old: str, new: str, limit: int) -> tuple[str, str]:
-    """Two texts, each cut so that what differs first is still to be seen."""
+    """Two texts, each cut so that their first difference stays visible."""
     head = (limit - 3) * 2 // 3
     tail = limit - 3 - head
     pairs = enumerate(zip(old, new, strict=False))
@@ -97,7 +97,7 @@ def cut_apart(old: str, new: str, limit: int) -> tuple[str, str]:
 
 
 def turned(detail: str, limit: int = LONG) -> str:
-    """`old -> new`, each side cut by itself where both are too long."""
+    """`old -> new`, each side cut separately if both are too long."""
     old, arrow, new = detail.partition(" -> ")
     if not arrow or len(detail) <= limit or len(detail) > 16 * limit:
         return clean(detail, limit)
@@ -106,7 +106,7 @@ def turned(detail: str, limit: int = LONG) -> str:
 
 
 def seconds(value: float) -> str:
-    """Seconds with two or three figures that matter."""
+    """Seconds with two or three significant figures."""
     if value >= 100:
         return f"{value:,.0f} s"
     if value >= 9.95:
@@ -137,7 +137,7 @@ def times(number: int) -> str:
 
 
 def listed(items: Sequence[str], most: int = 3, more: str = "") -> str:
-    """`a, b and c`; what is beyond `most` is counted, as `2 more` or so many of a noun."""
+    """`a, b and c`; items beyond `most` are counted, as `2 more` or as a number of a noun."""
     if (rest := len(items) - most) > 0:
         items = [*items[:most], count(rest, more) if more else f"{rest:,} more"]
     if len(items) < 2:
@@ -146,41 +146,41 @@ def listed(items: Sequence[str], most: int = 3, more: str = "") -> str:
 
 
 def place(file: str | None, line: int | None, bases: Sequence[str] = ()) -> str:
-    """`train.py:41`: short beneath one of `bases` and for installed packages, else whole.
+    """`train.py:41`: short below one of `bases` and in installed packages, otherwise whole.
 
     A notebook's `In [3]` is `cell 3 line 41`.
     """
     if not file:
         return "an unknown place"
     if (cell := _CELL.fullmatch(file)) is not None:
-        said = f"cell {cell[1]}" if cell[1] != " " else "a cell"
-        return said if line is None else f"{said} line {line}"
+        text = f"cell {cell[1]}" if cell[1] != " " else "a cell"
+        return text if line is None else f"{text} line {line}"
     shown = _PACKAGES.sub("", file)
     for base in bases:
         if base and shown.startswith(beneath := base.rstrip(os.sep) + os.sep):
             shown = shown[len(beneath) :]
             break
     shown = clean(shown, None)
-    if len(shown) > 48:  # the end of a path says more than its beginning
+    if len(shown) > 48:  # the end of a path says more than its start
         end = shown[-45:]
         whole = _FOLDER.search(end)
         shown = f"...{end if whole is None else end[whole.start() :]}"
     return shown if line is None else f"{shown}:{line}"
 
 
-_MOST_LINES = 12
+_MAX_LINES = 12
 
 
 def places(lines: Iterable[tuple[str, int]], bases: Sequence[str] = ()) -> str:
-    """`train.py:31, 33, 40 and 2 more`, of lines in files."""
+    """`train.py:31, 33, 40 and 2 more`, for lines in files."""
     by_file: dict[str, list[int]] = {}
     for file, line in sorted(lines):
         by_file.setdefault(file, []).append(line)
-    told: list[str] = []
+    texts: list[str] = []
     for file, (first, *rest) in by_file.items():
-        said = place(file, first, bases)
-        told.append(listed([said, *(str(line) for line in rest)], _MOST_LINES))
-    return "; ".join(told)
+        text = place(file, first, bases)
+        texts.append(listed([text, *(str(line) for line in rest)], _MAX_LINES))
+    return "; ".join(texts)
 
 
 def script(argv: Sequence[str]) -> str:
@@ -195,12 +195,12 @@ def name(function: Function) -> str:
 
 
 def operation(miss: Miss) -> str:
-    """What JAX calls an eager operation: `while`, of which `name` is that of its body."""
+    """JAX's name for an eager operation: `while`, where `name` is that of its body."""
     return clean(miss.function.jax_name, 48)
 
 
 def called_from(site: CallSite | None, bases: Sequence[str] = ()) -> str | None:
-    """The place of a call; None where it is not known."""
+    """The place of a call, or None if unknown."""
     return None if site is None else place(site.file, site.line, bases)
 
 
@@ -218,7 +218,7 @@ def did(miss: Miss, again: str = "again") -> str:
 
 
 def quoted(name: str) -> str:
-    """A name as it stands in a sentence."""
+    """A name in a sentence."""
     return f"`{name}`"
 
 
@@ -228,9 +228,9 @@ def names(paths: Sequence[str]) -> str:
 
 
 def nearest(text: str, known: Iterable[str]) -> str:
-    """`, did you mean shape-changed?`, to stand behind a complaint; empty where none is near.
+    """`, did you mean shape-changed?`, to append to a complaint; empty if nothing is close.
 
-    A word that one of them alone has will do: `static` for `static-argument-changed`.
+    A word that only one of them contains is enough: `static` for `static-argument-changed`.
     """
     from difflib import get_close_matches
 

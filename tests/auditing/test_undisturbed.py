@@ -134,7 +134,7 @@ def test_what_was_done_once_more_all_the_same_is_told() -> None:
         jax.jit(f)(x)
         told = retrace.audit()
     assert kept == {"n": 2}
-    assert "To trace functions anew changed `table` and `table.kept`." in str(told)
+    assert "Tracing functions again changed `table` and `table.kept`." in str(told)
 
 
 def test_what_it_logs_is_not_logged_once_more(caplog: pytest.LogCaptureFixture) -> None:

@@ -154,7 +154,7 @@ def test_programs_inside_programs(levels: int, told: bool) -> None:
     samples = size.samples(old[-1:], listings)
     assert (sum(amount.equations for amount in samples.values()) == levels + 1) is told
     said = table(View(Recording([], []), [], ""), 1, samples, [])
-    assert ("what lies deeper was not counted" in said) is not told
+    assert ("deeper programs were not counted" in said) is not told
 
 
 def test_programs_that_stand_in_each_other_again_and_again() -> None:
@@ -166,4 +166,4 @@ def test_programs_that_stand_in_each_other_again_and_again() -> None:
     samples = size.samples(found[-1:], {program.id: program for program in found})
     assert not samples.whole
     said = table(View(Recording([], []), [], ""), 1, samples, [])
-    assert "what lies deeper was not counted" in said
+    assert "deeper programs were not counted" in said

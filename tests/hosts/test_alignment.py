@@ -10,7 +10,7 @@ from retrace.hosts.compare import diverge
 from retrace.hosts.divergence import Divergence
 from retrace.hosts.trail import Trails
 from retrace.model import Function, Key, Program, Stage
-from retrace.present.hosts import Told
+from retrace.present.hosts import DivergenceReport
 from tests.reading.story import Story, array, at, function, plain
 
 STEP, EVAL, LOG = function("step", 10), function("evaluate", 20), function("log", 30)
@@ -58,7 +58,7 @@ class Job:
             trails.add(story.run, story.misses)
         found = diverge(trails, {})
         assert found is not None
-        told = Told(found, {})
+        told = DivergenceReport(found, {})
         # Whatever is found can be told.
         assert told.report() and told.json()
         return found
@@ -179,7 +179,7 @@ def test_what_was_redacted_under_several_keys_is_compared_by_its_types() -> None
     found = job.found()
     assert found.equal and found.incomparable
     assert found.environment == ()
-    assert "no differences in the types" in Told(found, {}).report()
+    assert "no differences in the types" in DivergenceReport(found, {}).report()
     job.stories[1].run.variables = {"XLA_FLAGS": "--xla_a=<redacted 1>"}
     assert [one.name for one in job.found().environment] == ["XLA_FLAGS"]
     for story in job.stories:

@@ -1,4 +1,4 @@
-"""A small training run as it would be recorded, for what presents it."""
+"""A small training run as it would be recorded, for testing presenters."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def at(line: int, source: str, name: str = "main", file: str = "train.py") -> Ca
 
 
 class Story:
-    """Misses, one after the other."""
+    """Misses, one after another."""
 
     def __init__(self, run: str = RUN, **fields: Any) -> None:
         self.misses: list[Miss] = []
@@ -103,7 +103,7 @@ class Story:
         stages: tuple[float | None, ...] = (0.1, 0.05, 1.0),
         **fields: Any,
     ) -> Miss:
-        """One more miss; `stages` are the seconds of trace, lower, compile."""
+        """Add a miss; `stages` are the seconds of trace, lower and compile."""
         number = len(self.misses)
         ran = {
             stage: spent for stage, spent in zip(Stage, stages, strict=False) if spent is not None
@@ -124,7 +124,7 @@ class Story:
         return told
 
     def recording(self) -> Recording:
-        """What was told so far, as it would be read."""
+        """Everything so far, as it would be read."""
         return Recording([self.run], self.misses)
 
     def view(self) -> View:
@@ -159,7 +159,7 @@ def step_key(batch: int, counter: Leaf) -> Key:
 
 
 def training(**fields: Any) -> Story:
-    """A loop with a weak counter, a partial batch, a lambda, and eager operations."""
+    """A loop with a weak counter, a partial batch, a lambda and eager operations."""
     story = Story(**fields)
     first_line = at(12, "params = [jax.random.normal(key, shape) for shape in shapes]", "init")
     for name in ("random_bits", "erf_inv", "mul", "mul", "add"):
@@ -212,7 +212,7 @@ def training(**fields: Any) -> Story:
 
 
 def killed() -> Story:
-    """The same, killed while it compiled, with a line lost."""
+    """The same, killed while compiling, with one line lost."""
     story = training(complete=False, losses={"unreadable line": 2})
     last = story.misses[-1]
     export = function("export", 120)
@@ -306,7 +306,7 @@ def hostile() -> Story:
 
 
 def changes_of_each_kind() -> tuple[Change, ...]:
-    """One change of each kind, of something that is called `rate` where it has a name."""
+    """One change of each kind, named `rate` if it has a name."""
     old, new = Value("float", "0.1", "0.1", True, 0.1), Value("float", "0.2", "0.2", True, 0.2)
     step = function("train_step", 41, Kind.DEF)
     leaf = array("rate", "float32", 3)

@@ -1,4 +1,4 @@
-"""Every advice has a sentence, and what a program's own names hold never changes which."""
+"""Every kind of advice has a sentence, and the names in a program never change which one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ABSTRACT = (advice.Advice, advice.OfFunction)
 
 
 def kinds_of(kind: type[Advice]) -> Iterator[type[Advice]]:
-    """The kind and all that are made of it, also one that nobody imports yet."""
+    """The kind and all its subclasses, including ones that nobody imports yet."""
     yield kind
     for one in kind.__subclasses__():
         yield from kinds_of(one)
@@ -47,7 +47,7 @@ PLAIN: dict[str, Any] = {
 }
 
 
-def made(kind: type[Advice], **fields: Any) -> Advice:
+def filled(kind: type[Advice], **fields: Any) -> Advice:
     needed = {name: PLAIN[name] for name in kind.fields if name not in kind.defaults}
     return kind(**{**needed, **fields})
 
@@ -55,11 +55,11 @@ def made(kind: type[Advice], **fields: Any) -> Advice:
 def every() -> Iterator[Advice]:
     for kind in KINDS:
         for proof in Proof:
-            yield made(kind, proof=proof)
-            yield made(kind, proof=proof, paths=("a", "b.c"))
+            yield filled(kind, proof=proof)
+            yield filled(kind, proof=proof, paths=("a", "b.c"))
 
 
-def test_every_advice_is_where_others_look_for_it() -> None:
+def test_every_advice_is_exported() -> None:
     assert {kind.__name__ for kind in KINDS} <= {*advice.__all__}
 
 
@@ -74,16 +74,16 @@ def test_every_advice_has_a_sentence_and_a_code() -> None:
 @pytest.mark.parametrize("path", HOSTILE)
 def test_a_hostile_name_is_one_name_in_the_same_sentence(path: str) -> None:
     for kind in KINDS:
-        plain, other = (advised(made(kind, paths=(name,))) for name in ("plain", path))
+        plain, other = (advised(filled(kind, paths=(name,))) for name in ("plain", path))
         assert other == plain.replace("plain", path), kind
         plain, other = (
-            advised(made(kind, paths=("a",), others=((name, "weak_type"),)))
+            advised(filled(kind, paths=("a",), others=((name, "weak_type"),)))
             for name in ("plain", path)
         )
         assert other == plain.replace("plain", path), kind
 
 
-def test_what_rests_on_its_meaning_alone_is_asked() -> None:
+def test_advice_that_depends_on_meaning_is_a_question() -> None:
     assert {one.sure for one in every() if one.proof is Proof.MEANING} == {"ask"}
     assert {one.sure for one in every() if one.proof is Proof.KEY} == {"likely"}
 

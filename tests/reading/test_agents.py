@@ -1,4 +1,4 @@
-"""What an agent asks of recordings, by a client of the protocol's own SDK."""
+"""What an agent can ask about recordings, using the protocol's own SDK as the client."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ SKILL = Path(__file__).parents[2] / "docs" / "skills" / "retrace" / "SKILL.md"
 
 
 def asked(folder: Path, *calls: tuple[str, dict[str, Any]]) -> tuple[list[str], list[Any]]:
-    """The names of the tools, and what each call brought: data, or the text of an error."""
+    """The names of the tools, and the result of each call: data, or the text of an error."""
 
     async def ask() -> tuple[list[str], list[Any]]:
         variables = environment()
-        # Warnings of the SDK's own dependencies are not ours to heed.
+        # Warnings from the SDK's own dependencies do not matter here.
         del variables["PYTHONWARNINGS"]
         server = StdioServerParameters(
             command=sys.executable, args=["-m", "retrace", "mcp"], cwd=folder, env=variables

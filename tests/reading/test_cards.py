@@ -1,4 +1,4 @@
-"""The cards of the causes: what the type checker cannot see of them."""
+"""The cards of the causes: what the type checker cannot check."""
 
 from __future__ import annotations
 
@@ -30,5 +30,5 @@ def test_what_lies_in_a_function_is_in_no_part_of_the_key() -> None:
 
 
 def test_each_pattern_is_looked_for() -> None:
-    # Of the operations of one line, which are not of one function, by a rule of its own.
+    # Except for operations on one line, which belong to no single function.
     assert {name for name, _ in PATTERNS} == {*Pattern} - {Pattern.THOUSAND_TINY_PROGRAMS}

@@ -1,4 +1,4 @@
-"""The command line, as whole processes: what it prints, and how it exits."""
+"""The command line as whole processes: output and exit codes."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def recorded(tmp_path: Path) -> Path:
     return write(training(), tmp_path / "rec")
 
 
-def complains(done: subprocess.CompletedProcess[str], *said: str) -> None:
+def complains(done: subprocess.CompletedProcess[str], *expected_texts: str) -> None:
     """Exit 2, one line on stderr, nothing else."""
     assert done.returncode == 2, done
     assert done.stdout == ""
     assert done.stderr.startswith("retrace: ")
     assert done.stderr.count("\n") == 1
-    for text in said:
+    for text in expected_texts:
         assert text in done.stderr
 
 
@@ -49,7 +49,7 @@ def test_report_in_each_format(recorded: Path) -> None:
     assert json.loads(retrace("report", recorded, "--format=json").stdout)["schema"]
 
 
-def test_the_newest_is_read_where_none_is_named(tmp_path: Path) -> None:
+def test_the_newest_recording_is_the_default(tmp_path: Path) -> None:
     write(Story(), tmp_path / ".retrace" / "2025-01-01T10-00-00")
     write(training(), tmp_path / ".retrace" / "2025-01-02T10-00-00")
     assert "20 misses" in retrace("report", cwd=tmp_path).stdout
@@ -75,7 +75,7 @@ def test_only_a_function_or_a_cause(recorded: Path) -> None:
     assert "no such misses" in none.stdout
 
 
-def test_keys_are_written_where_asked_for(recorded: Path) -> None:
+def test_keys_are_written_on_request(recorded: Path) -> None:
     without = retrace("report", recorded, "--format", "json").stdout
     assert "key" not in json.loads(without)["misses"][0]
     report = json.loads(retrace("report", recorded, "--format", "json", "--keys").stdout)
@@ -100,7 +100,7 @@ def test_output_goes_into_a_file(recorded: Path, tmp_path: Path) -> None:
     assert "train_step" in (tmp_path / "report.txt").read_text()
 
 
-def test_a_killed_program_is_told(tmp_path: Path) -> None:
+def test_a_killed_program_is_reported(tmp_path: Path) -> None:
     text = retrace("report", write(killed(), tmp_path / "rec")).stdout
     assert "it\n  was in the compile stage of export #1" in text
     assert "unreadable line (2)" in text
@@ -186,7 +186,7 @@ def test_the_bare_command_prints_its_help() -> None:
     assert done.stdout == retrace("--help").stdout
 
 
-def test_a_bug_of_a_command_is_one_line(
+def test_a_bug_in_a_command_is_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def broken(**_: object) -> int:
@@ -240,12 +240,12 @@ def on_a_terminal(*arguments: str | Path, **more: str) -> str:
 
 
 def read_to_end(terminal: int) -> bytes:
-    """What was written on a terminal, which is then closed."""
+    """What was written to a terminal, which is then closed."""
     shown = b""
     try:
         while data := os.read(terminal, 65536):
             shown += data
-    except OSError:  # how Linux ends a terminal
+    except OSError:  # how a terminal ends on Linux
         pass
     os.close(terminal)
     return shown
@@ -259,7 +259,7 @@ def test_colour_and_width_of_a_terminal(recorded: Path) -> None:
     assert 80 < max(map(len, plain.splitlines())) <= 100
 
 
-def test_colour_and_width_as_the_environment_asks(recorded: Path) -> None:
+def test_colour_and_width_follow_the_environment(recorded: Path) -> None:
     def report(command: str = "report", **more: str) -> str:
         done = retrace(command, recorded, cwd=HERE, **{"NO_COLOR": "", "COLUMNS": "", **more})
         assert done.returncode == 0, done.stderr
@@ -273,14 +273,14 @@ def test_colour_and_width_as_the_environment_asks(recorded: Path) -> None:
         assert report(**{name: "1", "NO_COLOR": "1"}) == plain
     for command, columns in (("report", 40), ("report", 60), ("plan", 40), ("plan", 60)):
         text = report(command, COLUMNS=str(columns))
-        # Code to paste is not broken into lines.
+        # Code to paste is not wrapped.
         lines = [line for line in text.splitlines() if not line.startswith("        ")]
         assert [line for line in lines if len(line) > columns] == []
-        # Nor is a line ended between what belongs together.
+        # Lines do not break between things that belong together.
         assert not re.search(r"(trace|lower|compile|all \d+:|left:)$", text, re.MULTILINE)
 
 
-def test_an_error_on_a_narrow_terminal_is_broken_between_words(recorded: Path) -> None:
+def test_an_error_on_a_narrow_terminal_wraps_between_words(recorded: Path) -> None:
     ours, theirs = pty.openpty()
     with subprocess.Popen(
         [*COMMAND, "report", recorded, "--function", "train_stp"],
@@ -295,7 +295,7 @@ def test_an_error_on_a_narrow_terminal_is_broken_between_words(recorded: Path) -
     assert " ".join(" ".join(said).split()).endswith("did you mean train_step?")
 
 
-def test_a_reader_that_leaves_early_is_no_error(tmp_path: Path) -> None:
+def test_a_reader_that_closes_the_pipe_early_is_not_an_error(tmp_path: Path) -> None:
     story = Story()
     for _ in range(60):
         story.misses += training().misses
@@ -378,7 +378,7 @@ def test_the_programs_options_are_its_own(given: list[str], parsed: list[str]) -
 
 
 def offered(*words: str, cwd: Path) -> list[str]:
-    """What bash is offered behind a Tab."""
+    """What bash offers after pressing Tab."""
     done = retrace(
         cwd=cwd,
         _RETRACE_COMPLETE="complete_bash",
@@ -404,7 +404,7 @@ def test_tab_completes(tmp_path: Path) -> None:
     assert "watch" in offered("wa", cwd=tmp_path)
 
 
-def test_what_a_command_does_is_told_whole() -> None:
+def test_help_describes_a_command_in_full() -> None:
     listed = retrace("--help", COLUMNS="80").stdout.partition("Commands:")[2]
     assert "train.py" not in listed
     assert "..." not in listed

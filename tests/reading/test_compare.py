@@ -1,4 +1,4 @@
-"""Two keys in, their changes out."""
+"""Compares two keys and checks the reported changes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from retrace.compare.replay import apply
 from retrace.compare.values import differences
 from retrace.model import Component, HeldChange, Key, Leaf, Miss, Node, Value
 from retrace.present.detail import detail
-from retrace.present.detail import value as told
+from retrace.present.detail import value as words_of
 from tests.reading.strategies import (
     Planted,
     function,
@@ -152,7 +152,7 @@ def test_details_say_what_changed(old: Key, new: Key, path: str, said: str) -> N
     assert only(old, new) == (path, said)
 
 
-def test_leaves_below_a_changed_node_are_its_own_business() -> None:
+def test_leaves_below_a_changed_node_are_not_reported() -> None:
     old = Key(
         (leaf("b['x']", 3), leaf("y", 3)),
         (Node("b", "dict", ("['x']",)),),
@@ -168,7 +168,7 @@ def test_leaves_below_a_changed_node_are_its_own_business() -> None:
     ]
 
 
-def test_leaves_beside_a_changed_static_field_are_told() -> None:
+def test_leaves_beside_a_changed_static_field_are_reported() -> None:
     def state(step: int, tx: str) -> Key:
         return Key(
             (leaf("s.step", step),), (Node("s", "State", (".step",), (("tx", value(tx)),)),)
@@ -181,7 +181,7 @@ def test_leaves_beside_a_changed_static_field_are_told() -> None:
     ]
 
 
-def test_the_order_of_keyword_arguments_is_no_change() -> None:
+def test_the_order_of_keyword_arguments_is_not_a_change() -> None:
     a, b = leaf("a", 1), leaf("b", 2)
     assert changes(miss(0, Key((a, b))), miss(1, Key((b, a)))) == ()
 
@@ -199,7 +199,7 @@ def test_closure_and_partial_may_use_one_name() -> None:
     assert [v.text for _, v in (*made.closure, *made.bound)] == ["2", "3"]
 
 
-def test_what_cannot_be_told_is_a_doubt_and_no_change() -> None:
+def test_an_uncertain_difference_is_a_doubt_and_not_a_change() -> None:
     opaque = Value("Config", "Config(...)", None, False)
     old, new = (miss(n, Key(static=(("cfg", opaque),))) for n in (0, 1))
     assert changes(old, new) == ()
@@ -261,7 +261,7 @@ def test_values_are_compared_field_by_field(
     assert [tuple(found[:4]) for found in differences(plain(old), plain(new))] == expected
 
 
-def test_lists_are_aligned_where_that_is_asked_for() -> None:
+def test_lists_are_aligned_on_request() -> None:
     old, new = [*"abcdefghijkl"], [*"xabcdefghijklyz"]
     found = differences(plain(old), plain(new), aligned=True)
     assert [(each.path, each.kind, each.new) for each in found] == [
@@ -271,7 +271,7 @@ def test_lists_are_aligned_where_that_is_asked_for() -> None:
     ]
 
 
-def test_items_of_a_dict_are_told_from_fields_of_an_object() -> None:
+def test_dict_items_differ_from_object_fields() -> None:
     old, new = (Value("dict", f"{{'a b': {n}}}", None, True, {"a b": n}) for n in (1, 2))
     assert [found.path for found in differences(old, new)] == ["['a b']"]
     old, new = (Value("m.D", f"D({{'a': {n}}})", None, True, {"a": n}) for n in (1, 2))
@@ -315,15 +315,15 @@ def test_a_command_loads_no_numpy_and_no_pandas_to_compare_plain_data() -> None:
 
 def test_long_texts_are_cut_where_they_differ() -> None:
     old, new = (Value("tuple", "x" * 100 + end, end, True) for end in ("ab", "cd"))
-    said = told(old, new)
+    said = words_of(old, new)
     assert "ab -> ..." in said and said.endswith("cd") and len(said) < 80
 
 
-def test_a_cut_string_is_another_string() -> None:
+def test_cut_strings_differ() -> None:
     old, new = (Value("str", "'" + "x" * 99 + "...", token, False) for token in ("1", "2"))
-    assert told(old, new).startswith("another str")
+    assert words_of(old, new).startswith("another str")
 
 
-def test_a_nan_is_equal_to_itself_alone() -> None:
+def test_nan_only_equals_itself() -> None:
     old, new = (Value("float", "nan", token, True, "nan") for token in ("nan@1", "nan@2"))
-    assert "NaN" in told(old, new)
+    assert "NaN" in words_of(old, new)

@@ -1,4 +1,4 @@
-"""A history of keys in, the one to hold the next against out."""
+"""Given a history of keys, finds the closest one to compare the next key with."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.reading.strategies import leaf, miss, misses, numbered, value
 
 
 def oracle(earlier: list[Miss], new: Miss, *, lowered: bool) -> tuple[Miss, Distance] | None:
-    """The same answer by holding the new key against every earlier one."""
+    """The same result, by comparing the new key with every earlier one."""
     ranked = [
         (distance(found), old.function.object != new.function.object, -old.number, old, found)
         for old in earlier
@@ -116,7 +116,7 @@ def test_each_value_seen_before_but_never_together() -> None:
 
 
 def test_ten_thousand_keys_of_three_hundred_leaves() -> None:
-    # No clock: a search that held each key against the new one would take minutes here.
+    # No timing: comparing every key with the new one would take minutes here.
     shared = tuple(leaf(f"p[{i}]", i) for i in range(299))
     tree = (Node("p", "list", tuple(f"[{i}]" for i in range(300))),)
     index = Index()

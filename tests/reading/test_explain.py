@@ -1,4 +1,4 @@
-"""Misses in, one cause for each out."""
+"""Judges misses and checks that each has one cause."""
 
 from __future__ import annotations
 
@@ -68,11 +68,11 @@ def sized(*shape: int) -> Key:
 def test_every_miss_has_one_cause_and_it_is_among_its_changes(found: list[Miss]) -> None:
     for verdict in verdicts(*found):
         if verdict.cause is Cause.UNKNOWN:
-            # An equal key that nothing dropped: few misses fill no cache.
+            # An equal key that nothing dropped: a few misses fill no cache.
             assert not in_key(verdict.changes)
         if verdict.cause is Cause.FIRST_TRACE:
             assert (verdict.changes, verdict.avoidable) == ((), "no")
-            # A call that goes on with a trace made ahead of it is told beside that.
+            # A call that continues an earlier trace is reported along with it.
             assert verdict.nearest is None or verdict.repeat
         else:
             assert verdict.nearest is not None
@@ -97,7 +97,7 @@ def test_a_planted_edit_has_its_cause_whatever_became_of_the_function(
 def test_judging_live_and_from_a_file_is_the_same(found: list[Miss]) -> None:
     live = Judge()
     one_by_one = [live.judge(miss) for miss in numbered(found)]
-    # What only the whole history shows cannot be told as a miss comes.
+    # Conclusions from the whole history are not known when a miss arrives.
     assert [replace(v, pattern=None) for v in verdicts(*found)] == revise(one_by_one)
 
 
@@ -119,7 +119,7 @@ def test_a_new_function_object_under_an_equal_key(kind: Kind, cause: str) -> Non
     assert causes(call(function=one), call(function=edited)) == ["first-trace", "source-changed"]
 
 
-def test_a_redefinition_tells_what_its_closure_was() -> None:
+def test_a_redefinition_shows_its_closure() -> None:
     def over(number: int, alpha: str) -> Miss:
         return call(function=function(number, closure=(("alpha", value(alpha)),)))
 
@@ -143,7 +143,7 @@ def test_an_equal_key_further_back_beats_a_near_one_of_the_same_function() -> No
     ]
 
 
-def test_a_gradient_is_not_its_function_made_again() -> None:
+def test_a_gradient_is_not_its_function_recreated() -> None:
     plain = function(1)
     grads = [function(n, Kind.TRANSFORM, wrappers=("grad",)) for n in (2, 3)]
     assert causes(call(function=plain), *(call(function=grad) for grad in grads)) == [
@@ -153,7 +153,7 @@ def test_a_gradient_is_not_its_function_made_again() -> None:
     ]
 
 
-def test_lambdas_of_one_notebook_are_held_against_their_own_kind() -> None:
+def test_lambdas_of_one_notebook_are_compared_with_their_own_kind() -> None:
     def made(number: int, code: str) -> Miss:
         return call(function=function(number, Kind.LAMBDA, code=code))
 
@@ -180,7 +180,7 @@ def test_a_rebound_method_says_of_what(before: Receiver, after: Receiver, said: 
 
 
 @pytest.mark.parametrize("name", ["None", "a -> b", "x and, `y`", "line\nbreak", "x" * 5_000])
-def test_a_hostile_name_is_one_name_of_what_made_a_function_anew(name: str) -> None:
+def test_a_hostile_name_stays_one_name_in_the_detail(name: str) -> None:
     made = {"base": 7, "decorators": (name,)}
     one, two = (function(n, Kind.DEF, **made) for n in (1, 2))
     _, verdict = verdicts(call(function=one), call(function=two))
@@ -215,7 +215,7 @@ def test_another_static_value_than_the_omitted_default_is_another_value() -> Non
         assert {change.component for change in verdict.changes} == {"static", "signature"}
 
 
-def test_what_a_library_makes_anew_is_the_librarys() -> None:
+def test_what_a_library_recreates_belongs_to_it() -> None:
     file = "/lib/site-packages/optax/base.py"
     first, again = (function(n, in_library=True, file=file) for n in (1, 2))
     _, verdict = verdicts(call(function=first), call(function=again))
@@ -242,7 +242,7 @@ def test_an_entry_is_evicted_where_a_cache_can_have_been_full() -> None:
     others = [replace(one, function=function(9 + n)) for n, one in enumerate(between)]
     assert causes(first, others[0], call())[-1] == "unknown"
     assert causes(first, *others, call())[-1] == "cache-evicted"
-    # JAX shares the entry between a call and what was compiled ahead of time.
+    # JAX shares the entry between a call and an ahead-of-time compilation.
     ahead = replace(first, program=Program("p", 3), ahead=True)
     again = call(None, *COMPILED, program="p")
     assert causes(ahead, *others, again)[-1] == "cache-evicted"
@@ -287,7 +287,7 @@ def test_a_value_that_may_have_been_unequal_explains_an_equal_key() -> None:
     assert "is unknown" in detail(verdict.changes[0])
 
 
-def test_a_trace_that_raises_is_no_further_first_trace() -> None:
+def test_a_trace_that_raises_is_not_another_first_trace() -> None:
     found = verdicts(call(raised="TypeError"), call(raised="TypeError"), call(), call(epoch=1))
     assert [v.cause.value for v in found] == [*["first-trace"] * 3, "cache-cleared"]
     assert [v.repeat for v in found] == [False, True, True, False]
@@ -328,7 +328,7 @@ def test_placement_alone_explains_a_call_that_was_not_traced() -> None:
         {"ahead": True},
     ],
 )
-def test_compiled_for_the_first_time_after_a_trace_is_no_further_cause(
+def test_a_first_compilation_after_a_trace_has_no_cause_of_its_own(
     before: dict[str, Any],
 ) -> None:
     found = verdicts(call(None, Stage.TRACE, **before), call(None, *COMPILED))
@@ -379,7 +379,7 @@ def test_a_backward_program_of_an_equal_key_has_the_advice_of_its_call(edit: Pla
     assert (back.fix, back.avoidable) == (forward.fix, forward.avoidable)
 
 
-def test_two_threads_that_come_at_once() -> None:
+def test_two_threads_at_once() -> None:
     first = miss(0, thread="a", time=0.0)
     second = miss(1, thread="b", time=0.1)
     found = judge(Recording([], [first, second]))
@@ -389,7 +389,7 @@ def test_two_threads_that_come_at_once() -> None:
     ]
 
 
-def test_processes_have_histories_of_their_own() -> None:
+def test_processes_have_separate_histories() -> None:
     other = replace(call(), run="s", id="s-0")
     found = judge(Recording([], [call(), other]))
     assert [v.cause.value for v in found] == ["first-trace"] * 2
@@ -413,7 +413,7 @@ def scan(number: int, size: int, *, new: bool) -> Miss:
     return call(sized(size), function=scan, bodies=(body,), new_bodies=(new,))
 
 
-def test_a_body_made_again_is_recreated_unless_the_key_changed_as_well() -> None:
+def test_a_new_body_is_recreated_unless_the_key_changed_too() -> None:
     found = causes(
         scan(1, 3, new=True), scan(2, 3, new=True), scan(3, 4, new=True), scan(3, 5, new=False)
     )
@@ -464,7 +464,7 @@ def advised(first: Miss, second: Miss) -> str:
     return "" if fix is None else words(fix)
 
 
-def test_advice_says_all_that_changed() -> None:
+def test_advice_names_everything_that_changed() -> None:
     both = (Key((leaf("a", weak=weak), leaf("b", weak=weak))) for weak in (False, True))
     assert "`a` and `b` as `np.float32(value)`" in advised(*map(call, both))
     types = (Key((leaf("a", dtype=it), leaf("b", dtype=it))) for it in ("int32", "float32"))
@@ -490,7 +490,7 @@ def test_advice_names_the_field_and_not_the_whole_object() -> None:
     assert "pass `cfg.rate` as" in advised(over("0.1", 1), over("0.2", 2))
 
 
-def test_more_arguments_than_before_may_be_meant() -> None:
+def test_more_arguments_than_before_may_be_intended() -> None:
     few, many = (
         Key(tuple(leaf(f"rest[{n}]") for n in range(count)), signature=signature)
         for count, signature in (
@@ -509,7 +509,7 @@ def test_a_number_among_the_static_fields_can_be_a_leaf() -> None:
     assert advised(*map(call, states)).startswith("make `s.epoch` an array leaf of its tree")
 
 
-def test_nobody_is_told_how_a_library_is_to_call_its_own_functions() -> None:
+def test_no_advice_on_how_a_library_calls_its_own_functions() -> None:
     own = [call(sized(size), nested=True, parent="r-9") for size in (3, 4)]
     theirs = [replace(one, function=one.function._replace(in_library=True)) for one in own]
     assert "pad" in advised(*own)
@@ -534,7 +534,7 @@ def test_of_equal_keys_the_one_of_a_function_that_holds_the_same_is_nearest() ->
     nearest = [None if v.nearest is None else v.nearest.number for v in found]
     assert nearest == [None, 0, 0, 2]
     assert [c.path for c in found[2].changes] == [None]
-    # An edit comes first: that it was undone by another one is what happened.
+    # An edit takes precedence: that another edit undid it is what happened.
     edited = verdicts(made(1, "0.1"), made(2, "0.2", code="edited"), made(3, "0.1"))
     assert [v.cause.value for v in edited][1:] == ["source-changed", "source-changed"]
 
@@ -546,20 +546,20 @@ def test_a_last_batch_comes_from_the_line_of_the_others() -> None:
     assert verdicts(full, elsewhere)[1].pattern is None
 
 
-def test_a_third_size_is_no_last_batch() -> None:
+def test_a_third_size_is_not_a_last_batch() -> None:
     sizes = [call(sized(size), call_site=LINE) for size in (32, 17, 9)]
     found = verdicts(*sizes)
     assert [v.pattern for v in found] == [None] * 3
     assert {v.fix.code for v in found if v.fix is not None} == {"pad-shape"}
 
 
-def test_the_lines_above_a_helper_tell_an_evaluation_set() -> None:
+def test_the_lines_above_a_helper_identify_an_evaluation_set() -> None:
     train = replace(call(sized(32), call_site=LINE), lines="in train")
     evaluate = replace(call(sized(17), call_site=LINE), lines="in evaluate")
     assert verdicts(train, evaluate)[1].pattern is None
 
 
-def test_a_call_written_otherwise_may_have_other_arrays_too() -> None:
+def test_a_call_in_another_style_may_also_have_other_arrays() -> None:
     def written(how: str, size: int) -> Miss:
         return call(Key((leaf("x", size),), signature=(("x", how),)))
 
@@ -591,7 +591,7 @@ def test_the_work_for_a_miss_does_not_grow_with_their_number(kind: str) -> None:
 
 
 def _calls(found: list[Miss]) -> int:
-    """How many functions are called to judge misses."""
+    """The number of function calls needed to judge the misses."""
     calls = 0
 
     def called(_: object, event: str, __: object) -> None:

@@ -1,4 +1,4 @@
-"""What a reader is given who takes only so much: `--tokens`, `--top`, `--sort`, `--open`."""
+"""Limited output, for readers with little room: `--tokens`, `--top`, `--sort`, `--open`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def recorded(tmp_path: Path) -> Path:
     return write(training(), tmp_path / "rec")
 
 
-def told(*arguments: str | Path) -> dict[str, Any]:
+def report_of(*arguments: str | Path) -> dict[str, Any]:
     done = retrace("report", "--format", "json", *arguments)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
@@ -47,7 +47,7 @@ def test_an_extract_is_never_longer_than_it_may_be(story: Any) -> None:
         assert len(encode(found)) <= 3 * tokens
         assert found["tokens"]["counted"] <= tokens
         assert found["losses"] == whole["losses"]
-        # Each is whole, in the same order, and what is left out is counted.
+        # Items are whole and in the same order, and what is left out is counted.
         assert found["causes"] == whole["causes"][: len(found["causes"])]
         assert found["plan"] == whole["plan"][: len(found["plan"])]
         assert len(found["causes"]) + found["left_out"]["causes"] == len(whole["causes"])
@@ -56,10 +56,12 @@ def test_an_extract_is_never_longer_than_it_may_be(story: Any) -> None:
 
 
 def test_an_extract_by_the_command(recorded: Path) -> None:
-    found = told(recorded, "--tokens", "2000", "--top", "1")
+    found = report_of(recorded, "--tokens", "2000", "--top", "1")
     assert found["schema"] == "retrace-extract/1"
     assert len(found["causes"]) == 1
-    assert found["causes"][0]["cause"] in {miss["cause"] for miss in told(recorded)["misses"]}
+    assert found["causes"][0]["cause"] in {
+        miss["cause"] for miss in report_of(recorded)["misses"]
+    }
     few = retrace("report", recorded, "--format", "json", "--tokens", "20")
     assert (few.returncode, few.stdout) == (2, "")
     assert "--tokens 20 is too few" in few.stderr
@@ -67,7 +69,7 @@ def test_an_extract_by_the_command(recorded: Path) -> None:
     assert text.returncode == 2
 
 
-def test_saving_is_what_the_plan_says() -> None:
+def test_saving_follows_the_plan() -> None:
     view = training().view()
     steps = plan(view.recording, view.verdicts)
     tally = Tally.of(view)
@@ -89,15 +91,15 @@ def began(miss: dict[str, Any]) -> Any:
     return miss["time"]
 
 
-def test_the_first_misses_alone(recorded: Path) -> None:
-    whole = told(recorded)
+def test_only_the_first_misses(recorded: Path) -> None:
+    whole = report_of(recorded)
     for sort, key in (("seconds", spent), ("time", began)):
-        found = told(recorded, "--top", "3", "--sort", sort)
+        found = report_of(recorded, "--top", "3", "--sort", sort)
         assert [key(miss) for miss in found["misses"]] == sorted(map(key, whole["misses"]))[:3]
         assert found["summary"] == whole["summary"]
         assert found["left_off"] == len(whole["misses"]) - 3
     plan_ = json.loads(retrace("plan", recorded, "--format", "json").stdout)
-    saving = told(recorded, "--top", "1", "--sort", "saving")["misses"]
+    saving = report_of(recorded, "--top", "1", "--sort", "saving")["misses"]
     assert saving[0]["id"] in plan_["steps"][0]["misses"]
 
 
@@ -106,12 +108,12 @@ def test_a_part_says_of_how_many(recorded: Path) -> None:
         part = retrace(
             "report", recorded, "--format", form, "--function", "train_step"
         ).stdout.replace("\n", " ")
-        number = len(told(recorded, "--function", "train_step")["misses"])
+        number = len(report_of(recorded, "--function", "train_step")["misses"])
         assert says.format(number) in part
         assert " of 20 misses" not in retrace("report", recorded, "--format", form).stdout
 
 
-def test_so_many_causes_in_each_format(recorded: Path) -> None:
+def test_top_limits_the_causes_in_each_format(recorded: Path) -> None:
     for form, mark in (("markdown", "- more: "), ("html", '<details class="message')):
         whole = retrace("report", recorded, "--format", form).stdout
         few = retrace("report", recorded, "--format", form, "--top", "1").stdout

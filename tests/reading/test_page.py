@@ -1,4 +1,4 @@
-"""The report as a page, as a browser shows it."""
+"""The report page, tested in a browser."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Opened = Callable[..., Any]
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    """One that is installed: playwright's own would have to be downloaded."""
+    """An installed browser: playwright's own would have to be downloaded."""
     executable = next(filter(None, map(shutil.which, BROWSERS)), None)
     if executable is None:
         pytest.skip(f"none of {', '.join(BROWSERS)} is installed")
@@ -48,7 +48,7 @@ def browser() -> Iterator[Any]:
 
 
 def built(story: Story, directory: Path, *others: Story) -> Path:
-    """The page of a story, or of several processes."""
+    """The page of one or more processes."""
     file = directory / "report.html"
     recording = write(story, directory / "rec")
     for other in others:
@@ -60,7 +60,7 @@ def built(story: Story, directory: Path, *others: Story) -> Path:
 
 @pytest.fixture
 def opened(browser: Any, tmp_path: Path) -> Iterator[Opened]:
-    """Opens the page of a story; nothing may fail in it, and nothing be asked of a network."""
+    """Opens the page of a story; no errors and no network requests are allowed in it."""
     wrong: list[str] = []
     contexts: list[Any] = []
 
@@ -88,7 +88,7 @@ def opened(browser: Any, tmp_path: Path) -> Iterator[Opened]:
     assert wrong == []
 
 
-def test_it_tells_what_the_report_tells(opened: Opened) -> None:
+def test_it_shows_what_the_report_shows(opened: Opened) -> None:
     page = opened(training())
     assert page.title().endswith("train.py")
     functions = page.locator(".functions tbody tr").all_inner_texts()
@@ -130,13 +130,13 @@ def test_the_list_is_sorted_by_any_column(opened: Opened) -> None:
     assert page.locator("#all tbody tr td.number").first.inner_text() == "0.06 s"
 
 
-def test_a_function_tells_all_its_causes(opened: Opened) -> None:
+def test_a_function_shows_all_its_causes(opened: Opened) -> None:
     page = opened(training())
     causes = page.locator(".functions tbody tr").first.locator("a").all_inner_texts()
     assert sorted(causes) == ["first-trace", "shape-changed", "weak-type-changed"]
 
 
-def test_what_is_filtered_is_filtered_everywhere_and_stands_in_the_address(
+def test_a_filter_applies_everywhere_and_is_in_the_address(
     opened: Opened,
 ) -> None:
     page = opened(training())
@@ -149,7 +149,7 @@ def test_what_is_filtered_is_filtered_everywhere_and_stands_in_the_address(
     assert page.locator("#all tbody tr").count() == 4
     address = page.url
     assert "cause=lambda-recreated" in address
-    # What an address says is shown again.
+    # Opening the address again shows the same state.
     again = page.context.new_page()
     again.goto(address)
     again.wait_for_selector("html[data-ready]", state="attached")
@@ -171,7 +171,7 @@ def test_each_miss_has_an_address(opened: Opened) -> None:
         assert arrived.is_visible()
         explained += arrived.evaluate("it => it.matches('details[open]')")
     assert explained == 4
-    # A link is followed where a filter hides what it leads to.
+    # Following a link works even if a filter hides its target.
     page.locator("#of-cause").select_option("eager-op")
     page.evaluate("where => { location.hash = where }", f"miss-{story.misses[5].id}")
     page.wait_for_selector(f'[id="miss-{story.misses[5].id}"].arrived')
@@ -179,7 +179,7 @@ def test_each_miss_has_an_address(opened: Opened) -> None:
 
 
 def drawn(page: Any) -> list[list[int]]:
-    """The colours of what the timeline shows."""
+    """The colours that the timeline shows."""
     return page.evaluate(
         """() => {
             const canvas = document.querySelector("#icicle canvas");
@@ -229,13 +229,13 @@ def test_the_timeline_is_drawn_and_followed_by_keys_wheel_and_click(opened: Open
 
 
 def touches(session: Any, kind: str, *points: tuple[float, float]) -> None:
-    """Fingers, as the browser hears of them."""
+    """Touches, as the browser receives them."""
     where = [{"x": x, "y": y, "id": number} for number, (x, y) in enumerate(points)]
     session.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": where})
 
 
 def picture(page: Any) -> str:
-    """The timeline as it is drawn."""
+    """The timeline as drawn."""
     return page.evaluate("document.querySelector('#icicle canvas').toDataURL()")
 
 
@@ -255,7 +255,7 @@ def test_fingers_zoom_and_open(opened: Opened) -> None:
     page.get_by_role("button", name="All", exact=True).tap()
     page.wait_for_timeout(100)
     assert picture(page) == was
-    # The first tap tells, the second opens: a finger cannot hover.
+    # The first tap shows, the second opens: fingers cannot hover.
     canvas.scroll_into_view_if_needed()
     box = canvas.bounding_box()
     for arrived in (0, 1):
@@ -278,12 +278,12 @@ def test_each_process_has_a_lane(opened: Opened) -> None:
         for _ in range(6):
             page.keyboard.press("ArrowRight")
         page.keyboard.press("Enter")
-        # A slow browser shows the one before for a while.
+        # A slow browser shows the previous one for a while.
         other_than = f":not([id='{seen[-1]}'])" if seen else ""
         row = page.wait_for_selector(f".arrived{other_than}")
         seen.append(row.get_attribute("id"))
         canvas.focus()
-        # Past what is traced inside lies the next lane.
+        # The next lane is below the nested traces.
         for _ in range(2):
             page.keyboard.press("ArrowDown")
         assert tip.is_visible()
@@ -294,7 +294,7 @@ def test_each_process_has_a_lane(opened: Opened) -> None:
 @pytest.mark.parametrize(("scheme", "width"), [("dark", 390), ("light", 1400)])
 def test_axe_finds_nothing(scheme: str, width: int, opened: Opened) -> None:
     other = training(run="k3x9f2b", process_index=1, pid=4243, complete=False)
-    # The page lets no script run but its own; axe is one.
+    # The page only runs its own script; axe is another one.
     page = opened(
         killed(),
         other,
@@ -309,7 +309,7 @@ def test_axe_finds_nothing(scheme: str, width: int, opened: Opened) -> None:
     found = page.evaluate("axe.run()")
     assert [(one["id"], one["nodes"][0]["html"]) for one in found["violations"]] == []
     assert len(found["passes"]) > 30
-    # Nor with a filter that nothing matches.
+    # Also with a filter that matches nothing.
     page.locator("#filter").fill("no-such-thing")
     assert page.locator("#timeline.nothing, #misses.nothing").count() == 2
     assert page.evaluate("axe.run().then((found) => found.violations.map((one) => one.id))") == []
@@ -324,12 +324,12 @@ def test_it_is_printed_whole_on_white(opened: Opened) -> None:
     assert folded.count() == 0
     assert not page.locator("nav").is_visible()
     assert page.evaluate("getComputedStyle(document.body).color") == "rgb(28, 30, 33)"
-    # So is the timeline: in the colours of a light page, and in no other.
+    # So is the timeline, only in the colours of a light page.
     colours = drawn(page)
     assert [59, 125, 216] in colours and [110, 168, 254] not in colours
 
 
-def test_lines_have_their_cost_and_are_reached_by_key(opened: Opened) -> None:
+def test_lines_show_their_cost_and_are_reached_by_key(opened: Opened) -> None:
     page = opened(training())
     lines = page.locator("#source [data-line]").all_inner_texts()
     assert [line.split("\t")[1].strip() for line in lines] == ["12", "47", "88", "97", "104"]
@@ -350,7 +350,7 @@ def test_the_data_in_it_are_the_json_report(opened: Opened, tmp_path: Path) -> N
     assert saved == json.loads(told)
 
 
-def test_without_scripts_it_tells_as_much(opened: Opened) -> None:
+def test_without_scripts_it_shows_as_much(opened: Opened) -> None:
     page = opened(training(), java_script_enabled=False)
     assert "drop_remainder" in page.content()
     assert page.locator("#misses .needs-script").is_visible()
@@ -358,10 +358,10 @@ def test_without_scripts_it_tells_as_much(opened: Opened) -> None:
 
 
 @pytest.mark.parametrize("width", [360, 800])
-def test_it_is_no_wider_than_its_window(width: int, opened: Opened) -> None:
+def test_it_fits_its_window(width: int, opened: Opened) -> None:
     page = opened(training(), viewport={"width": width, "height": 800})
     assert page.evaluate("document.documentElement.scrollWidth") <= width
-    # Nor is any part of it, which would be cut until it is moved.
+    # Nor is any part of it, which would be cut off until scrolled.
     parts = "[...document.querySelectorAll('main section:not(#data)')]"
     wider = page.evaluate(
         f"{parts}.filter(it => it.scrollWidth > it.clientWidth).map(it => it.id)"
@@ -386,7 +386,7 @@ _PARTED = """
     return parted;
 }
 """
-"""Numbers, and places with theirs, that stand on two lines."""
+"""Numbers and places whose parts are on two lines."""
 
 
 @pytest.mark.parametrize("width", [390, 800, 1400])
@@ -404,7 +404,7 @@ def test_no_number_is_cut(width: int, opened: Opened) -> None:
     assert page.evaluate(_PARTED) == []
 
 
-def test_it_follows_the_dark(opened: Opened) -> None:
+def test_it_follows_the_dark_scheme(opened: Opened) -> None:
     colours = [
         opened(training(), color_scheme=scheme).evaluate(
             "getComputedStyle(document.body).backgroundColor"
@@ -466,13 +466,13 @@ def test_many_misses_are_drawn_and_listed_in_part(opened: Opened) -> None:
 
 
 def test_too_many_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(page_data, "MOST", 7)
+    monkeypatch.setattr(page_data, "MAX_MISSES", 7)
     view = many(20).view()
     whole = "".join(page.report(view, Tally.of(view), [view.verdicts]))
     packed = re.search('id="report-data">([^<]*)<', whole)
     assert packed is not None
     told = json.loads(zlib.decompress(b64decode(packed[1])))
-    # The dearest stay, as the page is sorted by seconds.
+    # The most expensive ones stay, because the page is sorted by seconds.
     assert {miss["id"] for miss in told["misses"]} == {f"k3x9f2a-{n}" for n in range(13, 20)}
     assert told["left_off"] == 13 and "13 more" in whole
 
@@ -481,7 +481,7 @@ def test_the_pictures_of_the_docs_are_made_by_a_command(browser: Any, tmp_path: 
     pictures.made(write(training(), tmp_path / "rec"), tmp_path, browser, tmp_path)
     for name in pictures.NAMES:
         assert (tmp_path / name).read_bytes().startswith(b"\x89PNG"), name
-    # Those of the docs are these, and each is shown.
+    # The docs contain exactly these, and show each of them.
     assert sorted(file.name for file in pictures.FOLDER.iterdir()) == sorted(pictures.NAMES)
     pages = "".join(page.read_text("utf-8") for page in pictures.FOLDER.parent.glob("*.md"))
     assert set(re.findall(r"\]\(pictures/([^)]*)\)", pages)) == set(pictures.NAMES)
@@ -493,7 +493,7 @@ def test_tokens_that_differ_are_marked() -> None:
     assert new == "mul a:f32[<mark>4</mark>] &lt;b&gt; -&gt; c"
 
 
-def test_a_file_is_shown_where_it_is_the_one_that_ran(tmp_path: Path) -> None:
+def test_a_file_is_shown_if_it_is_the_one_that_ran(tmp_path: Path) -> None:
     file = tmp_path / "project" / "train.py"
     elsewhere = tmp_path / "elsewhere"
     for folder in (file.parent, elsewhere):
@@ -510,7 +510,7 @@ def test_a_file_is_shown_where_it_is_the_one_that_ran(tmp_path: Path) -> None:
         return "".join(sources.html(view))
 
     assert "a secret" in told(file.parent)
-    # A recording of somebody else's may name any file of the reader's, and lead out by a link.
+    # A recording from somebody else may name any of the reader's files, or lead out by a link.
     assert "a secret" not in told(elsewhere)
     (elsewhere / "train.py").symlink_to(file)
     assert "a secret" not in told(elsewhere, elsewhere / "train.py")

@@ -1,4 +1,4 @@
-"""Commands that are given a path: to what is no file, and to files that are somebody's."""
+"""Commands with paths that are not files, or that are somebody else's files."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ def complains(*arguments: object, about: str = "") -> None:
     assert about in ended.err
 
 
-# What is no file
+# Paths that are not files
 
 
-def test_what_is_no_recording_is_one_line(here: Path, recorded: Path) -> None:
+def test_a_path_without_a_recording_is_one_line(here: Path, recorded: Path) -> None:
     os.mkfifo("pipe")
     Path("ring").symlink_to("ring")
     Path("nowhere").symlink_to("gone")
@@ -51,7 +51,7 @@ def test_what_is_no_recording_is_one_line(here: Path, recorded: Path) -> None:
     complains("report", "folder", about="folder")
 
 
-def test_settings_that_are_no_file_are_one_line(here: Path, recorded: Path) -> None:
+def test_settings_that_are_not_a_file_are_one_line(here: Path, recorded: Path) -> None:
     settings, baseline = Path("pyproject.toml"), Path("retrace-baseline.toml")
     deep = {
         "arrays": f"a = {'[' * 20000}",
@@ -106,7 +106,7 @@ def test_nothing_is_written_outside_the_project(here: Path, recorded: Path) -> N
 # -o FILE
 
 
-def test_a_report_of_ours_is_written_over(here: Path, recorded: Path) -> None:
+def test_our_own_report_is_overwritten(here: Path, recorded: Path) -> None:
     out = Path("out")
     lines = [
         *(["report", str(recorded), "--format", name, "-o", "out"] for name in FORMATS),
@@ -122,7 +122,7 @@ def test_a_report_of_ours_is_written_over(here: Path, recorded: Path) -> None:
         assert not written or out.read_bytes() != written or first == lines[0]
 
 
-def test_what_is_no_report_stays(here: Path, recorded: Path) -> None:
+def test_other_files_are_not_overwritten(here: Path, recorded: Path) -> None:
     out = Path("notes.html")
     for text in ("<!doctype html><title>mine</title>", '{"schema": "mine/1"}', "\x1f\x8b", "x"):
         out.write_text(text)
@@ -136,7 +136,7 @@ def test_what_is_no_report_stays(here: Path, recorded: Path) -> None:
     assert run("report", str(recorded), "-o", str(out)).status == 0
 
 
-def test_a_recording_is_not_written_over(here: Path, recorded: Path) -> None:
+def test_a_recording_is_not_overwritten(here: Path, recorded: Path) -> None:
     (file,) = recorded.glob("*.jsonl")
     programs = file.with_suffix(".programs")
     programs.write_text('{"listings":["a"],"block":{}}\n')
@@ -169,7 +169,7 @@ def test_pipes_and_terminals_are_written_to(here: Path, recorded: Path) -> None:
 # Without DIR, and folders of recordings
 
 
-def test_the_nearest_folder_above_is_asked(here: Path) -> None:
+def test_the_nearest_folder_above_is_used(here: Path) -> None:
     write(Story(), here / ".retrace" / "2025-01-01T10-00-00")
     write(training(), here / ".retrace" / "2025-01-02T10-00-00")
     (here / "deep" / "er").mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""What the plan is made of: sizes, replays, data files, and how it is told."""
+"""What a plan consists of: sizes, replays and data files; and how it is presented."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from retrace.plan.sizes import covering, curve, powers_of_two, recommended
 from retrace.plan.step import Plan
 from retrace.plan.warm import warmth
 from retrace.present import plan_json, plan_markdown, plan_text, terminal
-from retrace.present.plan_sizes import sizes_told
+from retrace.present.plan_sizes import size_lines
 from retrace.reason.verdict import judge
 from tests.reading.story import LOSS, TRAIN_STEP, Story, array, at, step_key, write
 from tests.reading.test_present import hostile, training
 
 
 def best(weights: dict[int, int], power: int, k: int) -> float:
-    """The least that any choice of `k` sizes costs, by trying them all."""
+    """The lowest cost of any choice of `k` sizes, by trying them all."""
     sizes = sorted(weights)
     return min(
         sum(weight * covering(size, chosen) ** power for size, weight in weights.items())
@@ -47,7 +47,7 @@ def best(weights: dict[int, int], power: int, k: int) -> float:
     st.dictionaries(st.integers(1, 60), st.integers(1, 9), min_size=1, max_size=9),
     st.integers(1, 3),
 )
-def test_the_sizes_are_the_best_there_are(weights: dict[int, int], power: int) -> None:
+def test_the_sizes_are_optimal(weights: dict[int, int], power: int) -> None:
     found = curve(dict(weights.items()), lambda size: float(size**power), 16)
     assert [len(choice.sizes) for choice in found] == list(range(1, len(weights) + 1))
     for k, choice in enumerate(found, 1):
@@ -61,7 +61,7 @@ def test_the_sizes_are_the_best_there_are(weights: dict[int, int], power: int) -
 
 
 def grouped(sizes: list[Size], k: int) -> Iterator[list[list[Size]]]:
-    """All ways to make `k` groups of some sizes."""
+    """All ways to split sizes into `k` groups."""
     if not sizes:
         yield from [[]] if k == 0 else []
         return
@@ -75,7 +75,7 @@ def grouped(sizes: list[Size], k: int) -> Iterator[list[list[Size]]]:
 
 @pytest.mark.parametrize("axes", [2, 3])
 @given(drawn=st.data())
-def test_the_corners_are_the_best_there_are(axes: int, drawn: st.DataObject) -> None:
+def test_the_corners_are_optimal(axes: int, drawn: st.DataObject) -> None:
     size = st.tuples(*[st.integers(1, 9)] * axes)
     weights = drawn.draw(st.dictionaries(size, st.integers(1, 5), min_size=1, max_size=6))
 
@@ -115,7 +115,7 @@ def test_many_sizes_all_fit_and_more_corners_pad_less(sizes: set[Size]) -> None:
 def test_powers_of_two_are_tight_on_every_axis(drawn: dict[Size, int]) -> None:
     weights = {size: float(weight) for size, weight in drawn.items()}
     found = corners.powers_of_two(weights, lambda one: float(prod(one) + sum(one)))
-    # Each size goes to one of them that is less than twice as long on each axis.
+    # Each size goes to a corner less than twice as long on each axis.
     went = {one: [c for c in found.sizes if _is_tight(one, c)] for one in weights}
     assert all(len(to) == 1 for to in went.values())
     assert {to[0] for to in went.values()} == set(found.sizes)
@@ -139,10 +139,10 @@ TERMS = [(i, j) for i in range(3) for j in range(3) if i + j <= 3 and (i, j) != 
     st.booleans(),
 )
 @example({(0, 0): 1, (1, 1): 3}, {(64, 16), (32, 32), (16, 64), (8, 128)}, False)
-def test_flops_of_corners_are_those_of_the_law_or_not_told(
+def test_flops_of_corners_follow_the_law_or_are_unknown(
     law: dict[Size, int], sizes: set[Size], on_a_curve: bool
 ) -> None:
-    """As little is told of a batch that holds the same number of tokens in each shape."""
+    """Nothing is said about a batch that holds the same number of tokens in each shape."""
     if on_a_curve:
         sizes = {(a, 720 // a) for a, _ in sizes}
 
@@ -180,7 +180,7 @@ def test_the_plan_adds_up() -> None:
 
 
 def test_seconds_of_a_busy_machine_are_a_range() -> None:
-    """What ran beside it is in what a compilation took; another shows how quick it can be."""
+    """Other load adds to a compilation's time; a similar one shows how fast it can be."""
     story = Story()
     counter = array("step", "int32", weak=False)
     for batch, seconds, equations in ((8, 20.0, 100), (16, 26.0, 100), (32, 13.0, 130)):
@@ -192,7 +192,7 @@ def test_seconds_of_a_busy_machine_are_a_range() -> None:
     assert found.now.seconds == Span(59, 59)
     assert sum(step.gone.calls.high for step in found.steps) == 2
     saved = found.now.minus(found.steps[-1].left).seconds
-    # Gone are the second and the third; the quickest took a tenth for each of its equations.
+    # The second and third are gone; the fastest took a tenth per equation.
     assert saved == (pytest.approx(10 + 13), pytest.approx(26 + 13))
     view = story.view()
     text, page = plan_text.whole(view, found), plan_markdown.whole(view, found)
@@ -240,15 +240,15 @@ def test_what_sizes_cost_fits_a_narrow_terminal() -> None:
     sizes = sizes._replace(chosen=chosen, curve=tuple(found), powers=powers, program=100.0)
     step = replace(step, proposal=step.proposal._replace(sizes=sizes))
     for width in (40, 61, 62, 80):
-        told = [line for line in sizes_told(1, step, width) if not line.startswith("        ")]
+        told = [line for line in size_lines(1, step, width) if not line.startswith("        ")]
         assert max(map(len, told)) <= width
-        # As a table where there is room for it.
+        # As a table if there is room.
         assert any("padding   of FLOPs" in line for line in told) is (width >= 62)
         assert sum("25%" in line for line in told) == len(sizes.curve) + 1
 
 
 def test_the_json_is_that_of_the_interface() -> None:
-    told = plan_json.told(story_plan(training()), warmth(training().view().verdicts))
+    told = plan_json.to_json(story_plan(training()), warmth(training().view().verdicts))
     assert told["schema"] == "retrace-plan/1"
     assert json.loads(json.dumps(told)) == told
     amounts = {"calls", "eager", "seconds"}
@@ -259,7 +259,7 @@ def test_the_json_is_that_of_the_interface() -> None:
         assert {"code", "text", "file", "line", "k", "sizes"} <= set(each["fix"])
         assert all(set(each[name]) == amounts for name in ("gone", "alone", "left"))
         assert each["sure"] in ("clear", "likely", "ask")
-    assert len(plan_json.told(story_plan(training()), top=1)["steps"]) == 1
+    assert len(plan_json.to_json(story_plan(training()), top=1)["steps"]) == 1
 
 
 @pytest.mark.parametrize("story", [training, hostile])
@@ -361,7 +361,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", [*BAD, "absent.txt"])
-def test_files_that_hold_no_sizes_are_refused_in_one_line(tmp_path: Path, name: str) -> None:
+def test_files_without_sizes_are_rejected_in_one_line(tmp_path: Path, name: str) -> None:
     if name in BAD:
         (tmp_path / name).write_bytes(BAD[name])
     with pytest.raises(UsageError) as raised:
@@ -399,7 +399,7 @@ def test_processes_of_one_job_are_not_added_up() -> None:
         assert (both.processes, both.each) == (2, each)
         times = 1 if each else 2
         assert both.now.calls.high == times * one.now.calls.high
-        # Of processes that did the same, the slowest is what one waits for.
+        # For processes that did the same, everyone waits for the slowest.
         slower = 2 if each else 3
         assert both.now.seconds.high == pytest.approx(slower * one.now.seconds.high)
         assert [step.gone.calls for step in both.steps if step.gone.calls.high] == [
@@ -427,7 +427,7 @@ def test_the_command_writes_every_format(
         assert told["warm"]["calls"]
 
 
-def test_the_command_refuses_what_it_cannot_use(recorded: Path, tmp_path: Path) -> None:
+def test_the_command_rejects_what_it_cannot_use(recorded: Path, tmp_path: Path) -> None:
     sizes = tmp_path / "sizes.txt"
     sizes.write_text("17\n32\n32\n")
     assert command([recorded], sizes=[f"batch['image']={sizes}"], format="json") == 0
@@ -450,7 +450,7 @@ def test_sizes_of_the_data_weigh_the_padding() -> None:
         for step in plan(view.recording, view.verdicts, found).steps
         if step.proposal.sizes is not None
     ]
-    # All are padded to 32; there is more to pad where most are short.
+    # All are padded to 32; there is more padding if most are short.
     assert padding == [
         pytest.approx(1 - (17 + 32) / 64),
         pytest.approx(1 - (17 * 99 + 32) / 3200),

@@ -1,4 +1,4 @@
-"""A recording and its verdicts in, words out."""
+"""Turns a recording and its verdicts into words."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ X = Key((array("x", "float32", 3),))
 
 
 def says(name: str, text: str) -> None:
-    """Hold a text against its golden file; `GOLDEN=write` writes it anew."""
+    """Compare a text with its golden file; `GOLDEN=write` rewrites the file."""
     path = GOLDEN / name
     if os.environ.get("GOLDEN") == "write":
         path.write_text(text)
@@ -174,14 +174,14 @@ def test_the_summary_is_short() -> None:
     assert len(terminal.summary(training().view(), "out").splitlines()) <= 16
 
 
-def test_no_misses_is_said() -> None:
+def test_no_misses_are_reported() -> None:
     view = Story().view()
     assert "no misses in train.py" in terminal.report(view)
     assert terminal.summary(view, "out") == terminal.report(view)
     assert "**0 misses**" in markdown.report(view)
 
 
-# What may stand in a terminal, a page, an object
+# What is safe in a terminal, a page, an object
 
 
 def test_hostile_names_do_nothing_in_a_terminal() -> None:
@@ -212,9 +212,9 @@ def test_hostile_names_do_nothing_in_markdown() -> None:
 
 @given(name=st.text(st.characters()) | st.text("\\u\ud800\udfffd8\U0001f600"))
 def test_every_reader_can_read_our_json(name: str) -> None:
-    """Half of a surrogate pair, as of a file name that is no UTF-8, is no text elsewhere."""
+    """A lone surrogate, as in a file name that is not UTF-8, is not valid text elsewhere."""
     told = json.loads(report_json.encode({name: [name]}))
-    # Without the name in the message: it could not be sent to who prints it.
+    # The message omits the name, because it could not be sent to whoever prints it.
     assert told == {readable(name): [readable(name)]}, ascii(name)
 
 
@@ -231,7 +231,7 @@ def test_hostile_names_arrive_whole_in_json() -> None:
     assert first["function"]["name"] == readable(story.misses[0].function.name)
 
 
-def test_numbers_that_json_has_no_word_for() -> None:
+def test_numbers_that_json_cannot_express() -> None:
     story = training()
     story.misses[0].stages[Stage.TRACE] = float("nan")
     assert json.loads(report_json.encode(report_json.report(story.view())))
@@ -252,7 +252,7 @@ def test_each_second_is_counted_once() -> None:
     assert sum(row["misses"] for row in by_cause) == len(story.misses)
 
 
-def test_a_backward_program_is_no_part_of_its_parents_seconds() -> None:
+def test_a_backward_program_does_not_count_for_its_parent() -> None:
     story = Story()
     call = story.miss(TRAIN_STEP, X, at(88, ""), (1.0, 1.0, 1.0))
     story.miss(TRAIN_STEP, X, at(88, ""), (None, 2.0, 3.0), parent=call.id, derived="backward")
@@ -318,7 +318,7 @@ def test_the_worst_comes_first() -> None:
 
 
 def others(*keys: Key) -> str:
-    """What the report says of all misses of one cause but the one that is shown."""
+    """What the report says about all misses of one cause except the one shown."""
     story = Story()
     for key in keys:
         story.miss(TRAIN_STEP, key, at(88, ""))
@@ -326,7 +326,7 @@ def others(*keys: Key) -> str:
     return next(line.strip() for line in text.splitlines() if line.strip().startswith("also "))
 
 
-def test_the_other_dtypes_are_told() -> None:
+def test_the_other_dtypes_are_listed() -> None:
     dtypes = ("float32", "int32", "float16", "bool", "int8", "uint8", "int16")
     keys = [Key((array("x", dtype, 3),)) for dtype in dtypes]
     assert others(*keys[:5]) == "also float16[3], bool[3] and int8[3]"
@@ -356,7 +356,7 @@ def test_a_change_is_not_cut_across_its_arrow() -> None:
     assert all(side.endswith("='model')") for side in sides)
 
 
-def test_what_only_one_process_did_is_told() -> None:
+def test_misses_of_only_one_process_say_so() -> None:
     both = [training(), training(run="second", process_index=1)]
     both[1].miss(function("<lambda>", 97, Kind.LAMBDA), X, None, new_object=True)
     both[1].misses[:] = [m for m in both[1].misses if m.function.line != 41 or m.number < 6]
@@ -428,7 +428,7 @@ def test_labels_that_two_processes_share_name_the_process() -> None:
 
 
 def processes(*scripts: str, **fields: Any) -> list[Story]:
-    """Processes of one host, all of index 0, each with the same misses of `work`."""
+    """Processes on one host, all with index 0, each with the same misses of `work`."""
     told = [
         Story(run=f"run{n}", pid=14650 + n, argv=[f"{HOME}/{script}"], **fields)
         for n, script in enumerate(scripts)
@@ -444,7 +444,7 @@ def together(stories: list[Story]) -> View:
     return View(every, judge(every), HOME)
 
 
-def test_processes_of_one_index_are_told_by_pid_and_script() -> None:
+def test_processes_of_one_index_are_named_by_pid_and_script() -> None:
     view = together(processes("parent.py", "child.py", "child.py"))
     labels = [view.label(verdict.miss) for verdict in view.find("work #2")]
     assert labels == [
@@ -455,7 +455,7 @@ def test_processes_of_one_index_are_told_by_pid_and_script() -> None:
     assert [len(view.find(label)) for label in labels] == [1, 1, 1]
 
 
-def test_the_script_is_told_only_where_it_differs() -> None:
+def test_the_script_is_only_named_if_it_differs() -> None:
     view = together(processes("work.py", "work.py"))
     labels = [view.label(verdict.miss) for verdict in view.find("work #2")]
     assert labels == ["work #2 (process 14650)", "work #2 (process 14651)"]
@@ -496,7 +496,7 @@ def test_a_launcher_without_misses_leaves_the_workers_their_index() -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(misses(), max_size=6), st.data())
-def test_whatever_was_recorded_can_be_said(found: list[Miss], data: st.DataObject) -> None:
+def test_whatever_was_recorded_can_be_presented(found: list[Miss], data: st.DataObject) -> None:
     story = Story()
     recorded = numbered(found)
     run = replace(story.run, id=recorded[0].run if recorded else "r")
@@ -528,7 +528,7 @@ def called_on_one_line(number: int, *sizes: int) -> View:
     return story.view()
 
 
-def test_one_cause_on_one_line_is_told_once_for_all_functions() -> None:
+def test_one_cause_on_one_line_is_reported_once_for_all_functions() -> None:
     view = called_on_one_line(30, 3, 4)
     causes = [group.cause for group in Tally.of(view).groups()]
     assert causes.count(Cause.SHAPE_CHANGED) == 1
@@ -537,7 +537,7 @@ def test_one_cause_on_one_line_is_told_once_for_all_functions() -> None:
     assert [g.cause for g in Tally.of(two).groups()].count(Cause.SHAPE_CHANGED) == 2
 
 
-def test_labels_are_unique_also_of_functions_on_one_line() -> None:
+def test_labels_are_unique_even_for_functions_on_one_line() -> None:
     view = called_on_one_line(3, 3, 4)
     labels = [view.label(verdict.miss) for verdict in view.verdicts]
     assert len({*labels}) == len(labels) == 6

@@ -1,4 +1,4 @@
-"""Two programs in, their lines side by side or one below the other out."""
+"""Shows two programs line by line, side by side or below each other."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NAMES = ["sin", "cos", "tanh", "exp", "log", "abs", "neg", "sqrt"]
 
 
 def program(*names: str) -> Listing:
-    """A chain of equations, each on a line of its own."""
+    """A chain of equations, each on its own line."""
     return Listing(
         id=" ".join(names),
         hash=" ".join(names),
@@ -47,13 +47,13 @@ OLD = program(*NAMES)
 NEW = program("sin", "cos", "tanh", "erf", "log", "abs", "neg", "sign", "sqrt")
 
 
-def told(old: Listing, new: Listing, width: int) -> list[str]:
+def shown_lines(old: Listing, new: Listing, width: int) -> list[str]:
     return list(lines(VIEW, old, new, width))
 
 
 def test_a_wide_terminal_shows_both_sides() -> None:
     half = (140 - 5) // 2
-    _, *rows = told(OLD, NEW, 140)
+    _, *rows = shown_lines(OLD, NEW, 140)
     sides = [(row[2 : 2 + half].rstrip(), row[3 + half], row[5 + half :]) for row in rows[1:]]
     assert sides == [
         ("cos(sin) -> f32[8]   model.py:41", " ", "cos(sin) -> f32[8]   model.py:41"),
@@ -69,7 +69,7 @@ def test_a_wide_terminal_shows_both_sides() -> None:
 
 
 def test_a_narrow_terminal_shows_one_below_the_other() -> None:
-    assert told(OLD, NEW, 80) == [
+    assert shown_lines(OLD, NEW, 80) == [
         "8 equations -> 9",
         "  ...",
         "    cos(sin) -> f32[8]   model.py:41",
@@ -86,7 +86,7 @@ def test_a_narrow_terminal_shows_one_below_the_other() -> None:
 
 def test_what_changed_stands_opposite_what_it_was() -> None:
     old, new = (program("sin")._replace(equations=[f"mul\t$ {n}:f32[]\tf32[8]"]) for n in (2, 3))
-    (_, row) = told(old, new, 140)
+    (_, row) = shown_lines(old, new, 140)
     before, mark, after = row[:69].strip(), row[70], row[72:].strip()
     assert (before, mark, after) == (
         "mul(input 1, 2:f32[]) -> f32[8]   model.py:40",
@@ -106,23 +106,23 @@ def test_equations_name_what_they_work_on() -> None:
 
     def operands(listing: Listing, *leaves: Leaf) -> list[str]:
         known = Operands(leaves)
-        return [", ".join(known.told(listing, index)) for index in range(3)]
+        return [", ".join(known.names(listing, index)) for index in range(3)]
 
     assert operands(scaled, *arguments) == ["batch['x'], scale", "mul, scale", "jit, 1.0:f32[]"]
-    # Those of a program that takes others are not known; nor is a wire that was lost.
+    # Operands of a program with other inputs are unknown; so is a lost wire.
     other = array("scale", "float32", 2)
     assert operands(scaled, arguments[0], other)[0] == "input 1, input 2"
     assert operands(scaled._replace(wires=[0, 99]))[:2] == ["input 1, ?", "?, ?"]
     held = scaled._replace(constants=("f32[8]",))
     assert operands(held, arguments[1])[0] == "captured array, scale"
-    # The name of a sub-program is its content's hash, which tells a reader nothing.
+    # A sub-program is named by the hash of its content, which tells a reader nothing.
     swapped = scaled._replace(equations=[scaled.equations[0].replace("mul", "div"), nested])
-    shown = "\n".join(told(scaled, swapped, 80))
+    shown = "\n".join(shown_lines(scaled, swapped, 80))
     assert "jit[name=f](" in shown and "aaaa" not in shown
     another = scaled._replace(
         equations=[*scaled.equations[:1], nested.replace("a" * 32, "b" * 32)]
     )
-    assert "jit[jaxpr=another name=f](" in "\n".join(told(scaled, another, 80))
+    assert "jit[jaxpr=another name=f](" in "\n".join(shown_lines(scaled, another, 80))
 
 
 WINDOW = "window_strides=(1,1) padding=((0,0),(0,0)) lhs_dilation=(1,1) rhs_dilation=(1,1)"
@@ -142,15 +142,15 @@ WINDOW = "window_strides=(1,1) padding=((0,0),(0,0)) lhs_dilation=(1,1) rhs_dila
 )
 def test_what_differs_beyond_the_cut_is_shown(old: str, new: str, width: int) -> None:
     def convolution(parameters: str) -> Listing:
-        told = "\t".join(parameters.split())
-        text = f"conv_general_dilated\t$ $\tf32[8,14,14,32]\t{told}"
+        shown_lines = "\t".join(parameters.split())
+        text = f"conv_general_dilated\t$ $\tf32[8,14,14,32]\t{shown_lines}"
         return program("conv")._replace(
             equations=[text],
             hash=parameters,
             stacks=((Frame("/home/examples/train_digits.py", 24, "f", 1, False),),),
         )
 
-    _, *rows = told(convolution(old), convolution(new), width)
+    _, *rows = shown_lines(convolution(old), convolution(new), width)
     half = (width - 5) // 2
     before, after = (
         (rows[0][2 : 2 + half], rows[0][5 + half :]) if width >= 120 else (r[4:] for r in rows)
@@ -164,14 +164,14 @@ def test_what_differs_beyond_the_cut_is_shown(old: str, new: str, width: int) ->
 @given(st.text("ab", max_size=90), st.text("ab", max_size=90), st.integers(20, 60))
 def test_two_texts_are_cut_so_that_they_differ(old: str, new: str, limit: int) -> None:
     for one, other in ((old, new), (f"{old}a{new}", f"{old}b{new}")):
-        told = cut_apart(one, other, limit)
-        assert max(map(len, told)) <= limit
-        assert (told[0] == told[1]) == (one == other)
+        shown_lines = cut_apart(one, other, limit)
+        assert max(map(len, shown_lines)) <= limit
+        assert (shown_lines[0] == shown_lines[1]) == (one == other)
 
 
-def test_equations_of_sub_programs_are_told_apart() -> None:
+def test_equations_of_sub_programs_are_distinguished() -> None:
     whole = [side._replace(size=side.size + 57) for side in (OLD, NEW)]
-    heading, *_ = told(whole[0], whole[1], 80)
+    heading, *_ = shown_lines(whole[0], whole[1], 80)
     assert heading == "65 equations -> 66; 8 -> 9 shown (sub-jaxprs not counted)"
 
 
@@ -181,7 +181,7 @@ def test_no_line_is_wider_than_the_terminal(width: int) -> None:
         text = f"{name}\t{' '.join('$' * 60)}\tf32[8]\tdimensions={'1,' * 90}"
         return program(*NAMES)._replace(equations=[text] * 8, id=name, hash=name)
 
-    assert max(map(len, told(long("dot"), long("conv"), width))) <= width
+    assert max(map(len, shown_lines(long("dot"), long("conv"), width))) <= width
 
 
 @pytest.mark.parametrize(
@@ -206,7 +206,7 @@ def test_the_terminal_decides(columns: int, wide: bool, tmp_path: Path) -> None:
     try:
         while part := os.read(ours, 4096):
             said += part
-    except OSError:  # so a terminal ends on Linux
+    except OSError:  # how a terminal ends on Linux
         pass
     os.close(ours)
     assert process.wait(60) == 0
@@ -214,6 +214,6 @@ def test_the_terminal_decides(columns: int, wide: bool, tmp_path: Path) -> None:
     assert (b" < " in said or b" <\r" in said) == wide
 
 
-def test_of_many_lines_the_rest_is_counted() -> None:
+def test_remaining_lines_are_counted() -> None:
     many = program(*NAMES * 40), program(*[name + "2" for name in NAMES] * 40)
-    assert told(*many, 140)[-1] == "  and 580 more lines"
+    assert shown_lines(*many, 140)[-1] == "  and 580 more lines"

@@ -1,4 +1,4 @@
-"""Equations by source line in, a table out whose rows fit."""
+"""A table of equations by source line, whose rows fit the terminal."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PRIMITIVES = ("convert_element_type", "mul", "div", "add", "conv_general_dilated
 
 
 def row(file: str, width: int, function: str = "loss_fn") -> str:
-    """The only row of the table of one line of a file, without its numbers."""
+    """The only row of the table for one line of a file, without its numbers."""
     stack = (Frame(file, 123, function, 1, False),)
     samples = Samples(
         {Sample(what, stack): Amount(9 - n, 10 - n) for n, what in enumerate(PRIMITIVES)}
@@ -49,7 +49,7 @@ def test_a_wider_terminal_shows_more() -> None:
     assert [sum(name in text for name in PRIMITIVES) for text in told] == [0, 0, 3, 4]
 
 
-def test_no_column_says_again_how_often_an_equation_runs() -> None:
+def test_no_column_repeats_how_often_an_equation_runs() -> None:
     stack = (Frame("/home/train.py", 123, "loss_fn", 1, False),)
     for run, columns in ((9, 2), (10, 3)):
         told = table(VIEW, 1, Samples({Sample("mul", stack): Amount(9, run)}), [], 80)

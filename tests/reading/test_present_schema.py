@@ -30,7 +30,7 @@ KIND = {"enum": [kind.value for kind in Kind]}
 
 
 def record(maybe: bool = False, added: dict[str, Any] | None = None, **fields: Any) -> Any:
-    """An object with just these fields, all of them required but those `added` later."""
+    """An object with exactly these fields, all required except those `added` later."""
     return {
         "type": ["object", "null"] if maybe else "object",
         "properties": {**fields, **(added or {})},
@@ -444,7 +444,7 @@ def test_the_report_has_this_shape(story: Callable[[], Story], keys: bool) -> No
     assert all(("key" in miss) is keys for miss in report["misses"])
 
 
-def test_what_is_not_known_is_null() -> None:
+def test_unknown_values_are_null() -> None:
     story = training()
     miss = story.misses[5]
     miss.call_site = miss.program = miss.persistent_cache = None
@@ -471,7 +471,7 @@ def test_a_field_that_is_missing_or_unknown_is_noticed(path: tuple[Any, ...], fi
         VALIDATOR.validate(spoilt)
 
 
-def test_a_further_program_of_a_call_says_how_it_was_derived() -> None:
+def test_another_program_of_a_call_says_how_it_was_derived() -> None:
     story = Story()
     step, key, site = function("step", 3), Key((array("x", "float32", 3),)), at(9, "step(x)")
     story.miss(step, key, site, derived="forward")

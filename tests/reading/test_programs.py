@@ -1,4 +1,4 @@
-"""Two programs in, the kind of their difference and its evidence out."""
+"""Compares two programs and checks the kind of difference and its evidence."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from retrace.compare.repeats import long_runs
 from retrace.model import Frame, Listing
 
 Row = tuple[str, list[int], int]
-"""The text of an equation with blanks for tabs, its variables, its source line."""
+"""An equation's text with `|` for tabs, its variables, and its source line."""
 
 
 def listing(
@@ -41,7 +41,7 @@ def listing(
 
 
 def chain(*texts: str) -> Listing:
-    """A program in which each equation takes the result of the one before."""
+    """A program in which each equation takes the previous result."""
     return listing([(text, [index], index + 10) for index, text in enumerate(texts)])
 
 
@@ -56,7 +56,7 @@ def test_equal_content_is_identical() -> None:
     assert against(chain(SIN, DOUBLE), chain(SIN, DOUBLE)).kind == "identical"
 
 
-def test_sizes_are_told_with_the_axes_that_have_them() -> None:
+def test_sizes_are_reported_with_their_axes() -> None:
     def mean(size: int) -> Listing:
         rows: list[Row] = [
             (f"reduce_sum|$|f32[]|axes=(0,)|shape=({size},)", [0], 1),
@@ -72,7 +72,7 @@ def test_sizes_are_told_with_the_axes_that_have_them() -> None:
     ]
 
 
-def test_constants_are_told_with_their_line() -> None:
+def test_constants_are_reported_with_their_line() -> None:
     found = against(chain(SIN, DOUBLE), chain(SIN, DOUBLE.replace("2.0", "3.0")))
     assert found.kind == "constants-only"
     (constant,) = found.constants
@@ -110,7 +110,7 @@ def test_a_block_that_runs_more_often_is_repeated() -> None:
         assert block.place is not None and block.place.line == 41
 
 
-def test_lines_are_told_where_more_differs() -> None:
+def test_lines_are_reported_if_more_differs() -> None:
     found = against(chain(SIN, SIN, DOUBLE), chain(SIN, COS, COS, DOUBLE))
     assert found.kind == "different"
     assert found.minimal
@@ -149,7 +149,7 @@ def test_a_program_inside_itself_does_no_harm() -> None:
     assert against(a, b).kind in ("different", "shapes-only")
 
 
-# Properties: few tokens, so that there is much to be confused about.
+# Properties. Few tokens, so that there is much to confuse.
 texts = st.lists(st.sampled_from([SIN, COS, DOUBLE]), max_size=9)
 
 
@@ -278,7 +278,7 @@ def test_a_scan_of_another_length_is_repeated(old: int, new: int) -> None:
     ("old", "new"),
     [("#f0e1d2c3b4a5", "#0123456789ab"), ("30", "#0123456789ab"), ("5", "9" * 5000)],
 )
-def test_a_scan_whose_length_is_not_told_is_repeated(old: str, new: str) -> None:
+def test_a_scan_of_unknown_length_is_repeated(old: str, new: str) -> None:
     body = chain(SIN, DOUBLE)
     scans = [calling(body, f"scan|$|f32[8]|jaxpr=@{{}}|length={n}") for n in (old, new)]
     found = against(*scans, body)
@@ -308,14 +308,14 @@ def test_a_loop_and_a_constant_are_different() -> None:
     assert against(old, new, *bodies).kind == "different"
 
 
-def test_what_was_written_twice_is_no_loop() -> None:
-    # `if deep: x = cos(sin(x)); x = cos(sin(x))`, each on a line of its own.
+def test_code_written_twice_is_not_a_loop() -> None:
+    # `if deep: x = cos(sin(x)); x = cos(sin(x))`, each on its own line.
     found = against(chain(DOUBLE), chain(SIN, COS, SIN, COS, DOUBLE))
     assert found.kind == "different"
 
 
 def looped(number: int, outputs: str, before: str = COS, inputs: int = 1) -> Listing:
-    """`y = cos(x)`, then so often `x = mul(x)`, then `z = sin(y)`; results by name."""
+    """`y = cos(x)`, then repeatedly `x = mul(x)`, then `z = sin(y)`; results by name."""
     first = inputs
     rows: list[Row] = [(before, [0], 40)]
     rows += [(DOUBLE, [first + i if i else 0], 41) for i in range(number)]
@@ -337,7 +337,7 @@ def test_a_loop_and_results_of_other_variables_are_different(old: int, new: int)
         assert found.kind == "different", (before, after)
 
 
-def test_the_result_of_the_first_round_is_no_other() -> None:
+def test_the_result_of_the_first_round_is_the_same() -> None:
     assert against(looped(3, "fx"), looped(5, "fx")).kind == "repeated"
     assert against(looped(3, "f"), looped(5, "x")).kind == "different"
 
@@ -356,7 +356,7 @@ def test_a_loop_and_anything_else_are_different() -> None:
         for number, value in ((3, 0.5), (5, 0.25))
     ]
     assert against(*scaled).kind == "different"
-    # `sin` of the loop's result in place of `sin` of what was before it.
+    # `sin` of the loop's result instead of `sin` of the value before it.
     other = new._replace(wires=[*new.wires[:-1], 6], hash="0" * 32)
     assert against(old, other).kind == "different"
 
@@ -374,7 +374,7 @@ def test_two_variables_go_through_a_loop() -> None:
 
 
 @given(st.integers(0, 4), st.integers(0, 4), st.lists(st.sampled_from([SIN, COS]), max_size=3))
-def test_a_loop_is_told_whatever_stands_around_it(old: int, new: int, before: list[str]) -> None:
+def test_a_loop_is_found_whatever_surrounds_it(old: int, new: int, before: list[str]) -> None:
     def around(number: int) -> Listing:
         rows = [*[(text, 10) for text in before], *[(DOUBLE, 11)] * number, (SIN, 12)]
         return listing([(text, [index], line) for index, (text, line) in enumerate(rows)])
@@ -398,7 +398,7 @@ def test_a_loop_is_told_whatever_stands_around_it(old: int, new: int, before: li
 def test_long_rounds_are_found_whatever_runs_within_one(
     inside: list[int], inner: int, times: int, before: list[int], after: list[int]
 ) -> None:
-    block = [*inside * inner, 99]  # the inner loop, and what stands after it
+    block = [*inside * inner, 99]  # the inner loop, and what follows it
     tokens = [*before, *block * times, *after]
     found = list(long_runs(tokens))
     for run in found:

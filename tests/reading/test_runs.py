@@ -1,4 +1,4 @@
-"""The wording of `retrace diff`, over stored recordings of one program on two releases."""
+"""The wording of `retrace diff`, using stored recordings of one program on two releases."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ STORED = Path(__file__).parent / "recordings"
 def test_the_wording_of_a_difference(old: str, new: str, name: str) -> None:
     views = [_view(STORED / old), _view(STORED / new)]
     sides = [Side(view.recording, view.verdicts) for view in views]
-    told = runs.told(difference(sides[0], sides[1]), views[0], views[1])
-    says(f"{name}.txt", runs.text(told, 80))
-    says(f"{name}.md", runs.markdown(told))
+    found = runs.report(difference(sides[0], sides[1]), views[0], views[1])
+    says(f"{name}.txt", runs.text(found, 80))
+    says(f"{name}.md", runs.markdown(found))
 
 
 def _view(directory: Path) -> View:
@@ -47,10 +47,10 @@ def _view(directory: Path) -> View:
         ([2.0] * 12, True),
         ([0.4] * 12, True),
         ([3.0] * 10 + [0.9, 1.0], True),
-        ([1.3] * 12, False),  # a machine that others use too
+        ([1.3] * 12, False),  # a shared machine
         ([0.7] * 12, False),
-        ([2.0] * 5, False),  # the load of a moment
-        ([1.1, 1.2, 1.3, 2.0, 2.2, 2.4] * 2, False),  # all slower, and not alike
+        ([2.0] * 5, False),  # momentary load
+        ([1.1, 1.2, 1.3, 2.0, 2.2, 2.4] * 2, False),  # all slower, but not alike
     ],
     ids=str,
 )
@@ -72,5 +72,5 @@ def test_settings_are_compared_without_numpy_and_pandas(tmp_path: Path) -> None:
     assert "0.0.1" in done.stdout
     loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
     assert "deepdiff" in loaded
-    # Of a package that was refused the attempt is listed, and nothing in it.
+    # For a blocked package, only the attempt is listed, and nothing inside it.
     assert not [name for name in loaded if name.startswith(("numpy.", "pandas.", "polars."))]

@@ -1,4 +1,4 @@
-"""Code scanning and editors are given what the SARIF standard's own schema takes."""
+"""The SARIF log, for code scanning and editors, is valid by the standard's own schema."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ def test_paths_are_those_of_the_checkout(monkeypatch: pytest.MonkeyPatch) -> Non
     place = run["results"][0]["locations"][0]["physicalLocation"]["artifactLocation"]
     base = Path(training().view().bases[0])
     assert place["uriBaseId"] == "SRCROOT" and str(base) not in json.dumps(run)
-    # A checkout that lies above the folder in which the program ran.
+    # A checkout above the folder that the program ran in.
     monkeypatch.setenv("GITHUB_WORKSPACE", str(base.parent))
     (run,) = log(training())["runs"]
     moved = run["results"][0]["locations"][0]["physicalLocation"]["artifactLocation"]
     assert moved["uri"] == f"{base.name}/{place['uri']}"
 
 
-def test_a_result_stays_the_same_where_lines_are_added_above() -> None:
+def test_a_result_stays_the_same_when_lines_are_added_above() -> None:
     def prints(by: int) -> list[str]:
         story = training()
         for miss in story.misses:

@@ -1,4 +1,4 @@
-"""Large recordings: read one process at a time, told as if they were read at once."""
+"""Large recordings are read one process at a time, with the same result as all at once."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ from tests.reading.test_cli import COMMAND, environment, read_to_end
 
 
 def several(home: Path) -> list[Path]:
-    """Three processes: two alike, and one that was killed with more and dearer misses."""
+    """Three processes: two alike, and one that was killed with more and more expensive misses."""
     other = training(run="second", process_index=1)
     third = training(run="third", process_index=2, complete=False)
     for rows in range(40, 80):
@@ -74,7 +74,7 @@ def everything(told: Selection) -> dict[str, Any]:
 @pytest.mark.parametrize(
     "chosen", [(None, None), ("train_step", None), (None, "lambda-recreated")], ids=str
 )
-def test_the_same_is_told(
+def test_the_result_is_the_same(
     chosen: tuple[str | None, str | None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     directories = several(tmp_path)
@@ -84,17 +84,17 @@ def test_the_same_is_told(
     assert (whole.is_large, large.is_large) == (False, True)
     assert everything(large) == everything(whole)
     report = report_json.report(whole.view, whole.verdicts, keys=True)
-    # The labels of the first process were made before the others were known to have the same.
+    # The first process was labelled before the others were known to have the same names.
     assert everything(whole)["json"] == json.loads(report_json.encode(report))
 
 
-def test_several_processes_tell_what_one_tells(
+def test_several_processes_give_the_same_result_as_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     directories = several(tmp_path)
     shutil.copy(next(directories[0].glob("*.jsonl")), directories[1] / "copy.jsonl")
     (directories[2] / "other.jsonl").write_text("no recording\n")
-    # The folder of all of them is an argument as well; what is named twice is read once.
+    # The folder of all of them is an argument as well; duplicates are read once.
     paths = [tmp_path, directories[0]]
     monkeypatch.setattr(selection, "_MAX_HELD", 0)
     one, several_ = (Selection(paths, jobs=jobs) for jobs in (1, 2))
@@ -108,7 +108,7 @@ def test_several_processes_tell_what_one_tells(
             Selection([*paths, nothing], jobs=jobs)
         said.append(str(refused.value))
     assert said[0] == said[1]
-    # What cannot be read is left out by neither.
+    # Unreadable files are reported either way.
     (file,) = directories[2].glob("third.jsonl")
     (directories[0] / "newer.jsonl").write_text(
         file.read_text().replace('"retrace":1', '"retrace":99', 1)
@@ -130,7 +130,7 @@ def test_memory_does_not_grow_with_processes(
         directories.append(write(story, tmp_path / story.run.id))
 
     def peak(processes: int) -> int:
-        gc.collect()  # else what it comes to goes by where the collector stands
+        gc.collect()  # otherwise the result depends on the collector's state
         tracemalloc.start()
         try:
             told = Selection(directories[:processes])
@@ -157,7 +157,7 @@ print(told.tally.totals.misses, sum(type(each) is Verdict for each in gc.get_obj
 
 
 @pytest.mark.parametrize("options", [[], ["-O"]], ids=str)
-def test_what_was_added_up_is_not_kept(tmp_path: Path, options: list[str]) -> None:
+def test_summed_up_misses_are_not_kept(tmp_path: Path, options: list[str]) -> None:
     story = Story("p")
     for rows in range(500):
         story.miss(TRAIN_STEP, Key((array("x", "float32", rows),)), at(88, "step(x)"))
@@ -175,10 +175,10 @@ def test_what_was_added_up_is_not_kept(tmp_path: Path, options: list[str]) -> No
 
 
 @pytest.mark.parametrize("options", [(), ("--jobs", "2")], ids=" ".join)
-def test_a_bar_on_a_terminal_alone(tmp_path: Path, options: tuple[str, ...]) -> None:
+def test_a_progress_bar_only_on_a_terminal(tmp_path: Path, options: tuple[str, ...]) -> None:
     directory = write(training(), tmp_path / "rec")
     (file,) = directory.glob("*.jsonl")
-    with file.open("ab") as end:  # blank lines are no loss
+    with file.open("ab") as end:  # blank lines are not losses
         for _ in range(18):
             end.write(b" " * (1 << 20) + b"\n")
     ours, theirs = pty.openpty()
@@ -208,9 +208,9 @@ _MISSES = 15
 
 
 def _alike(home: Path, processes: int, odd: int | None = None) -> list[Path]:
-    """A folder of one process each, alike but for their seconds, as the hosts of a job are.
+    """A folder of processes that only differ in their seconds, like the hosts of a job.
 
-    The `odd` one has other shapes, and is else alike.
+    The `odd` one also has other shapes.
     """
     found: list[Path] = []
     for number in range(processes):
@@ -237,7 +237,7 @@ def _alike(home: Path, processes: int, odd: int | None = None) -> list[Path]:
 
 
 def _each(do: Callable[[list[Path]], object], directories: list[Path]) -> float:
-    """The bytes that one more miss takes at most while something is done."""
+    """The maximum bytes that one more miss takes while something is done."""
     peaks: list[int] = []
     few, many = len(directories) // 4, len(directories)
     do(directories[:few])  # imports
@@ -257,7 +257,7 @@ def test_processes_that_are_alike_take_little_memory(tmp_path: Path) -> None:
     directories = _alike(tmp_path, 16)
     whole = read(directories)
     alone = [miss for one in directories for miss in read([one]).misses]
-    assert whole.misses == alone  # what is shared is what each wrote
+    assert whole.misses == alone  # only what each process wrote itself is shared
 
     def differing(paths: list[Path]) -> object:
         home = paths[0].parent / f"first-{len(paths)}"
@@ -269,9 +269,9 @@ def test_processes_that_are_alike_take_little_memory(tmp_path: Path) -> None:
         sides = [Side(view.recording, view.verdicts) for view in views]
         return views, difference(sides[0], sides[1])
 
-    # 155 misses of 256 processes, on both sides, are then 160 MB beside the interpreter's 35.
+    # 155 misses of 256 processes on both sides are then 160 MB, besides the interpreter's 35.
     assert _each(differing, directories) < 2 * 2000
-    # Most of it is what is told of each process.
+    # Most of it is the text about each process.
     assert _each(lambda paths: found_in(paths, "p0-7"), directories) < 1000
 
 
@@ -281,7 +281,7 @@ def test_processes_that_are_alike_are_judged_once(
     many, other = tmp_path / "many", tmp_path / "other"
     _alike(many, 12)
     _alike(other, 12, odd=5)
-    # One process did otherwise. Two have threads that overlap, where a verdict goes by the clock.
+    # One process differs. Two have overlapping threads, where a verdict depends on the clock.
     for name in ("p7", "p8"):
         (file,) = (other / name).glob("*.jsonl")
         head, *lines = file.read_text().splitlines(keepends=True)
@@ -352,7 +352,7 @@ def test_a_process_that_did_the_same_gets_the_verdicts_of_its_own(
         assert number == [len(part.misses)]
         assert found == own
         assert [v.program_change for v in found] == [v.program_change for v in own]
-        # One that did otherwise at its last miss is judged by itself.
+        # A process that differs in its last miss is judged on its own.
         last = part.misses[-1]
         other = replace(
             last, key=last.key._replace(leaves=(*last.key.leaves, array("more", "f4")))

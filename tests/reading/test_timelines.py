@@ -102,8 +102,8 @@ def test_slices_lie_inside_each_other_for_a_query(tmp_path: Path) -> None:
 
 
 def test_perfetto_can_hold_all_of_it_in_its_own_format(tmp_path: Path) -> None:
-    # What Perfetto makes of Chrome's events when it opens them; its messages refuse a number
-    # out of range and a text that is none. A time before zero it would drop.
+    # What Perfetto converts Chrome's events into when it opens them; its messages reject
+    # numbers out of range and invalid texts. Times before zero would be dropped.
     for recording in recordings(tmp_path):
         verdicts = judge(recording)
         text = "".join(perfetto.pieces(View(recording, verdicts, ""), [verdicts]))
@@ -160,7 +160,7 @@ def _tell(trace: Any, event: dict[str, Any], epoch: int) -> None:
 
 
 def _opened(binary: str, path: Path) -> int:
-    """How many slices Perfetto's own reader finds; none may be dropped."""
+    """The number of slices Perfetto's own reader finds; none may be dropped."""
     processor: Any = import_module("perfetto.trace_processor")
     config = processor.TraceProcessorConfig(bin_path=binary)
     with processor.TraceProcessor(trace=str(path), config=config) as opened:
@@ -176,7 +176,7 @@ def _covers(outer: dict[str, Any], inner: dict[str, Any]) -> bool:
 
 
 def _never_across(slices: list[dict[str, Any]]) -> None:
-    """Slices of one thread lie side by side or inside each other, as viewers need."""
+    """Slices of one thread lie next to or inside each other, as viewers require."""
     by_track: dict[tuple[int, int], list[dict[str, Any]]] = {}
     for event in slices:
         by_track.setdefault((event["pid"], event["tid"]), []).append(event)

@@ -1,4 +1,4 @@
-"""A host that finds nothing in the disk cache is told of in every form of a report."""
+"""A host that finds nothing in the disk cache is mentioned in every format of the report."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MISSED, FOUND = PersistentCache("miss", KEY), PersistentCache("hit", KEY, saved=
 def reported(
     tmp_path: Path, first: PersistentCache | None, theirs: PersistentCache, format: str = "text"
 ) -> str:
-    """What a report tells of two processes, by what the cache did for the program of each."""
+    """What a report says about two processes, by what the cache did for each one's program."""
     for number, cache in enumerate((first, theirs)):
         story = Story(f"p{number}", process_index=number, process_count=2)
         if cache is not None:
@@ -51,10 +51,10 @@ def reported(
 @pytest.mark.parametrize("format", ["text", "markdown", "html"])
 @pytest.mark.parametrize(
     ("theirs", "why"),
-    [(KEY, "only in this start"), (OTHER, "by what is not known")],
+    [(KEY, "during this start"), (OTHER, "in an unknown way")],
     ids=["stored-now", "another-key"],
 )
-def test_every_format_tells_why(format: str, theirs: str, why: str, tmp_path: Path) -> None:
+def test_every_format_says_why(format: str, theirs: str, why: str, tmp_path: Path) -> None:
     told = reported(tmp_path, MISSED, PersistentCache("not-stored", theirs, "other"), format)
     assert "process 1 found nothing there" in told
     assert why in told
@@ -63,18 +63,18 @@ def test_every_format_tells_why(format: str, theirs: str, why: str, tmp_path: Pa
 @pytest.mark.parametrize(
     ("first", "theirs", "why"),
     [
-        (FOUND, PersistentCache("not-stored", KEY, "other"), "do not read the same folder"),
+        (FOUND, PersistentCache("not-stored", KEY, "other"), "read different folders"),
         (
             PersistentCache("not-stored", KEY, "min-compile-time"),
             PersistentCache("not-stored", KEY, "other"),
             "process 0 did not store it either",
         ),
         (None, PersistentCache("not-stored", KEY, "other"), "process 0 did not compile it"),
-        (MISSED, PersistentCache("not-stored", None, "other"), "why is not known"),
+        (MISSED, PersistentCache("not-stored", None, "other"), "the reason is unknown"),
     ],
     ids=["elsewhere", "not-stored", "alone", "unknown"],
 )
-def test_every_reason_is_told(
+def test_every_reason_is_worded(
     first: PersistentCache | None, theirs: PersistentCache, why: str, tmp_path: Path
 ) -> None:
     told = reported(tmp_path, first, theirs)
@@ -83,7 +83,7 @@ def test_every_reason_is_told(
 
 
 @pytest.mark.parametrize("first", [FOUND, MISSED])
-def test_a_process_that_found_something_is_not_told_of(
+def test_a_process_that_found_something_is_not_mentioned(
     first: PersistentCache, tmp_path: Path
 ) -> None:
     assert "found nothing there" not in reported(tmp_path, first, FOUND)

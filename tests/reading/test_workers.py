@@ -1,4 +1,4 @@
-"""Processes of recordings explained side by side: here, and on a real cluster of Dask's."""
+"""Explains processes of recordings in parallel: locally, and on a real Dask cluster."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.reading.test_cli import COMMAND, environment
 from tests.reading.test_scale import everything, several
 
 ROOT = Path(__file__).parents[2]
-# Two threads in one of two workers: what explains must not get into its own way.
+# Two threads in one of two workers: explanations must not interfere with each other.
 CLUSTER = """
 import sys
 from dask.distributed import LocalCluster
@@ -53,15 +53,15 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 @pytest.mark.parametrize("redact", [False, True], ids=["plain", "redacted"])
 @pytest.mark.parametrize("held", [0, 1 << 24], ids=["large", "small"])
-def test_all_tell_the_same(
+def test_all_give_the_same_result(
     cluster: str, redact: bool, held: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     several(tmp_path)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(selection, "_MAX_HELD", held)
-    # Else the key of each is drawn at random.
+    # Otherwise the key of each is drawn at random.
     monkeypatch.setattr(redaction.Redaction.__init__, "__defaults__", (bytes(32),))
-    # A relative path, which means nothing to who works in another folder.
+    # A relative path means nothing to a worker in another folder.
     one, here, there = (
         everything(Selection([Path()], redact=redact, jobs=jobs, dask=dask))
         for jobs, dask in ((None, None), (2, None), (None, cluster))
@@ -87,7 +87,7 @@ def test_the_command_works_on_a_cluster(cluster: str, tmp_path: Path) -> None:
     assert said[1].stderr == said[0].stderr == ""
 
 
-def test_a_cluster_without_retrace_is_told(
+def test_a_cluster_without_retrace_is_reported(
     cluster: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "not_there.py").write_text("def work():\n    return 1\n")
@@ -100,7 +100,7 @@ def test_a_cluster_without_retrace_is_told(
         found.executor.submit(module.work).result()
 
 
-def test_a_failure_of_ours_is_not_called_one_of_the_cluster(cluster: str) -> None:
+def test_our_own_failure_is_not_blamed_on_the_cluster(cluster: str) -> None:
     with (
         pytest.raises(ZeroDivisionError),
         workers.workers(None, cluster) as found,
@@ -108,7 +108,7 @@ def test_a_failure_of_ours_is_not_called_one_of_the_cluster(cluster: str) -> Non
         found.executor.submit(divmod, 1, 0).result()
 
 
-def test_killed_workers_are_told(cluster: str) -> None:
+def test_killed_workers_are_reported(cluster: str) -> None:
     for jobs, address in ((2, None), (None, cluster)):
         with (
             pytest.raises(UsageError, match="was killed, perhaps because memory ran out"),
@@ -117,7 +117,7 @@ def test_killed_workers_are_told(cluster: str) -> None:
             found.executor.submit(os._exit, 3).result()
 
 
-def test_what_workers_do_not_see_is_told(tmp_path: Path) -> None:
+def test_files_that_workers_cannot_see_are_reported(tmp_path: Path) -> None:
     several(tmp_path)
 
     class Elsewhere:

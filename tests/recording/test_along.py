@@ -210,7 +210,7 @@ def test_an_array_that_follows_the_size_may_have_other_rows() -> None:
 def test_generated_programs_that_are_told_to_keep_their_rows_keep_them() -> None:
     kinds = Counter(
         None
-        if (found := generated.told(generated.drawn(seed).function)) is None
+        if (found := generated.claimed(generated.drawn(seed).function)) is None
         else "separate"
         if found.separate
         else "masked"

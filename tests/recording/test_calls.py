@@ -516,7 +516,7 @@ def test_what_is_new_of_a_wrapped_function_is_told(record: Record) -> None:
     assert [(v.cause.value, in_words(v.detail)) for v in verdicts] == [
         ("function-redefined", "`logged` was applied to it again"),
         ("transform-recreated", None),
-        ("transform-recreated", "the lambda in it was made again"),
+        ("transform-recreated", "the lambda in it was created again"),
     ]
     assert (said := verdicts[0].fix) is not None
     assert advised(said).startswith("jit the wrapped `double` once")

@@ -404,7 +404,7 @@ def test_a_loop_that_a_library_makes_of_ones_own_function_is_jitted_around(
     before = planned(lambda: [solver.solve(double, np.float32(2)) for _ in range(5)])
     (step,) = before.steps
     assert title(step.proposal).startswith("jit once around")
-    assert "package makes its loop anew" in sentence(step.proposal)
+    assert "package creates a new loop" in sentence(step.proposal)
     around = jax.jit(lambda x: solver.solve(double, x))
     after = planned(lambda: [around(np.float32(2)) for _ in range(5)])
     assert (before.now.calls.low, after.now.calls.low) == (4, 1)

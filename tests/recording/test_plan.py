@@ -45,7 +45,7 @@ from retrace.plan.step import Plan, Step
 from retrace.plan.warm import warmth
 from retrace.present import plan_json
 from retrace.present.advice import advised
-from retrace.present.plan_sizes import sizes_told
+from retrace.present.plan_sizes import size_lines
 from retrace.present.plan_words import sentence, title, titles
 from retrace.present.tally import Totals
 from retrace.present.view import View
@@ -444,7 +444,7 @@ def test_the_covariance_of_another_dimension_is_asked_and_padded_on_both_axes(
     said = sentence(step.proposal)
     assert "dimension" in said and "leave it" in said and "`lu`" in said
     assert "`cov axes 0 and 1` to 6" in said
-    pasted = "\n".join(sizes_told(1, step, 98))
+    pasted = "\n".join(size_lines(1, step, 98))
     (line,) = [line for line in pasted.splitlines() if "np.pad" in line]
     names: dict[str, Any] = {"np": np, "x": np.eye(4), "add": 2}
     exec(line.strip(), names)
@@ -516,7 +516,7 @@ def test_a_program_that_takes_the_last_of_what_grows_is_asked(planned: Planned) 
     (step,) = planned(program, frozenset())[0].steps
     assert step.proposal.sizes is not None and step.proposal.sizes.grows
     assert (step.sure, step.proposal.sizes.meant) == ("ask", "ordered")
-    assert "though they go through" in sentence(step.proposal)
+    assert "although they go through" in sentence(step.proposal)
 
 
 def test_rows_of_which_the_programs_tell_nothing_are_asked_for(planned: Planned) -> None:
@@ -935,7 +935,7 @@ def test_axes_of_which_some_pairs_occur_are_padded_together(
         to[a, b] = (size[1], size[0]) if turned else (size[0], size[1])
     _, left = planned(program, frozenset())
     assert left == len(pairs.chosen.sizes) == step.left.calls.low == step.left.calls.high < calls
-    told = plan_json.told(found, None)["steps"][0]["fix"]["choices"]["powers_of_two"]
+    told = plan_json.to_json(found, None)["steps"][0]["fix"]["choices"]["powers_of_two"]
     assert {tuple(size) for size in told["sizes"]} == {
         tuple(power_of_two(own) for own in size) for size in pairs.seen
     }
@@ -966,7 +966,9 @@ def test_rows_of_the_data_weigh_what_is_padded_together(judge_all: JudgeAll) -> 
     assert pairs.powers.padding == pytest.approx(
         1 - real / sum(prod(map(power_of_two, size)) for size in called)
     )
-    told = plan_json.told(plan(recording, verdicts, weighed), None)["steps"][0]["fix"]["choices"]
+    told = plan_json.to_json(plan(recording, verdicts, weighed), None)["steps"][0]["fix"][
+        "choices"
+    ]
     assert (told["weighted_by"], told["beyond"]) == (53, 2)
 
 

@@ -345,7 +345,7 @@ def test_a_scan_that_runs_more_often_is_repeated(run: JudgeAll) -> None:
     line = line_of(simulate, 1)
     (text,) = said(judged, judged[1].index(kept[1]))
     assert text.rpartition("/")[2] == (
-        f"{line} now runs sin 7 times instead of 5, in a loop of JAX's own"
+        f"{line} now runs sin 7 times instead of 5, in one of JAX's own loops"
     )
 
 

@@ -224,6 +224,6 @@ def test_a_script_says_what_is_made_up_and_names_no_file() -> None:
     part = Halved(Cut(9, 2.0), Cut(1, 1.5), (), (), (), "module {\n}\n")
     said = ast.get_docstring(ast.parse(script(it, part)))
     assert said is not None and "1.500 s of the 2.000 s" in said
-    assert "No constant" in said
+    assert "all constants" in said
     assert timed("noise\ncompiled in 1.500 s (2.250 s of processors) by jax") == (1.5, 2.25)
     assert timed("Traceback") is None

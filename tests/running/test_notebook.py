@@ -93,7 +93,7 @@ def test_a_cell_run_again_is_told_from_an_edited_one(kernel: bool) -> None:
     assert "smooth traced again (2nd time, avoidable)" in second.text
     assert "the `def` ran again" in second.text
     assert "nearest   smooth #1, called from cell 3 line 6" in second.text
-    assert "in a cell of its own" in second.text
+    assert "in its own cell" in second.text
     assert "the source was edited" in third.text
     assert "cell 5 line 4 has 0.5 -> 0.25" in third.text
     assert "no misses in cell 6" in hit.text

@@ -1,4 +1,4 @@
-"""The words for each cause, one file for each family of causes, as in `reason/cards`."""
+"""The wording of each cause, one file for each family of causes, as in `reason/cards`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from retrace.present.cards.card import Words
 
 @cache
 def words(cause: Cause) -> Words:  # noqa: C901, PLR0912 - the type checker misses no cause
-    """The words for a cause."""
+    """The wording of a cause."""
     match cause:
         case Cause.FIRST_TRACE:
             return entries.FIRST_TRACE

@@ -1,33 +1,33 @@
-"""Words for the causes that lie in the arrays that a function is called with."""
+"""The wording of causes that lie in a function's arrays."""
 
 from __future__ import annotations
 
 from retrace.model import Component
-from retrace.present.cards.card import Told, Words
+from retrace.present.cards.card import Case, Words
 from retrace.present.changes import of_arrays, of_component
 
 
-def _shape(told: Told) -> str:
-    what = of_arrays(told.verdict, Component.SHAPE)
-    return f"{told.again} because shapes differ from those of {told.before}: {what}."
+def _shape(case: Case) -> str:
+    what = of_arrays(case.verdict, Component.SHAPE)
+    return f"{case.again} because shapes differ from those of {case.before}: {what}."
 
 
-def _dtype(told: Told) -> str:
-    what = of_arrays(told.verdict, Component.DTYPE)
-    return f"{told.again} because dtypes differ from those of {told.before}: {what}."
+def _dtype(case: Case) -> str:
+    what = of_arrays(case.verdict, Component.DTYPE)
+    return f"{case.again} because dtypes differ from those of {case.before}: {what}."
 
 
-def _weak_type(told: Told) -> str:
+def _weak_type(case: Case) -> str:
     return (
-        f"{told.again} because weak types differ from those of {told.before}: "
-        f"{of_arrays(told.verdict, Component.WEAK_TYPE)}. A Python number is weakly typed; an "
+        f"{case.again} because weak types differ from those of {case.before}: "
+        f"{of_arrays(case.verdict, Component.WEAK_TYPE)}. A Python number is weakly typed; an "
         "array with an explicit dtype is not."
     )
 
 
-def _sharding(told: Told) -> str:
-    what = of_component(told.changes, Component.SHARDING) or "the placement differs"
-    return f"{told.again} because arrays are placed differently from {told.before}: {what}."
+def _sharding(case: Case) -> str:
+    what = of_component(case.changes, Component.SHARDING) or "the placement differs"
+    return f"{case.again} because arrays are placed differently from {case.before}: {what}."
 
 
 SHAPE_CHANGED = Words(meaning="An array has another shape.", sentence=_shape, because=None)

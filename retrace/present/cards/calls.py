@@ -1,48 +1,46 @@
-"""Words for the causes that lie in how a function is jitted and called, its arrays apart."""
+"""The wording of causes in how a function is jitted and called, apart from its arrays."""
 
 from __future__ import annotations
 
 from retrace.model import Component
-from retrace.present.cards.card import Told, Words
+from retrace.present.cards.card import Case, Words
 from retrace.present.changes import of_component, set_at
 
 
-def _options(told: Told) -> str:
-    what = of_component(told.changes, Component.OPTIONS) or "other options"
-    return (
-        f"{told.again} because `jax.jit` was given other options than for {told.before}: {what}."
-    )
+def _options(case: Case) -> str:
+    what = of_component(case.changes, Component.OPTIONS) or "other options"
+    return f"{case.again} because `jax.jit` got different options than for {case.before}: {what}."
 
 
-def _config(told: Told) -> str:
-    what = of_component(told.changes, Component.CONFIG) or "a setting"
-    at = "".join(f", {said}" for first in told.changes[:1] for said in set_at(told.view, first))
+def _config(case: Case) -> str:
+    what = of_component(case.changes, Component.CONFIG) or "a setting"
+    at = "".join(f", {text}" for first in case.changes[:1] for text in set_at(case.view, first))
     return (
-        f"{told.again} because JAX's configuration differs from that of {told.before}: "
+        f"{case.again} because JAX's configuration differs from that of {case.before}: "
         f"{what}{at}. JAX compiles one program for each setting."
     )
 
 
-def _static(told: Told) -> str:
-    what = of_component(told.changes, Component.STATIC) or "a value"
+def _static(case: Case) -> str:
+    what = of_component(case.changes, Component.STATIC) or "a value"
     return (
-        f"{told.again} because a static argument differs from that of {told.before}: {what}. JAX "
+        f"{case.again} because a static argument differs from that of {case.before}: {what}. JAX "
         "compiles one program for each value of a static argument."
     )
 
 
-def _signature(told: Told) -> str:
-    own = of_component(told.changes, Component.SIGNATURE)
+def _signature(case: Case) -> str:
+    own = of_component(case.changes, Component.SIGNATURE)
     what = own or "the number of arguments differs"
     return (
-        f"{told.again} because its arguments are passed differently from {told.before}: {what}."
+        f"{case.again} because its arguments are passed differently from {case.before}: {what}."
     )
 
 
-def _tree(told: Told) -> str:
-    what = of_component(told.changes, Component.TREE) or "the structure differs"
+def _tree(case: Case) -> str:
+    what = of_component(case.changes, Component.TREE) or "the structure differs"
     return (
-        f"{told.again} because its pytree structure differs from that of {told.before}: {what}."
+        f"{case.again} because its pytree structure differs from that of {case.before}: {what}."
     )
 
 

@@ -1,4 +1,4 @@
-"""The words for one cause. What else is known of it is in `reason/cards`."""
+"""The wording of one cause. Everything else about it is in `reason/cards`."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from retrace.present.words import clean
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """A miss that a sentence is about."""
+class Case:
+    """The miss that a sentence is about."""
 
     view: View
     verdict: Verdict
@@ -24,7 +24,7 @@ class Told:
 
     @property
     def miss(self) -> Miss:
-        """What missed."""
+        """The miss itself."""
         return self.verdict.miss
 
     @property
@@ -39,44 +39,44 @@ class Told:
 
     @property
     def written(self) -> str:
-        """The place where the function is written."""
+        """The place where the function is defined."""
         return self.view.place(self.miss)
 
     @property
     def detail(self) -> str:
-        """What the cause alone does not say; empty where there is no more to say."""
+        """What the cause alone does not say; may be empty."""
         return clean(verdict_detail.in_words(self.verdict.detail) or "", 160)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Words:
-    """How one cause is worded wherever it is shown."""
+    """How one cause is worded, wherever it is shown."""
 
     meaning: str
-    """The cause in general: in the glossary, in the index of docs/causes, on completion."""
-    sentence: Callable[[Told], str]
+    """The cause in general, for the glossary, the index of docs/causes and completion."""
+    sentence: Callable[[Case], str]
     """Why this miss happened, with the user's own names."""
     because: Callable[[str], str] | None
-    """The first line of a message, given the detail of a verdict, which may be empty. None where
-    the changes say it."""
+    """The first line of a message, given the detail of a verdict, which may be empty. None if the
+    changes say it."""
 
 
-def then(said: str) -> Callable[[str], str]:
+def then(text: str) -> Callable[[str], str]:
     """A line that the detail continues: `cleared by f()`, `dropped: 2,048 misses later`."""
 
     def line(detail: str) -> str:
         if not detail:
-            return said
-        return f"{said} {detail}" if detail.startswith("by ") else f"{said}: {detail}"
+            return text
+        return f"{text} {detail}" if detail.startswith("by ") else f"{text}: {detail}"
 
     return line
 
 
-def with_more(said: str) -> Callable[[str], str]:
-    """A line that the detail adds something to."""
-    return lambda detail: f"{said}, and {detail}" if detail else said
+def with_more(text: str) -> Callable[[str], str]:
+    """A line that the detail is appended to."""
+    return lambda detail: f"{text}, and {detail}" if detail else text
 
 
-def unless_told(said: str) -> Callable[[str], str]:
-    """A line that the detail replaces, where it says who made the object anew, and how."""
-    return lambda detail: detail or said
+def replaced_by_detail(text: str) -> Callable[[str], str]:
+    """A line that is replaced by a detail on who created the object and how."""
+    return lambda detail: detail or text

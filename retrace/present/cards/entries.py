@@ -1,19 +1,19 @@
-"""Words for the causes that lie in JAX's caches."""
+"""The wording of causes that lie in JAX's caches."""
 
 from __future__ import annotations
 
 from retrace.model import Component, Miss, Stage
-from retrace.present.cards.card import Told, Words, then
+from retrace.present.cards.card import Case, Words, then
 from retrace.present.changes import all_of, in_words
 from retrace.present.program import evidence
 from retrace.present.words import did, listed
 
 
-def _first(told: Told) -> str:
-    if told.verdict.repeat:
-        why = told.detail or "it is not a new function"
-        return f"{told.who} was {did(told.miss, '')} as part of its first use: {why}."
-    return f"{told.who} was {_for_the_first(told.miss)} for the first time in this process."
+def _first(case: Case) -> str:
+    if case.verdict.repeat:
+        why = case.detail or "it is not a new function"
+        return f"{case.who} was {did(case.miss, '')} as part of its first use: {why}."
+    return f"{case.who} was {_for_the_first(case.miss)} for the first time in this process."
 
 
 def _for_the_first(miss: Miss) -> str:
@@ -23,52 +23,52 @@ def _for_the_first(miss: Miss) -> str:
     return "traced and compiled" if Stage.COMPILE in stages else "traced"
 
 
-def _cleared(told: Told) -> str:
-    said = "the cache was cleared in between"
-    return f"{told.again} with the same key as {told.before} because {then(said)(told.detail)}."
+def _cleared(case: Case) -> str:
+    text = "the cache was cleared in between"
+    return f"{case.again} with the same key as {case.before} because {then(text)(case.detail)}."
 
 
-def _evicted(told: Told) -> str:
-    detail = f": {told.detail}" if told.detail else ""
+def _evicted(case: Case) -> str:
+    detail = f": {case.detail}" if case.detail else ""
     return (
-        f"{told.again} with the same key as {told.before} because JAX dropped that entry from a "
+        f"{case.again} with the same key as {case.before} because JAX dropped that entry from a "
         f"full cache{detail}."
     )
 
 
-def _another_program(told: Told) -> str:
-    detail = f": {told.detail}" if told.detail else ""
+def _another_program(case: Case) -> str:
+    detail = f": {case.detail}" if case.detail else ""
     return (
-        f"{told.again} with the same key as {told.before} and became a different program: it "
-        f"reads something that is not an argument{_read(told)}{detail}.{_read_at(told)}"
+        f"{case.again} with the same key as {case.before} and became a different program: it "
+        f"reads something that is not an argument{_read(case)}{detail}.{_read_at(case)}"
     )
 
 
-def _read(told: Told) -> str:
-    """What was seen to change outside of a function, or what else it can be."""
-    cells = [change for change in told.changes if change.component is Component.CLOSURE]
-    said = [in_words(change) for change in (*cells, *told.verdict.reads)]
-    if said:
-        return f", of which {listed(said)} changed"
+def _read(case: Case) -> str:
+    """What is known to have changed outside the function, or what it may be."""
+    cells = [change for change in case.changes if change.component is Component.CLOSURE]
+    texts = [in_words(change) for change in (*cells, *case.verdict.reads)]
+    if texts:
+        return f", of which {listed(texts)} changed"
     return " (a global, a closure, a clock, the order of a set)"
 
 
-def _read_at(told: Told) -> str:
-    found = evidence(told.view, told.verdict, 1)
-    before = "it" if told.verdict.nearest is None else told.before
+def _read_at(case: Case) -> str:
+    found = evidence(case.view, case.verdict, 1)
+    before = "it" if case.verdict.nearest is None else case.before
     return f" Compared with {before}, {found[0]}." if found else ""
 
 
-def _unknown(told: Told) -> str:
-    if told.miss.unseen:
-        why = told.detail or "JAX does not show it"
-        changes = all_of(told.verdict)
-        shown = f" What it shows, compared with {told.before}: {changes}." if changes else ""
-        return f"{told.again}; the reason is unknown because {why}.{shown}"
+def _unknown(case: Case) -> str:
+    if case.miss.unseen:
+        why = case.detail or "JAX does not show it"
+        changes = all_of(case.verdict)
+        shown = f" What it shows, compared with {case.before}: {changes}." if changes else ""
+        return f"{case.again}; the reason is unknown because {why}.{shown}"
     return (
-        f"{told.again}, and retrace does not know why: function, arguments, static values, "
-        f"options and config were compared with {told.before}, and nothing differs. This is "
-        f"a bug in retrace: please report it with the output of `retrace show {told.miss.id}`."
+        f"{case.again}, and retrace does not know why: function, arguments, static values, "
+        f"options and config were compared with {case.before}, and nothing differs. This is "
+        f"a bug in retrace: please report it with the output of `retrace show {case.miss.id}`."
     )
 
 
