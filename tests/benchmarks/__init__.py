@@ -1,1 +1,1 @@
-"""Speed, as ratios taken in one run: `python -m tests.benchmarks`."""
+"""Speed, as ratios measured in one run: `python -m tests.benchmarks`."""

@@ -1,4 +1,4 @@
-"""Measure everything and print a table; exit 1 where a bound does not hold."""
+"""Measures everything and prints a table; exits with 1 if a bound is exceeded."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def main() -> int:
         if getattr(arguments, alone):
             measured = rows
     for measure in measured(arguments.quick):
-        if (ratio := measure()) is None:  # what it compares with is not installed
+        if (ratio := measure()) is None:  # the package to compare with is not installed
             continue
         held = held and ratio.holds
         print(_row(ratio), flush=True)

@@ -34,15 +34,15 @@ for size in range(int(sys.argv[2])):
 
 
 def environment() -> dict[str, str]:
-    """That of every process that is timed."""
+    """The environment of every timed process."""
     here = {**os.environ, "JAX_PLATFORMS": "cpu", "NO_COLOR": "1"}
-    # As after an installation by pip: what is imported has been compiled before.
+    # As after an installation with pip: imported modules are already compiled.
     here.pop("PYTHONDONTWRITEBYTECODE", None)
     return here | {"PYTHONPYCACHEPREFIX": str(Path(tempfile.gettempdir(), "retrace-pyc"))}
 
 
 def importing(pairs: int) -> Ratio:
-    """`import retrace` beside `import jax`."""
+    """`import retrace` compared with `import jax`."""
     here = environment()
     return compare(
         "import jax, and retrace beside it",
@@ -54,7 +54,7 @@ def importing(pairs: int) -> Ratio:
 
 
 def reporting(misses: int, leaves: int, pairs: int, bound: float) -> Ratio:
-    """`retrace report` beside an empty typer command."""
+    """`retrace report` compared with an empty typer command."""
     here = environment()
     directory = Path(tempfile.mkdtemp())
     process_seconds(["-c", _RECORD, str(directory), str(misses), str(leaves)], here)
@@ -68,7 +68,7 @@ def reporting(misses: int, leaves: int, pairs: int, bound: float) -> Ratio:
 
 
 def planning(few: int, many: int, pairs: int) -> Ratio:
-    """`retrace plan` of many misses beside few: in proportion to them, and no more."""
+    """`retrace plan` for many misses compared with few: at most proportional."""
     here = environment()
     directories = [Path(tempfile.mkdtemp()) for _ in (few, many)]
     for directory, misses in zip(directories, (few, many), strict=True):

@@ -1,4 +1,4 @@
-"""What one more miss, leaf or equation costs, where there are many of them already."""
+"""What one more miss, leaf or equation costs when there are many already."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ from tests.benchmarks.measure import Ratio, processor
 from tests.benchmarks.programs import straight
 from tests.benchmarks.recording import chex_miss, equinox_miss, recorded, transformer
 
-_MOST_BYTES = 100
-"""What an equation may take on disk."""
+_MAX_BYTES = 100
+"""Bytes that an equation may take on disk."""
 _SITES = {
     "shapes": "one function with ever other shapes",
     "lambdas": "a lambda made again",
 }
-_WARM = 100
-"""Misses before the first that a trial looks at."""
+_WARM_UP = 100
+"""Number of misses before the first that a trial looks at."""
 
 
 def rows(quick: bool) -> Iterator[Callable[[], Ratio | None]]:
-    """All rows on growth, each to be measured when it is called."""
+    """All rows on growth, each measured when called."""
     marks = (1_100, 3_000) if quick else (1_100, 10_000, 100_000)
     yield from _each(3 * len(marks) - 3, lambda: misses(marks))
     marks = (500, 1_500) if quick else (1_000, 10_000)
@@ -66,18 +66,18 @@ def _each(
 
 
 def _beside(name: str, plain: float, other: float, bound: float | None = None) -> Ratio:
-    share = other / plain if plain else math.inf  # over few misses memory may not grow at all
+    share = other / plain if plain else math.inf  # memory may not grow at all over few misses
     return Ratio(name, plain, other, share, (share, share), bound)
 
 
 def _allowed(name: str, allowed: float, found: float) -> Ratio:
-    """So many bytes, beside those that are allowed."""
+    """A number of bytes, compared with the allowed number."""
     name = f"{name}, beside what is allowed"
     return _beside(name, allowed, found, 1.0)._replace(unit="bytes")
 
 
 def _trial(*arguments: object) -> list[Any]:
-    """What a process of its own saw, after each number of misses."""
+    """What a separate process measured after each number of misses."""
     done = subprocess.run(
         [sys.executable, "-m", "tests.benchmarks.trial", *map(str, arguments)],
         check=True,
@@ -89,14 +89,14 @@ def _trial(*arguments: object) -> list[Any]:
 
 @cache
 def misses(marks: tuple[int, ...]) -> tuple[Ratio, ...]:
-    """Processor time of a miss at one call site, after many and after few; resident memory."""
+    """Processor time of a miss at one call site after many and after few; resident memory."""
     ours = _trial("times", "shapes", *marks)
     plain = _trial("times", "shapes", *marks, "--plain")
     found: list[Ratio] = []
     first, other = ours[0], plain[0]
     for mark, late, alone in zip(marks[1:], ours[1:], plain[1:], strict=True):
         beside = f"the {mark:,}th at one site beside the {marks[0]:,}th"
-        # A core that others use too is slower by as much for JAX as for retrace.
+        # A shared core is slower by the same factor for JAX as for retrace.
         share = (late["retrace"] / late["jax"]) / (first["retrace"] / first["jax"])
         name = f"time inside retrace of a miss, by JAX's own meanwhile, {beside}"
         found.append(Ratio(name, first["retrace"], late["retrace"], share, (share, share), 1.2))
@@ -110,7 +110,7 @@ def misses(marks: tuple[int, ...]) -> tuple[Ratio, ...]:
 
 @cache
 def memory(site: str, marks: tuple[int, int], allowed: tuple[float, float]) -> tuple[Ratio, ...]:
-    """What retrace keeps of a miss: all that Python allocated, less what it does without."""
+    """What retrace keeps for a miss: Python's allocations, minus those without retrace."""
     plain = _trial("memory", site, *marks, "--plain")
     ours = _trial("memory", site, *marks)
     full = _trial("memory", site, *marks, "--most", 256)
@@ -119,7 +119,7 @@ def memory(site: str, marks: tuple[int, int], allowed: tuple[float, float]) -> t
         _allowed(
             f"memory kept of each of {mark:,} misses, {what}",
             allowed[0],
-            (after - before) / (mark - _WARM),
+            (after - before) / (mark - _WARM_UP),
         )
         for mark, before, after in zip(marks, plain, ours, strict=True)
     ]
@@ -129,7 +129,7 @@ def memory(site: str, marks: tuple[int, int], allowed: tuple[float, float]) -> t
 
 
 def disk(leaves: int, allowed: float, count: int) -> Ratio:
-    """Bytes of a recording by one miss more; of one leaf, the smallest that there is."""
+    """Bytes that one more miss adds to a recording; with one leaf, the smallest possible miss."""
     parameters = {f"x{index}": np.ones(2, np.float32) for index in range(leaves - 1)}
     step = jax.jit(lambda parameters, x: parameters["x0"].sum() * x)
     value = np.ones(3, np.float32)
@@ -157,7 +157,7 @@ def _size(directory: Path) -> int:
 
 @cache
 def many_leaves(repeats: int) -> tuple[Ratio, ...]:
-    """Processor time of a miss by the number of leaves; all are in a new shape each time."""
+    """Processor time of a miss by the number of leaves; all get a new shape each time."""
     found: list[Ratio] = []
     by_leaf: dict[int, float] = {}
     for leaves in (1, 10, 100, 1_000, 10_000):
@@ -171,7 +171,7 @@ def many_leaves(repeats: int) -> tuple[Ratio, ...]:
 
 
 def _leaves(leaves: int, repeats: int) -> tuple[float, float]:
-    """Median seconds inside retrace, and of JAX alone."""
+    """Median seconds inside retrace, and inside JAX."""
     step = jax.jit(lambda tree: tree["x0"] + 1)
     rows: list[tuple[float, float]] = []
     with recorded(), measured() as inside:
@@ -194,31 +194,31 @@ def _is_library(file: str) -> bool | None:
 
 @cache
 def equations(sizes: tuple[int, ...]) -> tuple[Ratio, ...]:
-    """Processor time of writing down an equation, of a large program beside a small one."""
+    """Processor time of recording an equation, in a large program compared with a small one."""
     found: list[Ratio] = []
     costs = [_written(straight(size), np.ones(8, np.float32)) for size in sizes]
     for size, cost in zip(sizes, costs, strict=True):
-        found.append(_allowed(f"an equation of {size:,} on disk", _MOST_BYTES, cost[2]))
+        found.append(_allowed(f"an equation of {size:,} on disk", _MAX_BYTES, cost[2]))
         if size == sizes[0]:
             continue
         for index, what in enumerate(("transcribing", "writing")):
             name = f"{what}: an equation of {size:,} beside one of {sizes[0]:,}"
-            # As in `programs.growing`: caches that the larger one does not fit into.
+            # As in `programs.growing`: caches that are too small for the larger program.
             bound = 1.1 * log(size) / log(sizes[0])
             found.append(_beside(name, costs[0][index], cost[index], bound))
     return tuple(found)
 
 
 def located(layers: int) -> Ratio:
-    """Bytes on disk of an equation, in a program of many source lines."""
+    """Bytes on disk per equation, in a program with many source lines."""
     step, parameters = transformer(layers)
     _, _, size, count = _written(step, parameters, np.ones((8, 16), np.float32))
     name = f"an equation of a transformer's {count:,} on disk"
-    return _allowed(name, _MOST_BYTES, size)
+    return _allowed(name, _MAX_BYTES, size)
 
 
 def _written(step: Callable[..., Any], *given: Any) -> tuple[float, float, float, int]:
-    """Seconds of transcribing and of writing an equation, its bytes on disk; how many."""
+    """Seconds of transcribing and of writing an equation, its bytes on disk, and the count."""
     jaxpr = jax.jit(step).trace(*given).jaxpr
     found = transcribe(jaxpr, _is_library, shown)
     repeats = 1 if found.program.equations >= 1_000_000 else 3

@@ -1,4 +1,4 @@
-"""What guards cost a call that hits, beside those of others; what the pytest plugin costs."""
+"""What guards cost a call that hits, compared with those of others, and what the plugin costs."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from tests.benchmarks.commands import environment
 from tests.benchmarks.measure import Ratio, compare, processor_seconds, seconds
 
 _CALLS = 100
-"""So few that most loops are over before another process gets the core."""
+"""Few enough for most loops to finish before another process gets the core."""
 _LOOPS = 10
 
 _BOUND = 1.02
-_MOST_ADDED = 0.005
-"""Seconds that the plugin may add to a run of pytest that does not use it."""
+_MAX_ADDED = 0.005
+"""Seconds that the plugin may add to a pytest run that does not use it."""
 
 
 def _step(x: Any) -> Any:
@@ -104,7 +104,7 @@ def by_equinox(pairs: int) -> Ratio | None:
 
 
 def growing(misses: int, named: bool) -> Ratio:
-    """What a guard that warns takes of one miss more, after many beside after few."""
+    """What one more miss costs a warning guard, after many compared with after few."""
     few, many = _of_misses(None if named else "another", misses)
     what = "that it names" if named else "that it does not name"
     name = f"a guard that warns, a miss {what}: the {misses:,}th beside an early one"
@@ -113,7 +113,7 @@ def growing(misses: int, named: bool) -> Ratio:
 
 
 def _of_misses(functions: str | None, misses: int) -> tuple[float, float]:
-    """Seconds inside the guard of a miss, of the first fifth and of the last."""
+    """Seconds inside the guard for a miss, in the first fifth and in the last."""
     step: Any = jax.jit(lambda x: x * 2)
     watched: Any = watch()
     refusal = watched._refusal
@@ -144,7 +144,7 @@ def _of_misses(functions: str | None, misses: int) -> tuple[float, float]:
 
 
 def plugin(pairs: int) -> Ratio | None:
-    """A whole run of pytest over one empty test, by processor time; None where not installed."""
+    """A whole pytest run over one empty test, in processor time; None if not installed."""
     if not entry_points(group="pytest11", name="retrace"):
         return None
     folder = Path(tempfile.mkdtemp())
@@ -157,4 +157,4 @@ def plugin(pairs: int) -> Ratio | None:
         lambda: processor_seconds(run, here),
         pairs,
     )
-    return found._replace(bound=1 + _MOST_ADDED / found.plain)
+    return found._replace(bound=1 + _MAX_ADDED / found.plain)

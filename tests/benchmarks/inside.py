@@ -1,4 +1,4 @@
-"""The processor time that is spent inside retrace: by the thread that misses, and by ours."""
+"""Processor time spent inside retrace, by the missing thread and by retrace's own."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from retrace.jax_internals.hooks import Hooks
 
 
 class Inside:
-    """Seconds of processor time; garbage collections, which are the whole heap's, apart."""
+    """Seconds of processor time; garbage collections of the whole heap are counted separately."""
 
     def __init__(self) -> None:
         self.missing = 0.0
-        """Of the thread that misses, inside `Hooks.guarded`."""
+        """In the thread that misses, inside `Hooks.guarded`."""
         self.collected = 0.0
-        """Of the main thread, in garbage collections."""
+        """In garbage collections on the main thread."""
         self._depth = 0
         self._began = 0.0
         self._aside = 0.0
-        """Of our own thread, in garbage collections."""
+        """In garbage collections on retrace's own thread."""
         self._writing = 0.0
-        """Of our own thread, but for these."""
+        """On retrace's own thread, without these."""
 
     def enter(self) -> float:
         self._depth += 1
@@ -48,7 +48,7 @@ class Inside:
             self._aside += thread_time() - self._began
 
     def write(self, guarded: Callable[[Task], None], task: Task) -> None:
-        """Do what waits for the thread that writes."""
+        """Do the work that waits for the writing thread."""
         if _is_main():
             guarded(task)
             return
@@ -59,13 +59,13 @@ class Inside:
             self._writing += thread_time() - self._aside - began
 
     def both(self) -> float:
-        """Of both threads, once all that waited is written."""
+        """On both threads, once everything waiting has been written."""
         flush()
         return self.missing + self._writing
 
 
 def _is_main() -> bool:
-    # Not by `current_thread`, which gives ours a name.
+    # Not with `current_thread`, which would register retrace's thread under a name.
     return threading.get_ident() == threading.main_thread().ident
 
 

@@ -1,4 +1,4 @@
-"""Two ways of doing one thing, timed in turn so that a drifting machine harms both alike."""
+"""Times two ways of doing the same thing alternately, so that drift affects both alike."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ class Ratio(NamedTuple):
     other: float
     """Median seconds."""
     ratio: float
-    """Median of the ratios pair by pair."""
+    """Median of the ratios, pair by pair."""
     spread: tuple[float, float]
     """Quartiles of the ratios."""
     bound: float | None = None
-    """What it may be at most; None where it is only shown."""
+    """Its maximum; None if it is only shown."""
     unit: str = "seconds"
-    """Of `plain` and `other`."""
+    """The units of `plain` and `other`."""
 
     @property
     def holds(self) -> bool:
-        """Whether the median stays below the bound."""
+        """Whether the median is below the bound."""
         return self.bound is None or self.ratio <= self.bound
 
 
@@ -42,12 +42,12 @@ def compare(
     pairs: int,
     bound: float | None = None,
 ) -> Ratio:
-    """Time both, `pairs` times in turn; each call returns the seconds it took."""
+    """Time both alternately, `pairs` times; each call returns the seconds it took."""
     plain()
     other()
     rows: list[tuple[float, float]] = []
     for index in range(pairs):
-        # Who goes first has a colder cache: they take turns in that too.
+        # Whoever goes first has a colder cache, so they also alternate in that.
         if index % 2:
             second = other()
             first = plain()
@@ -68,7 +68,7 @@ def compare(
 
 
 def seconds(call: Callable[[], object]) -> float:
-    """What one call takes, with no garbage collection in between."""
+    """Seconds of one call, without garbage collection."""
     gc.disable()
     try:
         start = perf_counter()
@@ -79,7 +79,7 @@ def seconds(call: Callable[[], object]) -> float:
 
 
 def processor(call: Callable[[], object]) -> float:
-    """What one call takes of a processor in this thread, with no garbage collection."""
+    """Processor seconds of one call in this thread, without garbage collection."""
     gc.disable()
     try:
         start = thread_time()
@@ -90,7 +90,7 @@ def processor(call: Callable[[], object]) -> float:
 
 
 def process_seconds(arguments: list[str], environment: Mapping[str, str]) -> float:
-    """What one whole process takes."""
+    """Seconds of one whole process."""
     start = perf_counter()
     subprocess.run(
         [sys.executable, *arguments],
@@ -102,7 +102,7 @@ def process_seconds(arguments: list[str], environment: Mapping[str, str]) -> flo
 
 
 def processor_seconds(arguments: list[str], environment: Mapping[str, str]) -> float:
-    """What one whole process takes of a processor: steadier, where the machine is busy."""
+    """Processor seconds of one whole process, which are steadier on a busy machine."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     process_seconds(arguments, environment)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)

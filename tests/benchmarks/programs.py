@@ -1,4 +1,4 @@
-"""What comparing two programs costs, as a share of what JAX takes to trace one of them."""
+"""What comparing two programs costs, relative to tracing one of them with JAX."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _EQUATIONS = 100_000
 
 
 def straight(size: int) -> Callable[[Any], Any]:
-    """A program of so many equations: eight primitives in an order without a period."""
+    """A program of the given size: eight primitives in an aperiodic order."""
 
     def many(x: Any) -> Any:
         choice = random.Random(1)
@@ -78,7 +78,7 @@ def _other(listing: Listing) -> Listing:
 
 @cache
 def comparing() -> tuple[Ratio, ...]:
-    """Identical, scattered edits, and everything different; the last rows are others'."""
+    """Identical, scattered edits, and everything different; the last rows are other libraries."""
     return tuple(_ratios())
 
 
@@ -111,7 +111,7 @@ def _ratios() -> Iterator[Ratio]:
 def _beside(
     old: Listing, size: int, name: str, other: Callable[[list[str], list[str]], object]
 ) -> Ratio:
-    """Another library on the beginning of the same program, with 1 % of it edited."""
+    """Another library on the start of the same program, with 1 % of it edited."""
     few = old._replace(equations=old.equations[:size], places=[0] * size, id="few", hash="few")
     edited = _scattered(few, size // 100)
     ours = min(seconds(lambda: compare_programs(few, edited, {})) for _ in range(3))
@@ -141,13 +141,13 @@ _SIZES = (1_000, 10_000, 100_000, 1_000_000)
 
 @cache
 def growing() -> tuple[Ratio, ...]:
-    """Work and memory an equation, of the largest program beside the smaller ones."""
+    """Work and memory per equation, for the largest program compared with smaller ones."""
     found = {size: _each(size) for size in _SIZES}
     whole = found[_SIZES[-1]]
     rows: list[Ratio] = []
     for size in _SIZES[:-1]:
         part = found[size]
-        # n log n with a tenth more, for caches that the larger one does not fit into.
+        # n log n plus a tenth, for caches that are too small for the larger program.
         bound = 1.1 * log(_SIZES[-1]) / log(size)
         for what, unit in (
             ("comparing, 100 edits", "seconds"),

@@ -26,7 +26,7 @@ _CALLS = 2000
 
 @contextmanager
 def recorded() -> Generator[Path]:
-    """Record into a directory of its own."""
+    """Record into a temporary directory."""
     directory = Path(tempfile.mkdtemp())
     start(directory)
     try:
@@ -36,7 +36,7 @@ def recorded() -> Generator[Path]:
 
 
 def hits(leaves: int, pairs: int) -> Ratio:
-    """A call that hits, over `leaves` arguments, with and without recording."""
+    """A call that hits, with `leaves` arguments, with and without recording."""
     tree = {f"x{index}": jnp.ones(2) for index in range(leaves)}
 
     def function(tree: dict[str, Any]) -> Any:
@@ -69,7 +69,7 @@ def hits(leaves: int, pairs: int) -> Ratio:
 
 
 def smallest_miss(pairs: int) -> Ratio:
-    """The smallest miss there is: one lambda made again, one equation."""
+    """The smallest miss there is: a recreated lambda with one equation."""
     value = jnp.ones(3)
 
     def miss() -> None:
@@ -175,7 +175,7 @@ def transformer(layers: int = 64) -> tuple[Callable[..., Any], dict[str, Any]]:
 
 
 def smallest_inside(pairs: int) -> Ratio:
-    """The smallest miss, by what of its time is spent inside retrace."""
+    """The smallest miss, by the share of its time spent inside retrace."""
     value = jnp.ones(3)
     return _inside("the smallest miss", lambda: jax.jit(lambda x: x + 1)(value), pairs, 1.02)
 
@@ -195,14 +195,14 @@ def _reader(x: Any) -> Any:
 
 
 def reading_inside(pairs: int) -> Ratio:
-    """A small miss of a function that reads globals: their values are taken at each trace."""
+    """A small miss of a function that reads globals, whose values are recorded at each trace."""
     value = jnp.ones(3)
     name = "a small miss that reads five globals"
     return _inside(name, lambda: jax.jit(lambda x: _reader(x))(value), pairs)
 
 
 def large_inside(pairs: int) -> Ratio:
-    """A transformer's training step, by what of its time is spent inside retrace."""
+    """A transformer's training step, by the share of its time spent inside retrace."""
     name, miss = _large()
     return _inside(name, miss, pairs, 1.01)
 
@@ -212,8 +212,8 @@ def _inside(
 ) -> Ratio:
     """Processor time of the thread that misses.
 
-    A miss varies by more than the bound from one to the next; this share does not.
-    What the other thread does while XLA compiles delays nobody.
+    Misses vary by more than the bound from one to the next; this share does not. What the other
+    thread does while XLA compiles delays nobody.
     """
     plain = [seconds(miss) for _ in range(pairs)]
     shares: list[float] = []

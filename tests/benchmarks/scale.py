@@ -1,4 +1,4 @@
-"""A report of a million misses in 64 processes, beside one of a quarter of them."""
+"""A report of a million misses in 64 processes, compared with one of a quarter of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import NamedTuple
 from tests.benchmarks.measure import Ratio
 
 _EACH = 15_625
-"""Misses of a process: of 64 a million."""
+"""Misses per process: with 64 processes, a million."""
 _PROGRAM = """
 import functools, sys
 import jax
@@ -57,11 +57,11 @@ class _Cost(NamedTuple):
     seconds: float
     """Of processor time."""
     memory: int
-    """Bytes at most."""
+    """Peak bytes."""
 
 
 def reporting() -> Iterator[Ratio]:
-    """One real process, copied under other names, beside a quarter as many copies."""
+    """One real process, copied under other names, compared with a quarter as many copies."""
     with tempfile.TemporaryDirectory() as folder:
         recorded = Path(folder, "one")
         subprocess.run([sys.executable, "-c", _PROGRAM, recorded, str(_EACH)], check=True)

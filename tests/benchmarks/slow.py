@@ -1,4 +1,4 @@
-"""What `retrace run --slow` adds to a trace and to a compilation that last."""
+"""What `retrace run --slow` adds to a long trace and a long compilation."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ jax.jit(step)(jnp.ones(64)).block_until_ready()
 
 
 def rows(quick: bool) -> Iterator[Callable[[], Ratio | None]]:
-    """The rows, each to be measured when it is called."""
+    """The rows, each measured when called."""
     pairs = 2 if quick else 7
     yield lambda: _measured("a trace of many seconds", _TRACE, 3_000 if quick else 12_000, pairs)
     yield lambda: _measured(
@@ -52,10 +52,10 @@ def rows(quick: bool) -> Iterator[Callable[[], Ratio | None]]:
 
 
 def _inside(name: str, rounds: int, bound: float | None = None) -> Ratio:
-    """What retrace itself does of a slow miss with `--slow`, all of it.
+    """Everything retrace itself does for a slow miss with `--slow`.
 
-    Two runs of one compilation differ by more than the bound. This counts the processor time of
-    the thread that misses, of the one that looks at it and of the one that writes.
+    Two runs of one compilation differ by more than the bound. This measures the processor time of
+    the thread that misses, of the sampling thread and of the writing thread.
     """
     program = compile(_COMPILE.format(rounds=rounds), "train.py", "exec")
     name_of_look = "_look"

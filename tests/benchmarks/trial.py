@@ -1,4 +1,4 @@
-"""A process that misses many times: `python -m tests.benchmarks.trial`, a line a mark."""
+"""A process with many misses: `python -m tests.benchmarks.trial`, one line per mark."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ import numpy as np
 from retrace.capture.session import start, stop
 from tests.benchmarks.inside import Inside, measured
 
-_WARM = 100
+_WARM_UP = 100
 _RESIDENT = 1 if sys.platform == "darwin" else 1024
-"""Bytes in what the system counts resident memory in."""
+"""The unit in which the system reports resident memory, in bytes."""
 
 
 def _shapes() -> Callable[[int], object]:
-    """One function, called with ever other shapes."""
+    """One function, called with a new shape each time."""
     step = jax.jit(lambda x: x + 1)
     return lambda index: step.trace(jax.ShapeDtypeStruct((index + 1,), np.float32))
 
 
 def _lambdas() -> Callable[[int], object]:
-    """A lambda that is made again for each call."""
+    """A lambda that is created again for each call."""
     given = jax.ShapeDtypeStruct((3,), np.float32)
     return lambda _: jax.jit(lambda x: x + 1).trace(given)
 
@@ -42,8 +42,8 @@ _SITES = {"shapes": _shapes, "lambdas": _lambdas}
 def _times(
     miss: Callable[[int], object], marks: list[int], window: int, inside: Inside
 ) -> Iterator[dict[str, float]]:
-    """Processor seconds a miss in the `window` misses that end at each mark."""
-    number = _WARM
+    """Processor seconds per miss, for the `window` misses that end at each mark."""
+    number = _WARM_UP
     for mark in marks:
         while number < mark - window:
             miss(number)
@@ -67,7 +67,7 @@ def _times(
 def _memory(miss: Callable[[int], object], marks: list[int], inside: Inside) -> Iterator[int]:
     """Bytes that Python has allocated at each mark, since the misses before the first."""
     tracemalloc.start()
-    number = _WARM
+    number = _WARM_UP
     for mark in marks:
         while number < mark:
             miss(number)
@@ -78,7 +78,7 @@ def _memory(miss: Callable[[int], object], marks: list[int], inside: Inside) -> 
 
 
 def _bound(most: int) -> None:
-    """Bound by `most` entries all that retrace bounds anyway, so that it is full at once."""
+    """Limit all bounded tables to `most` entries, so that they are full at once."""
     from retrace.capture import journal, misses
     from retrace.store import programs, writer
 
@@ -103,7 +103,7 @@ def main() -> None:
         if not given.plain:
             start(Path(directory))
         miss = _SITES[given.site]()
-        for number in range(_WARM):
+        for number in range(_WARM_UP):
             miss(number)
         inside.both()
         if given.what == "times":

@@ -1,9 +1,9 @@
-"""Generated programs to which an advice applies, and near misses to which it must not.
+"""Generated programs to which some advice applies, and near misses to which it must not.
 
-Each program has the edits that advice may ask for, applied by machine. What is proved of each:
-advice that is told, not asked, removes the misses that the plan says it does, and the results
-are what they were; where a miss is called avoidable for certain, there is such advice.
+Each program comes with the edits that advice may ask for, applied automatically. For each program
+it is proved that advice given as a statement removes the misses the plan says it does and keeps
+the results, and that clearly avoidable misses have such advice.
 
-`python -m tests.generated --count 5000` runs as many as it is told, and prints the seed of what
-it finds; `tests/recording/test_generated.py` runs a sample, drawn by the commit.
+`python -m tests.generated --count 5000` runs the given number of programs and prints the seeds of
+failures; `tests/recording/test_generated.py` runs a sample drawn by the commit.
 """

@@ -1,4 +1,4 @@
-"""`python -m tests.generated --count 5000`: as many programs as it is told."""
+"""`python -m tests.generated --count 5000` runs that many programs."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from tests.generated.proof import prove
 from tests.generated.sample import drawn
 
 _EACH = 10
-"""For so many programs one in which several things vary, mended alone and together, and one of
-many lengths. Of rows there are as many as are told."""
+"""Per this many programs, one in which several things vary, fixed alone and together, and one
+with many lengths. Programs of rows are as many as requested."""
 
 
 def main() -> int:
-    """Run programs; exit code 1 where an advice on one of them is wrong."""
+    """Run programs; exit with 1 if advice on one of them is wrong."""
     parser = argparse.ArgumentParser(prog="tests.generated")
     parser.add_argument("--count", type=int, default=300)
     parser.add_argument("--seed", type=int, default=0, help="of the first program")

@@ -1,4 +1,4 @@
-"""Programs that are called with arrays of other types, sizes and places, or in other ways."""
+"""Programs called with arrays of other types, sizes and placements, or in other ways."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
 # pyright: reportUnknownLambdaType=false, reportUnknownVariableType=false
@@ -85,7 +85,7 @@ CARRIES: tuple[tuple[str, Callable[[Any, Any], Any]], ...] = (
 
 @family
 def carries(rng: Random) -> Case:
-    """A Python number to begin with, and the result from then on."""
+    """Starts from a Python number, and passes the result from then on."""
     name, update = rng.choice(CARRIES)
     array = _array(rng.choice(DTYPES))
     start = rng.choice((0, 0.0, 1.0, np.float32(0)))
@@ -143,7 +143,7 @@ ROWS: tuple[tuple[str, Callable[..., Any], bool], ...] = (
 
 @family
 def rows(rng: Random) -> Case:
-    """Batches of several sizes, of functions that take each row by itself or have a mask."""
+    """Batches of several sizes, for functions that treat each row separately or have a mask."""
     name, body, is_whole = rng.choice(ROWS)
     way = rng.choice(("last", "ragged", "buckets", "empty", "halving"))
     sizes = {
@@ -201,7 +201,7 @@ def _inner_sized(x: Any, m: Any) -> Any:
 
 @family
 def arrays_that_may_be_unused(rng: Random) -> Case:
-    """An array of several sizes that the program uses, or does not."""
+    """An array of several sizes that the program uses or ignores."""
     name, body = rng.choice(UNUSED)
     sizes = [rng.randint(1, 6) for _ in range(3)]
     in_tree = rng.random() < 0.5
@@ -249,7 +249,7 @@ def models(rng: Random) -> Case:
 
 @family
 def ways_of_passing(rng: Random) -> Case:
-    """By position, by name, or left out."""
+    """By position, by name, or omitted."""
     default = rng.choice((None, 2.0))
 
     def step(x: Any, scale: Any = default) -> Any:

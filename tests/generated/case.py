@@ -1,4 +1,4 @@
-"""A generated program, and what its advice asks for, applied by machine."""
+"""A generated program with the edits that its advice asks for, applied automatically."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any, TypeAlias
 from retrace.model.advice import Advice
 
 Program: TypeAlias = Callable[[], Any]
-"""Runs to its end and returns its results, a tree of arrays and plain values."""
+"""Runs to completion and returns its results, a tree of arrays and plain values."""
 Edit: TypeAlias = Callable[[Any], Program]
-"""The program after an advice was followed, to the letter."""
+"""The program after following the advice to the letter."""
 
 
 @dataclass(slots=True)
@@ -33,13 +33,13 @@ FAMILIES: dict[str, Family] = {}
 
 
 def family(make: Family) -> Family:
-    """Register what makes programs of one kind."""
+    """Register a generator for one kind of program."""
     FAMILIES[make.__name__] = make
     return make
 
 
 def drawn(seed: int, name: str | None = None) -> Case:
-    """The program of a seed, of the family of that name or, without one, of that of the seed."""
+    """The program for a seed, from the named family or else from one chosen by the seed."""
     rng = Random(seed)
     name = name or sorted(FAMILIES)[seed % len(FAMILIES)]
     case = FAMILIES[name](rng)

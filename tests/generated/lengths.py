@@ -1,8 +1,8 @@
-"""Programs of many lengths: padded as the plan chooses, they are as many as it says.
+"""Programs with many lengths: padded as the plan chooses, they compile as often as it says.
 
-Functions that zeros at the end leave as they are, called with arrays of one length or two; loops
-outside of `jit` over data of many lengths; and lists that grow and are joined in each round. The
-edit is applied by machine, what still misses is counted, and results are held to be the same.
+They are functions that are not affected by zeros at the end, called with arrays of one or two
+lengths; loops outside `jit` over data of many lengths; and growing lists that are joined in each
+round. The edit is applied automatically, remaining misses are counted, and results must match.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
@@ -28,13 +28,13 @@ Chosen: TypeAlias = Sequence[Sequence[int]]
 
 
 class Many(NamedTuple):
-    """A program and how it is called with other lengths than its own."""
+    """A program, and how to call it with other lengths than its own."""
 
     name: str
     run: Callable[[Any], Any]
-    """Of what pads an array; without it the arrays are as they come."""
+    """A function that pads an array; without it, arrays stay as they are."""
     family: str
-    """What the plan is to name: "shape", or "eager-sizes"."""
+    """The family that the plan should name: "shape" or "eager-sizes"."""
 
 
 _WIDE = 3
@@ -74,7 +74,7 @@ def _of_rows(rng: Random) -> Many:
 
 
 def table(name: str, sizes: Sequence[tuple[int, int]]) -> Many:
-    """A function of matrices that are so long and so wide."""
+    """A function of matrices with these heights and widths."""
 
     def run(pad: Callable[[Any], Any]) -> Any:
         step = jax.jit(OF_TABLES[name])
@@ -108,7 +108,7 @@ def _of_loops(rng: Random) -> Many:
 
     def run(pad: Callable[[Any], Any]) -> Any:
         found: list[Any] = []
-        once = pad is not _as_it_is  # the advice says to define it once, outside, as well
+        once = pad is not _as_it_is  # the advice also says to define it once, outside
         for size in sizes:
             body = (lambda c, one: add(c, one)) if again and not once else add
             data = pad(_numbers((size,))), pad(np.ones(size, bool))
@@ -142,12 +142,12 @@ def drawn(seed: int) -> Many:
 
 
 def prove(seed: int) -> list[str]:
-    """What the plan says wrongly of the program of a seed."""
+    """What the plan gets wrong about the program of a seed."""
     return [f"{seed} {said}" for said in proved(drawn(seed))]
 
 
 def proved(program: Many) -> list[str]:
-    """What the plan says wrongly of a program."""
+    """What the plan gets wrong about a program."""
     named = f"lengths: {program.name}"
     before = ran(lambda: program.run(_as_it_is))
     own = [
@@ -155,25 +155,25 @@ def proved(program: Many) -> list[str]:
         for step in before.plan.steps
         if any(change.family == program.family for change in step.proposal.changes)
     ]
-    if not own:  # what would be padded may cost more than it saves
+    if not own:  # padding may cost more than it saves
         return []
     pad = _padding(own)
     after = ran(lambda: program.run(pad))
     problems: list[str] = []
     for a, b in zip(before.results, after.results, strict=True):
-        # Terms of both signs: what is left of them is as exact as they are.
+        # Terms of both signs: what remains is only as exact as they are.
         if not np.allclose(a, b, rtol=1e-4, atol=1e-4):
             problems.append(f"{named}: padded, it gives {b}, and {a} before")
             break
     spared = before.plan.now, after.plan.now
     if program.family == "shape":
-        # Other steps may stand before them; two of sizes are one after the other.
+        # Other steps may come first; two steps on sizes follow each other.
         alone = before.plan.now.calls.minus(own[0].alone.calls)
         said, true = alone if len(own) == 1 else own[-1].left.calls, after.calls
         if not said.low <= true <= said.high:
             problems.append(f"{named}: {said.low:g} to {said.high:g} calls were said, {true} are")
     else:
-        # A body that is no longer made again is a call less, and no eager operation.
+        # A body that is no longer recreated saves a call, not an eager operation.
         gone = [_all(one) for one in spared]
         said = own[0].gone.eager
         if own[0].gone.calls.high == 0 and not said.low <= gone[0] - gone[1] <= said.high:
@@ -189,7 +189,7 @@ def _all(amount: Any) -> int:
 
 
 def _padding(steps: Sequence[Step]) -> Callable[[Any], Any]:
-    """What pads an array as all of these steps ask together."""
+    """A function that pads an array as all of these steps ask together."""
     rules = [(step.proposal.sizes, step.proposal.pairs, step.proposal.advice) for step in steps]
 
     def pad(x: Any) -> Any:

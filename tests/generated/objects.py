@@ -1,4 +1,4 @@
-"""Programs that make again what JAX knows by its object, and programs that read state."""
+"""Programs that recreate objects JAX knows by identity, and programs that read state."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
 # pyright: reportUnknownLambdaType=false, reportUnknownVariableType=false
@@ -74,7 +74,7 @@ def methods(rng: Random) -> Case:
 
 @family
 def bodies(rng: Random) -> Case:
-    """The body of an eager loop that is made again, over one value or several."""
+    """The body of an eager loop that is created again, over one value or several."""
     values = _values(rng)
     method = rng.random() < 0.4
 
@@ -130,7 +130,7 @@ def shapes_of_lambdas(rng: Random) -> Case:
 
 @family
 def classes(rng: Random) -> Case:
-    """An enum or a tuple that is defined in a function, and a factory that is made again."""
+    """An enum or a tuple defined in a function, and a factory that is created again."""
     way = rng.choice(("enum", "tuple", "factory"))
 
     def made() -> Any:
@@ -165,7 +165,7 @@ def classes(rng: Random) -> Case:
 
 @family
 def configurations(rng: Random) -> Case:
-    """One setting and another, which the program heeds or not."""
+    """Two settings, which the program uses or not."""
     settings: list[str] = rng.sample(("float32", "bfloat16", "default"), 2)
     heeds = rng.random() < 0.5
 
@@ -190,7 +190,7 @@ def configurations(rng: Random) -> Case:
 
 @family
 def cleared(rng: Random) -> Case:
-    """Caches that are cleared, of a function that reads state or does not."""
+    """Caches that are cleared, for a function that reads state or does not."""
     reads, changes = rng.random() < 0.5, rng.random() < 0.5
 
     def call(clear: bool, passed: bool = False) -> Program:
@@ -233,7 +233,7 @@ class Training:
 
 @family
 def optimizers(rng: Random) -> Case:
-    """An optimizer that is made again, of one learning rate or of several."""
+    """An optimizer that is created again, with one learning rate or several."""
     rates = rng.choice(([0.1, 0.1, 0.1], [0.1, 0.2, 0.3], [0.1, 0.1, 0.2], [0.1, 0.2, 0.1]))
     make: Any = rng.choice((optax.sgd, optax.adam, optax.rmsprop))
     as_field = rng.random() < 0.6

@@ -1,4 +1,4 @@
-"""Runs a generated program before and after its advice, and holds one against the other."""
+"""Runs a generated program before and after following its advice, and compares both."""
 
 # JAX's own annotations are partial.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -26,7 +26,7 @@ from tests.generated.case import Case, Program
 
 
 class Ran(NamedTuple):
-    """What a program returned and what was concluded of it."""
+    """What a program returned, and what was concluded about it."""
 
     results: Any
     verdicts: list[Verdict]
@@ -34,17 +34,17 @@ class Ran(NamedTuple):
 
     @property
     def calls(self) -> int:
-        """Outermost misses that are no eager operations."""
+        """The number of outermost misses that are not eager operations."""
         return len(outermost(self.verdicts))
 
 
 def outermost(verdicts: Sequence[Verdict]) -> list[Verdict]:
-    """Those that the plan counts as calls."""
+    """The verdicts that the plan counts as calls."""
     return [v for v in verdicts if v.miss.parent is None and v.cause is not Cause.EAGER_OP]
 
 
 def ran(program: Program) -> Ran:
-    """Run a program with empty caches, under recording."""
+    """Run a program with empty caches while recording."""
     jax.clear_caches()
     with tempfile.TemporaryDirectory() as folder:
         writer = begin_file(Path(folder))
@@ -63,7 +63,7 @@ def prove(case: Case, told: Counter[str]) -> list[str]:
 
     Args:
         case: the program and the edits.
-        told: counts each advice: followed, asked, or told without an edit to follow it by.
+        told: counts each advice as followed, asked, or given without an edit to follow it.
     """
     before = ran(case.before)
     problems: list[str] = []
@@ -116,7 +116,7 @@ def _followed(
         elif after.calls > before.calls:
             problems.append(f"{_named(advice)}: {before.calls} -> {after.calls} calls")
         return problems
-    # A few sizes may be one; of a step that is asked, this is but a part.
+    # A few sizes may be a single one; for a step that is a question, this is only a part.
     told = {path for change in step.proposal.changes for path in change.paths}
     fewer = (step.proposal.sizes or step.proposal.pairs) is not None or not told.issuperset(
         advice.paths
@@ -134,7 +134,7 @@ def _followed(
 
 
 def _step(plan: Plan, verdict: Verdict, advice: Advice) -> Step | None:
-    """The step that is about what is advised, else the one that takes the miss away."""
+    """The step that is about the advice, or else the one that removes the miss."""
     about = [
         step
         for step in plan.steps
@@ -147,7 +147,7 @@ def _step(plan: Plan, verdict: Verdict, advice: Advice) -> Step | None:
         if verdict.miss.id in step.misses or type(step.proposal.advice) is type(advice)
     ]
     rest = (step for step in plan.steps if verdict.miss.id in step.misses)
-    # An earlier step may take the miss away already.
+    # An earlier step may already remove the miss.
     return next((step for step in (*steps, *about, *rest)), None)
 
 

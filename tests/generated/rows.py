@@ -1,4 +1,4 @@
-"""Random programs of rows: what is told of padding is tried with other rows behind the last."""
+"""Random programs on rows: claims about padding are tested by appending other rows."""
 
 # JAX's own annotations are partial.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -23,19 +23,19 @@ _SQUARE = _TABLE[:WIDE]
 
 Draw: TypeAlias = Random
 Statement: TypeAlias = Callable[[Draw, Any, Any, int], Any]
-"""Of a draw, two values and the number of rows makes another value."""
+"""Computes a value from a draw, two values and the number of rows."""
 
 STATEMENTS: dict[str, Statement] = {}
 
 
 def statement(make: Statement) -> Statement:
-    """Register what a program may do."""
+    """Register a statement that a program may contain."""
     STATEMENTS[make.__name__] = make
     return make
 
 
 class Rows(NamedTuple):
-    """A program of an array of rows, and what it does."""
+    """A program on an array of rows, and what it does."""
 
     name: str
     function: Callable[[Any], Any]
@@ -47,7 +47,7 @@ def drawn(seed: int) -> Rows:
     names = [rng.choice(sorted(STATEMENTS)) for _ in range(rng.randint(1, 5))]
 
     def function(x: Any) -> Any:
-        # The same is drawn for each size: what is chosen follows ranks, never sizes.
+        # Draws are the same for each size: choices depend on ranks, never on sizes.
         mine = Random(seed)
         values = [x]
         for name in names:
@@ -61,23 +61,23 @@ def drawn(seed: int) -> Rows:
 
 
 def prove(seed: int) -> list[str]:
-    """What is wrong with what is told of the program of a seed: rows that do not keep theirs."""
+    """What is wrong with the claims about a seed's program: rows whose results change."""
     program = drawn(seed)
-    found = told(program.function)
+    found = claimed(program.function)
     if found is None or not found.separate or keeps(program.function):
         return []
     return [f"{program.name}\n    is told to keep its rows"]
 
 
 def rows(size: int) -> Any:
-    """The first of the rows that programs are given, float32[size, 4]."""
+    """The first rows that programs are given, float32[size, 4]."""
     return np.sin(np.arange(LARGE * WIDE, dtype=np.float32) * 1.7).reshape(LARGE, WIDE)[:size]
 
 
-def told(function: Callable[[Any], Any]) -> Along | None:
-    """What is told of a program; None where it fails for one of both sizes, by itself."""
+def claimed(function: Callable[[Any], Any]) -> Along | None:
+    """What is claimed about a program; None if it fails for one of the sizes on its own."""
     try:
-        # Each size has a function of its own: else JAX may take one's trace for the other.
+        # Each size has its own function: otherwise JAX may reuse one's trace for the other.
         traced = [jax.make_jaxpr(lambda x: function(x))(rows(size)) for size in (SMALL, LARGE)]
     except (
         TypeError,
@@ -96,7 +96,7 @@ def told(function: Callable[[Any], Any]) -> Along | None:
 
 
 def keeps(function: Callable[[Any], Any]) -> bool:
-    """Whether what is made of the first rows is as without the others, whatever these hold."""
+    """Whether results for the first rows do not depend on the other rows, whatever they hold."""
     alone = jax.tree.leaves(function(jnp.asarray(rows(SMALL))))
     high = np.full((LARGE - SMALL, WIDE), 7, np.float32)
     for rest in (rows(LARGE)[SMALL:], high, -high, np.full_like(high, np.nan)):

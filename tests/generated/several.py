@@ -1,7 +1,7 @@
-"""Programs with several things that vary, each of which can be mended alone or with the others.
+"""Programs in which several things vary, each of which can be fixed alone or with the others.
 
-What the plan says of each step alone, of each after those before it, and of what is left in the
-end, is counted in the program in which just that was mended.
+What the plan says about each step alone, about each after the previous ones, and about what is
+left in the end is checked by counting in the program with exactly those things fixed.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
@@ -31,8 +31,8 @@ class Fault(NamedTuple):
     cause: Cause
     name: str
     values: tuple[Any, ...]
-    mended: Any
-    """What every call has when it is mended."""
+    fixed: Any
+    """What every call has once it is fixed."""
 
 
 def _faults(rng: Random) -> list[Fault]:
@@ -54,12 +54,12 @@ class Several(NamedTuple):
     faults: tuple[Fault, ...]
     calls: tuple[Call, ...]
     mixed: bool
-    """Whether all vary at once: what one program could serve is then not known of each value, and
-    the plan may promise less than comes true."""
+    """Whether all vary at once: it is unknown which values could share a program, and the plan
+    may promise less than comes true."""
 
-    def run(self, mended: Sequence[Cause]) -> Any:
-        """Call the program with some of its faults mended."""
-        by_name = {fault.name: fault for fault in self.faults if fault.cause in mended}
+    def run(self, fixed: Sequence[Cause]) -> Any:
+        """Call the program with some of its faults fixed."""
+        by_name = {fault.name: fault for fault in self.faults if fault.cause in fixed}
         static = () if "n" in by_name else ("n",)
 
         def make() -> Any:
@@ -69,7 +69,7 @@ class Several(NamedTuple):
         found: list[Any] = []
         for call in self.calls:
             own = {
-                name: by_name[name].mended if name in by_name and name != "n" else value
+                name: by_name[name].fixed if name in by_name and name != "n" else value
                 for name, value in call.items()
             }
             step = made.setdefault(own["again"], once if own["again"] == 1 else make())
@@ -104,8 +104,8 @@ def drawn(seed: int) -> Several:
         for fault in faults:
             calls += [calls[0] | {fault.name: value} for value in fault.values]
     else:
-        # Of a function that is new at each call, as all else is, nothing tells which program it
-        # would share.
+        # For a function that is new at each call along with everything else, nothing shows which
+        # program it would share.
         faults = tuple(f for f in faults if f.name != "again")
         longest = max(len(fault.values) for fault in faults)
         for index in range(longest):
@@ -116,7 +116,7 @@ def drawn(seed: int) -> Several:
 
 
 def prove(seed: int) -> list[str]:
-    """What the plan says wrongly of the program of a seed."""
+    """What the plan gets wrong about the program of a seed."""
     program = drawn(seed)
     named = f"{seed}: {[(f.name, len(f.values)) for f in program.faults]}"
     before = ran(lambda: program.run(()))
@@ -133,7 +133,7 @@ def prove(seed: int) -> list[str]:
     for number, step in enumerate(plan.steps, 1):
         own = frozenset(step.causes) & {fault.cause for fault in program.faults}
         if step.proposal.sizes is not None and len(step.proposal.sizes.chosen.sizes) > 1:
-            return []  # to several sizes, which is not how it is mended here
+            return []  # several sizes, which is not how it is fixed here
         advice = step.proposal.advice
         told = {path for change in step.proposal.changes for path in change.paths}
         is_own = advice is not None and advice.paths and told.issuperset(advice.paths)
@@ -143,15 +143,15 @@ def prove(seed: int) -> list[str]:
         if advice is not None and not is_own:
             problems.append(f"{named}: step {number} advises {advice}, which is another's")
         after = done | own
-        for said, what, causes in (
+        for span, what, causes in (
             (plan.now.calls.minus(step.alone.calls), "alone", own),
             (step.left.calls, "left", after),
         ):
             true = left_with(causes)
-            if not _holds(said, true, mixed=program.mixed):
+            if not _holds(span, true, mixed=program.mixed):
                 problems.append(
                     f"{named}: step {number} ({', '.join(map(str, step.causes))}) says {what} "
-                    f"{said}, and {true} of {before.calls} are left"
+                    f"{span}, and {true} of {before.calls} are left"
                 )
         done = after
     every = frozenset(fault.cause for fault in program.faults)
@@ -160,5 +160,5 @@ def prove(seed: int) -> list[str]:
     return problems
 
 
-def _holds(said: Span, true: int, *, mixed: bool) -> bool:
-    return (mixed or said.low <= true) and true <= said.high
+def _holds(span: Span, true: int, *, mixed: bool) -> bool:
+    return (mixed or span.low <= true) and true <= span.high

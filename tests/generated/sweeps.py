@@ -1,4 +1,4 @@
-"""Sweeps over several settings at once: one steers the program, others are but its numbers."""
+"""Sweeps over several settings at once: one decides the program, the others are only numbers."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
 # pyright: reportUnknownVariableType=false, reportUnknownLambdaType=false
@@ -22,7 +22,7 @@ x = np.linspace(0.5, 2.0, 4, dtype=np.float32)
 
 
 class Setting(NamedTuple):
-    """One round of a sweep."""
+    """One iteration of a sweep."""
 
     mode: str
     a: float
@@ -33,7 +33,7 @@ _LARGE = 2.0
 
 
 def _way(use: str, one: Setting) -> Any:
-    """All that steers the program of a round."""
+    """Everything that decides the program of an iteration."""
     by_mode = one.mode if use in ("mode", "both") else None
     return by_mode, one.a >= _LARGE if use in ("a", "both") else None
 
@@ -46,7 +46,7 @@ def _computed(way: Any, x: Any, a: Any, b: Any) -> Any:
 
 
 def _plain(use: str, x: Any, mode: str, a: Any, b: Any) -> Any:
-    """As it was written: it asks for what it needs."""
+    """As written by the user: it asks for what it needs."""
     y = jnp.sin(x) if use in ("mode", "both") and mode == "sin" else x
     if use in ("a", "both"):
         y = y + 1 if a >= _LARGE else y
@@ -73,7 +73,7 @@ def _rounds(jitted: Any, rounds: Sequence[dict[str, Any]]) -> Program:
 def _followed(
     use: str, kept: dict[str, Any], static: list[str], rounds: list[dict[str, Any]]
 ) -> Program:
-    """Some settings as arguments; an `if` of one that is traced stays outside."""
+    """Some settings as arguments; an `if` on a traced one stays outside."""
 
     def step(x: Any, decided: Any, **settings: Any) -> Any:
         own = {**kept, **settings}
@@ -89,7 +89,7 @@ def _followed(
 
 @family
 def sweeps_that_jit_again(rng: Random) -> Case:
-    """A closure or a partial over all settings, jitted in each round."""
+    """A closure or partial over all settings, jitted in each iteration."""
     use, rounds = _drawn(rng)
     is_partial = rng.random() < 0.5
 
@@ -104,7 +104,7 @@ def sweeps_that_jit_again(rng: Random) -> Case:
         return found
 
     def edit(advice: JitAndPass) -> Program:
-        # What is neither traced nor static stays what it was at first.
+        # What is neither traced nor static keeps its first value.
         first = rounds[0]._asdict()
         passed = [name for name in first if name in (*advice.traced, *advice.static)]
         kept = {name: value for name, value in first.items() if name not in passed}
@@ -129,7 +129,7 @@ def sweeps_of_static_arguments(rng: Random) -> Case:
         return _followed(use, kept, static, [{n: o._asdict()[n] for n in passed} for o in rounds])
 
     def decided(advice: PassDecision) -> Program:
-        """What is decided by a value is passed as well, and the value is traced."""
+        """Pass the decision that depends on a value as well, and trace the value."""
         static = ["mode", "way", *(["b"] if advice.paths == ("a",) else [])]
 
         def body(x: Any, mode: str, way: Any, a: Any, b: Any) -> Any:

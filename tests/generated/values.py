@@ -1,7 +1,7 @@
 """Programs into which Python puts a value: as a constant, a switch, a shape, an index, or not.
 
-The value arrives as a static argument, in a field of a config, in a closure, in a partial or in
-a function that is passed. What it does in the program is one thing, how it gets there another.
+The value arrives as a static argument, in a field of a config, in a closure, in a partial, or in
+a function argument. How it is used in the program is independent of how it gets there.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
@@ -42,9 +42,9 @@ class Use(NamedTuple):
 
     name: str
     apart: Callable[[Any], tuple[Any, Any]]
-    """What Python makes of it before it reaches an array: what steers, and a number."""
+    """What Python computes from it before it reaches an array: a decision, and a number."""
     body: Callable[[Any, Any, Any], Any]
-    """The program, from an array, what steers, and a number."""
+    """The program, given an array, the decision and the number."""
 
 
 def _steered(x: Any, way: Any, number: Any) -> Any:
@@ -91,7 +91,7 @@ USES = (
     Use("cast", lambda k: (jnp.int32 if k < 3 else jnp.float32, 1), lambda x, s, n: x.astype(s)),
 )
 LITERAL = ("factor", "sum", "maximum", "where", "twice", "unread")
-"""What can take a traced number where it is written."""
+"""Uses that accept a traced number as written."""
 x = np.arange(6, dtype=np.float32) / 3 + 0.5
 
 
@@ -122,16 +122,16 @@ def _plain(use: Use) -> Callable[..., Any]:
     return step
 
 
-def _apart(use: Use, values: list[Any]) -> Program:
-    """What steers is static, the number is not."""
+def _separated(use: Use, values: list[Any]) -> Program:
+    """The decision is static, the number is not."""
     jitted = jax.jit(lambda x, way, number: use.body(x, way, number), static_argnums=1)
     return lambda: _run(jitted, [(x, *use.apart(k)) for k in values])
 
 
 def _decided(use: Use, values: list[Any]) -> Edit:
     def edit(advice: PassDecision) -> Program:
-        # Where no number of it is in the program, none is passed in more than one type.
-        return _apart(use, values if advice.constant else _one_type(values))
+        # If none of its numbers is in the program, none is passed in more than one type.
+        return _separated(use, values if advice.constant else _one_type(values))
 
     return edit
 
@@ -150,7 +150,7 @@ def _argument(use: Use, values: list[Any]) -> Edit:
     def edit(advice: ToArgument) -> Program:
         if not advice.computed and _is_traceable(use, values[0]):
             return _traced(use, _one_type(values) if advice.one_type else values)
-        # What Python computes of it, computed outside; whatever steers stays as it was first.
+        # What Python computes from it is computed outside; the decision keeps its first value.
         way = use.apart(values[0])[0]
         jitted = jax.jit(lambda x, number: use.body(x, way, number))
         ones = _one_type(values) if advice.one_type else values
@@ -160,7 +160,7 @@ def _argument(use: Use, values: list[Any]) -> Edit:
 
 
 def _is_traceable(use: Use, value: Any) -> bool:
-    """Whether no `if` of the value has to stay outside."""
+    """Whether no `if` on the value has to stay outside."""
     try:
         jax.eval_shape(_plain(use), x, value)
     except jax.errors.ConcretizationTypeError:
@@ -174,7 +174,7 @@ def _one_type(values: list[Any]) -> list[Any]:
 
 
 def _in_program(use: Use, values: list[Any]) -> dict[type[Advice], Edit]:
-    """A loop of Python's as one of JAX's, and one of JAX's with a traced number of rounds."""
+    """A Python loop as a JAX loop, and a JAX loop with a traced number of iterations."""
 
     def edit(advice: Any) -> Program:
         jitted = jax.jit(_looped)
@@ -198,7 +198,7 @@ def _of_type(use: Use, values: list[Any], call: Callable[[list[Any]], Program]) 
 
 @functools.cache
 def _are_one_by_name() -> bool:
-    """Whether this JAX takes True and 1.0 as one static argument, passed by name."""
+    """Whether this JAX treats True and 1.0 as one static argument, passed by name."""
     traced: list[Any] = []
     jitted = jax.jit(lambda k: traced.append(k), static_argnames="k")
     jitted(k=1.0)
@@ -212,7 +212,7 @@ def static_values(rng: Random) -> Case:
     use, values = rng.choice(USES), _values(rng)
     named = rng.random() < 0.5
     if named and _are_one_by_name():
-        # The later of two is served, so nobody is told that it came in another type.
+        # The second of the two is served, so nobody learns that it came in another type.
         values = [values[values.index(value)] for value in values]
 
     def call(values: list[Any]) -> Program:
@@ -235,14 +235,14 @@ def static_values(rng: Random) -> Case:
 
 @dataclasses.dataclass(frozen=True)
 class Config:
-    """A config, which compares by value."""
+    """A config that compares by value."""
 
     k: Any = 1
     other: str = "adam"
 
 
 class Opaque:
-    """A config that is equal to itself alone."""
+    """A config that only equals itself."""
 
     def __init__(self, k: Any) -> None:
         self.k = k
@@ -275,7 +275,7 @@ def fields_of_configs(rng: Random) -> Case:
         before,
         {
             ToArgument: _argument(use, values),
-            PassDecision: lambda advice: _apart(use, values),
+            PassDecision: lambda advice: _separated(use, values),
             LeaveOutValue: lambda advice: _frozen(use, values),
             CompareByValue: by_value,
             **_in_program(use, values),
@@ -306,7 +306,7 @@ def _and_pass(use: Use, held: list[Any]) -> Edit:
 
 @family
 def closures_in_a_loop(rng: Random) -> Case:
-    """A lambda or a `def` that is jitted in a loop, over another value each time, or the same."""
+    """A lambda or `def` jitted in a loop, over another value each time, or the same."""
     use = rng.choice(USES)
     values = _values(rng, types=use.name in _OF_ANY_TYPE and rng.random() < 0.3)
     if rng.random() < 0.3:
@@ -354,7 +354,7 @@ def _lambda(use: Use, k: Any) -> Any:
 
 @family
 def partials_in_a_loop(rng: Random) -> Case:
-    """A partial that is jitted in a loop."""
+    """A partial jitted in a loop."""
     use, values = rng.choice(USES), _values(rng, types=False)
     if rng.random() < 0.4:
         values = [rng.choice((True, False, values[0])) for _ in range(3)]
@@ -372,7 +372,7 @@ def partials_in_a_loop(rng: Random) -> Case:
 
 @family
 def functions_that_are_passed(rng: Random) -> Case:
-    """A static argument that is a function made again, over other values or the same."""
+    """A static argument that is a recreated function, over other values or the same."""
     use, values = rng.choice(USES), _values(rng, types=False)
     if rng.random() < 0.4:
         values = [values[0]] * 3
@@ -424,7 +424,7 @@ def static_fields(rng: Random) -> Case:
 
     edits: dict[Any, Edit] = {
         LeaveOutValue: lambda advice: _frozen(use, values),
-        PassDecision: lambda advice: _apart(use, values),
+        PassDecision: lambda advice: _separated(use, values),
     }
     if use.name in LITERAL:
         edits[ToArray] = leaf
