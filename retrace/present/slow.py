@@ -264,8 +264,7 @@ def _compile(view: View, one: Account, width: int, paint: Paint) -> Iterator[str
         why = _UNPROFILED.get(compiling.unprofiled, "it was not profiled")
         yield from _row("compile", f"passes unknown: {why}", width, paint)
     if compiling.beside:
-        phrase = "other threads compiled meanwhile: their passes are counted here too"
-        yield from _row("", phrase, width, paint)
+        yield from _row("", "other threads compiled meanwhile, included here", width, paint)
 
 
 def _passes(view: View, one: Account) -> Iterator[tuple[str, str, str]]:
