@@ -1,20 +1,20 @@
-"""retrace tells why JAX traced and compiled a function again, what it cost, what to change.
+"""retrace explains why JAX traced and compiled a function again, what it cost, what to change.
 
-    jit                 `jax.jit`, with the misses of its functions recorded
+    jit                 `jax.jit` that records the misses of its functions
     recording           record everything inside a `with` block or a decorated function
     install, uninstall  record everything in this process
     counts              how often JAX traced, lowered and compiled, for metrics
-    misses, explain     what was recorded up to now, as data and in words
-    on_miss             each miss, explained, to a callback of yours
+    misses, explain     the misses so far, as data or as text
+    on_miss             pass each miss, explained, to your callback
     metrics             the same for OpenTelemetry and Prometheus
-    slow                the smallest part of a program that is slow to compile
-    audit               compiled programs that no longer match what they read when traced
-    assert_max_traces, assert_no_retrace, freeze, policy    keep it from coming back
-    agree               other programs on other processes are told before XLA waits for ever
+    slow                find the smallest part of a program that is slow to compile
+    audit               find compiled programs that no longer match what they read when traced
+    assert_max_traces, assert_no_retrace, freeze, policy    keep misses from coming back
+    agree               report processes with different programs before XLA waits forever
 
-Importing this package costs nothing: each name is fetched when it is first touched.
-PYTEST_DONT_REWRITE: under `retrace run -m pytest` it is there before pytest, which would
-warn that it comes too late to rewrite a plugin's assertions.
+Importing this package costs almost nothing: each name is loaded when first used.
+PYTEST_DONT_REWRITE: under `retrace run -m pytest` this is imported before pytest, which would
+warn that it is too late to rewrite a plugin's assertions.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _HOMES = {
     "freeze": "retrace.guards.freeze",
     "install": "retrace.inside.live",
     "jit": "retrace.inside.live",
-    # Which `%load_ext retrace` asks for.
+    # Called by `%load_ext retrace`.
     "load_ipython_extension": "retrace.inside.notebook",
     "misses": "retrace.inside.live",
     "on_miss": "retrace.following.callback",
@@ -107,9 +107,9 @@ def __dir__() -> list[str]:
     return [*__all__, "__version__"]
 
 
-def _tell_of_foreign_modules() -> None:
-    # `retrace-sdk` on the package index, for one, installs modules into a folder of this name.
-    # Whichever comes last wins, file by file.
+def _warn_about_foreign_modules() -> None:
+    # `retrace-sdk` on the package index, for example, installs modules into a folder of this
+    # name. The last one installed wins, file by file.
     try:
         foreign = sorted(
             name
@@ -122,14 +122,14 @@ def _tell_of_foreign_modules() -> None:
         shown = ", ".join(foreign[:3]) + (", ..." if len(foreign) > 3 else "")
         sys.stderr.write(
             f"retrace: another package has put files into the folder of retrace ({shown}): "
-            "`retrace doctor` tells which one\n"
+            "`retrace doctor` shows which one\n"
         )
 
 
 _MODULES = ("__init__.py", "__main__.py", "apart.py", "causes.py", "errors.py", "failure.py")
-_tell_of_foreign_modules()
+_warn_about_foreign_modules()
 
-# Where the launcher or its starter loads this, they record.
+# Not if the launcher or its starter loads this: then they record.
 if os.environ.get("RETRACE") == "1" and "retrace.command.within" not in sys.modules:
     import_module("retrace.inside.live").install_or_warn()
 

@@ -9,15 +9,15 @@ from typing import NoReturn
 import retrace
 
 OTHERS = """retrace: another package has replaced files of retrace in {folder}.
-`retrace-sdk`, for one, installs into a folder of the same name. Uninstall it, then run
+`retrace-sdk`, for example, installs into a folder of the same name. Uninstall it, then run
 `pip install --force-reinstall --no-deps retrace-jax`.
 """
 
 
 def main() -> NoReturn:
-    """Run the command line of this process, and exit."""
-    # A command makes many objects, no rings of them, and ends: the collector would look
-    # through all of them a dozen times. `retrace run` switches it on again.
+    """Run this process's command line and exit."""
+    # A command creates many objects, no cycles, and ends: the collector would only scan them
+    # again and again. `retrace run` turns it on again.
     gc.disable()
     if not hasattr(retrace, "_HOMES"):
         sys.stderr.write(OTHERS.format(folder=next(iter(retrace.__path__))))

@@ -1,11 +1,11 @@
-"""What retrace imports for itself beside a running program, apart from what the program imports.
+"""Keeps the modules that retrace imports inside a running program apart from the program's own.
 
-A program may have a `csv.py` of its own. Where retrace needs the standard library's, it must
-not be given the program's; and where retrace has loaded the standard library's first, the
-program must not be given that one.
+A program may have its own `csv.py`. When retrace needs the standard library's `csv`, it must not
+get the program's; and when retrace loads the standard library's first, the program must not get
+that one.
 
-This is loaded before a program begins, so it imports nothing that an interpreter has not
-loaded by itself.
+This is loaded before the program begins, so it only imports modules that every interpreter has
+loaded already.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-"""The folder that holds this package."""
+"""The folder that contains this package."""
 
 _OF_PYTHON = sys.stdlib_module_names - {*sys.builtin_module_names}
 _OURS = _OF_PYTHON | {"retrace", "deepdiff", "orderly_set"}
-"""What retrace may import while a program runs; JAX and all else are the program's own."""
+"""Modules that retrace may import while a program runs; all others are the program's."""
 
 
 class Apart:
-    """While it is entered, this thread's imports are retrace's; afterwards they are out of sight.
+    """A context in which this thread's imports are retrace's; afterwards they are hidden again.
 
-    Other threads of the program import as before. Nothing here waits: where another thread
-    is in it already, imports go the ordinary way.
+    Other threads import as before. This never blocks: if another thread is in the context,
+    imports work the ordinary way.
     """
 
     def __init__(self, path: Iterable[str]) -> None:
-        """Remember where things are.
+        """Remember the import path.
 
         Args:
-            path: `sys.path`, as it was before the program put its own folder there.
+            path: `sys.path` before the program's own folder was added.
         """
         self._python = _folders_of_python()
         rest = [entry for entry in path if entry not in self._python]
@@ -50,12 +50,12 @@ class Apart:
         self._kept: dict[str, ModuleType] = {}
         self._hidden: dict[str, ModuleType] = {}
         self._before: dict[str, ModuleType] = {}
-        self._asked: set[str] = set()
+        self._requested: set[str] = set()
         self._thread: int | None = None
         self._depth = 0
 
     def keep(self, module: ModuleType) -> None:
-        """Take in a module of ours that was loaded out of sight."""
+        """Add one of our modules that was loaded out of sight."""
         self._kept[module.__name__] = module
 
     def __enter__(self) -> None:
@@ -79,7 +79,7 @@ class Apart:
             return
         sys.meta_path.remove(self)
         shown = self._is_importable()
-        for name in [*self._kept, *self._asked]:
+        for name in [*self._kept, *self._requested]:
             module = sys.modules.get(name)
             if module is None or self._before.get(name) is module:
                 continue
@@ -92,22 +92,22 @@ class Apart:
             if self._before.get(parent) is not None:
                 vars(self._before[parent]).pop(last, None)
         sys.modules.update(self._hidden)
-        self._asked.clear()
+        self._requested.clear()
         self._hidden, self._before = {}, {}
         self._thread = None
 
     def find_spec(self, name: str, path: object = None, _: object = None) -> ModuleSpec | None:
-        """Where a module is that retrace imports; None for what others import."""
+        """The spec of a module that retrace imports; None for imports of other threads."""
         if get_ident() != self._thread:
             return None
-        self._asked.add(name)
+        self._requested.add(name)
         if path is not None or name in sys.builtin_module_names or is_frozen(name):
             return None
         spec = PathFinder.find_spec(name, self._path)
         return spec if spec is not None and spec.loader is not None else None
 
     def give_way(self, folder: str) -> None:
-        """Let go of what was loaded already and has the name of something in `folder`."""
+        """Hide loaded modules that share their name with a module in `folder`."""
         tops = {
             top
             for top in {_top(name) for name in sys.modules}
@@ -126,7 +126,7 @@ class Apart:
         return module is not None and _place(module) == folder
 
     def _shadows(self) -> dict[str, ModuleType]:
-        """The program's modules that have the name of something of ours."""
+        """The program's modules that share their name with one of ours."""
         tops = {name for name, module in self._before.items() if self._is_foreign(name, module)}
         if not tops:
             return {}
@@ -143,7 +143,7 @@ class Apart:
         return place not in (self._python if name in _OF_PYTHON else self._places)
 
     def _is_importable(self) -> bool:
-        """Whether the program's own `import retrace` means this package."""
+        """Whether the program's `import retrace` would find this package."""
         known = self._before.get("retrace")
         if known is not None:
             return _place(known) == ROOT
@@ -166,7 +166,7 @@ def _top(name: str) -> str:
 
 
 def _place(module: ModuleType) -> str | None:
-    """The folder in which a module lies that is no part of another; None where none is known."""
+    """The folder of a top-level module; None if unknown."""
     spec = getattr(module, "__spec__", None)
     origin = getattr(spec, "origin", None) or getattr(module, "__file__", None)
     if not isinstance(origin, str) or origin in ("built-in", "frozen"):

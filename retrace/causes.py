@@ -8,8 +8,8 @@ from enum import StrEnum
 class Cause(StrEnum):
     """Why JAX could not serve a call from its caches.
 
-    The order is the precedence: where several changes stand against the nearest
-    key, the cause is the one that comes first here.
+    The order is the precedence: if several parts differ from the nearest key, the
+    cause is the one that comes first here.
     """
 
     FIRST_TRACE = "first-trace"
@@ -46,4 +46,4 @@ OF_FUNCTION = frozenset(
         Cause.SOURCE_CHANGED,
     }
 )
-"""The causes that lie in the function object, not in what it was called with."""
+"""Causes that lie in the function object, not in its arguments."""

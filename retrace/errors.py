@@ -1,4 +1,4 @@
-"""The errors that retrace raises; each says what to do."""
+"""The errors that retrace raises; each message says what to do."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class RetraceError(Exception):
-    """Base of all errors of retrace."""
+    """Base class of all errors of retrace."""
 
 
 class UsageError(RetraceError):
@@ -19,10 +19,10 @@ class UnreadableError(RetraceError):
 
 
 class MissError(RetraceError):
-    """A miss where a guard allows none; the text explains it.
+    """A miss that a guard does not allow; the text explains it.
 
     Attributes:
-        misses: the misses that were too many, each explained, in order.
+        misses: the misses that exceed the limit, each explained, in order.
     """
 
     def __init__(self, text: str, misses: Sequence[Any] = ()) -> None:
@@ -31,19 +31,19 @@ class MissError(RetraceError):
 
 
 class ExceededError(MissError, AssertionError):
-    """More misses than an assertion allows, told at the end of its block."""
+    """More misses than an assertion allows, raised at the end of its block."""
 
 
 class CannotTellError(RetraceError, AssertionError):
-    """A guard found nothing to object to, and cannot know whether there was anything.
+    """A guard saw nothing wrong, but cannot know whether it would have seen a miss.
 
-    Recording does not work on this JAX or Python, or only in part, or it was cut off.
+    Recording does not work fully on this JAX or Python, or it was cut off.
     """
 
 
 class DisagreementError(RetraceError):
-    """Another process of the job compiles another program at the same place."""
+    """Another process of the job compiles a different program at the same place."""
 
 
 class RetraceWarning(UserWarning):
-    """A miss that a guard only warns of, or a guard that guards nothing."""
+    """A miss that a guard only warns about, or a guard that guards nothing."""

@@ -1,14 +1,14 @@
-"""A failure of ours: caught here, told, and kept away from the program under recording.
+"""Error containment: failures of retrace, or of user code that it calls, never reach the program.
 
-What retrace does there runs inside calls of the program's own: JAX's callbacks, an
-import of jax, the start of a process. Each of them passes through `contain`.
+retrace runs inside the program's own calls: JAX's callbacks, an import of jax, the start of a
+process. All of these go through `contain`.
 
-An exception that was put into the thread meanwhile is none of ours: a watchdog's, a signal
-handler's, a debugger's. It goes on into the program, whatever its class is. Only a Ctrl-C is
-raised there anew, a moment later: its traceback would show where we were.
+An exception raised in the thread from outside meanwhile (by a watchdog, a signal handler or a
+debugger) is not ours and propagates into the program, whatever its class. Only a Ctrl-C is raised
+again a moment later instead, so that its traceback does not show our code.
 
-This is loaded before a program begins, so it imports nothing that an interpreter has not
-loaded by itself.
+This is loaded before the program begins, so it only imports modules that every interpreter has
+loaded already.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ _OURS = os.path.join(os.path.dirname(__file__), "")
 _FRAME = type(sys._getframe())  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
 _CODE = type(compile("0", "", "eval"))
 _VARIADIC = 4
-"""`CO_VARARGS`, of a function with `*args`."""
+"""`CO_VARARGS`: the function takes `*args`."""
 _SIGNALS: Any = _signal
-_MOMENT = 0.002
-"""Seconds: longer than we are mostly at work inside JAX."""
+_POSTPONE_SECONDS = 0.002
+"""Longer than our code usually runs inside JAX."""
 
-# `raise`, and what goes on with it at the end of a `finally`; both stand last there.
+# The instructions of `raise`, and of raising again at the end of a `finally`; each comes last.
 _RAISING = frozenset(
     compile(text, "", "exec").co_code[-2] for text in ("raise a", "try: a\nfinally: b")
 )
-_EMPTY = (StopIteration, StopAsyncIteration, MemoryError)
-"""What the interpreter itself raises without a word."""
+_WITHOUT_ARGUMENTS = (StopIteration, StopAsyncIteration, MemoryError)
+"""Exceptions that the interpreter itself raises without arguments."""
 
 _OF_LIBRARIES = frozenset(["builtins", "retrace", "jax", "jaxlib", "numpy"])
-_OF_CODE = frozenset(["dis", "inspect", "linecache", "opcode"])
-"""Modules of Python's that are given code and frames by whoever asks them."""
+_CODE_MODULES = frozenset(["dis", "inspect", "linecache", "opcode"])
+"""Standard modules that any caller may pass code and frames to."""
 _CALLING_NOTHING = frozenset(
     [
         *("RESUME", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT", "JUMP_FORWARD", "NOP"),
@@ -54,24 +54,26 @@ _CALLING_NOTHING = frozenset(
         *("LOAD_DEREF", "STORE_DEREF", "RETURN_CONST", "LOAD_GLOBAL", "BUILD_TUPLE"),
     ]
 )
-"""Instructions of ours that never call what the program wrote. Where a function of the program's
-was entered at one, something outside called it."""
+"""Instructions that never call user code. If a user function was entered at one of them, the
+interpreter called it."""
 
 
-def contain(told: Callable[[Exception], object], call: Callable[..., T], *args: Any) -> T | None:
-    """Run something of ours, and let nothing that it raises go further.
+def contain(
+    report: Callable[[Exception], object], call: Callable[..., T], *args: Any
+) -> T | None:
+    """Run our own code and contain its errors.
 
     Args:
-        told: given what was raised. Telling can fail for the same reason: the disk is
-            full. Then there is nobody left to tell.
+        report: called with the error. Reporting may fail for the same reason (a full disk);
+            that second error is ignored.
         call: what may fail.
-        args: of the call.
+        args: its arguments.
 
     Returns:
-        What the call returns, or None.
+        The result of the call, or None after an error.
 
     Raises:
-        Exception: what was put into this thread from outside amid it.
+        Exception: one that was raised in this thread from outside meanwhile.
     """
     try:
         return call(*args)
@@ -82,20 +84,20 @@ def contain(told: Callable[[Exception], object], call: Callable[..., T], *args: 
     except Exception as error:
         if interrupts(error):
             raise
-        if told is not unheard:
-            contain(unheard, told, error)
+        if report is not ignore:
+            contain(ignore, report, error)
         return None
 
 
 def asked(call: Callable[..., T], *args: Any) -> T | None:
-    """What code of the user's own answers, that we call; None where it raises.
+    """Call user code; None if it raises.
 
     Args:
-        call: asks it.
-        args: of the call.
+        call: what to call.
+        args: its arguments.
 
     Raises:
-        Exception: what was put into this thread from outside amid it.
+        Exception: one that was raised in this thread from outside meanwhile.
     """
     try:
         return call(*args)
@@ -105,16 +107,16 @@ def asked(call: Callable[..., T], *args: Any) -> T | None:
         return None
 
 
-def unheard(error: Exception) -> None:
-    """What becomes of a failure of which nobody can be told."""
+def ignore(error: Exception) -> None:
+    """Drop an error that cannot be reported."""
 
 
 def send(text: str, error: Exception) -> None:
-    """Tell on stderr of a failure that nobody but the maintainers can mend.
+    """Report a bug of retrace on stderr.
 
     Args:
         text: what it means for the user, in one line.
-        error: shown with its stack.
+        error: the error, shown with its stack.
     """
     import traceback
 
@@ -123,11 +125,11 @@ def send(text: str, error: Exception) -> None:
 
 
 def interrupts(error: BaseException) -> bool:
-    """Whether what was caught in our code came from outside it, and is the program's.
+    """Whether an error caught in our code came from outside and belongs to the program.
 
-    Either nothing on the stack raised it: the interpreter was told to, between two
-    instructions. Or a function did that the interpreter called there: a signal handler, a
-    tracer, a debugger.
+    Either nothing on the stack raised it: the interpreter did, between two instructions, because
+    another thread asked it to. Or a function raised it that the interpreter called: a signal
+    handler, a tracer, a debugger.
     """
     caller: TracebackType | None = None
     trace = error.__traceback__
@@ -139,13 +141,13 @@ def interrupts(error: BaseException) -> bool:
             if caller is not None and _instruction(caller) in _CALLING_NOTHING:
                 return True
         caller, trace = trace, trace.tb_next
-    return caller is not None and _was_put_in(error, caller)
+    return caller is not None and _came_from_outside(error, caller)
 
 
 def postpone(error: KeyboardInterrupt) -> bool:
-    """Whether a Ctrl-C came amid our code and comes again, in a moment, wherever we are then.
+    """Postpone a Ctrl-C that arrived in our code; returns whether it will be raised again.
 
-    Only as Python handles it by itself: a handler of the program's is not called twice.
+    Only with Python's default handler: a handler of the program must not be called twice.
     """
     if _SIGNALS.getsignal(_SIGNALS.SIGINT) is not _SIGNALS.default_int_handler:
         return False
@@ -155,33 +157,33 @@ def postpone(error: KeyboardInterrupt) -> bool:
     last = error.__traceback__
     while last is not None and last.tb_next is not None:
         last = last.tb_next
-    if last is None or not _was_put_in(error, last):
+    if last is None or not _came_from_outside(error, last):
         return False
     try:
         _thread.start_new_thread(_interrupt, (_thread.get_ident(),))
-    except RuntimeError:  # no thread is to be had
+    except RuntimeError:  # no thread available
         return False
     return True
 
 
 def _interrupt(thread: int) -> None:
-    time.sleep(_MOMENT)
+    time.sleep(_POSTPONE_SECONDS)
     if os.name == "posix":
-        _SIGNALS.pthread_kill(thread, _SIGNALS.SIGINT)  # it may wait for something by then
+        _SIGNALS.pthread_kill(thread, _SIGNALS.SIGINT)  # also wakes it if it is waiting
     else:
         _thread.interrupt_main()
 
 
-def _was_put_in(error: BaseException, last: TracebackType) -> bool:
-    """Whether the interpreter raised it of itself, as `PyThreadState_SetAsyncExc` makes it do.
+def _came_from_outside(error: BaseException, last: TracebackType) -> bool:
+    """Whether the interpreter raised it by itself, as `PyThreadState_SetAsyncExc` makes it do.
 
-    It is given a class and calls that without arguments. What C code raises has some text;
-    what Python raises stands at a `raise`.
+    It then calls an exception class without arguments. Errors from C code have some text, and
+    errors from Python code come from a `raise`.
     """
     code, at = last.tb_frame.f_code.co_code, last.tb_lasti
-    if not 0 <= at < len(code) or code[at] in _RAISING or isinstance(error, _EMPTY):
+    if not 0 <= at < len(code) or code[at] in _RAISING or isinstance(error, _WITHOUT_ARGUMENTS):
         return False
-    if type(error).__module__ == "_queue":  # C code that raises without a word
+    if type(error).__module__ == "_queue":  # C code that raises without arguments
         return False
     return not error.args or _is_of_program(type(error).__module__)
 
@@ -196,7 +198,7 @@ def _is_ours(frame: FrameType) -> bool:
 
 
 def _instruction(trace: TracebackType) -> str:
-    """The name of the instruction at which a frame was; empty where Python cannot tell."""
+    """The name of the current instruction of a frame; empty if unknown."""
     names: Any = getattr(sys.modules.get("opcode"), "opname", None)
     code, at = trace.tb_frame.f_code.co_code, trace.tb_lasti
     return names[code[at]] if names and 0 <= at < len(code) else ""
@@ -217,21 +219,21 @@ def _handlers() -> Iterator[CodeType]:
                 code = getattr(type(handler).__call__, "__code__", None)
             if type(code) is _CODE:
                 yield code
-            handler = getattr(handler, "func", None)  # of a `functools.partial`
+            handler = getattr(handler, "func", None)  # unwrap a `functools.partial`
 
 
 def _is_given_frame(frame: FrameType) -> bool:
-    """Whether a function was called as only the interpreter calls one: with a frame, or code."""
+    """Whether a function was called with a frame or code, as only the interpreter does."""
     code = frame.f_code
     count = code.co_argcount + code.co_kwonlyargcount
     is_variadic = bool(code.co_flags & _VARIADIC)
-    if frame.f_globals.get("__name__") in _OF_CODE:
+    if frame.f_globals.get("__name__") in _CODE_MODULES:
         return False
     given: list[object] = [
         frame.f_locals.get(name) for name in code.co_varnames[: count + is_variadic]
     ]
-    # A handler of signals that has cleared both the signal and the frame; what we call of the
-    # program's has one parameter, or is a method of Python's own.
+    # A signal handler that has cleared both its arguments. User code that we call has one
+    # parameter, or is a special method.
     is_cleared = (
         count in (2, 3)
         and not is_variadic
@@ -240,12 +242,12 @@ def _is_given_frame(frame: FrameType) -> bool:
         and _is_of_program(str(frame.f_globals.get("__name__")))
     )
     if type(given[0] if given else None) is _CODE and len(given) == 1:
-        return False  # `sys.monitoring` tells of a place in the code as well
+        return False  # `sys.monitoring` would also pass an offset
     return is_cleared or any(map(_is_outsider, given))
 
 
 def _is_outsider(value: Any) -> bool:
-    """Whether only the interpreter calls a function with this: a frame, or code."""
+    """Whether it is a frame or code, which only the interpreter passes to functions."""
     if type(value) is tuple:
         return any(map(_is_outsider, value))  # pyright: ignore[reportUnknownArgumentType]
     return type(value) in (_FRAME, _CODE)

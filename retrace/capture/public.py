@@ -18,7 +18,7 @@ import jax
 from retrace.capture.journal import Journal
 from retrace.capture.lock import Count
 from retrace.capture.place import call_site
-from retrace.failure import contain, unheard
+from retrace.failure import contain, ignore
 from retrace.jax_internals import names_hooks as at
 from retrace.model import JSON, Function, Key, Kind, Stage
 from retrace.store.writer import Writer
@@ -111,7 +111,7 @@ class PublicEvents:
 
     def _fail(self, error: Exception) -> None:
         for writer in self.journal.writers:
-            contain(unheard, writer.loss, f"{type(error).__name__} while recording")
+            contain(ignore, writer.loss, f"{type(error).__name__} while recording")
         if not self._failed:
             self._failed = True
             sys.stderr.write(f"retrace: the recording is not whole: {error!r}\n")

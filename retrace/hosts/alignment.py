@@ -1,8 +1,8 @@
-"""Which things were not done by all processes, and where each would have done them.
+"""Finds what not all processes did, and where each would have done it.
 
-What a process does is taken as a set of things for each definition site: threads may do them in
-any order, a thing that is done again (after an eviction, say) has been done before, and a
-process that stopped is not blamed for what comes after it.
+For each definition site, what a process does is treated as a set: threads may do things in any
+order, and doing something again (after an eviction, for example) adds nothing. A process that
+stopped is not blamed for what comes later.
 """
 
 from __future__ import annotations
@@ -15,32 +15,32 @@ from retrace.reason.verdict import Site
 
 
 class Slot(NamedTuple):
-    """One place at which processes did not all do the same."""
+    """A place where the processes did not all do the same."""
 
     site: Site
     did: dict[int, Step]
-    """What each process did there, of those that did anything."""
+    """What each process did there; processes that did nothing are left out."""
     absent: tuple[int, ...]
-    """Those that did nothing there, and could have."""
+    """Processes that did nothing there, but could have."""
     stopped_before: tuple[int, ...]
-    """Those that had stopped by then."""
+    """Processes that had stopped by then."""
     position: tuple[int, int]
-    """By which slots are put in order: how many things all had done before."""
+    """For sorting: how many common things came before it."""
 
     @property
     def spans(self) -> int | None:
-        """On how many processes what was done there runs."""
+        """How many processes the program runs on."""
         return max((s.spans for s in self.did.values() if s.spans is not None), default=None)
 
     @property
     def groups(self) -> list[tuple[Hashable, list[int]]]:
-        """Who did what, the most frequent first; those that did nothing are one group."""
+        """The groups of processes that did the same, largest first; doing nothing is a group."""
         found: dict[Hashable, list[int]] = {}
         for process, step in self.did.items():
             found.setdefault(step.identity, []).append(process)
         if self.absent:
             found[None] = list(self.absent)
-        # Where as many did one thing as another, nothing speaks for the one that was added.
+        # In a tie the group that did nothing counts as the majority.
         return sorted(
             found.items(),
             key=lambda item: (-len(item[1]), item[0] is not None, min(item[1])),
@@ -48,7 +48,7 @@ class Slot(NamedTuple):
 
 
 class Line(NamedTuple):
-    """The steps of a process, each thing once, in the order in which they were first done."""
+    """The distinct steps of a process, in the order they were first done."""
 
     trail: Trail
     steps: dict[tuple[Site, Hashable], Step]
@@ -60,13 +60,13 @@ class Line(NamedTuple):
 
 
 def lines_of(trails: Mapping[int, Trail], *, bare: bool = False) -> dict[int, Line]:
-    """The trails of processes, each thing once, by process.
+    """The distinct steps of each process.
 
     Args:
-        trails: by process.
-        bare: whether types alone can be compared.
+        trails: the trail of each process.
+        bare: only compare types.
     """
-    # A program that nobody wrote down is that of the others where its arguments are theirs.
+    # A step without a recorded program counts as another process's step with equal arguments.
     known: dict[tuple[Site, Hashable], Hashable] = {}
     for trail in trails.values():
         for step in trail.steps:
@@ -75,7 +75,7 @@ def lines_of(trails: Mapping[int, Trail], *, bare: bool = False) -> dict[int, Li
     found: dict[int, Line] = {}
     equal: dict[int, dict[tuple[Site, Hashable], Step]] = {}
     for process, trail in trails.items():
-        # What several processes did alike is one object.
+        # Processes that did the same share one object.
         if (alike := equal.get(id(trail.steps))) is not None:
             found[process] = Line(trail, alike)
             continue
@@ -92,7 +92,7 @@ def lines_of(trails: Mapping[int, Trail], *, bare: bool = False) -> dict[int, Li
 
 
 def slots(lines: Mapping[int, Line]) -> list[Slot]:
-    """Where processes did not all do the same, the first place first."""
+    """The places where the processes did not all do the same, in order."""
     holders: dict[tuple[Site, Hashable], set[int]] = {}
     for process, line in lines.items():
         for thing in line.steps:
@@ -119,7 +119,7 @@ Places = Mapping[int, Mapping[tuple[Site, Hashable], tuple[int, int]]]
 def _places(
     line: Line, whole: Collection[tuple[Site, Hashable]]
 ) -> dict[tuple[Site, Hashable], tuple[int, int]]:
-    """How many things that all did stand before each of a process's own, and which it is."""
+    """For each step of a process: how many common steps come before it, and its own number."""
     before, found = 0, dict[tuple[Site, Hashable], tuple[int, int]]()
     for number, thing in enumerate(line.steps):
         found[thing] = (before, number)
@@ -139,7 +139,7 @@ def _of_site(
         for process, line in lines.items()
     }
     while any(left.values()):
-        # What most did is what the others did otherwise, or not at all.
+        # What most processes did, the others did differently or not at all.
         most = max(
             dict.fromkeys(one for own in left.values() for one in own),
             key=lambda one: sum(one in own for own in left.values()),
@@ -160,7 +160,7 @@ def _of_site(
 
 
 def _shared(one: Hashable, things: dict[Hashable, set[int]], most: Hashable) -> bool:
-    """Whether somebody who did what most did has done this one, too."""
+    """Whether a process that did the most common thing also did this one."""
     return bool(things[one] & things[most])
 
 
@@ -177,12 +177,12 @@ def _slot(
     absent = [who for who in nothing if who not in early]
     if len({step.identity for step in did.values()}) == 1:
         if not absent and spans and len(did) <= len(early) and not _any_ended(did, lines):
-            # All came to a stop, and only these went into a program that takes all of them.
+            # All processes stopped, and only these entered a program that needs all of them.
             absent, early = early, []
         elif not absent:
             return None
         if not spans and not any(_has(lines[who], site) for who in absent):
-            return None  # a function of these alone, on their own devices: they do more
+            return None  # extra work of these processes on their own devices
     return Slot(site, did, tuple(absent), tuple(early), position)
 
 
@@ -195,7 +195,7 @@ def _has(line: Line, site: Site) -> bool:
 
 
 def _went_past(process: int, did: Mapping[int, Step], lines: Mapping[int, Line]) -> bool:
-    """Whether a process did what others did only after this."""
+    """Whether a process went on to something that others did only after this."""
     own = lines[process].steps
     for who, step in did.items():
         after = False

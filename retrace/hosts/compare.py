@@ -1,4 +1,4 @@
-"""Holds the processes of a job against each other."""
+"""Compares the processes of a job."""
 
 from __future__ import annotations
 
@@ -25,12 +25,11 @@ _MAX_PARTINGS = 20
 
 
 def hosts(runs: Iterable[Run], *, any_processes: bool = False) -> dict[int, Run]:
-    """The processes of the job that the runs of a recording are, by their index.
+    """The runs of a recording that form a job, by process index.
 
     Args:
-        runs: all of them. Of two with one index the later attempt counts: the earlier one
-            was started again.
-        any_processes: also those that JAX does not know as one job, by their position.
+        runs: all runs. If two have the same index, the later attempt counts.
+        any_processes: without a job known to JAX, use all processes, by their position.
     """
     runs = list(runs)
     found: dict[int, Run] = {}
@@ -51,21 +50,21 @@ def hosts(runs: Iterable[Run], *, any_processes: bool = False) -> dict[int, Run]
 def diverge(
     trails: Trails, listings: Mapping[str, Listing], *, any_processes: bool = False
 ) -> Divergence | None:
-    """What the processes of a job did otherwise; None where there are no two of one job."""
+    """Where the processes of a job diverge; None unless there are at least two."""
     runs = hosts([trail.run for trail in trails.all], any_processes=any_processes)
     if not runs:
         return None
     by_run = {trail.run.id: trail for trail in trails.all}
     own = {process: by_run[run.id] for process, run in runs.items()}
     lines = lines_of(own, bare=not trails.comparable)
-    asked = _Asked(trails, listings, lines)
+    comparer = _Comparer(trails, listings, lines)
     environment = differing(runs, comparable=trails.comparable)
     partings: list[Parting] = []
     for slot in slots(lines):
-        if len(partings) < _MAX_PARTINGS and (found := asked.parting(slot)) is not None:
+        if len(partings) < _MAX_PARTINGS and (found := comparer.parting(slot)) is not None:
             partings.append(found)
     if not partings:
-        found = asked.of_environment([one for one in environment if one.matters])
+        found = comparer.of_environment([one for one in environment if one.matters])
         partings = [] if found is None else [found]
     count = max((run.process_count or 0 for run in runs.values()), default=0)
     return Divergence(
@@ -86,7 +85,7 @@ def diverge(
 
 
 def _unserved(own: Mapping[int, Trail], options: Options) -> tuple[Unserved, ...]:
-    # Processes that JAX does not know as one job write to the cache each for itself.
+    # Processes that are not a job for JAX each write to the cache themselves.
     return unserved(
         {
             process: trail.look_ups
@@ -101,7 +100,7 @@ _TYPES = frozenset((Component.SHAPE, Component.DTYPE, Component.WEAK_TYPE, Compo
 
 
 def alone(trails: Trails) -> Divergence:
-    """What can be said without a second process to compare: what each one took."""
+    """The result when there is nothing to compare: only the cost of each process."""
     own = dict(enumerate(trails.all))
     return Divergence(
         runs={process: trail.run for process, trail in own.items()},
@@ -110,15 +109,15 @@ def alone(trails: Trails) -> Divergence:
     )
 
 
-class _Asked(NamedTuple):
-    """What is asked when a slot is explained."""
+class _Comparer(NamedTuple):
+    """Explains slots."""
 
     trails: Trails
     listings: Mapping[str, Listing]
     lines: dict[int, Line]
 
     def parting(self, slot: Slot) -> Parting | None:
-        """What to report about a slot; None if all processes did the same after all."""
+        """The report on a slot; None if all processes did the same after all."""
         groups = slot.groups
         (most, majority), *others = groups
         examples = {
@@ -159,7 +158,7 @@ class _Asked(NamedTuple):
         )
 
     def of_environment(self, settings: list[Setting]) -> Parting | None:
-        """The first program that all made alike, under settings that are not alike."""
+        """The first common program, if the processes ran it with different settings."""
         trail = next(iter(self.lines.values())).trail
         if not settings or not trail.steps:
             return None
@@ -194,7 +193,7 @@ class _Asked(NamedTuple):
         return self.trails.examples[slot.site, step.identity]
 
     def _same(self, old: Miss, new: Miss) -> bool:
-        """Whether two programs differ in nothing but the devices that are a process's own."""
+        """Whether two programs differ only in the devices of their processes."""
         a, b = old.program, new.program
         if (
             a is None
@@ -213,9 +212,9 @@ class _Asked(NamedTuple):
         )
 
     def _like(self, slot: Slot, majority: list[int], new: Miss, occurrence: int) -> Miss | None:
-        """What the majority did at another call of the function, the most alike.
+        """The majority's most similar other call of the function.
 
-        Of those that are as much alike it is what they had done last by then, else first after.
+        In a tie, the latest earlier call wins, then the first later one.
         """
         steps = self.lines[majority[0]].steps.items()
         known = [(step.occurrence, thing) for thing, step in steps if thing[0] == slot.site]

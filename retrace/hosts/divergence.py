@@ -9,48 +9,48 @@ from retrace.hosts.stored import Unserved
 from retrace.model import JSON, Change, Function, HeldChange, Miss, Run
 
 How: TypeAlias = Literal["other", "extra", "missing", "environment"]
-"""They ran another program there, one more, one fewer, or the same under other settings."""
+"""They ran a different program, an extra one, one fewer, or the same with other settings."""
 
 
 class Side(NamedTuple):
-    """What one process did where processes part."""
+    """What one process did where the processes diverge."""
 
     miss: str | None
-    """None where it had no such miss."""
+    """Its miss there, if any."""
     program: str | None
     stopped: bool
-    """Whether its recording was not ended."""
+    """Whether it did not end its recording."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parting:
-    """A miss that not all processes had alike."""
+    """A miss that is not the same in all processes."""
 
     how: How
     function: Function
     occurrence: int
-    """Which of the outermost misses of its definition site it is in its process, from 1."""
+    """Its position among the outermost misses of its definition site, from 1."""
     minority: tuple[int, ...]
     sides: dict[int, Side]
     spans: int | None
-    """On how many processes the program runs; None for one that each runs by itself."""
+    """How many processes the program runs on; None if each runs it alone."""
     old: Miss | None
-    """What most did; of an `extra` one what they did instead, at an earlier call."""
+    """What most processes did; for `extra`, what they did at a similar call instead."""
     new: Miss | None
     """What the minority did."""
     changes: tuple[Change, ...] = ()
     reads: tuple[HeldChange, ...] = ()
     groups: int = 2
-    """How many different things were done."""
+    """How many different things the processes did."""
 
 
 class Setting(NamedTuple):
-    """Something of the environment that is not the same everywhere."""
+    """A setting of the environment that differs between processes."""
 
     name: str
     values: dict[int, JSON]
     matters: bool
-    """Whether it may make other programs."""
+    """Whether it may change the programs."""
 
 
 class Stopped(NamedTuple):
@@ -59,9 +59,9 @@ class Stopped(NamedTuple):
     process: int
     run: Run
     at: Miss | None
-    """The miss that it was in; None between two."""
+    """The miss it was in, if any."""
     last: Miss | None
-    """The last outermost miss that it had."""
+    """Its last outermost miss."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,20 +69,20 @@ class Divergence:
     """All findings about the processes of a job."""
 
     runs: dict[int, Run]
-    """The processes, by their index."""
+    """The processes, by index."""
     partings: tuple[Parting, ...] = ()
-    """The first one first."""
+    """In order."""
     environment: tuple[Setting, ...] = ()
     stopped: tuple[Stopped, ...] = ()
     absent: tuple[int, ...] = ()
-    """Those of the job that left no recording."""
+    """Processes of the job without a recording."""
     seconds: dict[int, float] = field(default_factory=dict[int, float])
-    """Of all outermost misses of each."""
+    """Total of the outermost misses of each process."""
     misses: dict[int, int] = field(default_factory=dict[int, int])
     unserved: tuple[Unserved, ...] = ()
-    """Those that find nothing in the disk cache that process 0 fills."""
+    """Processes that find nothing in the disk cache that process 0 fills."""
     incomparable: bool = False
-    """Redacted under keys of their own: neither programs nor values can be compared."""
+    """Whether they are redacted with different keys, so programs and values always differ."""
 
     @property
     def processes(self) -> tuple[int, ...]:
@@ -91,10 +91,10 @@ class Divergence:
 
     @property
     def equal(self) -> bool:
-        """Whether all processes did the same, as far as can be told."""
+        """Whether all processes did the same, as far as is known."""
         return not self.partings
 
     @property
     def first(self) -> Parting | None:
-        """Where they part first."""
+        """The first place where they diverge."""
         return self.partings[0] if self.partings else None

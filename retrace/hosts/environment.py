@@ -1,4 +1,4 @@
-"""What of their environment is not the same for all processes of a job."""
+"""Finds settings of the environment that differ between the processes of a job."""
 
 from __future__ import annotations
 
@@ -17,56 +17,56 @@ _OF_PROCESS = re.compile(
     r"HOST\w*|SLICE_ID|VISIBLE_\w+|LOCAL_DEVICE_IDS|\w*ADDRESS(ES)?|PORT|SOCKET_IFNAME|"
     r"\w*LOGS?(_DIR)?|\w*DEBUG\w*)"
 )
-"""Variables that tell a process which one it is, where the others are, or what to log."""
+"""Variables with a process's own index, the addresses of the others, or logging options."""
 _WRITES = re.compile(r"--(xla|tpu)_\w*(dump|log|cache_dir|profile|autotune_results)\w*")
-"""Flags that say where and how much is written."""
-_QUIET = re.compile(
+"""Flags that only affect what is written, and where."""
+_HARMLESS = re.compile(
     r"jax_(compilation_cache|persistent_cache|enable_compilation_cache|dump|log|explain|"
     r"traceback|include_full|raise_persistent|tpu_profil|profil|captured|coordination|"
     r"process|num_processes|distributed|debug_log|hlo_source|cuda_visible|rocm_visible|"
     r"local_device|platforms)\w*"
 )
-"""Settings of JAX's that make no other programs."""
+"""JAX settings that do not change programs."""
 _HIDDEN = re.compile(r"<redacted [0-9a-f]+>")
 
 
 def differing(runs: Mapping[int, Run], *, comparable: bool = True) -> tuple[Setting, ...]:
-    """What is not the same for all, what may make other programs first.
+    """The settings that differ, those that may change programs first.
 
     Args:
-        runs: by process.
-        comparable: whether what is hidden in them is hidden under one key.
+        runs: the run of each process.
+        comparable: whether hidden values were hidden with the same key.
     """
-    told = [
-        ({process: _told(run) for process, run in runs.items()}, False),
+    sources = [
+        ({process: _described(run) for process, run in runs.items()}, False),
         ({process: _variables(run) for process, run in runs.items()}, True),
         (_settings(runs), True),
     ]
     if not comparable:
-        told = [({p: _without_hashes(one) for p, one in by.items()}, a) for by, a in told]
-    found = [one for by, absent in told for one in _differing(by, absent=absent)]
+        sources = [({p: _without_hashes(one) for p, one in by.items()}, a) for by, a in sources]
+    found = [one for by, absent in sources for one in _differing(by, absent=absent)]
     return tuple(sorted(found, key=lambda one: (not one.matters, one.name)))
 
 
-def _differing(told: Mapping[int, Mapping[str, JSON]], *, absent: bool) -> Iterator[Setting]:
-    """What differs; where `absent` is false, what a process did not tell is no difference."""
-    for name in dict.fromkeys(name for own in told.values() for name in own):
-        values = {process: own.get(name) for process, own in told.items()}
+def _differing(sources: Mapping[int, Mapping[str, JSON]], *, absent: bool) -> Iterator[Setting]:
+    """What differs; unless `absent`, a missing value is no difference."""
+    for name in dict.fromkeys(name for own in sources.values() for name in own):
+        values = {process: own.get(name) for process, own in sources.items()}
         if not absent:
             values = {process: value for process, value in values.items() if value is not None}
         if len({repr(value) for value in values.values()}) > 1:
             yield Setting(name, values, _matters(name, values))
 
 
-def _without_hashes(told: Mapping[str, JSON]) -> dict[str, JSON]:
-    """The values without hashes of hidden ones: those differ for each key."""
+def _without_hashes(sources: Mapping[str, JSON]) -> dict[str, JSON]:
+    """The values without the hashes of hidden ones, which depend on the key."""
     return {
         name: _HIDDEN.sub("<redacted>", value) if isinstance(value, str) else value
-        for name, value in told.items()
+        for name, value in sources.items()
     }
 
 
-def _told(run: Run) -> dict[str, JSON]:
+def _described(run: Run) -> dict[str, JSON]:
     commit = None if run.commit is None else run.commit + (" and changes" if run.dirty else "")
     return {
         "jax": run.jax or None,
@@ -88,20 +88,20 @@ def _variables(run: Run) -> dict[str, JSON]:
 
 
 def _settings(runs: Mapping[int, Run]) -> dict[int, Mapping[str, JSON]]:
-    # A process that compiled nothing has not told them.
+    # A process that compiled nothing has not recorded them.
     return {process: run.settings for process, run in runs.items() if run.settings}
 
 
 def _matters(name: str, values: Mapping[int, JSON]) -> bool:
-    """Whether it may make other programs of the same code."""
+    """Whether it may change the program of the same code."""
     if name in _FLAGS:
         return len({flags_of(value) for value in values.values()}) > 1
     if name.startswith("jax_"):
-        return _QUIET.fullmatch(name) is None
+        return _HARMLESS.fullmatch(name) is None
     return name in _MAKES_PROGRAMS
 
 
 def flags_of(text: JSON) -> frozenset[str]:
-    """The flags that may make another program of the same code."""
+    """The flags that may change the program of the same code."""
     flags = str(text or "").split()
     return frozenset(flag for flag in flags if not _WRITES.fullmatch(flag.partition("=")[0]))

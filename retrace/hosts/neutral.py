@@ -1,4 +1,4 @@
-"""A miss without what belongs to its process alone, so that those of two can be compared."""
+"""Removes process-specific parts from a miss, so that processes can be compared."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from retrace.model import Function, Key, Leaf, Listing, Miss, Node, Value
 Named = tuple[tuple[str, Value], ...]
 
 OF_PROCESS = frozenset(("axis_env", "jax_default_device", "mesh", "user_context"))
-"""Parts of JAX's configuration that name the devices of a process, or its objects."""
+"""Parts of JAX's configuration that name a process's devices or objects."""
 _DEVICES = re.compile(r" on \[[^]]*\]")
 _DEVICE = re.compile(r"\b([a-z]\w*):\d+(?=[,\])}]|$)")
 _MAX_PROGRAMS = 200
-"""Maximum number of nested programs that are compared without their devices."""
+"""Maximum number of nested programs compared without their devices."""
 
 
 def neutral(miss: Miss) -> Miss:
-    """The same, with values told by their content and objects by nothing.
+    """The miss with values reduced to their contents and without object identities.
 
-    A token or a number stands for an object of one process: that of another one may have the
-    same number and be something else.
+    Tokens and numbers identify objects within one process: in another process the same number
+    may stand for something else.
     """
-    # All parts at once, so that the type checker finds a new one that is missing here.
+    # Unpacks all parts, so that the type checker reports a new one missing here.
     leaves, tree, static, signature, options, config = miss.key
     local = miss.processes is None
     return replace(
@@ -42,24 +42,24 @@ def neutral(miss: Miss) -> Miss:
 
 
 def config_of(config: Named) -> Named:
-    """JAX's configuration without what differs between processes by its nature."""
+    """JAX's configuration without settings that always differ between processes."""
     return _values((name, value) for name, value in config if name not in OF_PROCESS)
 
 
 def placeless(leaf: Leaf) -> Leaf:
-    """An array that lies on devices of its process, whichever these are."""
+    """An array without the specific devices it lies on."""
     if leaf.sharding is None:
         return leaf
     return leaf._replace(sharding=without_devices(leaf.sharding))
 
 
 def without_devices(text: str) -> str:
-    """`SingleDevice(cpu:2048)` as `SingleDevice(cpu:*)`."""
+    """Turn `SingleDevice(cpu:2048)` into `SingleDevice(cpu:*)`."""
     return _DEVICE.sub(r"\1:*", _DEVICES.sub("", text))
 
 
 def same_but_devices(old: Listing, new: Listing, listings: Mapping[str, Listing]) -> bool:
-    """Whether two programs differ in nothing but the devices of their process."""
+    """Whether two programs differ only in the devices of their processes."""
     waiting, seen = [(old, new)], set[tuple[str, str]]()
     while waiting:
         a, b = waiting.pop()

@@ -1,7 +1,7 @@
-"""Processes that find nothing in the disk cache that process 0 fills, and why.
+"""Finds processes that never hit the disk cache that process 0 fills, and why.
 
-JAX lets process 0 of a job alone write. What another process compiles it finds there only where
-process 0 compiled it under an equal key and stored it, and in a later start.
+In a job, JAX lets only process 0 write. Another process finds a program there only if process 0
+compiled it with an equal key and stored it, and only at a later start.
 """
 
 from __future__ import annotations
@@ -16,44 +16,44 @@ from retrace.model import Miss, PersistentCache, Stage
 Why: TypeAlias = Literal[
     "another-key", "stored-now", "elsewhere", "not-stored", "alone", "unknown"
 ]
-"""Why a look-up was in vain:
+"""Why a look-up failed:
 
-another-key    process 0 has the program under another key: what it stores never serves this one
-stored-now     an equal key, which process 0 has only stored in this start
-elsewhere      an equal key, which process 0 found: so they do not read the same folder
+another-key    process 0 has the program under a different key, which never serves this process
+stored-now     equal keys, but process 0 stored the program only in this start
+elsewhere      equal keys, and process 0 found the program: they do not read the same folder
 not-stored     process 0 did not store the program
-alone          process 0 did not compile it
+alone          process 0 did not compile the program
 unknown        keys were not recorded, or were hidden
 """
 
 
 class LookUp(NamedTuple):
-    """One compilation that looked into the disk cache."""
+    """A compilation that looked into the disk cache."""
 
     program: Hashable
-    """Equal in two processes where they compiled the same function for the same time."""
+    """Equal in two processes for the n-th compilation of the same function."""
     cache: PersistentCache
     seconds: float
 
 
 class Unserved(NamedTuple):
-    """Processes that never found anything in the disk cache, for the same reasons."""
+    """Processes that never hit the disk cache, for the same reasons."""
 
     processes: tuple[int, ...]
     look_ups: int
-    """Of one of them; where they had different numbers, the most."""
+    """Maximum over these processes."""
     seconds: float
-    """What they compiled took in all of them together."""
+    """Total compile time of these processes."""
     why: tuple[tuple[Why, int], ...]
-    """Each reason with how many look-ups of the first of them it explains."""
+    """Each reason with the number of look-ups it explains, for the first process."""
     ingredients: tuple[str, ...]
-    """What differs in their keys from those of process 0, as JAX calls it."""
+    """JAX's names for the parts of their keys that differ from those of process 0."""
     options: tuple[OptionField, ...]
-    """The fields of the compile options that differ; of the first process."""
+    """The fields of the compile options that differ, for the first process."""
 
 
 def look_ups(misses: Iterable[Miss], options: Options) -> tuple[LookUp, ...]:
-    """Those of one process; what compile options hold is added to `options`."""
+    """The look-ups of one process; its compile options are added to `options`."""
     found: list[LookUp] = []
     numbers = Counter[Hashable]()
     for miss in misses:
@@ -72,11 +72,11 @@ def look_ups(misses: Iterable[Miss], options: Options) -> tuple[LookUp, ...]:
 
 
 def unserved(own: Mapping[int, tuple[LookUp, ...]], options: Options) -> tuple[Unserved, ...]:
-    """The processes that found nothing, those with the same reasons together.
+    """The processes that found nothing, grouped by reasons.
 
     Args:
         own: the look-ups of each process, by its index in the job.
-        options: what all of their compile options hold.
+        options: the compile options of all of them.
     """
     if 0 not in own:
         return ()

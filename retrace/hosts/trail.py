@@ -1,4 +1,4 @@
-"""What one process did, miss by miss, as little of it as is needed to compare processes."""
+"""The trail of a process: its misses, reduced to what comparing processes needs."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ class Step(NamedTuple):
 
     site: Site
     identity: Hashable
-    """Equal in two processes where both did the same."""
+    """Equal in two processes that did the same."""
     arguments: Hashable
-    """What stands for it where its program is not known."""
+    """Used instead of the identity if the program is unknown."""
     bare: Hashable
-    """What stands for it where neither values nor programs can be compared; None otherwise."""
+    """Used if neither values nor programs can be compared; otherwise None."""
     number: int
-    """Of the miss, in its process."""
+    """The number of the miss in its process."""
     thread: str
     occurrence: int
-    """Among the steps of its site in this process, from 1."""
+    """Its position among the steps of its site in this process, from 1."""
     program: str | None
     spans: int | None
 
@@ -39,30 +39,30 @@ class Trail(NamedTuple):
     steps: tuple[Step, ...]
     seconds: float
     at: Miss | None
-    """What it was in when its recording stopped."""
+    """The miss it was in when its recording stopped, if any."""
     last: Miss | None
     look_ups: tuple[LookUp, ...] = ()
-    """What it asked of the disk cache."""
+    """Its look-ups in the disk cache."""
 
 
 class Trails:
-    """The trails of all processes of a recording, and an example of each thing that was done."""
+    """The trails of all processes of a recording, and an example miss for each kind of step."""
 
     def __init__(self) -> None:
         self.all: list[Trail] = []
         self.examples: dict[tuple[Site, Hashable], Miss] = {}
         self.options = Options()
-        """What the compile options of all of them hold, of keys of the disk cache."""
+        """The compile options of all of them, from keys of the disk cache."""
         self._equal: dict[tuple[Step, ...], tuple[Step, ...]] = {}
-        """Processes of a job do the same, as a rule: that is held once."""
+        """Shares equal steps, since processes of a job usually do the same."""
 
     @property
     def comparable(self) -> bool:
-        """Whether values and programs are as they were, or all hidden under one key."""
+        """Whether values and programs can be compared: not redacted, or all with the same key."""
         return len({trail.run.hidden_under for trail in self.all}) < 2
 
     def add(self, run: Run, misses: list[Miss]) -> None:
-        """Take in a process with all of its misses."""
+        """Add a process with all of its misses."""
         read = _Reading()
         redacted = run.hidden_under is not None
         steps: list[Step] = []
@@ -97,8 +97,8 @@ class Trails:
                 self.examples.setdefault((site, step.bare), miss)
         done = tuple(steps)
         done = self._equal.setdefault(done, done)
-        asked = look_ups(misses, self.options)
-        self.all.append(Trail(run, done, seconds, None if run.complete else at, last, asked))
+        looked_up = look_ups(misses, self.options)
+        self.all.append(Trail(run, done, seconds, None if run.complete else at, last, looked_up))
 
 
 def _is_outermost(miss: Miss) -> bool:
@@ -106,10 +106,10 @@ def _is_outermost(miss: Miss) -> bool:
 
 
 def _led_to_a_program(miss: Miss) -> bool:
-    """Whether it ran anywhere, and others have to do with it.
+    """Whether it ran and matters to other processes.
 
-    What was traced alone, as by `eval_shape`, ran nowhere. Of eager operations only those count
-    that processes run together: each may log what it likes.
+    A function that was only traced (`eval_shape`) did not run. Eager operations only count if
+    several processes run them together: each process may log what it likes.
     """
     if miss.function.kind is Kind.OP and miss.processes is None:
         return False
@@ -117,7 +117,7 @@ def _led_to_a_program(miss: Miss) -> bool:
 
 
 class _Reading:
-    """Makes identities; what several misses of a process share is looked at once."""
+    """Makes identities, reading parts shared by several misses only once."""
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[object, Hashable]] = {}
@@ -135,8 +135,8 @@ class _Reading:
         return self._once(miss.key.leaves, _types)
 
     def _around(self, key: Key, spans: int | None) -> Iterator[Hashable]:
-        """What makes another program of an equal jaxpr."""
-        # All parts at once, so that the type checker finds a new one that is missing here.
+        """Everything besides the jaxpr that determines the program."""
+        # Unpacks all parts, so that the type checker reports a new one missing here.
         leaves, _tree, _static, _signature, options, config = key
         yield self._once(config, lambda config: tuple(_contents(config_of(config))))
         given = tuple(_contents(options))
@@ -150,7 +150,7 @@ class _Reading:
     def _once(self, part: Any, make: Callable[[Any], Hashable], kept: Any = None) -> Hashable:
         key = id(part) if kept is None else -id(kept)
         if (found := self._known.get(key)) is None:
-            # The part is kept, so that no other is given its address.
+            # Keeps the part alive, so that its address is not reused.
             found = self._known[key] = (part, make(part))
         return found[1]
 

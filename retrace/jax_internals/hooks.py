@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import jax
 
 from retrace.errors import RetraceError
-from retrace.failure import contain, send, unheard
+from retrace.failure import contain, ignore, send
 from retrace.jax_internals import losses, names, replacements
 from retrace.jax_internals import names_hooks as at
 from retrace.jax_internals.row import Row, resolve
@@ -215,7 +215,7 @@ class Hooks:
         ours = isinstance(error, OSError | RetraceError)
         kind = "unwritable" if ours else "failed"
         loss = f"{type(error).__name__} while recording"
-        contain(unheard, self.observer.failed, loss)
+        contain(ignore, self.observer.failed, loss)
         if kind in self._reported:
             return
         self._reported.add(kind)

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from retrace.failure import contain, unheard
+from retrace.failure import contain, ignore
 from retrace.jax_internals import names_slow as at
 from retrace.jax_internals.row import resolve
 
@@ -52,7 +52,7 @@ class Profile:
             wanted.host_tracer_level = _LEVEL
             wanted.enable_hlo_proto = False
             # Where the program profiles itself this one stays idle, and says so at its end.
-            self._session = contain(unheard, make, wanted)
+            self._session = contain(ignore, make, wanted)
             if self._session is None:
                 return "jax"
             self._give_way()
@@ -69,7 +69,7 @@ class Profile:
             self._undo.clear()
             if session is None:
                 return None
-            return contain(unheard, session.stop)
+            return contain(ignore, session.stop)
 
     def forked(self) -> None:
         """This is a child now, in which no profile runs."""
@@ -88,7 +88,7 @@ class Profile:
                 continue
 
             def begin(*args: Any, _original: Any = original, **kwargs: Any) -> Any:
-                contain(unheard, self.end)
+                contain(ignore, self.end)
                 return _original(*args, **kwargs)
 
             setattr(owner, name, begin)

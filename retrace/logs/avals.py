@@ -1,7 +1,7 @@
-"""The arguments of a program, as `Compiling ... with global shapes and types` lists them.
+"""Parses the arguments of a program in `Compiling ... with global shapes and types`.
 
-JAX lists what the program uses: an argument that it does not use is left out, so that a
-position here need not be the position in the call.
+JAX lists only the arguments that the program uses, so a position here need not be the position
+in the call.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ _SPACE = re.compile(r"<([\w ]+)>$")
 _OPEN = ("UnspecifiedValue", "AUTO", "UNSPECIFIED", "None")
 _MEMORIES = ("host", "device", "pinned_host", "unpinned_host")
 _MAX_ARGUMENTS = 100_000
-"""Arguments of one program."""
-_CACHED = 1 << 16
-"""Longer texts are worked out each time: keeping them would cost more than it saves."""
+"""Maximum number of arguments of one program."""
+_MAX_CACHED = 1 << 16
+"""Results for longer texts are not cached: that would cost more than it saves."""
 
 
 def leaves_of(types: str, mapping: str) -> tuple[Leaf, ...] | None:
     """The arguments in order, named `args[0]`, `args[1]` and so on; None if not readable.
 
     Args:
-        types: what stands behind `types`: `(ShapedArray(float32[3]),)`.
-        mapping: what stands behind `Argument mapping:`, one sharding for each.
+        types: the text after `types`: `(ShapedArray(float32[3]),)`.
+        mapping: the text after `Argument mapping:`, one sharding for each argument.
     """
-    if len(types) + len(mapping) > _CACHED:
+    if len(types) + len(mapping) > _MAX_CACHED:
         return _leaves(types, mapping)
     return _cached(types, mapping)
 
@@ -58,7 +58,7 @@ def _leaves(types: str, mapping: str) -> tuple[Leaf, ...] | None:
         place = None
         if places is not None and index < len(places):
             place = None if places[index].startswith(_OPEN) else places[index]
-        # Explicit shardings stand in the sizes: `float32[8@x,4]`.
+        # Explicit shardings are part of the sizes: `float32[8@x,4]`.
         where, sizes = (f"{shape}", re.sub(r"@[^,]*", "", shape)) if "@" in shape else ("", shape)
         found.append(
             Leaf(
@@ -80,7 +80,7 @@ _cached = lru_cache(maxsize=512)(_leaves)
 
 
 def split(text: str) -> list[str]:
-    """The parts of `(a, b(c, d), e)` at the commas of its outermost level."""
+    """Split `(a, b(c, d), e)` at its outermost commas."""
     text = text.strip()
     if text[:1] in "([" and text[-1:] in ")]":
         text = text[1:-1]

@@ -1,4 +1,4 @@
-"""Makes a recording of logs."""
+"""Makes a recording from logs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from typing import IO, TYPE_CHECKING, NamedTuple
 
 from retrace.errors import UnreadableError, UsageError
 from retrace.logs import source
-from retrace.logs.making import Making
 from retrace.logs.message import (
     BEGIN,
     HEAD,
@@ -29,7 +28,8 @@ from retrace.logs.message import (
     starts,
 )
 from retrace.logs.prefix import Prefix, Reading
-from retrace.logs.words import MOST_LINES
+from retrace.logs.recording import ProcessRecording
+from retrace.logs.words import MAX_LINES
 from retrace.model import Run
 from retrace.store import files
 from retrace.store.attempts import attempt_of
@@ -38,31 +38,31 @@ if TYPE_CHECKING:
     from retrace.store.redaction import Redaction
 
 _MAX_PROCESSES = 1024
-_HELD = 1 << 22
-"""Characters that wait to be written, of all processes together."""
+_MAX_UNWRITTEN = 1 << 22
+"""Maximum number of characters waiting to be written, for all processes together."""
 _MAX_OUTER = 4096
-_LOOKED_AT = 1 << 23
-"""Bytes at the beginning that are searched for explanations of JAX's."""
+_SEARCHED_BYTES = 1 << 23
+"""How much of the beginning is searched for explanations by JAX."""
 _MAX_BETWEEN = 8
-"""Lines of others between those of one explanation."""
+"""Maximum number of unrelated lines within one explanation."""
 _IS_HANDLED = {**dict.fromkeys(BEGIN, False), "WARNING": True, "DEBUG:2": True, "INFO:20": True}
 _MARK = "TRACING CACHE MISS"
 _BELOW = re.compile(r"^\s+(?:never seen function:|all previously seen cache keys)")
 
 
 class Imported(NamedTuple):
-    """What came of the logs."""
+    """The result of importing."""
 
     lines: int
     processes: int
     misses: int
     compiled: int
     broken: str = ""
-    """Why the log could be read in part alone."""
+    """Why the log could only be read in part."""
 
 
 class _Sink:
-    """Collects lines and appends them to a file in one go; thousands need no open file."""
+    """Collects lines and appends them to a file at once, so that thousands need no open file."""
 
     def __init__(self, path: Path, held: list[_Sink]) -> None:
         self.path = path
@@ -89,52 +89,52 @@ class _Sink:
                 with os.fdopen(os.open(self.path, mode, 0o600), "a", encoding="utf-8") as file:
                     file.write("\n".join(self._lines) + "\n")
             except OSError as error:
-                said = files.reason(error)
-                raise UsageError(f"cannot write to {self.path.parent}: {said}") from error
+                reason = files.reason(error)
+                raise UsageError(f"cannot write to {self.path.parent}: {reason}") from error
             self._lines.clear()
             self.size = 0
 
 
 class _Pending:
-    """An explanation whose lines still come."""
+    """An explanation with lines still to come."""
 
-    __slots__ = ("making", "others", "text")
+    __slots__ = ("others", "recording", "text")
 
-    def __init__(self, making: Making) -> None:
-        self.making = making
+    def __init__(self, recording: ProcessRecording) -> None:
+        self.recording = recording
         self.text: list[str] = []
         self.others = 0
 
 
 class Importer:
-    """Takes in logs, one after the other, and writes a recording of each process in them."""
+    """Reads logs one after the other, and writes a recording of each process in them."""
 
     def __init__(self, directory: Path, redaction: Redaction | None = None) -> None:
-        """Write to `directory`, which is there."""
+        """Write to `directory`, which must exist."""
         self._directory = directory
         self._redaction = redaction
         self._attempt = attempt_of(directory)
         self._held: list[_Sink] = []
-        self._makings: dict[tuple[str, str], Making] = {}
+        self._recordings: dict[tuple[str, str], ProcessRecording] = {}
         self._pending: dict[str, _Pending] = {}
         self._partial: dict[str, str] = {}
-        self._plain: Making | None = None
-        """The process of lines that nothing tells apart from those of others."""
+        self._plain: ProcessRecording | None = None
+        """The process of lines that do not name a process."""
         self._path = Path()
         self._written = 0.0
         self._reading = Reading(1970)
         self._number, self._hint, self._broken = 0, "", ""
         self._lost: list[str] = []
-        """What is lost, before there is a process that it could be told with."""
+        """Losses found before there is a process to report them with."""
         self._explanation_lost = False
         self._explains = False
         self._since = 0
 
     def take(self, path: Path, progress: Callable[[int], object] | None = None) -> Imported:
-        """Take in one log.
+        """Read one log.
 
         Raises:
-            UnreadableError: it cannot be read, or nothing in it is a line of JAX's.
+            UnreadableError: it cannot be read, or it has no lines by JAX.
         """
         self._path = path
         try:
@@ -142,7 +142,7 @@ class Importer:
         except OSError:
             self._written = time.time()
         self._reading = Reading(time.gmtime(self._written).tm_year)
-        self._makings = {}
+        self._recordings = {}
         self._pending, self._partial = {}, {}
         self._plain = None
         self._number, self._hint, self._broken = 0, "", ""
@@ -152,7 +152,7 @@ class Importer:
             with source.opened(path) as file:
                 self._read(file, progress)
         except UnreadableError as error:
-            if not self._makings:
+            if not self._recordings:
                 raise
             self._broken = str(error)
             self._lose_one("the rest of the log, which is damaged")
@@ -169,12 +169,12 @@ class Importer:
             for line in every:
                 head.append(line)
                 size += len(line or b"")
-                if size >= _LOOKED_AT:
+                if size >= _SEARCHED_BYTES:
                     break
         except (EOFError, OSError, zlib.error) as error:
-            broken = error  # when what could be read is taken in
+            broken = error  # raised once the readable part is processed
         if any(line is not None and "\0" in line for line in head[:100]):
-            raise UnreadableError(f"{source.named(self._path)} is no text: name a program's log")
+            raise UnreadableError(f"{source.named(self._path)} is not text: name a program's log")
         self._explains = any(line and _MARK in line for line in head)
         for line in chain(head, every):
             self._number += 1
@@ -185,12 +185,12 @@ class Importer:
             if handled is not None and self._whole(line, handled):
                 pass
             elif self._pending or self._partial:
-                if line.startswith("  ") and self._goes_on(line):
+                if line.startswith("  ") and self._continue_explanation(line):
                     continue
                 self._line(line)
             elif may_tell(line):
-                said = self._line(line, tells=True)
-                self._hint = self._hint or said
+                unread = self._line(line, tells=True)
+                self._hint = self._hint or unread
             self._since += 1
             if self._since >= 4096:
                 self._flush()
@@ -198,27 +198,27 @@ class Importer:
             raise broken
 
     def _end(self, path: Path) -> Imported:
-        if not self._makings:
+        if not self._recordings:
             hint = self._hint
             like = f"; the first that looked like one: {hint[:120]!r}" if hint else ""
             raise UnreadableError(
-                f"{source.named(path)} has no line of JAX's about tracing or compiling{like}: "
+                f"{source.named(path)} has no line by JAX about tracing or compiling{like}: "
                 "log with JAX_LOG_COMPILES=1, and JAX_EXPLAIN_CACHE_MISSES=1 for the causes"
             )
-        made = list(self._makings.values())
-        for making in made:
-            making.end()
+        made = list(self._recordings.values())
+        for recording in made:
+            recording.end()
         self._flush(0)
         return Imported(
             self._number,
             len(made),
-            sum(making.misses for making in made),
-            sum(making.compiled for making in made),
+            sum(recording.misses for recording in made),
+            sum(recording.compiled for recording in made),
             self._broken,
         )
 
     def _whole(self, line: str, handled: bool) -> bool:
-        """Take in a message of JAX's own handler, or without one; False where it is none."""
+        """Read a message with the prefix of JAX's handler or without any; False if it is none."""
         if self._partial:
             return False
         at = None
@@ -232,43 +232,43 @@ class Importer:
             return False
         if "" in self._pending:
             self._explained("")
-        making = self._plain or self._making("", "", at, event)[0]
-        making.process.feed(event, "", at)
+        recording = self._plain or self._recording_of("", "", at, event)[0]
+        recording.process.feed(event, "", at)
         if isinstance(event, Explained):
-            self._pending[""] = _Pending(making)
+            self._pending[""] = _Pending(recording)
         return True
 
-    def _goes_on(self, line: str) -> bool:
-        """Take in a line of an explanation that nothing stands before."""
+    def _continue_explanation(self, line: str) -> bool:
+        """Read a further line of an explanation without a prefix; False if it is none."""
         pending = self._pending.get("")
         if pending is None or self._partial:
             return False
-        if len(pending.text) < MOST_LINES:
+        if len(pending.text) < MAX_LINES:
             pending.text.append(line.rstrip("\r"))
         return True
 
     def _line(self, line: str, *, tells: bool = False) -> str:
-        """Take in a line that may be of interest; the line where it only looks like it."""
+        """Read a line that may be a message; returns it if it only looks like one."""
         outer, text, stamp, more = self._reading.outer(line.rstrip("\r\n"))
         if outer in self._partial or more:
             text = self._partial.pop(outer, "") + text
-            if more and len(text) < source.LONGEST and len(self._partial) < _MAX_OUTER:
+            if more and len(text) < source.MAX_LINE and len(self._partial) < _MAX_OUTER:
                 self._partial[outer] = text
                 return ""
             line = text
         pending = self._pending.get(outer)
         if pending is not None:
-            if text.startswith("  ") and len(pending.text) < MOST_LINES:
+            if text.startswith("  ") and len(pending.text) < MAX_LINES:
                 at = starts(text)
                 pending.text.append(text[: at[0]] if at else text)
-                if at:  # the end of the line is lost, and another message goes on in it
+                if at:  # the end of the line is lost, and another message continues in it
                     self._torn(outer, text[at[0] :], stamp)
                 return ""
             if text.startswith("  ") or not text:
                 return ""
             tells = may_tell(line)
             if not tells and len(pending.text) < 2 and pending.others < _MAX_BETWEEN:
-                pending.others += 1  # the program printed into the middle of it
+                pending.others += 1  # the program's output in between
                 return ""
             self._explained(outer)
             if not tells:
@@ -283,69 +283,69 @@ class Importer:
 
     def _take(
         self, outer: str, text: str, stamp: float | None, event: Event, start: int
-    ) -> Making:
-        making, thread, at = self._making(outer, text[:start], stamp, event)
-        making.process.feed(event, thread, at)
+    ) -> ProcessRecording:
+        recording, thread, at = self._recording_of(outer, text[:start], stamp, event)
+        recording.process.feed(event, thread, at)
         if isinstance(event, Explained):
-            self._pending[outer] = _Pending(making)
-        return making
+            self._pending[outer] = _Pending(recording)
+        return recording
 
     def _torn(self, outer: str, text: str, stamp: float | None) -> bool:
-        """Take in what is whole of a torn line; False where it is no line of JAX's."""
+        """Read the complete messages in a torn line; False if it is not a line by JAX."""
         at = starts(text)
-        took: Making | None = None
-        # Lines of an explanation whose first line is lost.
+        took: ProcessRecording | None = None
+        # A further line of an explanation whose first line is lost.
         explanation = not at and _BELOW.search(text) is not None
         if not at and not explanation:
             return False
-        # What stands before the first message goes with it.
+        # The text before the first message is its prefix.
         ends = [0, *at[1:], len(text)]
         for begin, end in pairwise(ends if at else ()):
             part = text[begin:end]
             found = read(part)
             whole = found is not None and (_MARK not in part or isinstance(found[0], Explained))
             explanation = explanation or (_MARK in part and not whole)
-            # Whose the second message of a line is, is known where there is one process alone.
+            # The process of a second message in the line is only known if there is just one.
             if found is not None and whole and (took is None or took is self._plain):
                 took = self._take(outer, part, stamp, *found)
-        if not self._makings:
+        if not self._recordings:
             self._lost.append("a line of JAX's that is torn")
             self._explanation_lost = self._explanation_lost or explanation
-        for (gathered, _), making in self._makings.items():
+        for (gathered, _), recording in self._recordings.items():
             if gathered == outer or took is None:
-                making.process.torn(explanation=explanation)
+                recording.process.torn(explanation=explanation)
         return True
 
     def _explained(self, outer: str) -> None:
         pending = self._pending.pop(outer)
-        pending.making.process.explain("\n".join(pending.text))
+        pending.recording.process.explain("\n".join(pending.text))
 
-    def _making(
+    def _recording_of(
         self, outer: str, text: str, stamp: float | None, event: Event
-    ) -> tuple[Making, str, float | None]:
+    ) -> tuple[ProcessRecording, str, float | None]:
         prefix = self._reading.inner(outer, text, stamp)
         key = (prefix.outer, prefix.process)
-        making = self._makings.get(key)
-        if making is None:
-            if len(self._makings) >= _MAX_PROCESSES:
-                making = next(iter(self._makings.values()))
-                making.lose(f"a line of more than {_MAX_PROCESSES:,} processes")
+        recording = self._recordings.get(key)
+        if recording is None:
+            if len(self._recordings) >= _MAX_PROCESSES:
+                recording = next(iter(self._recordings.values()))
+                recording.lose(f"a line of more than {_MAX_PROCESSES:,} processes")
             else:
-                making = self._makings[key] = self._new(prefix, _took(event))
+                recording = self._recordings[key] = self._new(prefix, _took(event))
                 for reason in self._lost:
-                    making.lose(reason)
+                    recording.lose(reason)
                 self._lost.clear()
-                making.process.explanation_torn = self._explanation_lost
+                recording.process.explanation_torn = self._explanation_lost
                 if key == ("", ""):
-                    self._plain = making
-        return making, prefix.thread, prefix.time
+                    self._plain = recording
+        return recording, prefix.thread, prefix.time
 
-    def _new(self, prefix: Prefix, took: float) -> Making:
+    def _new(self, prefix: Prefix, took: float) -> ProcessRecording:
         digest = blake2b(digest_size=8)
         for part in (os.path.abspath(self._path), prefix.outer, prefix.process):
             digest.update(f"{len(part)} {part}".encode(errors="surrogatepass"))
         id_ = _id(digest.digest())
-        while (self._directory / f"{id_}.jsonl").exists():  # the same log once more
+        while (self._directory / f"{id_}.jsonl").exists():  # the same log imported again
             digest.update(b"again")
             id_ = _id(digest.digest())
         rank = prefix.outer.removeprefix("rank").partition(",")[2] or prefix.outer.removeprefix(
@@ -357,7 +357,7 @@ class Importer:
             host=prefix.outer if not rank.isdecimal() else "",
             pid=int(pid) if pid.isdecimal() else 0,
             process_index=int(rank) if rank.isdecimal() else None,
-            # Its first line comes when what it tells of is over.
+            # The first line is logged when its stage is over.
             started=(self._written if prefix.time is None else prefix.time) - took,
             argv=[str(self._path)],
             python="",
@@ -369,22 +369,22 @@ class Importer:
         )
         sink = _Sink(self._directory / f"{id_}.jsonl", self._held)
         self._held.append(sink)
-        making = Making(run, sink, self._redaction)
-        making.process.explains = self._explains
+        recording = ProcessRecording(run, sink, self._redaction)
+        recording.process.explains = self._explains
         if prefix.time is None:
-            making.lose("the times of its lines; their order is known")
-        return making
+            recording.lose("the times of its lines; their order is known")
+        return recording
 
     def _lose_one(self, reason: str) -> None:
-        """Tell of a loss with the first process: whose it is, is not known."""
-        for making in self._makings.values():
-            making.lose(reason)
+        """Report a loss with the first process, since its process is unknown."""
+        for recording in self._recordings.values():
+            recording.lose(reason)
             return
         self._lost.append(reason)
 
-    def _flush(self, most: int = _HELD) -> None:
+    def _flush(self, limit: int = _MAX_UNWRITTEN) -> None:
         self._since = 0
-        if sum(sink.size for sink in self._held) > most:
+        if sum(sink.size for sink in self._held) > limit:
             for sink in self._held:
                 sink.flush()
 

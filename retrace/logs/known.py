@@ -1,7 +1,7 @@
-"""Names of JAX's own functions and primitives, by which a log tells eager operations.
+"""Names of JAX's own functions and primitives, to recognise eager operations in a log.
 
 Collected from JAX 0.6, 0.7, 0.9, 0.10 and 0.12: all primitives, all functions that the
-package itself jits, and what `jax.numpy`, `jax.nn`, `jax.lax`, `jax.random` and the like offer.
+package itself jits, and the functions of `jax.numpy`, `jax.nn`, `jax.lax`, `jax.random` etc.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ xavier_uniform xla_metadata_call xla_metadata_value xla_pmap xlog1py xlogy xor z
 zeros_like_array zeta
 """
 
-_NOBODY_ELSES = """
+_UNLIKELY_FOR_USERS = """
 _argmax _argmin _bernoulli _broadcast_arrays _cho_solve _cumsum_with_promotion _linspace
 _lu_solve _moveaxis _multi_slice _normal_real _philox2x32_fold_in _philox2x32_random_bits
 _philox2x32_seed _philox2x32_split _philox4x32_fold_in _philox4x32_random_bits _philox4x32_seed
@@ -185,10 +185,10 @@ threefry2x32 threefry4x32 threefry_2x32 triangular_solve true_divide zeros_like
 """
 
 OF_JAX = frozenset(_NAMES.split())
-"""A program of this name may be an operation of JAX's, or a function of the user's."""
+"""A program with this name may be a JAX operation or a user function."""
 
-SURELY_OF_JAX = frozenset(_NOBODY_ELSES.split())
-"""Those that nobody is likely to give a function of their own."""
+SURELY_OF_JAX = frozenset(_UNLIKELY_FOR_USERS.split())
+"""Names that are unlikely for a user function."""
 
 WITH_BODY = frozenset(("scan", "while", "cond", "map", "fori_loop", "associative_scan"))
-"""Operations that run a function of the user's, which a log does not name."""
+"""Operations that run a user function, which a log does not name."""

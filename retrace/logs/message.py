@@ -1,4 +1,4 @@
-"""What a line of a log says, where it is one of JAX's or XLA's about tracing and compiling."""
+"""Parses log lines by JAX or XLA about tracing and compiling."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import NamedTuple, TypeAlias
 
 
 class Traced(NamedTuple):
-    """A trace ended, or JAX found the trace in its cache: the log does not tell which."""
+    """A trace ended, or was found in JAX's cache: the log does not say which."""
 
     name: str
     seconds: float
     nested_too: bool
-    """Whether this release tells of traces inside other traces as well (0.6 to 0.9)."""
+    """Whether this release also logs nested traces (0.6 to 0.9)."""
 
 
 class Lowered(NamedTuple):
@@ -28,7 +28,7 @@ class Compiled(NamedTuple):
 
 
 class Compiling(NamedTuple):
-    """Lowering began, of a program with these arguments."""
+    """Lowering of a program with these arguments began."""
 
     name: str
     types: str
@@ -43,11 +43,11 @@ class Explained(NamedTuple):
     line: int
     function: str
     after: bool
-    """Whether the trace is over by then (0.6 to 0.8), and not only to begin."""
+    """Whether it is logged after the trace (0.6 to 0.8) instead of before it."""
 
 
 class OnDisk(NamedTuple):
-    """What the persistent cache did."""
+    """A result of the persistent cache."""
 
     module: str
     outcome: str
@@ -56,14 +56,14 @@ class OnDisk(NamedTuple):
 
 
 class Ingredient(NamedTuple):
-    """One of the things that make the key of the persistent cache, with the hash so far."""
+    """A part of the key of the persistent cache, with the hash up to it."""
 
     name: str
     digest: str
 
 
 class Remark(NamedTuple):
-    """A line that is shown with the program that was being compiled, and no more."""
+    """A line that is only shown with the program being compiled."""
 
     by: str
     text: str
@@ -99,7 +99,7 @@ _REASONS = (
 
 
 _MAX_CACHED_CHARACTERS = 1 << 12
-"""The result of reading a longer text is not cached."""
+"""Results for longer texts are not cached."""
 
 _MAY_TELL = re.compile(
     "Finished |Compiling |TRACING CACHE MISS|ersistent c|PERSISTENT|get_cache_key hash after"
@@ -109,13 +109,13 @@ _MAY_TELL = re.compile(
 
 
 def may_tell(line: str) -> bool:
-    """Whether a line may be one of those; quick, since of most logs most lines are not."""
-    # One expression: to search for each in turn takes four times as long.
+    """Whether a line may be one of these; fast, since most lines of most logs are not."""
+    # One expression: searching for each separately takes four times as long.
     return _MAY_TELL.search(line) is not None
 
 
 def plain_name(name: str) -> str:
-    """`f` of `jit(f)`."""
+    """Turn `jit(f)` into `f`."""
     if name.endswith(")") and name.startswith(("jit(", "pjit(", "pmap(")):
         return name[name.index("(") + 1 : -1]
     return name
@@ -130,7 +130,7 @@ def _with_key(found: re.Match[str] | None, outcome: str) -> OnDisk | None:
 
 
 HEAD = 7
-"""How many characters are enough to recognise a message."""
+"""How many characters suffice to recognise a message."""
 
 BEGIN: Mapping[str, Callable[[str], Event | None]] = {
     "Finishe": lambda message: _finished(message, 9),
@@ -140,28 +140,28 @@ BEGIN: Mapping[str, Callable[[str], Event | None]] = {
     "Persist": lambda message: _with_key(_DISK_HIT.match(message, 1), "hit"),
     "Writing": lambda message: _with_key(_DISK_WROTE.match(message), "miss"),
 }
-"""What reads most of JAX's messages, by how they begin."""
+"""Parsers of most messages by JAX, by how these begin."""
 
 
 def read_whole(message: str) -> Event | None:
-    """The event of a message that begins like one of `BEGIN`; None for any other."""
+    """The event of a message that begins as in `BEGIN`; None for any other."""
     reader = BEGIN.get(message[:HEAD])
     return None if reader is None else reader(message)
 
 
-_OURS = re.compile(
+_UNMISTAKABLE = re.compile(
     r"TRACING CACHE MISS at |Finished (?:tracing |jaxpr to MLIR |XLA compilation of )"
     r"|Compiling (?:jit\(|pmap\()?\S+ with global shapes and types "
 )
 
 
 def starts(text: str) -> list[int]:
-    """Where a message begins that no program prints on its own."""
-    return [found.start() for found in _OURS.finditer(text)]
+    """The positions of messages that a program would not print itself."""
+    return [found.start() for found in _UNMISTAKABLE.finditer(text)]
 
 
 def read(line: str) -> tuple[Event, int] | None:
-    """The event that a line tells of and where its text begins; None for any other line."""
+    """The event in a line and where its text begins; None for any other line."""
     if (at := line.find("Finished ")) >= 0:
         event = _finished(line, at + 9)
         return None if event is None else (event, at)
@@ -177,7 +177,7 @@ def read(line: str) -> tuple[Event, int] | None:
 
 
 def _finished(line: str, at: int) -> Event | None:
-    # Names come again and again, so that little is left to be read: the seconds.
+    # Everything but the seconds repeats, and is cached.
     end = line.rfind(" in ", at)
     if not 0 <= end - at <= _MAX_CACHED_CHARACTERS or (stage := _stage(line[at:end])) is None:
         return None
@@ -193,9 +193,9 @@ def _finished(line: str, at: int) -> Event | None:
 
 @lru_cache(maxsize=1024)
 def _stage(body: str) -> tuple[type[Lowered | Compiled] | None, str, bool] | None:
-    """Which stage is over (None for the trace), of what, and whether an older JAX says so."""
-    if _OURS.search(body) is not None:
-        return None  # another message stands in this one
+    """The stage that ended (None for the trace), its function, whether JAX is an older one."""
+    if _UNMISTAKABLE.search(body) is not None:
+        return None  # another message begins inside this one
     if body.startswith("tracing "):
         older = body.startswith("+ transforming ", 8)
         name, found, _ = body[23 if older else 8 :].rpartition(" for ")
@@ -222,7 +222,7 @@ def _program(line: str) -> Event | None:
     if end < 0:
         return None
     mapped = line.find(_MAPPING, end)
-    if mapped < 0 or _OURS.search(line, mapped) is not None:
+    if mapped < 0 or _UNMISTAKABLE.search(line, mapped) is not None:
         return None
     name = line[:end]
     types = line[end + len(_TYPES) : mapped]

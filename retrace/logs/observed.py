@@ -1,4 +1,4 @@
-"""What a log shows of one miss, while its lines still come."""
+"""A miss in a log while its lines are still being read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _UNNAMED = ("<unknown>", "<unnamed function>", "<unnamed wrapped function>")
 
 @dataclass(slots=True)
 class Observed:
-    """One call, or one trace inside another."""
+    """One call, or one nested trace."""
 
     name: str
     time: float
@@ -22,10 +22,10 @@ class Observed:
     words: Words | None = None
     call_site: CallSite | None = None
     children: list[Observed] = field(default_factory=list["Observed"])
-    """Traces of the user's functions inside its own."""
+    """Nested traces of user functions."""
     inner: int = 0
     announced: bool = False
-    """Whether JAX told of it before it was traced, so that its place among others is known."""
+    """Whether JAX logged it before the trace, so that its nesting is known."""
     traced: bool = False
     """Whether a line `Finished tracing` belongs to it."""
     stages: dict[Stage, float] = field(default_factory=dict[Stage, float])
@@ -35,28 +35,28 @@ class Observed:
     ingredients: tuple[Ingredient, ...] = ()
     remarks: tuple[tuple[str, str], ...] = ()
     proven: bool = True
-    """Whether its trace really ran; JAX's line comes when a trace is found in its cache, too."""
+    """Whether its trace really ran; JAX also logs traces found in its cache."""
     number: int = -1
-    """Of the miss in the recording; -1 until it is written."""
+    """The number of the miss in the recording; -1 until it is written."""
     lowering: bool = False
-    """Whether it has begun to be lowered, and the log does not tell that this ended."""
+    """Whether its lowering has begun and, according to the log, not ended."""
 
     @property
     def is_nameless(self) -> bool:
-        """Whether it is a trace of something that JAX cannot name: of its own, mostly."""
+        """Whether it traces something that JAX cannot name, mostly its own functions."""
         return not self.traced and (self.words is None or self.words.file is None)
 
 
 class Thread:
-    """What one thread of the process is at; without thread names there is one for all."""
+    """The state of one thread; without thread names, of all threads together."""
 
     def __init__(self) -> None:
         self.frames: list[Observed] = []
-        """Cache misses whose trace has begun, by JAX's words, and not ended."""
+        """Cache misses whose trace has begun and not ended, according to JAX."""
         self.closed: list[Observed] = []
-        """Traces that ended, and what belongs to them may still come."""
+        """Traces that have ended, but may get further lines."""
 
 
 def same_name(name: str, other: str) -> bool:
-    """Whether two names that JAX logged may be of one function."""
+    """Whether two logged names may be those of the same function."""
     return name == other or (name in _UNNAMED and other in _UNNAMED)

@@ -1,8 +1,8 @@
-"""What stands before the text of a log line: when it was, and which process wrote it.
+"""Parses the prefix of a log line: when it was written, and by which process.
 
-Handlers put it there (absl, Python's logging) and so does what gathers logs (Kubernetes, Slurm,
-mpirun, torchrun, Ray, docker). What tells processes apart is known by its form; any other
-number or word in front is no reason to see another process.
+Prefixes come from handlers (absl, Python's logging) and from log collectors (Kubernetes, Slurm,
+mpirun, torchrun, Ray, docker). Only known formats identify a process; other numbers or words in
+front do not mean another process.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from typing import Any, NamedTuple, cast
 
 
 class Prefix(NamedTuple):
-    """What the prefix of a line tells."""
+    """The parsed prefix of a line."""
 
     outer: str
-    """What gathered the line: a pod, a rank; the lines of one message share it."""
+    """The part from a log collector: a pod, a rank; all lines of a message share it."""
     process: str
-    """Which process of those wrote it; empty where that is not told."""
+    """The process within that; empty if unknown."""
     thread: str
     time: float | None
 
@@ -59,14 +59,14 @@ _MAX_PID = 1 << 22
 
 
 class Reading:
-    """Takes the prefixes of one log apart; `year` is for those that name none."""
+    """Parses the prefixes of one log; `year` is for dates without a year."""
 
     def __init__(self, year: int) -> None:
         self._year = year
         self._second, self._moment = "", 0.0
 
     def of_jax(self, text: str) -> tuple[float, int] | None:
-        """The time in the prefix of JAX's own handler, and where that ends; None for others."""
+        """The time in a prefix of JAX's own handler, and where the prefix ends; else None."""
         # `WARNING:2026-11-22 14:29:51,067:`, its logger, `:191: `
         if not self._second or not text.startswith(self._second):
             at = text.find(":") + 20
@@ -85,7 +85,7 @@ class Reading:
             return None
 
     def outer(self, line: str) -> tuple[str, str, float | None, bool]:
-        """What gathered the line, the line without that, its time, and whether it goes on."""
+        """A collector's prefix, the rest of the line, its time, and whether it continues."""
         at, more, stamp = "", False, None
         if line.startswith("{") and (found := _of_json(line)) is not None:
             at, line, stamp = found
@@ -108,7 +108,7 @@ class Reading:
         return at, line, stamp, more
 
     def inner(self, outer: str, text: str, stamp: float | None) -> Prefix:
-        """What the handler put before the message."""
+        """Parse the handler's prefix before the message."""
         if not text:
             return Prefix(outer, "", "", stamp)
         if (absl := _ABSL.search(text)) is not None:
@@ -116,8 +116,8 @@ class Reading:
             at = _seconds(day, absl[4])
             moment = None if at is None else at + int(absl[5]) / 10 ** len(absl[5])
             number = absl[6] or ""
-            # C++ names the thread, Python's absl its ident: only a small one of Python's is
-            # a process.
+            # C++ logs the thread, Python's absl the thread ident: only a small number from
+            # Python is a process id.
             own = absl[7].endswith(".py")
             is_pid = own and number and int(number[:18]) < _MAX_PID
             thread = number if own and number and not is_pid else ""
@@ -131,13 +131,15 @@ class Reading:
             text = text[: iso.start()] + " " + text[iso.end() :]
         if text.startswith(("WARNING: :jax", "DEBUG: :jax", "INFO: :jax")):
             return Prefix(outer, "", "", moment)  # JAX's own handler
-        process, thread = _told(text, iso is not None or _LEVEL.search(text) is not None)
+        process, thread = _process_and_thread(
+            text, iso is not None or _LEVEL.search(text) is not None
+        )
         return Prefix(outer, process, thread, moment)
 
 
 @lru_cache(maxsize=4096)
-def _told(text: str, handled: bool) -> tuple[str, str]:
-    """The process and the thread that a prefix names, without its time."""
+def _process_and_thread(text: str, handled: bool) -> tuple[str, str]:
+    """The process and the thread named in a prefix without its time."""
     text = re.sub(r"[\w.]+\.py:\d+|\bjax[\w.]*:?\d*|:\d+\b", " ", text)
     found = _THREAD.search(text)
     thread = found[1] if found else ""
@@ -162,7 +164,7 @@ _PROCESSES = ("pod_name", "pod", "pod_id", "rank", "process", "pid", "hostname",
 
 
 def _of_json(line: str) -> tuple[str, str, float | None] | None:
-    """A line of docker's, or of a logger that writes JSON."""
+    """Parse a line from docker or from a logger that writes JSON."""
     try:
         fields = json.loads(line)
     except (ValueError, RecursionError):
@@ -207,9 +209,9 @@ def _when(text: str) -> float | None:
 
 @lru_cache(maxsize=1024)
 def _seconds(day: str, clock: str, zone: str = "") -> float | None:
-    """Of a time without a zone it is not known where it was: it counts as UTC."""
+    """Seconds since the epoch; a time without a zone counts as UTC."""
     try:
-        # Ten times as quick as `strptime`, which a log that has a time in each line feels.
+        # Ten times as fast as `strptime`, which matters for a log with a time in each line.
         at = datetime.fromisoformat(f"{day}T{clock}+00:00").timestamp()
     except ValueError:
         return None

@@ -1,8 +1,9 @@
-"""Puts the lines of one process's log together, a miss at a time.
+"""Assembles the misses of one process from its log lines.
 
-Of a call JAX logs, in this order: a cache miss and why (0.9 on; before, that comes behind the
-trace), the trace, the program and its arguments, its lowering, the persistent cache, XLA.
-Which lines belong to one call is told by the function's name and by their order alone.
+For each call JAX logs, in this order: the cache miss and its reason (from 0.9 on; earlier
+releases log it after the trace), the trace, the program and its arguments, its lowering, the
+persistent cache, XLA. Only the function's name and the order of the lines show which ones belong
+together.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from retrace.logs.words import parse
 from retrace.model import CallSite, Stage
 
 _MAX_OPEN = 256
-"""Programs that wait for their next stage: lowered ahead of time and never compiled, say."""
+"""Maximum number of programs waiting for their next stage (lowered but never compiled, say)."""
 _MAX_FRAMES = 64
 _MAX_CHILDREN = 4096
 _MAX_REMARKS = 8
@@ -48,7 +49,7 @@ class Process:
         lose: Callable[[str, int], None],
         started: float,
     ) -> None:
-        """Call `begun` with each miss and its parent as it is known, `ended` when it is over."""
+        """Call `begun` with each miss and its parent once known, and `ended` when it is over."""
         self._begin = begun
         self._ended = ended
         self._lose = lose
@@ -56,19 +57,19 @@ class Process:
         self._timed = False
         self._threads: dict[str, Thread] = {}
         self._open: dict[str, list[Observed]] = {}
-        """Programs that are lowered or compiled at present, by name, the latest last."""
+        """Programs being lowered or compiled, by name, the latest last."""
         self._waiting = 0
         self._latest: Observed | None = None
         self._ingredients: list[Ingredient] = []
         self.explains = False
-        """Whether its log has JAX's explanations, so that a trace without one is no user's."""
+        """Whether the log has JAX's explanations, which every traced user function gets then."""
         self.nested_too = False
         self.static_in_tree = False
         self._explaining: tuple[Observed, Explained] | None = None
         self.explanation_torn = False
-        """Whether an explanation is lost, so that a function may have been traced before."""
+        """Whether an explanation is lost, so a function may have been traced before."""
         self.doubted: set[str] = set()
-        """Names of programs whose arguments are lost; bounded."""
+        """Names of programs whose arguments are lost, up to a limit."""
         self._takes: Mapping[type[Event], Callable[[Any, str], None]] = {
             Traced: self._traced,
             Lowered: self._lowered,
@@ -81,7 +82,7 @@ class Process:
         }
 
     def torn(self, *, explanation: bool) -> None:
-        """A line of JAX's was torn, of an explanation or of anything else."""
+        """A line by JAX was torn, in an explanation or elsewhere."""
         self._lose("a line of JAX's that is torn", 1)
         self.explanation_torn = self.explanation_torn or explanation
 
@@ -90,16 +91,16 @@ class Process:
             self.doubted.update((name, name.partition("_")[2]))
 
     def feed(self, event: Event, thread: str, time: float | None) -> None:
-        """Take in what the next line says."""
+        """Process the event of the next line."""
         if time is not None:
             self._clock, self._timed = time, True
         elif isinstance(event, _LASTED):
-            # Without times a log still tells an order, and how long each stage took.
+            # A log without times still shows the order, and how long each stage took.
             self._clock += event.seconds
         self._takes[type(event)](event, thread)
 
     def explain(self, text: str) -> None:
-        """Take in the lines below the last `TRACING CACHE MISS`."""
+        """Process the lines below the last `TRACING CACHE MISS`."""
         if self._explaining is None:
             return
         (miss, event), self._explaining = self._explaining, None
@@ -113,7 +114,7 @@ class Process:
             miss.name = words.name
 
     def end(self) -> None:
-        """No more lines."""
+        """There are no more lines."""
         for thread in self._threads.values():
             self._settle(thread, ())
             for frame in thread.frames:
@@ -127,7 +128,7 @@ class Process:
     def _of(self, thread: str) -> Thread:
         found = self._threads.get(thread)
         if found is None:
-            if len(self._threads) >= _MAX_OPEN:  # names that are none: all of them are one
+            if len(self._threads) >= _MAX_OPEN:  # not really thread names: treat all as one
                 return self._threads[next(iter(self._threads))]
             found = self._threads[thread] = Thread()
         return found
@@ -137,7 +138,7 @@ class Process:
         self.explains = True
         site = CallSite(event.file, event.line, event.function, None, False)
         if event.after:
-            # It is about the trace that has just ended, whose line has its name.
+            # It explains the trace that has just ended, whose line has the name.
             miss = thread.closed[-1] if thread.closed else None
             if miss is None or miss.words is not None:
                 miss = Observed("<unknown>", self._clock, name)
@@ -147,7 +148,7 @@ class Process:
                 self._settle(thread, ())
             miss = Observed("<unknown>", self._clock, name, announced=True)
             if self._latest is not None and self._latest.lowering:
-                # Lowering traces as well, functions of JAX's own most of all.
+                # Lowering also traces, mostly JAX's own functions.
                 self._latest.children.append(miss)
                 miss.call_site = site
                 self._explaining = (miss, event)
@@ -169,7 +170,7 @@ class Process:
             miss.children += frames[index + 1 :]
             del frames[index:]
         elif frames and event.nested_too:
-            frames[-1].inner += 1  # inside the trace that is under way
+            frames[-1].inner += 1  # inside the current trace
             return
         else:
             miss = self._own_after_all(event, thread) or Observed(
@@ -191,9 +192,9 @@ class Process:
         thread.closed.append(miss)
 
     def _own_after_all(self, event: Traced, thread: Thread) -> Observed | None:
-        """What was taken for a trace inside another one, and is another thread's own.
+        """A miss taken for a nested trace that turns out to be another thread's outermost one.
 
-        From 0.10 on only an outermost trace is told of when it ends.
+        From 0.10 on only outermost traces are logged when they end.
         """
         if event.nested_too:
             return None
@@ -206,16 +207,16 @@ class Process:
         return None
 
     def _settle(self, thread: Thread, kept: tuple[Observed, ...] | list[Observed]) -> None:
-        """Give up waiting for more about traces that have ended."""
+        """Stop waiting for more lines about traces that have ended."""
         for miss in thread.closed:
             if not any(miss is one for one in kept):
                 self._trace_alone(miss)
         thread.closed[:] = kept
 
     def _trace_alone(self, miss: Observed) -> None:
-        """A trace that no program came of, as far as the log goes."""
+        """Finish a trace without a program."""
         if miss.words is None or miss.is_nameless:
-            # JAX's line is no proof of a trace; nested ones and hits look alike.
+            # The line does not prove a trace: nested traces and cache hits look the same.
             for child in miss.children:
                 self._trace_alone(child)
             return
@@ -249,7 +250,7 @@ class Process:
                 del self._open[oldest]
 
     def _own_trace(self, event: Compiling, thread: Thread) -> Observed | None:
-        """The trace that a program comes of, with those inside it as its children."""
+        """The trace that led to a program, with its nested traces as children."""
         closed = thread.closed
         at = len(closed) - 1
         while at >= 0 and not same_name(closed[at].name, event.name):
@@ -271,7 +272,7 @@ class Process:
             return miss
         for index, frame in enumerate(thread.frames):
             if same_name(frame.name, event.name):
-                # Under an eager gradient no line tells that the trace ended.
+                # In an eager gradient no line shows the end of the trace.
                 frame.children += thread.frames[index + 1 :]
                 del thread.frames[index:]
                 frame.stages.setdefault(Stage.TRACE, 0.0)
@@ -280,12 +281,12 @@ class Process:
         return None
 
     def _is_inside(self, one: Observed, outer: Observed) -> bool:
-        """Whether a trace that ended before another one ran inside of that."""
+        """Whether a trace that ended before another one ran inside it."""
         ended_later = one.stages.get(Stage.TRACE, 0.0) <= outer.stages.get(Stage.TRACE, 0.0)
         if not outer.traced or one.announced or not ended_later:
             return False
         if self._timed:
-            return one.time >= outer.time - 1e-3  # the times of lines are of milliseconds
+            return one.time >= outer.time - 1e-3  # log times have milliseconds
         return one.call_site is None or one.call_site.function == outer.name
 
     def _finish(self, miss: Observed) -> None:
@@ -304,7 +305,7 @@ class Process:
         self._finish(miss)
 
     def _find(self, name: str, *, lowered: bool) -> Observed | None:
-        """The latest open program of a name."""
+        """The latest open program with this name."""
         known = self._open.get(name)
         if known is None and name.startswith(("jit_", "pmap_")):
             known = self._open.get(name.partition("_")[2])
@@ -314,7 +315,7 @@ class Process:
         return None
 
     def _forget(self, miss: Observed, name: str) -> None:
-        """A program is open no longer."""
+        """Remove a program from the open ones."""
         for opened in (name, name.partition("_")[2]):
             known = self._open.get(opened, ())
             if len(known) == 1 and known[0] is miss:
@@ -337,7 +338,7 @@ class Process:
     def _compiled(self, event: Compiled, _: str) -> None:
         miss = self._find(event.name, lowered=True) or self._find(event.name, lowered=False)
         if miss is None:
-            # The log begins in the middle, or was torn: it was compiled all the same.
+            # The log begins in the middle or was torn, but the program was compiled.
             miss = Observed(event.name, self._clock - event.seconds, "")
             self._begin(miss, None)
             self._waiting += 1
@@ -352,7 +353,7 @@ class Process:
         self._latest = None
 
     def _of_module(self, module: str) -> Observed | None:
-        """The program that a module of XLA's is: `jit__lambda_` is `jit(<lambda>)`."""
+        """The program of an XLA module: `jit__lambda_` is `jit(<lambda>)`."""
         if self._latest is not None and _module(self._latest.name) == _module(module):
             return self._latest
         for known in reversed(self._open.values()):
@@ -394,6 +395,6 @@ class Process:
 
 @lru_cache(maxsize=1024)
 def _module(name: str) -> str:
-    """How XLA writes a name."""
+    """A name as XLA writes it."""
     name = re.sub(r"^(?:jit|pmap)_(?=.)", "", name)
     return re.sub(r"\W", "_", name).strip("_")

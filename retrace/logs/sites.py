@@ -1,9 +1,9 @@
-"""Whose function a miss of a log is of, and what the log does not show of it.
+"""Finds the function of a miss in a log, and what the log does not show about the miss.
 
 A log names the definition of a function only with `jax_explain_cache_misses`, and never its
-static arguments, options or configuration as such. A cause is left to the ordinary reasoning
-only where JAX's words and the arguments of the programs leave one; elsewhere the miss says what
-was not seen, and its cause is `unknown`.
+static arguments, options or configuration. The usual reasoning finds a cause only if JAX's words
+and the arguments of the programs leave exactly one; otherwise the miss lists what was not seen,
+and its cause is `unknown`.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ _MAX_KEYS = 256
 
 
 class Site:
-    """What the log has shown of one definition, or of one name."""
+    """What the log has shown about one definition or name."""
 
     __slots__ = ("function", "objects", "programs")
 
     def __init__(self, function: Function) -> None:
         self.function = function
         self.objects = 1
-        """How many function objects of it JAX has not known when they came."""
+        """How many of its function objects were new to JAX."""
         self.programs: dict[tuple[Leaf, ...], None] = {}
-        """The arguments of its programs so far; bounded."""
+        """The arguments of its programs so far, up to a limit."""
 
 
 class Placed:
@@ -58,7 +58,7 @@ class Placed:
         self.new = new
         self.unseen = unseen
         self.traced = True
-        """Whether a trace that the log tells of really ran."""
+        """Whether a logged trace really ran."""
 
 
 class Sites:
@@ -67,7 +67,7 @@ class Sites:
     def __init__(self) -> None:
         self._sites: dict[str, Site] = {}
         self._named: dict[str, list[str]] = {}
-        """The sites of each name that JAX has explained a miss of."""
+        """The sites of each name for which JAX has explained a miss."""
         self._objects = count(1)
 
     def place(
@@ -79,13 +79,13 @@ class Sites:
         torn: bool,
         doubted: Collection[str],
     ) -> Placed:
-        """The function of a miss, and what the log does not show of the miss.
+        """Find the function of a miss, and what the log does not show about the miss.
 
         Args:
-            miss: as far as it is known when its program is about to be lowered.
+            miss: the miss as known when its program is about to be lowered.
             explains: whether the log has JAX's explanations.
-            static_shown: whether JAX's words of this release tell of static arguments.
-            torn: whether an explanation is lost, of a function whose name is lost as well.
+            static_shown: whether this release's explanations include static arguments.
+            torn: whether an explanation with an unknown function is lost.
             doubted: names of programs whose arguments are lost.
         """
         if miss.words is not None:
@@ -94,15 +94,15 @@ class Sites:
             placed = self._named_only(miss, explains)
         if not placed.unseen and (
             miss.name in doubted
-            # It may be the one that the lost explanation was about, or come after that.
+            # The lost explanation may have been about this function.
             or (torn and _in_doubt(placed))
         ):
             placed.unseen = (LOG_TORN,)
         site = self._sites.get(placed.function.site)
         is_known = site is not None and miss.leaves in site.programs
         if miss.words is None and not placed.new and placed.function.kind is not Kind.OP:
-            # JAX's line comes for a trace that it finds in its cache, too; where it explains
-            # misses, that there is no explanation tells so.
+            # JAX also logs traces that it finds in its cache; if it explains misses, a missing
+            # explanation shows that this was one.
             placed.traced = not (is_known or explains)
         if site is None or miss.leaves is None or is_known:
             return placed
@@ -113,7 +113,7 @@ class Sites:
     def _explained(self, miss: Observed, words: Words, static_shown: bool) -> Placed:
         where = f"{words.file}:{words.line}" if words.file else "unknown"
         if words.file and _CELL.match(words.file):
-            where = "notebook"  # whose cells have another file each time that they run
+            where = "notebook"  # cells get a new file each time they run
         key = f"{where} {words.name}"
         site = self._sites.get(key)
         if site is None:
@@ -127,7 +127,7 @@ class Sites:
                 site.function, True, (LOG_EARLIER,) if words.seen or words.redefined else ()
             )
         if not words.seen:
-            # Not to be told from cleared caches, so that no new object is claimed.
+            # Looks the same as cleared caches, so a new object is not claimed.
             site.objects += 1
             return Placed(site.function, False, (LOG_NEW,))
         return Placed(site.function, False, _hidden(miss, words, site, static_shown))
@@ -136,7 +136,7 @@ class Sites:
         name = miss.name
         known = self._named.get(name, ())
         if known:
-            # Of a function that JAX explains when it is traced: it was lowered without a trace.
+            # JAX would have explained a trace of this function: it was lowered without one.
             site = self._sites.get(known[0])
             if len(known) == 1 and site is not None:
                 return Placed(site.function, False, (LOG_OPTIONS,))
@@ -147,7 +147,7 @@ class Sites:
             return Placed(site.function, False, (LOG_WHOSE,))
         kind = Kind.LAMBDA if name == "<lambda>" else Kind.DEF
         site = self._make(f"name {name}", name, name, kind, None, None)
-        # Where JAX explains misses, a function without an explanation is a library's, or JAX's.
+        # If JAX explains misses, a function without an explanation is from a library or JAX.
         if known or explains or name in OF_JAX or name.startswith("_"):
             return Placed(site.function, True, (LOG_NAME,))
         if not miss.traced or any(child.words for child in miss.children):
@@ -165,7 +165,7 @@ class Sites:
     def _make(
         self, key: str, name: str, jax_name: str, kind: Kind, file: str | None, line: int | None
     ) -> Site:
-        if len(self._sites) >= _MAX_SITES:  # a program that makes up names without end
+        if len(self._sites) >= _MAX_SITES:  # a program that generates endless names
             self._sites.clear()
             self._named.clear()
         function = Function(
@@ -189,7 +189,7 @@ def _in_doubt(placed: Placed) -> bool:
 
 
 def _hidden(miss: Observed, words: Words, site: Site, static_shown: bool) -> tuple[str, ...]:
-    """What keeps the cause from being known, of a function object that JAX has seen before."""
+    """Why the cause is unknown, for a function object that JAX has seen before."""
     if not words.types_alone:
         return (LOG_KEY,)
     if site.objects > 1:
@@ -202,7 +202,7 @@ def _hidden(miss: Observed, words: Words, site: Site, static_shown: bool) -> tup
 
 
 def _agrees(leaves: tuple[Leaf, ...], words: Words, site: Site) -> bool:
-    """Whether JAX's words and the arguments of the programs tell of the same difference."""
+    """Whether JAX's words and the arguments of the programs show the same difference."""
     near = nearest(leaves, site)
     if near is None or len(site.programs) >= _MAX_KEYS:
         return False
@@ -210,7 +210,7 @@ def _agrees(leaves: tuple[Leaf, ...], words: Words, site: Site) -> bool:
 
 
 def nearest(leaves: tuple[Leaf, ...], site: Site) -> tuple[Leaf, ...] | None:
-    """The earlier arguments that differ in the fewest places, the latest of those."""
+    """The earlier arguments with the fewest differences; in a tie, the latest."""
     best: tuple[Leaf, ...] | None = None
     least = 0
     for other in site.programs:

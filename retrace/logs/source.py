@@ -1,4 +1,4 @@
-"""The lines of a log: a file, a compressed one, or standard input."""
+"""Reads the lines of a log from a file, a gzipped file, or standard input."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from typing import IO, cast
 from retrace.errors import UnreadableError
 from retrace.store import files
 
-LONGEST = 1 << 22
-"""Bytes; of a longer line nothing is read. A program of 10,000 arguments takes 400,000."""
+MAX_LINE = 1 << 22
+"""Longer lines, in bytes, are skipped. A program with 10,000 arguments takes 400,000."""
 
 HEAD = 1 << 16
 _STEP = 1 << 20
@@ -23,7 +23,7 @@ _STEP = 1 << 20
 
 @contextmanager
 def opened(path: Path) -> Generator[IO[bytes]]:
-    """The content of a log, unpacked; raises UnreadableError where it cannot be read."""
+    """Open a log, unpacking it if needed; raises UnreadableError if it cannot be read."""
     try:
         with _raw(path) as raw:
             if raw.peek(2)[:2] == b"\x1f\x8b":  # type: ignore[attr-defined]
@@ -46,12 +46,12 @@ def _raw(path: Path) -> IO[bytes]:
 
 
 def named(path: Path) -> str:
-    """How a message names a log."""
+    """The name of a log in messages."""
     return "standard input" if str(path) == "-" else str(path)
 
 
 def size_of(path: Path) -> int:
-    """Bytes of a file as it lies there; 0 where that is not known."""
+    """The size of the file in bytes; 0 if unknown."""
     try:
         return path.stat().st_size if str(path) != "-" else 0
     except OSError:
@@ -62,9 +62,9 @@ def lines(
     file: IO[bytes], progress: Callable[[int], object] | None = None
 ) -> Iterator[str | None]:
     """Each line without its end; None for one that is too long."""
-    # Whole blocks are decoded and split: to ask for each line takes twice as long.
+    # Decode and split whole blocks: reading line by line takes twice as long.
     rest, skipping = b"", False
-    # What a damaged file has before the damage comes in a read of its own.
+    # `read1` returns the data before the damage in a damaged file.
     some = getattr(file, "read1", file.read)
     while block := some(_STEP):
         if progress is not None:
@@ -72,12 +72,12 @@ def lines(
         whole, end, begun = block.rpartition(b"\n")
         if end:
             first, *others = (rest + whole).decode(errors="replace").split("\n")
-            yield None if skipping or len(first) > LONGEST else first
+            yield None if skipping or len(first) > MAX_LINE else first
             yield from others
             rest, skipping = begun, False
         else:
             rest += block
-        if len(rest) > LONGEST:
+        if len(rest) > MAX_LINE:
             rest, skipping = b"", True
     if skipping:
         yield None

@@ -1,7 +1,7 @@
-"""What `jax_explain_cache_misses` says below `TRACING CACHE MISS`, taken apart.
+"""Parses what `jax_explain_cache_misses` logs below `TRACING CACHE MISS`.
 
-The text itself is kept as JAX's words. What is read out of it is which function it is about,
-whether JAX has seen that function object, and whether anything but array types differs.
+The text itself is kept as JAX's words. Parsed are the function, whether JAX has seen that
+function object before, and whether anything but array types differs.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from retrace.logs.message import starts
 from retrace.model import Leaf
 from retrace.store.sizes import sizes_of
 
-MOST_LINES = 60
-"""Lines of one explanation that are kept; JAX lists every closest key."""
+MAX_LINES = 60
+"""Maximum number of lines kept of one explanation; JAX lists every closest key."""
 
 
 class Difference(NamedTuple):
-    """One array whose type differs, as `at x, now f32[3] and before f32[4]` tells it."""
+    """One array whose type differs: `at x, now f32[3] and before f32[4]`."""
 
     path: str
     now: str
@@ -34,17 +34,17 @@ class Words(NamedTuple):
     file: str | None
     line: int | None
     seen: bool
-    """Whether JAX knew this function object: it says `never seen function` otherwise."""
+    """Whether JAX knew this function object; otherwise it says `never seen function`."""
     types_alone: bool
-    """Whether array types are all that it says differs from the closest earlier key."""
+    """Whether only array types differ from the closest earlier key."""
     redefined: bool = False
-    """Whether JAX has seen another function object of this definition."""
+    """Whether JAX has seen a different function object of this definition."""
     closest: tuple[tuple[Difference, ...], ...] = ()
     """The arrays that differ from each closest earlier key."""
     types: tuple[tuple[str, str], ...] = ()
-    """All arrays by name, where this release lists them (0.6 to 0.8)."""
+    """All arrays by name, if this release lists them (0.6 to 0.8)."""
     static_in_tree: bool = False
-    """Whether this release compares static arguments together with the pytree (0.9, 0.10)."""
+    """Whether this release compares static arguments with the pytree (0.9, 0.10)."""
     text: str = ""
 
 
@@ -62,9 +62,9 @@ _PREFIXES = {"f": "float", "i": "int", "u": "uint", "s": "int", "bf": "bfloat", 
 
 @lru_cache(maxsize=256)
 def parse(text: str) -> Words | None:
-    """The explanation in the lines below `TRACING CACHE MISS`; None for another text."""
+    """Parse the lines below `TRACING CACHE MISS`; None for other text."""
     if starts(text):
-        return None  # another message stands in it
+        return None  # it contains another message
     known = _NEVER_SEEN not in text
     found = (_SEEN if known else _NEVER).search(text)
     if found is None or (found[2] and not found[3]) or _NEVER_SEEN in found[1]:
@@ -75,7 +75,7 @@ def parse(text: str) -> Words | None:
         return words._replace(redefined=_REDEFINED in text)
     by_key = [m.start() for m in _KEY.finditer(text)]
     static_in_tree = "tree_util.Static'>" in text
-    if by_key:  # 0.6 to 0.8: every kind of difference from every closest key
+    if by_key:  # 0.6 to 0.8: all differences from every closest key
         parts = [text[a:b] for a, b in zip(by_key, [*by_key[1:], len(text)], strict=True)]
         of_types = [part.startswith("  * key with different input types") for part in parts]
         listed = _TYPES_NOW.search(text)
@@ -99,7 +99,7 @@ def _differences(text: str) -> tuple[Difference, ...]:
 def names_of(
     differences: Sequence[Difference], new: Sequence[Leaf], old: Sequence[Leaf]
 ) -> dict[int, str] | None:
-    """The name of each argument that differs, by its position; None where they do not agree.
+    """The names of the arguments that differ, by position; None if the two do not agree.
 
     `Compiling` lists types without names, JAX's words name those that differ, both in order.
     """
@@ -108,14 +108,14 @@ def names_of(
     apart = [i for i, (a, b) in enumerate(zip(new, old, strict=True)) if a[1:4] != b[1:4]]
     if len(apart) != len(differences) or not apart:
         return None
-    for at, said in zip(apart, differences, strict=True):
-        if not (_is(said.now, new[at]) and _is(said.before, old[at])):
+    for at, one in zip(apart, differences, strict=True):
+        if not (_has_type(one.now, new[at]) and _has_type(one.before, old[at])):
             return None
-    return {at: said.path for at, said in zip(apart, differences, strict=True)}
+    return {at: one.path for at, one in zip(apart, differences, strict=True)}
 
 
-def _is(short: str, leaf: Leaf) -> bool:
-    """Whether `f32[3,8]` is the type of an argument."""
+def _has_type(short: str, leaf: Leaf) -> bool:
+    """Whether a short type such as `f32[3,8]` is that of an argument."""
     found = _SHORT.fullmatch(short)
     if found is None or long_name(found[1]) != leaf.dtype:
         return False
@@ -124,7 +124,7 @@ def _is(short: str, leaf: Leaf) -> bool:
 
 
 def long_name(dtype: str) -> str:
-    """`float32` of `f32`."""
+    """Turn `f32` into `float32`."""
     found = re.fullmatch(r"([a-z]+?)(\d.*)", dtype)
     if found is None or found[1] not in _PREFIXES:
         return dtype

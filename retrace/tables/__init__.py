@@ -1,1 +1,1 @@
-"""Recordings as Parquet tables, which DuckDB, pandas, polars and others read."""
+"""Recordings as Parquet tables, for DuckDB, pandas, polars and others."""

@@ -1,4 +1,4 @@
-"""Recordings into tables: one process after the other, or several side by side."""
+"""Exports recordings to tables, one process at a time or several in parallel."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from retrace.tables import rows, writing
 
 
 class Work(NamedTuple):
-    """One file of a recording to put into tables."""
+    """One file of a recording to export."""
 
     file: Path
     target: Path
     here: str
-    """The directory beneath which places are written relative to it."""
+    """The directory relative to which places are shown."""
     roots: tuple[str, ...] | None
-    """The folders whose paths may be told, where it is to be redacted."""
+    """If it is to be redacted, the folders whose paths are kept."""
     key: bytes | None = None
-    """Under which it is: one for all, so that equal programs stay equal."""
+    """The key for redaction: the same for all, so that equal programs stay equal."""
     origin: str | None = None
-    """The address from which it was copied."""
+    """The address it was copied from."""
 
 
 class Made(NamedTuple):
-    """What became of a file."""
+    """The result for one file."""
 
     file: Path
     misses: int = 0
@@ -37,10 +37,10 @@ class Made(NamedTuple):
 
 
 def work(paths: Sequence[Path], target: Path, here: str, *, redact: bool) -> list[Work]:
-    """What there is to do: every attempt of each recording, and each process once.
+    """The files to export: every attempt of each recording, each process once.
 
     Raises:
-        UnreadableError: a path holds no recording.
+        UnreadableError: a path contains no recording.
     """
     from retrace.store.processes import files_of, header_of
     from retrace.store.remote import origin_of
@@ -61,7 +61,7 @@ def work(paths: Sequence[Path], target: Path, here: str, *, redact: bool) -> lis
 
 
 def export(one: Work) -> Made:
-    """Put one process into the tables. Runs in other processes, too."""
+    """Export one process. Also runs in worker processes."""
     from retrace.present.view import View
     from retrace.reason.verdict import judge
     from retrace.store.reader import read_each
@@ -93,19 +93,19 @@ def export(one: Work) -> Made:
 
 
 def here_alone(todo: Sequence[Work]) -> Iterator[Made]:
-    """One after the other, in this process."""
+    """Export one after the other, in this process."""
     return map(export, todo)
 
 
 def side_by_side(todo: Sequence[Work], workers: Executor) -> Iterator[Made]:
-    """Several at a time, by whoever works; in the order in which they end."""
+    """Export in parallel; yields results as they are ready."""
     for future in as_completed([workers.submit(export, one) for one in todo]):
         yield future.result()
 
 
 def processors() -> int:
-    """How many this process may use."""
+    """How many processors this process may use."""
     try:
         return len(os.sched_getaffinity(0))
-    except AttributeError:  # not on every system
+    except AttributeError:  # not available on every system
         return os.cpu_count() or 1

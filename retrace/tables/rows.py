@@ -1,4 +1,4 @@
-"""The rows of each table that one process makes, in the order of its columns."""
+"""Makes the table rows of one process, values in the order of the columns."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from retrace.present.view import View
 Row: TypeAlias = tuple[Any, ...]
 
 _MAX_MICROSECONDS = 253_402_300_800_000_000
-"""The year 10,000: a damaged recording holds any number."""
-_LARGEST = 1 << 63
+"""The year 10,000: a damaged recording may contain any number."""
+_INTEGER_LIMIT = 1 << 63
 
 
 def run_row(run: Run, misses: int) -> Row:
-    """The process."""
+    """The row of a process."""
     return (
         run.id,
         run.host,
@@ -54,7 +54,7 @@ def run_row(run: Run, misses: int) -> Row:
 
 
 def miss_rows(view: View, verdicts: Iterable[Verdict]) -> Iterator[Row]:
-    """The misses."""
+    """A row for each miss."""
     for verdict in verdicts:
         miss = verdict.miss
         function, site, program, fix = miss.function, miss.call_site, miss.program, verdict.fix
@@ -97,7 +97,7 @@ def miss_rows(view: View, verdicts: Iterable[Verdict]) -> Iterator[Row]:
 
 
 def change_rows(verdicts: Iterable[Verdict]) -> Iterator[Row]:
-    """What changed in their keys."""
+    """A row for each change in their keys."""
     for verdict in verdicts:
         miss = verdict.miss
         for position, change in enumerate(verdict.changes):
@@ -121,7 +121,7 @@ class _Program(NamedTuple):
 
 
 def program_rows(verdicts: Iterable[Verdict]) -> Iterator[Row]:
-    """Each program once."""
+    """A row for each program."""
     found: dict[str, _Program] = {}
     for verdict in verdicts:
         miss = verdict.miss
@@ -149,7 +149,7 @@ def program_rows(verdicts: Iterable[Verdict]) -> Iterator[Row]:
 
 
 def cache_rows(verdicts: Iterable[Verdict]) -> Iterator[Row]:
-    """What the on-disk cache did for each compilation."""
+    """A row for each compilation that used the on-disk cache."""
     for verdict in verdicts:
         miss, cache = verdict.miss, verdict.miss.persistent_cache
         if cache is not None:
@@ -166,7 +166,7 @@ def cache_rows(verdicts: Iterable[Verdict]) -> Iterator[Row]:
 
 
 def portions(rows: Iterable[Row], size: int) -> Iterator[Sequence[Row]]:
-    """How many rows at a time."""
+    """Split rows into groups of `size`."""
     portion: list[Row] = []
     for row in rows:
         portion.append(row)
@@ -178,8 +178,8 @@ def portions(rows: Iterable[Row], size: int) -> Iterator[Sequence[Row]]:
 
 
 def whole(number: int | None) -> int | None:
-    """A number that fits into its column; null for what a damaged recording holds else."""
-    return None if number is None or not -_LARGEST <= number < _LARGEST else number
+    """The number if it fits its column, else null (from a damaged recording)."""
+    return None if number is None or not -_INTEGER_LIMIT <= number < _INTEGER_LIMIT else number
 
 
 def time(seconds: float) -> int | None:

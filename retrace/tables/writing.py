@@ -1,8 +1,8 @@
-"""Tables on disk: a folder for each table, in it one file for each process.
+"""Writes tables to disk: a folder for each table, with one file for each process.
 
-A file is written whole under another name and then put in place, `runs` last: what stands there
-can be read at any moment, and a process that is among the runs is there in whole. The same
-process exported again replaces its files.
+A file is written completely under a temporary name and then renamed, `runs` last. So the tables
+can be read at any moment, and a process listed in `runs` is complete in all tables. Exporting a
+process again replaces its files.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from retrace.tables.rows import Row, portions
 
 _KEY = b"retrace.schema"
 _PORTION = 1 << 14
-"""Rows that are held at once, and written as one group."""
+"""Rows held in memory and written as one group."""
 
 
 def require() -> None:
-    """Raise UsageError where what writes Parquet is not installed."""
+    """Raise UsageError if pyarrow is not installed."""
     try:
         _arrow()
     except ImportError as error:
         raise UsageError(
-            f"tables need pyarrow, which is not here ({error}): "
+            f"tables need pyarrow, which is not installed ({error}): "
             "install it with `pip install 'retrace-jax[tables]'`"
         ) from None
 
 
 def check(target: Path) -> None:
-    """Raise UsageError where a folder cannot take our tables, or holds others."""
+    """Raise UsageError if our tables cannot be written to a folder, or it has other ones."""
     require()
     try:
         target.mkdir(parents=True, exist_ok=True)
@@ -59,21 +59,21 @@ def _check_file(path: Path) -> None:
         metadata = None
     found = (metadata or {}).get(_KEY)
     if found is None:
-        raise UsageError(f"{path} is no table of retrace: name another folder")
+        raise UsageError(f"{path} is not a table of retrace: name another folder")
     if found.decode(errors="replace") != SCHEMA:
         raise UsageError(
-            f"{path} was written as {found.decode(errors='replace')}, and this retrace writes "
+            f"{path} was written as {found.decode(errors='replace')}, but this retrace writes "
             f"{SCHEMA}: name another folder"
         )
 
 
 def write(target: Path, run: str, tables: Mapping[str, Iterable[Row]]) -> dict[str, int]:
-    """Write what one process makes of each table; how many rows that was.
+    """Write the rows of one process; returns the number of rows in each table.
 
     Args:
-        target: a folder that was checked.
+        target: a folder that passed `check`.
         run: the id of the process.
-        tables: the rows of each.
+        tables: the rows of each table.
 
     Raises:
         UsageError: they cannot be written.
@@ -86,7 +86,7 @@ def write(target: Path, run: str, tables: Mapping[str, Iterable[Row]]) -> dict[s
             draft = final.with_name(f".{run}.{os.getpid()}.draft")
             made[draft] = final
             counts[table] = _write_file(draft, table, rows)
-        for draft, final in reversed(made.items()):  # `runs`, which comes first, last
+        for draft, final in reversed(made.items()):  # `runs` last
             draft.replace(final)
     except OSError as error:
         raise UsageError(
@@ -117,7 +117,7 @@ def _array(values: Sequence[Any], type_: Any) -> Any:
     arrow = _arrow()
     try:
         return arrow.array(values, type_)
-    except UnicodeEncodeError:  # half of a character, which JSON may hold and no table
+    except UnicodeEncodeError:  # half a surrogate pair, allowed in JSON but not in a table
         return arrow.array(list(map(_encodable, values)), type_)
 
 
@@ -156,11 +156,11 @@ def _schema(table: str) -> Any:
     ]
     from retrace import __version__
 
-    told = {_KEY: SCHEMA.encode(), b"retrace.table": table.encode()}
-    return arrow.schema(fields, metadata={**told, b"retrace.version": __version__.encode()})
+    metadata = {_KEY: SCHEMA.encode(), b"retrace.table": table.encode()}
+    return arrow.schema(fields, metadata={**metadata, b"retrace.version": __version__.encode()})
 
 
 def _arrow() -> Any:
-    # By name: it has no types to check, and need not be here.
+    # By name: it has no types to check and is optional.
     import_module("pyarrow.parquet")
     return import_module("pyarrow")

@@ -447,7 +447,7 @@ def test_bad_input(
             text=True,
         )
     assert done.returncode == 2
-    assert done.stderr.startswith("retrace: standard input has no line of JAX's"), done.stderr
+    assert done.stderr.startswith("retrace: standard input has no line by JAX"), done.stderr
 
 
 def test_what_is_seen_for_the_first_time_is_not_said_to_be_traced_again(

@@ -26,7 +26,7 @@ from retrace.capture.sampling import Sampler, Seen, look
 from retrace.capture.session import begin_memory, session
 from retrace.costs.account import Account, account
 from retrace.costs.tracing import TraceSummary, outside_tracing
-from retrace.failure import contain, unheard
+from retrace.failure import contain, ignore
 from retrace.jax_internals import names_slow
 from retrace.jax_internals.profile import Profile
 from retrace.model import Miss, Recording, Stage, Tracing
@@ -630,8 +630,8 @@ def test_what_is_recorded_inside_a_trace_is_on_no_line_of_the_programs() -> None
 
     def traced(x: Any) -> Any:
         here()
-        contain(unheard, record)
-        return jax.jit(lambda x: (contain(unheard, record), x)[1])(x)
+        contain(ignore, record)
+        return jax.jit(lambda x: (contain(ignore, record), x)[1])(x)
 
     jax.jit(traced).trace(1.0)
     parts = [one and (len(one[0]) > 0, one[1]) for one in seen]

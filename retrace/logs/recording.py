@@ -1,4 +1,4 @@
-"""Writes the recording of one process that a log tells of."""
+"""Writes the recording of one process found in a log."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _MAX_NODES = 64
 _MAX_SITES = 1024
 
 
-class Making:
-    """The recording of one process, as its log is read."""
+class ProcessRecording:
+    """The recording of one process, written while its log is read."""
 
     def __init__(self, run: Run, sink: Sink, redaction: Redaction | None) -> None:
         self._writer = Writer(sink, run, None, redaction)
@@ -33,7 +33,7 @@ class Making:
         self._begun_last: tuple[int, dict[str, JSON], dict[str, JSON]] | None = None
         self.process = Process(self._begun, self._ended, self._lose, run.started)
         self.compiled = 0
-        """How many compilations it has."""
+        """How many compilations it has so far."""
 
     @property
     def misses(self) -> int:
@@ -41,7 +41,7 @@ class Making:
         return self._numbers
 
     def end(self) -> None:
-        """The log is read to its end."""
+        """Finish: the log was read to its end."""
         self.process.end()
         self._write()
         for reason, number in self._losses.items():
@@ -52,7 +52,7 @@ class Making:
         self._losses[reason] = self._losses.get(reason, 0) + number
 
     def lose(self, reason: str, number: int = 1) -> None:
-        """Count what the log had and could not be taken in."""
+        """Count something in the log that could not be imported."""
         self._lose(reason, number)
 
     def _begun(self, miss: Observed, parent: Observed | None) -> None:
@@ -62,8 +62,8 @@ class Making:
         placed = self._sites.place(
             miss,
             explains=process.explains,
-            # 0.6 to 0.8 list every kind of difference; 0.9 and 0.10 hold static arguments in
-            # the pytree, which they compare before the types.
+            # 0.6 to 0.8 list every kind of difference; 0.9 and 0.10 keep static arguments in the
+            # pytree, which they compare before the types.
             static_shown=process.nested_too or process.static_in_tree,
             torn=process.explanation_torn,
             doubted=process.doubted,
@@ -89,11 +89,11 @@ class Making:
         self._begun_last = (miss.number, fields, parts)
 
     def _write(self) -> None:
-        """Write the last miss that began; it waits, since most are over before the next."""
+        """Write the last miss that began, delayed because most end before the next begins."""
         if self._begun_last is not None:
             number, fields, parts = self._begun_last
             self._begun_last = None
-            # Each is made once and kept: what is the same object need not be encoded again.
+            # Parts are cached objects, so the writer can recognise those it has encoded before.
             self._writer.miss(number, fields, parts, shared=parts)
 
     def _function(self, function: Function) -> dict[str, JSON]:
@@ -117,7 +117,7 @@ class Making:
         return known
 
     def _tree(self, leaves: tuple[Leaf, ...]) -> tuple[Node, ...]:
-        """A tree that says no more than how many there are."""
+        """A tree that only shows the number of arguments."""
         size = len(leaves)
         tree = self._trees.get(size)
         if tree is None:
