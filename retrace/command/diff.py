@@ -71,9 +71,9 @@ def diff(
     Examples:  retrace diff before/ after/;  retrace diff before/ after/ --expect 1-2;
     retrace diff monday:'step #1' friday:'step #1'
     """
-    from retrace.compare.deep import stand_alone
+    from retrace.compare.deep import skip_heavy_imports
 
-    stand_alone()
+    skip_heavy_imports()
     one_of("--format", format, _FORMATS)
     sources = _sources(old, new)
     if sources is not None:

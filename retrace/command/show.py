@@ -42,9 +42,9 @@ def show(
 
     Example:  retrace show 'train_step #3'
     """
-    from retrace.compare.deep import stand_alone
+    from retrace.compare.deep import skip_heavy_imports
 
-    stand_alone()
+    skip_heavy_imports()
     one_of("--format", format, ("text", "json"))
     view, verdict = at_last(found_in(given([directory]), miss))
     if format == "json":

@@ -1,1 +1,1 @@
-"""What differs between two misses, and which earlier miss to hold a new one against."""
+"""What differs between two misses, and which earlier miss to compare a new one with."""

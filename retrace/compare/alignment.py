@@ -1,9 +1,9 @@
-"""Align two sequences: the runs they share, in O(ND).
+"""Align two sequences: find the runs they share, in O(ND).
 
-The greedy algorithm of Myers (1986) finds the fewest edits, and takes time that
-grows with the number of edits, not with their length. Beyond `EXACT` edits it goes
-on piecewise: the nearest place where both agree again for a while ends a piece.
-The result may then not be the minimum, and says so.
+The greedy algorithm of Myers (1986) finds the fewest edits, in time that grows with the number
+of edits, not with the length. Beyond `MAX_EXACT` edits it continues piecewise: a piece ends at
+the nearest place where both agree again for a while. The result may then not be minimal, and
+says so.
 """
 
 from __future__ import annotations
@@ -11,15 +11,16 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
-EXACT = 128
-"""Up to this many edits, the result is certainly the minimum."""
+MAX_EXACT = 128
+"""Up to this many edits, the result is certainly minimal."""
 
-_PIECE = 40
-_AGREED = 24
+_MAX_EDITS_PER_PIECE = 40
+_AGREEMENT = 24
+"""Equal tokens in a row that end a piece."""
 
 
 class Block(NamedTuple):
-    """A run that both sides share."""
+    """A run that both sides share: where it starts on each, and its length."""
 
     old: int
     new: int
@@ -35,7 +36,7 @@ class Alignment(NamedTuple):
 
 
 class Hunk(NamedTuple):
-    """What stands between two blocks: positions, the end of each excluded."""
+    """What lies between two blocks, as positions (ends exclusive)."""
 
     old: int
     old_end: int
@@ -44,32 +45,32 @@ class Hunk(NamedTuple):
 
 
 def align(old: Sequence[Hashable], new: Sequence[Hashable]) -> Alignment:
-    """The runs that two sequences share, with the fewest edits between them."""
+    """Return the runs that two sequences share, with the fewest edits between them."""
     numbers: dict[Hashable, int] = {}
     a = [numbers.setdefault(token, len(numbers)) for token in old]
     b = [numbers.setdefault(token, len(numbers)) for token in new]
-    before = _same(a, b, 0, 0)
-    after = _same(a[before:][::-1], b[before:][::-1], 0, 0)
+    before = _common_length(a, b, 0, 0)
+    after = _common_length(a[before:][::-1], b[before:][::-1], 0, 0)
     ends = len(a) - after, len(b) - after
-    # What the other side has nowhere can only be an edit.
+    # A token that the other side lacks can only be an edit.
     shared = set(a[before : ends[0]]) & set(b[before : ends[1]])
     left = [index for index in range(before, ends[0]) if a[index] in shared]
     right = [index for index in range(before, ends[1]) if b[index] in shared]
-    found, minimal = _pieces([a[index] for index in left], [b[index] for index in right])
+    found, minimal = _shared_runs([a[index] for index in left], [b[index] for index in right])
     blocks = [Block(0, 0, before)] if before else []
     whole = len(left) == ends[0] - before and len(right) == ends[1] - before
     for x, y, length in found:
         if whole:
-            _join(blocks, before + x, before + y, length)
+            _append(blocks, before + x, before + y, length)
         else:
             for i in range(length):
-                _join(blocks, left[x + i], right[y + i], 1)
+                _append(blocks, left[x + i], right[y + i], 1)
     if after:
         blocks.append(Block(*ends, after))
     return Alignment(tuple(blocks), minimal)
 
 
-def _join(blocks: list[Block], old: int, new: int, length: int) -> None:
+def _append(blocks: list[Block], old: int, new: int, length: int) -> None:
     last = blocks[-1] if blocks else Block(-1, -1, 0)
     if (last.old + last.length, last.new + last.length) == (old, new):
         blocks[-1] = last._replace(length=last.length + length)
@@ -78,7 +79,7 @@ def _join(blocks: list[Block], old: int, new: int, length: int) -> None:
 
 
 def hunks(alignment: Alignment, old: int, new: int) -> list[Hunk]:
-    """What lies between the blocks of two sequences of these lengths."""
+    """Return what lies between the blocks, for sequences of lengths `old` and `new`."""
     found: list[Hunk] = []
     x = y = 0
     for block in (*alignment.blocks, Block(old, new, 0)):
@@ -88,8 +89,8 @@ def hunks(alignment: Alignment, old: int, new: int) -> list[Hunk]:
     return found
 
 
-def _same(a: list[int], b: list[int], x: int, y: int) -> int:
-    """How far both agree from two positions on; slices compare in C."""
+def _common_length(a: list[int], b: list[int], x: int, y: int) -> int:
+    """How long both agree from positions `x` and `y` on; slices are compared in C."""
     most = min(len(a) - x, len(b) - y)
     done = 0
     while done < most and done < 8:
@@ -108,33 +109,35 @@ def _same(a: list[int], b: list[int], x: int, y: int) -> int:
     return max(done, 0)
 
 
-def _pieces(a: list[int], b: list[int]) -> tuple[list[Block], bool]:
+def _shared_runs(a: list[int], b: list[int]) -> tuple[list[Block], bool]:
     if not a or not b:
         return [], True
-    found = _path(a, b, EXACT, len(a) + len(b) + 1)
+    found = _shortest_path(a, b, MAX_EXACT, len(a) + len(b) + 1)
     if found is not None and found[-1].old == len(a) and found[-1].new == len(b):
         return found[:-1], True
     blocks: list[Block] = []
     x = y = 0
-    window = 4 * _PIECE + 4 * _AGREED
+    window = 4 * _MAX_EDITS_PER_PIECE + 4 * _AGREEMENT
     while x < len(a) and y < len(b):
-        agreed = _same(a, b, x, y)
+        agreed = _common_length(a, b, x, y)
         if agreed:
             blocks.append(Block(x, y, agreed))
             x, y = x + agreed, y + agreed
             continue
-        piece = _path(a[x : x + window], b[y : y + window], _PIECE, _AGREED)
+        piece = _shortest_path(
+            a[x : x + window], b[y : y + window], _MAX_EDITS_PER_PIECE, _AGREEMENT
+        )
         assert piece is not None
         blocks += [Block(x + p, y + q, length) for p, q, length in piece[:-1]]
         x, y = x + piece[-1].old, y + piece[-1].new
     return blocks, False
 
 
-def _path(a: list[int], b: list[int], limit: int, agreed: int) -> list[Block] | None:
-    """The blocks on the shortest path, the last an empty one where it ended.
+def _shortest_path(a: list[int], b: list[int], limit: int, agreed: int) -> list[Block] | None:
+    """Return the blocks on the shortest path; the last one is empty and marks where it ended.
 
-    It ends at the end of both, where both agree for `agreed` in a row, or, with
-    `limit` edits spent, as far on as they lead.
+    The path ends at the end of both sequences, where both agree on `agreed` tokens in a row, or
+    as far as `limit` edits lead.
     """
     furthest: dict[int, int] = {1: 0}
     trail: list[dict[int, int]] = []
@@ -148,19 +151,19 @@ def _path(a: list[int], b: list[int], limit: int, agreed: int) -> list[Block] | 
             else:
                 x = furthest[k - 1] + 1
             y = x - k
-            run = _same(a, b, x, y) if x < n and y < m and a[x] == b[y] else 0
+            run = _common_length(a, b, x, y) if x < n and y < m and a[x] == b[y] else 0
             furthest[k] = x + run
             if (x + run, y + run) == (n, m) or run >= agreed:
-                return _back(trail, x + run, y + run)
+                return _backtrack(trail, x + run, y + run)
             if x + run <= n and y + run <= m:
                 end = max(end, (x + y + 2 * run, x + run, y + run))
     if agreed > n + m:
         return None
-    # Nothing agrees for long: what was passed on the furthest path is taken as it is.
+    # Nothing agrees for long: skip everything up to the end of the furthest path.
     return [Block(end[1], end[2], 0)]
 
 
-def _back(trail: list[dict[int, int]], x: int, y: int) -> list[Block]:
+def _backtrack(trail: list[dict[int, int]], x: int, y: int) -> list[Block]:
     blocks = [Block(x, y, 0)]
     for d in range(len(trail) - 1, -1, -1):
         furthest = trail[d]

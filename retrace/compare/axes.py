@@ -1,4 +1,4 @@
-"""What one equation does along the axes that differ between two programs of two sizes."""
+"""What one equation does along the axes that differ between programs traced for two sizes."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from math import prod
 from typing import Literal, NamedTuple, TypeAlias
 
 _SHAPE = re.compile(r"\[([\w,+*() -]*)\]")
-_WHOLE = re.compile(r":~?[iu]\d")
+_INTEGER = re.compile(r":~?[iu]\d")
 
-Doing: TypeAlias = Literal["nothing", "masked", "ordered", "unknown"]
-"""Nothing that another row would notice; something that can be masked; something that depends on
-where rows stand, or how many there are."""
+Effect: TypeAlias = Literal["nothing", "masked", "ordered", "unknown"]
+"""What one row notices of the others: nothing; something that can be masked; something that
+depends on the position or number of rows."""
 
-_EACH = frozenset(
+_ELEMENTWISE = frozenset(
     (
         *("abs", "acos", "acosh", "add", "add_any", "and", "asin", "asinh", "atan", "atan2"),
         *("atanh", "bessel_i0e", "bessel_i1e", "cbrt", "ceil", "clamp", "clz", "complex", "conj"),
@@ -30,25 +30,25 @@ _EACH = frozenset(
         *("sharding_constraint", "optimization_barrier", "device_put", "name"),
     )
 )
-"""What is done for each element by itself. Of operands, those of one shape."""
-_MOVED = frozenset(("broadcast_in_dim", "iota", "squeeze", "transpose", "expand_dims", "empty"))
-"""What only moves axes, or makes each row from its number."""
+"""Elementwise primitives: each element is computed by itself, from operands of one shape."""
+_MOVING = frozenset(("broadcast_in_dim", "iota", "squeeze", "transpose", "expand_dims", "empty"))
+"""Primitives that only move axes, or create each row from its index."""
 _CALLS = frozenset(
     (
         *("cond", "checkpoint", "closed_call", "core_call", "custom_jvp_call", "custom_lin"),
         *("custom_vjp_call", "custom_vjp_call_jaxpr", "jit", "pjit", "remat", "remat2", "while"),
     )
 )
-_SIZED = frozenset(
+_SIZE_PARAMETERS = frozenset(
     ("shape", "new_sizes", "start_indices", "limit_indices", "slice_sizes", "sharding")
 )
-"""Parameters that may follow a size. Where another does, an axis or a mode is another one."""
-_SUMS = ("reduce_", "argmax", "argmin")
-_PLACED = (
+"""Parameters that may follow a size. If another one differs, it names another axis or mode."""
+_REDUCTIONS = ("reduce_", "argmax", "argmin")
+_POSITIONAL = (
     *("dynamic_", "gather", "scatter", "while", "scan", "lt", "le", "gt", "ge", "eq", "ne"),
 )
 """Primitives that read or write at given positions, or loop a given number of times."""
-_SO_FAR = ("cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp")
+_CUMULATIVE = ("cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp")
 _LINEAR = frozenset(
     ["cholesky", "eig", "eigh", "householder_product", "lu", "qr", "svd", "triangular_solve"]
 )
@@ -60,7 +60,7 @@ class Operand(NamedTuple):
 
     @property
     def axes(self) -> frozenset[int]:
-        """Those of which the size differs."""
+        """The axes whose size differs."""
         return frozenset(
             axis for axis, (a, b) in enumerate(zip(self.old, self.new, strict=True)) if a != b
         )
@@ -71,35 +71,35 @@ class Equation(NamedTuple):
     given: tuple[Operand, ...]
     made: tuple[Operand, ...]
     old: dict[str, str]
-    """The parameters of one."""
+    """The parameters in the old program."""
     new: dict[str, str]
     literal: bool
-    """Whether a number in it is another one."""
-    fixed: bool
-    """Whether it is given whole numbers alone: where something stands."""
+    """Whether a literal differs."""
+    is_positional: bool
+    """Whether all operands are integers: positions."""
 
-    def numbers(self, name: str) -> frozenset[int] | None:
-        """A parameter of both that is one axis, or several; None where it differs."""
+    def axes_in(self, name: str) -> frozenset[int] | None:
+        """The axes that a parameter names; None if it differs."""
         text = self.old.get(name)
         if text is None or text != self.new.get(name):
             return None
         return frozenset(int(one) for one in re.findall(r"\d+", text))
 
 
-def wired(text: str) -> tuple[int, list[str]]:
-    """How many variables an equation takes, and the types of what it makes."""
+def arity(text: str) -> tuple[int, list[str]]:
+    """How many variables an equation takes, and the types of its results."""
     parts = text.split("\t", 3)
     taken = parts[1].split(" ").count("$") if len(parts) > 1 else 0
     return taken, parts[2].split(" ") if len(parts) > 2 and parts[2] else []
 
 
 def equation(old: str, new: str, types: Sequence[tuple[str, str]]) -> Equation | None:
-    """One equation of both programs; None where they are not of one form.
+    """Pair one equation of both programs; None if their forms differ.
 
     Args:
-        old: its text in one.
-        new: its text in the other.
-        types: those of the variables that it takes, in both.
+        old: its text in the old program.
+        new: its text in the new program.
+        types: the types of the variables that it takes, in both.
     """
     a, b = old.split("\t"), new.split("\t")
     given: list[Operand | None] = []
@@ -127,7 +127,7 @@ def equation(old: str, new: str, types: Sequence[tuple[str, str]]) -> Equation |
         _parameters(a),
         _parameters(b),
         literal,
-        all(_WHOLE.search(one) for one in arguments[0]),
+        all(_INTEGER.search(one) for one in arguments[0]),
     )
 
 
@@ -144,50 +144,50 @@ def _operand(old: str, new: str) -> Operand | None:
     return Operand(a, b) if len(a) == len(b) else None
 
 
-def doing(one: Equation, stable: bool) -> Doing:
-    """What an equation does along the axes that differ: nothing, or it can be masked, or not."""
+def effect(one: Equation, stable: bool) -> Effect:
+    """What an equation does along the axes that differ."""
     name = one.name
     touched = [operand.axes for operand in one.given]
-    if one.literal:  # it computes with the size itself, as a mean does, or as `x[-1]`
-        return "ordered" if one.fixed or name.startswith(_PLACED) else "masked"
+    if one.literal:  # it computes with the size itself, as a mean or `x[-1]` does
+        return "ordered" if one.is_positional or name.startswith(_POSITIONAL) else "masked"
     if name.startswith("random_") and any(operand.axes for operand in one.made):
-        return _drawn(one, stable)
+        return _random(one, stable)
     if name in _CALLS:
         return "nothing"
     if name == "scan":
         return "nothing" if one.old.get("length") == one.new.get("length") else "ordered"
-    if name in _MOVED:
-        return "unknown" if _steered(one) else "nothing"
-    if not any(touched):  # else it takes the size as a parameter: a power, where a slice begins
+    if name in _MOVING:
+        return "unknown" if _has_other_parameters(one) else "nothing"
+    if not any(touched):  # it may take the size as a parameter: an exponent, a slice start
         return "nothing" if one.old == one.new else "unknown"
-    if name in _EACH:
-        return "nothing" if one.old == one.new or _is_type_alone(one) else "unknown"
-    if name.startswith(_SUMS):
-        axes = one.numbers("axes")
+    if name in _ELEMENTWISE:
+        return "nothing" if one.old == one.new or _changes_only_type(one) else "unknown"
+    if name.startswith(_REDUCTIONS):
+        axes = one.axes_in("axes")
         return "unknown" if axes is None else "masked" if axes & touched[0] else "nothing"
-    return "unknown" if _steered(one) else _of_one(one, touched)
+    return "unknown" if _has_other_parameters(one) else _by_primitive(one, touched)
 
 
-def _is_type_alone(one: Equation) -> bool:
+def _changes_only_type(one: Equation) -> bool:
     return one.name in ("convert_element_type", "sharding_constraint", "device_put")
 
 
-def _steered(one: Equation) -> bool:
-    """Whether a parameter that is no size follows one."""
+def _has_other_parameters(one: Equation) -> bool:
+    """Whether a parameter that is not a size changed with the size."""
     return any(
         one.old.get(name) != one.new.get(name)
         for name in one.old.keys() | one.new.keys()
-        if name not in _SIZED
+        if name not in _SIZE_PARAMETERS
     )
 
 
-def _of_one(one: Equation, touched: list[frozenset[int]]) -> Doing:
+def _by_primitive(one: Equation, touched: list[frozenset[int]]) -> Effect:
     match one.name:
         case "dot_general":
             return _product(one, touched)
         case "reshape":
             return "nothing" if _keeps_rows(one) else "ordered"
-        case name if name in _SO_FAR:
+        case name if name in _CUMULATIVE:
             return _if_along(one, "axis", touched)
         case "sort":
             return _if_along(one, "dimension", touched)
@@ -200,7 +200,7 @@ def _of_one(one: Equation, touched: list[frozenset[int]]) -> Doing:
         case "slice":
             return "nothing" if _takes_all(one, touched[0]) else "ordered"
         case "dynamic_slice" | "gather":
-            return _looked_up(one, touched[0])
+            return _lookup(one, touched[0])
         case name if name.startswith("scatter"):
             if not any(touched[1:]):
                 return "unknown" if "CLIP" in one.old.get("mode", "") else "nothing"
@@ -214,15 +214,15 @@ def _of_one(one: Equation, touched: list[frozenset[int]]) -> Doing:
             return "unknown"
 
 
-def _largest(one: Equation, touched: list[frozenset[int]]) -> Doing:
-    """The largest along the last axis, or, of newer JAX, along any."""
+def _largest(one: Equation, touched: list[frozenset[int]]) -> Effect:
+    """The largest along the last axis; in newer JAX, along any axis."""
     if "axis" in one.old:
         return _if_along(one, "axis", touched)
     last = len(one.given[0].old) - 1
     return "ordered" if last in touched[0] else "nothing"
 
 
-def _product(one: Equation, touched: list[frozenset[int]]) -> Doing:
+def _product(one: Equation, touched: list[frozenset[int]]) -> Effect:
     text = one.old.get("dimension_numbers")
     if text is None or text != one.new.get("dimension_numbers"):
         return "unknown"
@@ -234,8 +234,8 @@ def _product(one: Equation, touched: list[frozenset[int]]) -> Doing:
     return "masked" if along else "nothing"
 
 
-def _convolution(one: Equation, touched: list[frozenset[int]]) -> Doing:
-    """As a product over the features; what it goes over in space stands in order."""
+def _convolution(one: Equation, touched: list[frozenset[int]]) -> Effect:
+    """Along features it is a product; along spatial axes order matters."""
     text = one.old.get("dimension_numbers", "")
     sides = [
         [int(axis) for axis in part.split(",")] for part in re.findall(r"\(([\d,]+)\)", text)
@@ -244,7 +244,7 @@ def _convolution(one: Equation, touched: list[frozenset[int]]) -> Doing:
         return "unknown"
     if any(own & {*side[2:]} for own, side in zip(touched, sides, strict=False)):
         return "ordered"
-    # Of the kernel the first axis is what it gives; then, on both sides, what is added up.
+    # The first axis of the kernel is the output features; the second, on both sides, is summed.
     return (
         "masked"
         if any(s[1] in own for own, s in zip(touched, sides, strict=False))
@@ -252,22 +252,22 @@ def _convolution(one: Equation, touched: list[frozenset[int]]) -> Doing:
     )
 
 
-def _drawn(one: Equation, stable: bool) -> Doing:
-    """Random numbers: the first rows are the same where each is drawn by its place alone."""
+def _random(one: Equation, stable: bool) -> Effect:
+    """Random numbers: the first rows stay the same if each depends only on its position."""
     by_place = stable and bool(one.given) and list(one.made[0].axes) == [0]
     drawn = one.name in ("random_bits", "random_gamma", "random_split")
     return "ordered" if drawn and not by_place else "nothing"
 
 
-def _if_along(one: Equation, name: str, touched: list[frozenset[int]]) -> Doing:
-    axes = one.numbers(name)
+def _if_along(one: Equation, name: str, touched: list[frozenset[int]]) -> Effect:
+    axes = one.axes_in(name)
     if axes is None:
         return "unknown"
     return "ordered" if any(axes & own for own in touched) else "nothing"
 
 
 def _keeps_rows(one: Equation) -> bool:
-    """Whether each row stands where it stood: what comes before the axis is the same."""
+    """Whether each row keeps its position: the axes before it have the same size."""
     given, made = one.given[0], one.made[0]
     if len(given.axes) != 1 or len(made.axes) != 1:
         return False
@@ -281,8 +281,8 @@ def _keeps_rows(one: Equation) -> bool:
 
 
 def _takes_all(one: Equation, axes: frozenset[int]) -> bool:
-    """Whether a slice takes the whole of the axes, and the same of all others."""
-    old, new = _taken(one.old, one.given[0].old), _taken(one.new, one.given[0].new)
+    """Whether a slice takes these axes whole, and the same part of all others."""
+    old, new = _slices(one.old, one.given[0].old), _slices(one.new, one.given[0].new)
     return (
         old is not None
         and new is not None
@@ -293,7 +293,7 @@ def _takes_all(one: Equation, axes: frozenset[int]) -> bool:
     )
 
 
-class _Taken(NamedTuple):
+class _Slice(NamedTuple):
     start: str
     end: str
     size: str
@@ -303,19 +303,19 @@ class _Taken(NamedTuple):
         return self.start == "0" and self.end == self.size
 
 
-def _taken(parameters: dict[str, str], sizes: tuple[str, ...]) -> list[_Taken] | None:
-    """What a slice takes of each axis; None where that is not known in numbers, or in steps."""
+def _slices(parameters: dict[str, str], sizes: tuple[str, ...]) -> list[_Slice] | None:
+    """What a slice takes of each axis; None if that is not known as numbers, or has steps."""
     starts = re.findall(r"\d+", parameters.get("start_indices", ""))
     ends = re.findall(r"\d+", parameters.get("limit_indices", ""))
     if parameters.get("strides") not in (None, "None") or not len(starts) == len(ends) == len(
         sizes
     ):
         return None
-    return list(map(_Taken, starts, ends, sizes))
+    return list(map(_Slice, starts, ends, sizes))
 
 
-def _looked_up(one: Equation, axes: frozenset[int]) -> Doing:
-    """What a look-up does: the same places are found, but behind the last row are others."""
+def _lookup(one: Equation, axes: frozenset[int]) -> Effect:
+    """What a lookup does: positions stay valid, but those behind the last row now hold data."""
     before = re.findall(r"\d+", one.old.get("slice_sizes", ""))
     after = re.findall(r"\d+", one.new.get("slice_sizes", ""))
     operand = one.given[0]

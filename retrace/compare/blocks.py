@@ -1,4 +1,4 @@
-"""The blocks of a program that its loops have unrolled, another number of times than before."""
+"""Blocks of a program that its loops unrolled a different number of times than before."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ from retrace.compare.alignment import Alignment
 from retrace.compare.repeats import Repeat, inserted, repeats
 from retrace.model import Listing
 
-_MAX_LOOPS = 200
+_MAX_PLACES = 200
+"""Maximum number of places where two programs differ, if loops are to explain them."""
 _MAX_WORK = 8_000_000
-"""Equations of both times the places where they differ, up to which loops are looked for."""
+"""Loops are only searched for while equations (of both) times differing places stay below it."""
 
 
 def repeated(old: Listing, new: Listing, alignment: Alignment) -> list[Repeat]:
-    """The blocks that explain all that differs between two programs; none where they do not."""
-    # A loop grows in few places; to look for blocks in a program costs more than to align it.
+    """Return the blocks that explain every difference of two programs; empty if they do not."""
+    # A loop grows in few places, and searching for blocks costs more than aligning programs.
     places = len(alignment.blocks)
-    if places > _MAX_LOOPS or places * (len(old.equations) + len(new.equations)) > _MAX_WORK:
+    if places > _MAX_PLACES or places * (len(old.equations) + len(new.equations)) > _MAX_WORK:
         return []
     for tokens in (_exact, numberless):
         sides = tokens(old), tokens(new)
@@ -31,14 +32,14 @@ def _inserted(
 ) -> list[Repeat]:
     for block in inserted(before, after):
         longer = new if block.new_times else old
-        if _of_one_loop(longer, block.new, block):
+        if _is_one_loop(longer, block.new, block):
             return [block]
     return []
 
 
-def _of_one_loop(listing: Listing, start: int, block: Repeat) -> bool:
-    """Whether all rounds were traced on the same lines, as those of a loop are."""
-    # What was written twice under an `if` is an equal block too.
+def _is_one_loop(listing: Listing, start: int, block: Repeat) -> bool:
+    """Whether all rounds were traced on the same lines, as in a loop."""
+    # Code written twice under an `if` also gives equal blocks, but on different lines.
     end = start + block.length * max(block.old_times, block.new_times)
     places = listing.places[start:end]
     return bool(places) and places[block.length :] == places[: -block.length]
@@ -49,8 +50,8 @@ def _exact(listing: Listing) -> Sequence[Hashable]:
 
 
 def numberless(listing: Listing) -> Sequence[Hashable]:
-    """The equations with their literals and indices left out."""
-    # `weights[i]` in a loop over i: the same block with another number in it.
+    """Return the equations without literals and indices."""
+    # `weights[i]` in a loop over i: the same block with different numbers.
     known: dict[str, Hashable] = {}
     for text in set(listing.equations):
         name, arguments, *rest = text.split("\t")

@@ -1,4 +1,4 @@
-"""deepdiff, which compares plain data in depth, loaded where that is asked for."""
+"""deepdiff, which compares plain data in depth; loaded on demand."""
 
 from __future__ import annotations
 
@@ -8,39 +8,41 @@ from typing import Any
 
 from retrace.model import JSON
 
-_OPTIONAL = ("numpy", "pandas", "polars", "pydantic")
-"""What deepdiff imports wherever it is installed, to compare arrays and tables: 110 MB."""
+_HEAVY_IMPORTS = ("numpy", "pandas", "polars", "pydantic")
+"""What deepdiff imports if installed, to compare arrays and tables (110 MB)."""
 
-_is_alone = False
+_skips_heavy_imports = False
 
 
-def stand_alone() -> None:
-    """From here on load deepdiff for plain data alone: in a process that is a command's own."""
-    global _is_alone
-    _is_alone = True
+def skip_heavy_imports() -> None:
+    """Load deepdiff without its heavy imports. Call it only in a command's own process."""
+    global _skips_heavy_imports
+    _skips_heavy_imports = True
 
 
 def levels(old: JSON, new: JSON) -> Iterator[Any]:
-    """What differs between plain data, as the levels of deepdiff's tree."""
-    # Without a threshold of 0, two dicts that share few keys come out as one change.
-    tree: Any = _loaded().DeepDiff(old, new, threshold_to_diff_deeper=0, view="tree")
+    """The differences between plain data, as levels of deepdiff's tree."""
+    # With a threshold above 0, two dicts that share few keys would give a single change.
+    tree: Any = _deepdiff().DeepDiff(old, new, threshold_to_diff_deeper=0, view="tree")
     for found in tree.values():
         yield from found
 
 
 def is_absent(side: object) -> bool:
-    """Whether a side of a level is not there."""
-    return side is _loaded().helper.notpresent
+    """Whether a side of a level does not exist."""
+    return side is _deepdiff().helper.notpresent
 
 
-def _loaded() -> Any:
-    known: Any = sys.modules
-    hidden = [name for name in _OPTIONAL if name not in known] if _is_alone else []
-    known.update(dict.fromkeys(hidden))  # as if they were not installed
+def _deepdiff() -> Any:
+    modules: Any = sys.modules
+    hidden = (
+        [name for name in _HEAVY_IMPORTS if name not in modules] if _skips_heavy_imports else []
+    )
+    modules.update(dict.fromkeys(hidden))  # pretend they are not installed
     try:
         import deepdiff
 
         return deepdiff
     finally:
         for name in hidden:
-            del known[name]
+            del modules[name]

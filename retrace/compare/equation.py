@@ -1,4 +1,4 @@
-"""Compare two equations: are they different, or the same with other numbers?"""
+"""Compare two equations: do they really differ, or only in numbers?"""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from retrace.store.sizes import SIZE, sizes_of
 
 _SIZES = re.compile(r"\[([^\]]*)\]")
 _NUMBER = re.compile(r"(?<![\w.])-?\d+(?![\w.])|#[0-9a-f]{12}")
-"""Or what stands for one in a recording that was redacted."""
-_CONTENT = re.compile(r"(\w+\[[\d,]*\])=\(([^()]*)\)")
-"""A small array that a program holds: `int32[1]=(32)`."""
+"""A number, or what replaces it in a redacted recording."""
+_SMALL_ARRAY = re.compile(r"(\w+\[[\d,]*\])=\(([^()]*)\)")
+"""A small array captured by a program: `int32[1]=(32)`."""
 _INNER = re.compile(r"@[0-9a-f]{32}")
 _RULE = re.compile(r"<\w+ '[0-9a-f]{16}'>")
-"""The rule of a `custom_jvp` or `custom_vjp`, and what it holds."""
+"""The rule of a `custom_jvp` or `custom_vjp`, with a hash of what it holds."""
 
-RULED = "custom_jvp"
-"""How the primitives begin whose rules may take an array: what a `custom_vjp` holds may not."""
+CUSTOM_RULE = "custom_jvp"
+"""Prefix of the primitives whose rules may capture an array (those of `custom_vjp` may not)."""
 _VALUES = frozenset(
     (
         ("integer_pow", "y"),
@@ -26,31 +26,31 @@ _VALUES = frozenset(
         ("slice", "start_indices"),
     )
 )
-"""Parameters that stand for a number which an argument could bring as well."""
+"""Parameters that hold a number which could also be passed as an argument."""
 
 
 class Relation(NamedTuple):
-    """What differs between two equations of one form."""
+    """What differs between two equations of the same form."""
 
     dims: tuple[tuple[Dim, Dim], ...] = ()
-    """Sizes of axes, from what to what."""
+    """Sizes of axes, old and new."""
     numbers: tuple[tuple[str, str], ...] = ()
-    """Parameters that must follow a size, or else make it another equation."""
+    """Parameters that must follow a size; otherwise the equations differ."""
     constants: tuple[tuple[str, str], ...] = ()
-    """Literals and captured constants, from what to what."""
+    """Literals and captured constants, old and new."""
     inner: tuple[tuple[str, str], ...] = ()
-    """The hashes of sub-programs."""
+    """Hashes of sub-programs, old and new."""
     trips: tuple[tuple[int, int] | None, ...] = ()
-    """How often a loop of JAX's own runs, from what to what; None where that is not told."""
+    """Trip counts of a JAX loop, old and new; None if unknown."""
     fixed: tuple[str, ...] = ()
-    """The primitives of which a parameter is such a constant: an array cannot stand there."""
+    """Primitives that have such a constant as a parameter, where no array is possible."""
 
 
 SAME = Relation()
 
 
 def relate(old: str, new: str) -> Relation | None:
-    """What differs between two equations; None where they are not of one form."""
+    """What differs between two equations; None if their forms differ."""
     if old == new:
         return SAME
     a, b = old.split("\t"), new.split("\t")
@@ -66,7 +66,7 @@ def relate(old: str, new: str) -> Relation | None:
 
 
 def relate_types(old: str, new: str) -> Relation | None:
-    """What differs between two types, or two captured constants."""
+    """What differs between two types or two captured constants."""
     found = _Found()
     return found.relation() if _types(old, new, found) else None
 
@@ -118,7 +118,7 @@ def _types(old: str, new: str, found: _Found) -> bool:
             return False
         found.dims += [_without_axis(p, q) for p, q in zip(x, y, strict=True) if p != q]
         changed = True
-    # Of an array of another size, the content is another one as well.
+    # An array of another size has other contents as well.
     if old_value != new_value and not changed:
         found.constants.append((old, new))
     return True
@@ -155,15 +155,15 @@ def _parameter(equation: str, old: str, new: str, found: _Found) -> bool:
     a, b = _INNER.sub("@", a), _INNER.sub("@", b)
     if a == b:
         return True
-    if equation.startswith(RULED) and _RULE.sub("", a) == _RULE.sub("", b):
-        # It may hold the constant that changed in the program, and other things besides.
+    if equation.startswith(CUSTOM_RULE) and _RULE.sub("", a) == _RULE.sub("", b):
+        # The rule may hold the constant that changed in the program, or anything else.
         found.fixed.append(equation)
         return True
     if _NUMBER.sub("#", a) != _NUMBER.sub("#", b):
-        return _are_resized(a, b, found)
+        return _differ_only_in_sizes(a, b, found)
     pairs = zip(_NUMBER.findall(a), _NUMBER.findall(b), strict=True)
     if (equation, name) == ("scan", "length"):
-        # Redacted, or in a recording that is none.
+        # It is not a number in a redacted or damaged recording.
         known = SIZE.fullmatch(a) and SIZE.fullmatch(b)
         found.trips.append((int(a), int(b)) if known else None)
         return True
@@ -177,16 +177,16 @@ def _parameter(equation: str, old: str, new: str, found: _Found) -> bool:
 
 
 def _without_axis(old: Dim, new: Dim) -> tuple[Dim, Dim]:
-    """`8@data` and `4@data`, sizes that are sharded over one axis of a mesh, as 8 and 4."""
-    a, _, over = str(old).partition("@")
-    b, _, other = str(new).partition("@")
-    if over and over == other and SIZE.fullmatch(a) and SIZE.fullmatch(b):
+    """`8@data` and `4@data`, sizes sharded over the same mesh axis, become 8 and 4."""
+    a, _, axis = str(old).partition("@")
+    b, _, other_axis = str(new).partition("@")
+    if axis and axis == other_axis and SIZE.fullmatch(a) and SIZE.fullmatch(b):
         return int(a), int(b)
     return old, new
 
 
-def _are_resized(old: str, new: str, found: _Found) -> bool:
-    """Whether two tuples differ in sizes alone, of which one is symbolic."""
+def _differ_only_in_sizes(old: str, new: str, found: _Found) -> bool:
+    """Whether two tuples differ only in sizes, some of them symbolic."""
     if not (old[:1] == new[:1] == "(" and old[-1:] == new[-1:] == ")"):
         return False
     a, b = sizes_of(old[1:-1]), sizes_of(new[1:-1])
@@ -196,11 +196,11 @@ def _are_resized(old: str, new: str, found: _Found) -> bool:
 
 
 def follows(old: str, new: str, dims: set[tuple[Dim, Dim]]) -> bool:
-    """Whether a constant changed as the size of an axis did: with it, or by as much.
+    """Whether a constant changed with the size of an axis, by the same ratio or amount.
 
     `jnp.array(x.shape)` is an array of such numbers.
     """
-    before, after = _CONTENT.fullmatch(old), _CONTENT.fullmatch(new)
+    before, after = _SMALL_ARRAY.fullmatch(old), _SMALL_ARRAY.fullmatch(new)
     if before and after and before[1] == after[1]:
         items = before[2].split(","), after[2].split(",")
         return all(a == b or _follows(a, b, dims) for a, b in zip(*items, strict=False))

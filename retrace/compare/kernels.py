@@ -1,4 +1,4 @@
-"""Which inputs of a program look like the weights of a layer: what others are multiplied by."""
+"""Which inputs of a program look like layer weights: others are multiplied by them."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ _PRODUCT = re.compile(
 )
 
 Axes: TypeAlias = dict[int, frozenset[int]]
-"""By the position of an input or an argument."""
+"""Axes by the position of an input or argument."""
 
-_DEEPEST = 40
+_MAX_DEPTH = 40
 _MAX_AXES = 8
 
 
 class Kernels(NamedTuple):
-    """The inputs that stand on the right of a product, with the axes that it keeps."""
+    """The inputs on the right-hand side of a product, with the axes that it keeps."""
 
     axes: Axes
     whole: bool = True
-    """Whether all sub-programs were looked through."""
+    """Whether all sub-programs were searched."""
 
 
-def kernels(listing: Listing, listings: Listings, deep: int = 0) -> Kernels:
-    """The inputs of a program by which others are multiplied, here or in what it calls.
+def kernels(listing: Listing, listings: Listings, depth: int = 0) -> Kernels:
+    """Find the inputs that others are multiplied by, here or in sub-programs.
 
-    `x @ w` keeps the last axis of `w`: the features that a layer gives. What is multiplied batch
-    by batch, as the keys of an attention are, is data.
+    `x @ w` keeps the last axis of `w`: the output features of a layer. The operands of a batched
+    product, such as the keys of attention, are data.
     """
     found: Axes = {}
     position, whole = 0, True
@@ -43,7 +43,7 @@ def kernels(listing: Listing, listings: Listings, deep: int = 0) -> Kernels:
         wires = iter(listing.wires[position : position + taken])
         position += taken
         given = [next(wires, None) if one == "$" else None for one in arguments]
-        kept = _kept(text, listing, listings, len(given), deep)
+        kept = _kept(text, listing, listings, len(given), depth)
         whole = whole and kept.whole
         for index, axes in kept.axes.items():
             wire = given[index] if 0 <= index < len(given) else None
@@ -52,7 +52,7 @@ def kernels(listing: Listing, listings: Listings, deep: int = 0) -> Kernels:
     return Kernels(found, whole)
 
 
-def _kept(text: str, listing: Listing, listings: Listings, given: int, deep: int) -> Kernels:
+def _kept(text: str, listing: Listing, listings: Listings, given: int, depth: int) -> Kernels:
     name = primitive(text)
     if name == "dot_general":
         axes = _PRODUCT.search(text)
@@ -66,15 +66,15 @@ def _kept(text: str, listing: Listing, listings: Listings, given: int, deep: int
     whole = True
     for hash_ in inner(text):
         called = listings.get(listing.inner.get(hash_, ""))
-        if called is None or deep >= _DEEPEST:
+        if called is None or depth >= _MAX_DEPTH:
             whole = False
             continue
-        own = kernels(called, listings, deep + 1)
+        own = kernels(called, listings, depth + 1)
         whole = whole and own.whole
-        # What a sub-program does not take stands before what it takes: the index of a `cond`.
+        # Arguments that a sub-program does not take come first: the index of a `cond`.
         first = given - len(called.inputs)
         for index, axes in own.axes.items():
             found[first + index] = found.get(first + index, frozenset()) | axes
-    if name == "scan":  # of what it goes through, the body has one axis less
+    if name == "scan":  # the body sees one axis less of what is scanned
         found = {index: axes | {axis + 1 for axis in axes} for index, axes in found.items()}
     return Kernels(found, whole)

@@ -1,7 +1,7 @@
 """All differences between two misses of one site, dimension by dimension.
 
-A dimension is a function from two misses to its changes; `DIMENSIONS` is their
-order. What JAX's cache key does not hold (closure, code, program) is listed as well.
+A dimension is a function that takes two misses and returns their changes; `DIMENSIONS` lists
+them in order. Changes outside JAX's cache key (closure, code, program) are listed as well.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from retrace.model.parts import Named, named
 def function_changes(
     a: Function, b: Function
 ) -> Iterator[ObjectChange | CodeChange | HeldChange]:
-    """What differs between two function objects of one site, their code included."""
+    """What differs between two function objects of one site, including their code."""
     if a is b:
         return
     if a.object != b.object:
@@ -61,11 +61,11 @@ def function_changes(
 
 
 def read_changes(old: Function, new: Function) -> tuple[HeldChange, ...]:
-    """What a function reads from outside that differs between two traces of it."""
+    """The outside values that a function reads and that differ between two traces of it."""
     if old.reads == new.reads or old.code != new.code:
         return ()
     before, cells = dict(old.reads), {*dict(old.closure), *dict(new.closure)}
-    # What only one side has was beyond a bound, or was not defined yet.
+    # A value on one side only was beyond a limit, or not defined yet.
     known = tuple([(name, value) for name, value in new.reads if name in before])
     return tuple(
         [
@@ -95,7 +95,7 @@ def _config(old: Miss, new: Miss) -> Iterator[Change]:
 
 
 def _static(old: Miss, new: Miss) -> Iterator[Change]:
-    # Of another value than the default, the value has changed as well.
+    # If the value passed is not the default, the value has changed as well.
     for name, a, b in _differing(old.key.static, new.key.static):
         default = dict(new.function.defaults).get(name)
         other = new if b is None else old
@@ -118,30 +118,32 @@ def _signature(old: Miss, new: Miss) -> Iterator[Change]:
 
 def _arguments(old: Miss, new: Miss) -> list[Change]:
     placed = not (old.nested or new.nested)
-    told: list[Change] = []
+    found: list[Change] = []
     if same_structure(old, new):
         pairs = list(zip(old.key.leaves, new.key.leaves, strict=True))
     else:
         before, after = Arguments(old.key), Arguments(new.key)
-        found = walk(before, after)
-        told += [TreeChange(one, before.subtree(one), after.subtree(one)) for one in found.parts]
-        told += [FieldChange(path, a, b, _exact(a, b), name) for path, name, a, b in found.meta]
-        pairs = found.pairs
+        walked = walk(before, after)
+        found += [
+            TreeChange(path, before.subtree(path), after.subtree(path)) for path in walked.parts
+        ]
+        found += [FieldChange(path, a, b, _exact(a, b), name) for path, name, a, b in walked.meta]
+        pairs = walked.pairs
     if old.key.leaves is not new.key.leaves:
-        # Most leaves of a site differ in their shape alone, where they differ at all.
-        told += [
+        # Most leaves that differ at all differ only in shape.
+        found += [
             _shape_change((b.path, a.shape, b.shape)) for a, b in pairs if a.shape != b.shape
         ]
         rest = [(a, b) for a, b in pairs if a[2:] != b[2:]]
         changed = [change for a, b in rest for change in _but_shape(a, b, placed)]
-        told += sorted(changed, key=lambda change: _LEAF_ORDER[change.component])
-    return told
+        found += sorted(changed, key=lambda change: _LEAF_ORDER[change.component])
+    return found
 
 
 _shape_change: Callable[[Iterable[object]], ShapeChange] = partial(
     cast(Any, tuple).__new__, ShapeChange
 )
-"""As the class, in a third of the time."""
+"""Same as calling the class, in a third of the time."""
 _LEAF_ORDER = {Component.DTYPE: 1, Component.WEAK_TYPE: 2, Component.SHARDING: 3}
 
 
@@ -164,7 +166,7 @@ def _program(old: Miss, new: Miss) -> Iterator[Change]:
 
 
 def _differing(old: Named, new: Named) -> Iterator[tuple[str, Value | None, Value | None]]:
-    """The values that are no longer the same, by name; None where one side has none."""
+    """The values that differ, by name; None if a side has no such value."""
     if old is new:
         return
     before, after = dict(old), dict(new)
@@ -201,11 +203,11 @@ NOT_IN_KEY = frozenset(
         Component.PROGRAM,
     }
 )
-"""What is listed but is no part of the key apart from the function object itself."""
+"""Components that are listed but not part of the key (except the function object itself)."""
 
 
 def changes(old: Miss, new: Miss) -> tuple[Change, ...]:
-    """Everything in which two misses of one site differ, the most telling first."""
+    """Everything in which two misses of one site differ, most informative first."""
     return tuple(chain.from_iterable(dimension(old, new) for dimension in DIMENSIONS))
 
 
@@ -218,7 +220,7 @@ def same_structure(old: Miss, new: Miss) -> bool:
 
 
 def _same_nodes(old: tuple[Node, ...], new: tuple[Node, ...]) -> bool:
-    # Equal tokens make equal values even where the text has changed since.
+    # Equal tokens mean equal values, even if the text has changed since.
     return len(old) == len(new) and all(
         a.path == b.path
         and a.type == b.type
@@ -234,10 +236,10 @@ def _same_nodes(old: tuple[Node, ...], new: tuple[Node, ...]) -> bool:
 
 
 def doubts(old: Miss, new: Miss) -> tuple[ValueChange, ...]:
-    """What looks the same on both sides but may have been unequal to JAX.
+    """Values that look the same on both sides but may have been unequal to JAX.
 
-    These are no changes: they are the last explanation for a miss whose key is
-    otherwise equal to an earlier one.
+    They are not changes, but the last possible explanation of a miss whose key otherwise equals
+    an earlier one.
     """
     found: list[ValueChange] = []
     for (component, a), (_, b) in zip(named(old.key), named(new.key), strict=True):

@@ -1,9 +1,8 @@
-"""Which earlier key to hold a new one against.
+"""Which earlier key to compare a new one with.
 
-It is the one that differs in the fewest (component, path) pairs; a changed tree
-counts more than anything else. Among equally near ones it is one of the same
-function object, of those one whose objects look the same, and of those the latest.
-Functions are otherwise not compared.
+It is the one that differs in the fewest (component, path) pairs, where a changed tree counts more
+than anything else. Among equally near keys, those of the same function object come first, then
+those whose objects look the same, then the latest. Functions are otherwise not compared.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator
 from typing import NamedTuple, TypeAlias
 
-from retrace.compare.alike import Alike, Place
+from retrace.compare.alike import Bundles, Place
 from retrace.compare.columns import Column, least
 from retrace.compare.equality import identity, placement
 from retrace.compare.keys import NOT_IN_KEY
@@ -43,13 +42,13 @@ TRACED = frozenset(
         Component.SIGNATURE,
     }
 )
-"""Where keys may differ only if the function was traced again."""
+"""Components that can only differ if the function was traced again."""
 
 _ABSENT = object()
 
 
 class Distance(NamedTuple):
-    """How far two keys are apart: changes of the tree weigh more than all others."""
+    """How far apart two keys are: changes of the tree weigh more than all others."""
 
     tree: int
     others: int
@@ -63,43 +62,43 @@ class Nearest(NamedTuple):
 
 
 def distance(changes: Iterable[Change]) -> Distance:
-    """The distance between the keys that differ by these changes."""
+    """The distance between two keys that differ by these changes."""
     pairs = {(c.component, c.path) for c in changes if c.component not in NOT_IN_KEY}
     tree = sum(component is Component.TREE for component, _ in pairs)
     return Distance(tree, len(pairs) - tree)
 
 
 def was_lowered(miss: Miss) -> bool:
-    """Whether the call got as far as lowering, so that JAX has an entry for its placement."""
+    """Whether the call reached lowering, so that JAX has an entry for its placement."""
     lowered = (Stage.LOWER, Stage.COMPILE)
     return miss.in_flight in lowered or any(stage in miss.stages for stage in lowered)
 
 
 class Index:
-    """The earlier keys of one site, arranged so that thousands do not slow the next one."""
+    """The earlier keys of one site, arranged so that thousands of them do not slow a lookup."""
 
     def __init__(self) -> None:
         self._groups: dict[int, _Group] = {}
         self._skeletons: dict[Skeleton, int] = {}
         """The number of each structure."""
-        self._known: dict[tuple[int, int], tuple[int, Key]] = {}
-        self._known_paths: dict[tuple[int, tuple[str, ...]], int] = {}
+        self._numbers: dict[tuple[int, int], tuple[int, Key]] = {}
+        self._numbers_by_paths: dict[tuple[int, tuple[str, ...]], int] = {}
         self._size = 0
 
     def __len__(self) -> int:
         return self._size
 
     def add(self, miss: Miss) -> None:
-        """Make a miss a candidate; the caller leaves out those that raised."""
+        """Make a miss a candidate. The caller leaves out those that raised."""
         skeleton = self._skeleton(miss.key)
         group = self._groups.pop(skeleton, None) or _Group(miss)
-        # The group of the latest miss stands last: it is asked first.
+        # The group of the latest miss goes last, and is searched first.
         self._groups[skeleton] = group
         group.add(miss, self._size)
         self._size += 1
 
     def nearest(self, miss: Miss, *, lowered: bool = False) -> Nearest | None:
-        """The nearest earlier miss; with `lowered`, among those that were lowered alone."""
+        """Find the nearest earlier miss; with `lowered`, only among those that were lowered."""
         skeleton = self._skeleton(miss.key)
         best: _Found | None = None
         own = self._groups.get(skeleton)
@@ -116,18 +115,18 @@ class Index:
         return None if best is None else Nearest(best.miss, best.distance)
 
     def _skeleton(self, key: Key) -> int:
-        # Parts read from a file are shared between misses: their identity is enough.
-        # The key is kept beside it, so that its id is not given to another part.
-        known = self._known.get((id(key.tree), id(key.leaves)))
+        # Misses read from a file share their parts, so identity is enough. The key is kept
+        # as well, so that the ids are not reused for other parts.
+        known = self._numbers.get((id(key.tree), id(key.leaves)))
         if known is not None:
             return known[0]
         paths = tuple([leaf.path for leaf in key.leaves])
-        same = self._known_paths.get((id(key.tree), paths))
+        same = self._numbers_by_paths.get((id(key.tree), paths))
         if same is None:
             skeleton = tuple(sorted(map(_form, key.tree))), tuple(sorted(paths))
             same = self._skeletons.setdefault(skeleton, len(self._skeletons))
-            self._known_paths[id(key.tree), paths] = same
-        self._known[id(key.tree), id(key.leaves)] = same, key
+            self._numbers_by_paths[id(key.tree), paths] = same
+        self._numbers[id(key.tree), id(key.leaves)] = same, key
         return same
 
 
@@ -135,7 +134,7 @@ class _Found(NamedTuple):
     miss: Miss
     distance: Distance
     rank: tuple[int, int, bool, bool, int]
-    """Greater is nearer: fewer changes, the same function object, later."""
+    """Greater means nearer: fewer changes, the same function object, later."""
 
 
 class _Group:
@@ -145,7 +144,7 @@ class _Group:
         self._arguments = Arguments(first.key)
         self._first = first.key
         self._paths = [leaf.path for leaf in first.key.leaves]
-        self._alike = Alike(first.key.leaves)
+        self._bundles = Bundles(first.key.leaves)
         self._names = dict(_named_places(first.key))
         self._fields = dict(_field_places(first.key.tree))
         self._holders = {
@@ -154,12 +153,12 @@ class _Group:
         self._columns: dict[Place, Column] = {}
         self._misses: list[Miss] = []
         self._orders: list[int] = []
-        self._objects: dict[int, int] = {}
-        self._codes: dict[str | None, int] = {}
-        self._held: dict[str, Column] = {}
-        """By name what the functions of the rows hold."""
+        self._rows_by_object: dict[int, int] = {}
+        self._rows_by_code: dict[str | None, int] = {}
+        self._held_values: dict[str, Column] = {}
+        """What the functions of the rows hold, by name."""
         self._looks: dict[Hashable, int] = {}
-        """The rows of objects that are equal to themselves alone, by what they look like."""
+        """The rows with objects that only equal themselves, by what these look like."""
         self._compared: tuple[Miss, dict[Place, Hashable]] | None = None
         self._lowered = 0
         self._nested = 0
@@ -175,10 +174,10 @@ class _Group:
                 column = self._columns[place] = Column()
             column.add(value, row)
         function = miss.function
-        self._objects[function.object] = self._objects.get(function.object, 0) | bit
-        self._codes[function.code] = self._codes.get(function.code, 0) | bit
-        for name, value in _held(function):
-            self._held.setdefault(name, Column()).add(value, row)
+        self._rows_by_object[function.object] = self._rows_by_object.get(function.object, 0) | bit
+        self._rows_by_code[function.code] = self._rows_by_code.get(function.code, 0) | bit
+        for name, value in _held_values(function):
+            self._held_values.setdefault(name, Column()).add(value, row)
         for look in _looks(miss.key):
             self._looks[look] = self._looks.get(look, 0) | bit
         if was_lowered(miss):
@@ -187,24 +186,24 @@ class _Group:
             self._nested |= bit
 
     def _places_of(self, miss: Miss) -> dict[Place, Hashable]:
-        # A miss is first looked up, then added: it is compared with the first key once.
+        # A miss is first looked up, then added; compare it with the first key only once.
         if self._compared is None or self._compared[0] is not miss:
             self._compared = miss, dict(self._different(miss.key, not miss.nested))
         return self._compared[1]
 
     def may_beat(self, best: _Found, miss: Miss) -> bool:
-        """Whether a key of another structure than `miss` can be nearer than the best so far."""
-        same_function = miss.function.object in self._objects
+        """Whether a key of this group can be nearer to `miss`, which has another structure."""
+        same_function = miss.function.object in self._rows_by_object
         return (-1, 0, same_function, True, self._orders[-1]) > best.rank
 
     def search(self, miss: Miss, lowered: bool) -> _Found | None:
-        """The nearest of these keys to one of the same structure."""
+        """Find the nearest of these keys to one with the same structure."""
         different = self._places_of(miss)
         return self._search(miss, different, 0, set(), lowered)
 
     def search_across(self, miss: Miss, arguments: Arguments, lowered: bool) -> _Found | None:
-        """The nearest of these keys to one of another structure."""
-        self._alike.part_all(self._columns)
+        """Find the nearest of these keys to one with another structure."""
+        self._bundles.split_all(self._columns)
         self._compared = None
         found = walk(self._arguments, arguments)
         different: dict[Place, Hashable] = dict(self._different_names(miss.key))
@@ -216,7 +215,7 @@ class _Group:
             value = _ABSENT if field.new is None else identity(field.new)
             different[Component.TREE, field.path] = value
         covered: set[str] = set()
-        # Only what differs within this group can lie below a differing node.
+        # Only places that differ within this group can lie below a differing node.
         for path in found.parts if self._columns else ():
             covered |= self._arguments.below(path)
         return self._search(miss, different, len(found.parts), covered, lowered)
@@ -233,13 +232,13 @@ class _Group:
         among = self._lowered if lowered else everyone
         if not among:
             return None
-        # Leaves differ in the same rows, and a value never seen before differs in all of
-        # them: such places are counted in one go.
+        # Many leaves differ in the same rows, and a value never seen before differs in all
+        # rows: such places are counted together.
         trees: dict[int, int] = {}
         others: dict[int, int] = {}
         unseen = different.keys() - self._columns.keys()
         traced = 0
-        numbers = self._alike.numbers
+        sizes = self._bundles.sizes
         for place, column in (*self._columns.items(), *((place, None) for place in unseen)):
             component = place[0]
             if covered and self._owner(place) in covered:
@@ -255,31 +254,31 @@ class _Group:
             if lowered and component in TRACED:
                 traced |= rows
             counts = trees if component is Component.TREE else others
-            counts[rows] = counts.get(rows, 0) + numbers.get(place, 1)
+            counts[rows] = counts.get(rows, 0) + sizes.get(place, 1)
         if lowered and not parts and (served := among & ~traced):
             among = served
         tree, among = least(trees, among, everyone)
         other, among = least(others, among, everyone)
         function = miss.function
-        same = among & self._objects.get(function.object, 0)
+        same = among & self._rows_by_object.get(function.object, 0)
         alike = 0
         if not same and function.kind is Kind.LAMBDA:
-            # Lambdas of one notebook share a site: one with other code is another lambda.
-            alike = among & self._codes.get(function.code, 0)
+            # Lambdas of one notebook share a site: if the code differs, it is another lambda.
+            alike = among & self._rows_by_code.get(function.code, 0)
         latest = self._misses[(alike or among).bit_length() - 1].function
-        if not same and latest.code == function.code and (held := _held(function)):
-            # What it holds is no part of the key, but of what differs.
-            own = among & self._codes.get(function.code, 0)
+        if not same and latest.code == function.code and (held := _held_values(function)):
+            # What a function holds is not part of the key, but explains what differs.
+            own = among & self._rows_by_code.get(function.code, 0)
             differing: dict[int, int] = {}
             for name, value in held:
-                column = self._held.get(name)
+                column = self._held_values.get(name)
                 rows = everyone ^ (0 if column is None else column.holding(value))
                 differing[rows] = differing.get(rows, 0) + 1
             number, among = least(differing, own, everyone)
             alike = alike & among if number else among
         pool = same or alike or among
         for look in _looks(miss.key) if pool & (pool - 1) else ():
-            # Of two settings, one that looks the same tells more than the latest.
+            # A value that looks the same tells more than the latest one.
             pool = pool & self._looks.get(look, 0) or pool
         row = pool.bit_length() - 1
         tree += parts
@@ -290,17 +289,17 @@ class _Group:
         component, path = place
         if component is Component.TREE:
             return self._holders.get(path, path)
-        return path if component in _OF_LEAVES else None
+        return path if component in _LEAF_COMPONENTS else None
 
     def _different(self, key: Key, placed: bool) -> Iterator[tuple[Place, Hashable]]:
         first = self._first.leaves
         if key.leaves is not first:
             leaves = key.leaves
-            # Passed by keyword, the same leaves can stand in another order.
+            # Leaves passed by keyword can be in another order.
             if [leaf.path for leaf in leaves] != self._paths:
                 by_path = {leaf.path: leaf for leaf in leaves}
                 leaves = [by_path[path] for path in self._paths]
-            yield from self._alike.different(leaves, self._columns).items()
+            yield from self._bundles.differing(leaves, self._columns).items()
             for a, b in zip(first, leaves, strict=True):
                 if a[2:] != b[2:]:
                     yield from _but_shape(a, b, placed)
@@ -316,19 +315,19 @@ class _Group:
 
 
 def _form(node: Node) -> Form:
-    """What a node is besides its static fields."""
+    """A node without its static fields."""
     name, number = ("", 0) if node.made is None else node.made[:2]
     return node.path, node.type, node.children, name, number
 
 
-def _held(function: Function) -> list[tuple[str, Hashable]]:
-    """All that a function closes over, binds and defaults to."""
+def _held_values(function: Function) -> list[tuple[str, Hashable]]:
+    """Everything that a function closes over, binds or has as a default."""
     named = (*function.closure, *function.bound, *function.defaults)
     return [(name, identity(value)) for name, value in named]
 
 
 def _looks(key: Key) -> Iterator[Hashable]:
-    """What the objects among static values and fields look like that compare by identity."""
+    """What static values and fields that compare by identity look like."""
     for name, value in key.static:
         if value.token is not None and "#" in value.token:
             yield name, value.type, value.text
@@ -338,7 +337,7 @@ def _looks(key: Key) -> Iterator[Hashable]:
                 yield node.path, name, value.type, value.text
 
 
-_OF_LEAVES = frozenset(
+_LEAF_COMPONENTS = frozenset(
     {Component.SHAPE, Component.DTYPE, Component.WEAK_TYPE, Component.SHARDING}
 )
 

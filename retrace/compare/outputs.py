@@ -1,4 +1,4 @@
-"""What a program takes and gives: the types of its results, and the inputs that it never uses."""
+"""What a program takes and returns: the types of its results, and its unused inputs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _VARIABLE = re.compile(r"\$[0-9]{1,18}")
 _HASH = re.compile(r"@[0-9a-f]{32}")
 _CALLS = frozenset(("pjit", "jit"))
 """Equations whose arguments are the inputs of their one sub-program, one by one."""
-_DEEPEST = 40
+_MAX_DEPTH = 40
 _MAX_EQUATIONS = 100_000
 """Maximum number of equations compared; those of a sub-program count at each call."""
 
@@ -24,13 +24,13 @@ class Output(NamedTuple):
     """One result of a program."""
 
     type: str
-    """`f32[3]`, with `~` in front where it is weakly typed."""
+    """`f32[3]`, with a leading `~` if it is weakly typed."""
     place: Frame | None
-    """The line that made it; None where it is an input, a literal, or not known."""
+    """The line that computed it; None if it is an input, a literal, or unknown."""
 
     @property
     def is_weak(self) -> bool:
-        """Whether JAX took its type from a Python number."""
+        """Whether its type came from a Python number."""
         return self.type.startswith("~")
 
 
@@ -52,10 +52,10 @@ def outputs(listing: Listing) -> tuple[Output, ...]:
 
 
 def arithmetic(listing: Listing, listings: Listings) -> Counter[tuple[str, ...]] | None:
-    """The operations of a program, with the types that they take and give, weak or not.
+    """Count the operations of a program by primitive and types, ignoring weak types.
 
-    Conversions are left out, and what is called is taken as part of the program. None where a
-    sub-program is not known.
+    Conversions are left out, and called sub-programs are inlined. None if a sub-program is
+    unknown.
     """
     found: Counter[tuple[str, ...]] = Counter()
     waiting, done = [listing], 0
@@ -84,10 +84,10 @@ def _type(argument: str, types: list[str], wires: Iterator[int]) -> str:
     return types[wire].replace("~", "") if wire < len(types) else ""
 
 
-def unused_inputs(listing: Listing, listings: Listings, deep: int = 0) -> frozenset[int]:
-    """The positions of the inputs that no equation uses and no result is.
+def unused_inputs(listing: Listing, listings: Listings, depth: int = 0) -> frozenset[int]:
+    """The positions of the inputs that no equation uses and that are not returned.
 
-    What is handed on to a function that is called counts as used only where that uses it.
+    An input passed on to a called function only counts as used if that function uses it.
     """
     used = {int(text[1:]) for text in listing.outputs if _VARIABLE.fullmatch(text)}
     position = 0
@@ -96,9 +96,9 @@ def unused_inputs(listing: Listing, listings: Listings, deep: int = 0) -> frozen
         taken = arguments.count("$")
         wires = iter(listing.wires[position : position + taken])
         position += taken
-        called = _called(listing, text, listings) if deep < _DEEPEST else None
+        called = _called(listing, text, listings) if depth < _MAX_DEPTH else None
         idle = (
-            unused_inputs(called, listings, deep + 1)
+            unused_inputs(called, listings, depth + 1)
             if called is not None and len(called.inputs) == len(arguments)
             else frozenset[int]()
         )
@@ -108,12 +108,12 @@ def unused_inputs(listing: Listing, listings: Listings, deep: int = 0) -> frozen
     return frozenset(index for index in range(len(listing.inputs)) if index not in used)
 
 
-def same_but_inputs(old: Listing, new: Listing, listings: Listings, deep: int = 0) -> bool:
-    """Whether two programs do the same, whatever the types of inputs that they do not use."""
+def same_but_inputs(old: Listing, new: Listing, listings: Listings, depth: int = 0) -> bool:
+    """Whether two programs do the same, ignoring the types of unused inputs."""
     if old.hash == new.hash:
         return True
     if (
-        deep > _DEEPEST
+        depth > _MAX_DEPTH
         or old.wires != new.wires
         or old.constants != new.constants
         or old.outputs != new.outputs
@@ -127,12 +127,12 @@ def same_but_inputs(old: Listing, new: Listing, listings: Listings, deep: int = 
         before, after = _called(old, a, listings), _called(new, b, listings)
         if before is None or after is None or _HASH.sub("@", a) != _HASH.sub("@", b):
             return False
-        if not same_but_inputs(before, after, listings, deep + 1):
+        if not same_but_inputs(before, after, listings, depth + 1):
             return False
     return True
 
 
 def _called(listing: Listing, text: str, listings: Listings) -> Listing | None:
-    """The one sub-program that an equation calls as it is."""
+    """The single sub-program that an equation calls directly."""
     hashes = inner(text) if primitive(text) in _CALLS else []
     return listings.get(listing.inner.get(hashes[0], "")) if len(hashes) == 1 else None

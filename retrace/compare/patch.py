@@ -1,4 +1,4 @@
-"""What turns one program into another, and the proof: applied to the old it gives the new."""
+"""A patch that turns one program into another; applying it proves that it is complete."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from retrace.model import Listing
 
 
 class Content(NamedTuple):
-    """A program by its content alone: without source lines, name or id."""
+    """The content of a program: no source lines, name or id."""
 
     inputs: tuple[str, ...]
     constants: tuple[str, ...]
@@ -21,7 +21,7 @@ class Content(NamedTuple):
 
 
 class Edit(NamedTuple):
-    """Lines at a place of the old program, and what stands there in the new one."""
+    """Lines at a position of the old program, and what replaces them in the new one."""
 
     at: int
     removed: tuple[str, ...]
@@ -29,18 +29,18 @@ class Edit(NamedTuple):
 
 
 class Patch(NamedTuple):
-    """The difference of two programs, whole."""
+    """The complete difference between two programs."""
 
     inputs: tuple[Edit, ...]
     equations: tuple[Edit, ...]
     wires: tuple[tuple[int, tuple[int, ...]], ...]
-    """The variables of those equations of the new program that did not keep theirs."""
+    """The variables of those equations of the new program whose variables changed."""
     constants: tuple[str, ...]
     outputs: tuple[str, ...]
 
 
 def content(listing: Listing) -> Content:
-    """The content of a program."""
+    """Return the content of a program."""
     position = 0
     wires: list[tuple[int, ...]] = []
     for text in listing.equations:
@@ -57,7 +57,7 @@ def content(listing: Listing) -> Content:
 
 
 def patch(old: Content, new: Content) -> Patch:
-    """What turns `old` into `new`."""
+    """Return the patch that turns `old` into `new`."""
     inputs = align(old.inputs, new.inputs)
     equations = align(old.equations, new.equations)
     kept = _carried(old, new.inputs, new.equations, inputs, equations)
@@ -71,7 +71,7 @@ def patch(old: Content, new: Content) -> Patch:
 
 
 def apply(patch: Patch, old: Content) -> Content:
-    """The new program, given the old one.
+    """Return the new program, given the old one.
 
     Raises:
         ValueError: the patch was made for another program.
@@ -101,7 +101,7 @@ def _edited(old: tuple[str, ...], edits: tuple[Edit, ...]) -> tuple[tuple[str, .
             out += old[x : edit.at]
         x = edit.at + len(edit.removed)
         if old[edit.at : x] != edit.removed:
-            raise ValueError("a patch for another program")
+            raise ValueError("this patch is for another program")
         out += edit.added
     return tuple(out), Alignment(tuple(blocks), True)
 
@@ -113,7 +113,7 @@ def _carried(
     input_blocks: Alignment,
     blocks: Alignment,
 ) -> dict[int, tuple[int, ...]]:
-    """The variables of the equations that were kept, as they are numbered in the new program."""
+    """The variables of the equations that were kept, numbered as in the new program."""
     numbers = {
         block.old + i: block.new + i for block in input_blocks.blocks for i in range(block.length)
     }
@@ -123,7 +123,7 @@ def _carried(
     for block in blocks.blocks:
         for i in range(block.length):
             x, y = block.old + i, block.new + i
-            # Where a variable is gone, its number is no variable's.
+            # A variable that no longer exists becomes -1.
             found[y] = tuple(numbers.get(wire, -1) for wire in old.wires[x])
             for result in range(_results(equations[y])):
                 numbers[before[x] + result] = after[y] + result

@@ -1,10 +1,10 @@
 """Compare two programs: was the second one wasted, could one serve both, or are both needed?
 
 identical       the same content
-shapes-only     equation for equation the same, but for the sizes of axes
-constants-only  the same, but for literals and captured constants
-repeated        the same block n times in place of m, and all else equal: an unrolled loop
-different       equations added, removed or changed
+shapes-only     the same equations, except for the sizes of axes
+constants-only  the same equations, except for literals and captured constants
+repeated        a block repeated n times instead of m, all else equal: an unrolled loop
+different       equations were added, removed or changed
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple, TypeAlias
 from retrace.compare.alignment import Alignment, align
 from retrace.compare.blocks import repeated
 from retrace.compare.equation import (
-    RULED,
+    CUSTOM_RULE,
     Relation,
     follows,
     inner,
@@ -32,21 +32,21 @@ from retrace.store.sizes import sizes_of
 
 Kind: TypeAlias = Literal["identical", "shapes-only", "constants-only", "repeated", "different"]
 
-_DEEPEST = 40
-"""Programs inside programs, as far as they are compared."""
-_CHANGED_BLOCK = 64
-"""Primitives of a repeated block that are named at most."""
+_MAX_DEPTH = 40
+"""How deep programs inside programs are compared."""
+_MAX_PRIMITIVES = 64
+"""Maximum number of primitives that are named for a repeated block."""
 
 
 class Size(NamedTuple):
-    """The size of an axis, from what to what."""
+    """The size of an axis, old and new."""
 
     old: Dim
     new: Dim
     equations: int
-    """How many equations follow it."""
+    """How many equations follow this size."""
     inputs: tuple[tuple[int, int], ...]
-    """The inputs of the program that have it: position and axis."""
+    """The inputs of the program that have this size: position and axis."""
 
 
 class Constant(NamedTuple):
@@ -59,23 +59,23 @@ class Constant(NamedTuple):
 
 
 class Repeated(NamedTuple):
-    """A block that runs another number of times."""
+    """A block that runs a different number of times."""
 
     primitives: tuple[str, ...]
     old: int | None
-    """None on both sides where it is not told how often."""
+    """None on both sides if unknown."""
     new: int | None
     place: Frame | None
     loop: bool = False
-    """Whether JAX's own loop runs it; else it stands in the program so often."""
+    """Whether a JAX loop runs it; otherwise the program contains that many copies."""
 
 
 class Difference(NamedTuple):
-    """How a program differs from another one, with the evidence."""
+    """How a program differs from another, with the evidence."""
 
     kind: Kind
     old: int
-    """Equations."""
+    """Number of equations."""
     new: int
     sizes: tuple[Size, ...] = ()
     constants: tuple[Constant, ...] = ()
@@ -84,21 +84,21 @@ class Difference(NamedTuple):
     minimal: bool = True
     """Whether this is certainly the smallest number of edits."""
     rewired: bool = False
-    """The same equations, over other variables."""
+    """The same equations, but on other variables."""
     unsure: bool = False
-    """Captured device arrays are other objects; whether they are equal was not looked at."""
+    """Captured device arrays are other objects; whether they are equal was not checked."""
     fixed: frozenset[str] = frozenset()
-    """Primitives that hold a changed constant as a parameter, where no array can stand, or in
+    """Primitives that hold a changed constant as a parameter, where no array is possible, or in
     a rule, where it may be anything."""
 
 
 def compare(old: Listing, new: Listing, listings: Listings) -> Difference:
-    """How `new` differs from `old`.
+    """Tell how `new` differs from `old`.
 
     Args:
         old: the earlier program.
         new: the later one.
-        listings: where the sub-programs of both are found, by id.
+        listings: the sub-programs of both, by id.
     """
     if old.hash == new.hash:
         return Difference("identical", old.size, new.size)
@@ -111,7 +111,7 @@ def compare(old: Listing, new: Listing, listings: Listings) -> Difference:
                 old.size,
                 new.size,
                 paired.sizes(new),
-                paired.told_constants(),
+                paired.constants(),
                 paired.repeats(),
                 fixed=frozenset(paired.fixed),
             )
@@ -121,7 +121,7 @@ def compare(old: Listing, new: Listing, listings: Listings) -> Difference:
         old.size,
         new.size,
         paired.sizes(new),
-        paired.told_constants(),
+        paired.constants(),
         paired.repeats(),
         lines=lines,
         minimal=minimal,
@@ -130,7 +130,7 @@ def compare(old: Listing, new: Listing, listings: Listings) -> Difference:
 
 
 class _Pairs:
-    """Two programs taken equation by equation, their sub-programs as well."""
+    """Two programs compared equation by equation, including their sub-programs."""
 
     def __init__(self, listings: Listings) -> None:
         self._listings = listings
@@ -147,44 +147,44 @@ class _Pairs:
         self.fixed: set[str] = set()
 
     def alignment(self, old: Listing, new: Listing) -> Alignment:
-        """What the equations of two programs share."""
+        """Align the equations of two programs."""
         key = old.hash, new.hash
         if (found := self._alignments.get(key)) is None:
             found = self._alignments[key] = align(old.equations, new.equations)
         return found
 
     def repeats(self) -> tuple[Repeated, ...]:
-        """The blocks that run another number of times for themselves."""
+        """The blocks that run a different number of times, not just because of a changed size."""
         return tuple([block for block in self._repeats if not self._is_sized(block)])
 
     def _is_sized(self, block: Repeated) -> bool:
-        # A scan over an array runs as often as that has rows.
+        # A scan over an array runs once for each of its rows.
         return block.loop and (block.old, block.new) in self._dims
 
     def program(self, old: Listing, new: Listing, outer: Frame | None = None) -> bool:
-        """Whether both are of one form; what differs is kept."""
+        """Whether both have the same form; differences are noted."""
         known = self._known.get((old.hash, new.hash))
         if known is None:
-            # A hostile recording may hold a program inside itself, or in a chain without end.
+            # A hostile recording may nest a program inside itself, or nest without end.
             self._known[old.hash, new.hash] = False
             self._depth += 1
-            if self._depth > _DEEPEST:
+            if self._depth > _MAX_DEPTH:
                 known = False
             elif len(old.equations) == len(new.equations):
-                known = self._program(old, new, outer)
+                known = self._same_length(old, new, outer)
             else:
                 known = self._unrolled(old, new, outer)
             self._depth -= 1
             self._known[old.hash, new.hash] = known
         return known
 
-    def _program(self, old: Listing, new: Listing, outer: Frame | None) -> bool:
+    def _same_length(self, old: Listing, new: Listing, outer: Frame | None) -> bool:
         if (
             old.wires != new.wires
             or len(old.equations) != len(new.equations)
             or len(old.inputs) != len(new.inputs)
             or len(old.constants) != len(new.constants)
-            or not self._outputs(old, new, outer)
+            or not self._outputs_match(old, new, outer)
         ):
             return False
         for index, (a, b) in enumerate(zip(old.inputs, new.inputs, strict=True)):
@@ -194,20 +194,22 @@ class _Pairs:
             self._dims.update(found.dims)
             if outer is None and found.dims:
                 self._note_input(index, a, b)
-        return self._captured(old, new, outer) and all(
-            a is b or a == b or self._equation(old, a, new, b, place(new, index) or outer)
+        return self._constants_match(old, new, outer) and all(
+            a is b or a == b or self._equations_match(old, a, new, b, place(new, index) or outer)
             for index, (a, b) in enumerate(zip(old.equations, new.equations, strict=True))
         )
 
-    def _equation(self, old: Listing, a: str, new: Listing, b: str, at: Frame | None) -> bool:
+    def _equations_match(
+        self, old: Listing, a: str, new: Listing, b: str, at: Frame | None
+    ) -> bool:
         if (a, b) not in self._relations:
             self._relations[a, b] = relate(a, b)
         found = self._relations[a, b]
         if found is None:
             return False
-        self._keep(found, at)
+        self._note(found, at)
         for trips in found.trips:
-            block = Repeated(self._body(new, b), *(trips or _UNTOLD), _somewhere(at), True)
+            block = Repeated(self._body(new, b), *(trips or _UNKNOWN), _known_place(at), True)
             self._repeats[block] = None
         for x, y in found.inner:
             before, after = self._inner(old, x), self._inner(new, y)
@@ -220,33 +222,35 @@ class _Pairs:
     def _unrolled(self, old: Listing, new: Listing, outer: Frame | None) -> bool:
         if not (blocks := repeated(old, new, self.alignment(old, new))):
             return False
-        told = dict.fromkeys(_told(old, new, block, outer) for block in blocks)
-        if not _takes_as_much(old, new):
-            # One more array for each round, as for each layer, or a loop over an axis:
-            # the numbers of variables say nothing then.
-            self._repeats.update(told)
+        found = dict.fromkeys(_as_repeated(old, new, block, outer) for block in blocks)
+        if not _take_the_same_inputs(old, new):
+            # There is one more array for each round (a layer, a row), so the numbers of
+            # variables cannot be compared.
+            self._repeats.update(found)
             return True
         rounds = Rounds(old, new, blocks)
-        if (pairs := rounds.outside()) is None or not self._outputs(old, new, outer, rounds):
+        if (pairs := rounds.outside()) is None or not self._outputs_match(
+            old, new, outer, rounds
+        ):
             return False
-        self._repeats.update(told)
+        self._repeats.update(found)
         equations = ((old.equations[x], new.equations[y], y) for x, y in pairs)
-        return self._captured(old, new, outer) and all(
-            a == b or self._equation(old, a, new, b, place(new, y) or outer)
+        return self._constants_match(old, new, outer) and all(
+            a == b or self._equations_match(old, a, new, b, place(new, y) or outer)
             for a, b, y in equations
         )
 
-    def _captured(self, old: Listing, new: Listing, outer: Frame | None) -> bool:
+    def _constants_match(self, old: Listing, new: Listing, outer: Frame | None) -> bool:
         used = None if old.constants == new.constants else _first_uses(new)
         for index, (a, b) in enumerate(zip(old.constants, new.constants, strict=True)):
             found = relate_types(a, b)
             if found is None:
                 return False
             at = place(new, used[index]) if used and index in used else outer
-            self._keep(found, at or outer, counts=False)
+            self._note(found, at or outer, counts=False)
         return True
 
-    def _outputs(
+    def _outputs_match(
         self, old: Listing, new: Listing, outer: Frame | None, rounds: Rounds | None = None
     ) -> bool:
         if len(old.outputs) != len(new.outputs):
@@ -263,7 +267,7 @@ class _Pairs:
             found = relate(f"\t{a}\t", f"\t{b}\t")
             if found is None:
                 return False
-            self._keep(found, outer, counts=False)
+            self._note(found, outer, counts=False)
         return True
 
     def _inner(self, listing: Listing, hash_: str) -> Listing | None:
@@ -271,17 +275,17 @@ class _Pairs:
 
     def _body(self, listing: Listing, text: str) -> tuple[str, ...]:
         body = next((self._inner(listing, hash_) for hash_ in inner(text)), None)
-        rows = [text] if body is None else body.equations[:_CHANGED_BLOCK]
+        rows = [text] if body is None else body.equations[:_MAX_PRIMITIVES]
         return tuple(map(primitive, rows))
 
-    def _keep(self, found: Relation, at: Frame | None, *, counts: bool = True) -> None:
+    def _note(self, found: Relation, at: Frame | None, *, counts: bool = True) -> None:
         self._dims.update(found.dims)
         if counts:
             self._followers.update(set(found.dims))
         self._numbers.update(found.numbers)
         self.fixed.update(found.fixed)
         for old, new in found.constants:
-            key = (old, new, _somewhere(at))
+            key = (old, new, _known_place(at))
             self._constants[key] = self._constants.get(key, 0) + 1
 
     def _note_input(self, index: int, old: str, new: str) -> None:
@@ -293,12 +297,12 @@ class _Pairs:
                 self._inputs.append(((a, b), index, axis))
 
     def kind(self) -> Kind | None:
-        """What kind of difference this is; None where it is more than one of them."""
+        """What kind of difference this is; None if it is of more than one kind."""
         dims = self._dims
         if not all(follows(old, new, dims) for old, new in self._numbers):
             return None
-        repeated, constants = self.repeats(), self._own_constants()
-        if (dims or repeated) and any(held.startswith(RULED) for held in self.fixed):
+        repeated, constants = self.repeats(), self._independent_constants()
+        if (dims or repeated) and any(held.startswith(CUSTOM_RULE) for held in self.fixed):
             return None
         if dims:
             return None if constants or repeated else "shapes-only"
@@ -306,18 +310,20 @@ class _Pairs:
             return None if constants else "repeated"
         return "constants-only" if constants else None
 
-    def _own_constants(self) -> list[tuple[str, str, Frame | None]]:
-        # A mean divides by the size of the batch: that constant is part of the shape.
+    def _independent_constants(self) -> list[tuple[str, str, Frame | None]]:
+        # A mean divides by the batch size: such a constant belongs to the shape.
         trips = {(b.old, b.new) for b in self._repeats if b.old is not None and b.new is not None}
         changed = self._dims | trips
         return [key for key in self._constants if not follows(key[0], key[1], changed)]
 
-    def told_constants(self) -> tuple[Constant, ...]:
-        """The constants that changed for themselves."""
-        return tuple(Constant(*key, self._constants[key]) for key in self._own_constants())
+    def constants(self) -> tuple[Constant, ...]:
+        """The constants that changed, not just because of a changed size."""
+        return tuple(
+            Constant(*key, self._constants[key]) for key in self._independent_constants()
+        )
 
     def sizes(self, new: Listing) -> tuple[Size, ...]:
-        """The sizes that changed, those that most equations follow first."""
+        """The sizes that changed; those that most equations follow come first."""
         found = [
             Size(
                 *pair,
@@ -339,16 +345,16 @@ def _ordered(size: Dim) -> tuple[int, str]:
 
 
 _NOWHERE = Frame("", 0, "", 0, True)
-_UNTOLD = (None, None)
+_UNKNOWN = (None, None)
 _VARIABLE = re.compile(r"\$[0-9]{1,18}")
 
 
-def _somewhere(at: Frame | None) -> Frame | None:
+def _known_place(at: Frame | None) -> Frame | None:
     return None if at is _NOWHERE else at
 
 
 def _first_uses(listing: Listing) -> dict[int, int]:
-    """The equation that takes each variable first."""
+    """The first equation that uses each variable."""
     found: dict[int, int] = {}
     position = 0
     for index, text in enumerate(listing.equations):
@@ -359,13 +365,13 @@ def _first_uses(listing: Listing) -> dict[int, int]:
     return found
 
 
-def _takes_as_much(old: Listing, new: Listing) -> bool:
+def _take_the_same_inputs(old: Listing, new: Listing) -> bool:
     return old.inputs == new.inputs and len(old.constants) == len(new.constants)
 
 
-def _told(old: Listing, new: Listing, block: Repeat, outer: Frame | None) -> Repeated:
+def _as_repeated(old: Listing, new: Listing, block: Repeat, outer: Frame | None) -> Repeated:
     longer, start = (new, block.new) if block.new_times > 1 else (old, block.old)
-    end = start + min(block.length, _CHANGED_BLOCK)
+    end = start + min(block.length, _MAX_PRIMITIVES)
     named = tuple(primitive(text) for text in longer.equations[start:end])
     at = next(filter(None, (place(longer, i) for i in range(start, end))), outer)
-    return Repeated(named, block.old_times, block.new_times, _somewhere(at))
+    return Repeated(named, block.old_times, block.new_times, _known_place(at))

@@ -1,4 +1,4 @@
-"""A block that runs several times in a row: what a Python loop leaves in a program."""
+"""Blocks repeated several times in a row: what a Python loop leaves in a program."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
 from typing import NamedTuple
 
-_CANDIDATES = 6
-_PLACES = 64
-"""So far back a block is looked for that may begin in several places."""
-_FEWEST_LONG, _MOST_LONG = 3, 16
+_MAX_CANDIDATES = 6
+_MAX_SHIFT = 64
+"""How far back the start of a block is searched, if it may begin in several places."""
+_MIN_ROUNDS, _MAX_ROUNDS = 3, 16
 """Rounds of a long block."""
-_STEPS = 4
+_MAX_STEPS = 4
 _MAX_PLACES = 400
 _BUDGET = 4_000_000
-"""Comparisons of single equations, after which no more blocks are looked for."""
+"""Maximum number of equation comparisons spent on finding blocks."""
 
 
 class Run(NamedTuple):
-    """A block, where it first stands, and how often it stands there in a row."""
+    """A block: where it starts, its length, and how many times it is repeated there."""
 
     start: int
     length: int
@@ -27,7 +27,7 @@ class Run(NamedTuple):
 
 
 def runs(tokens: Sequence[Hashable]) -> Iterator[Run]:
-    """A sequence as runs, the shortest block at each place first."""
+    """Split a sequence into runs, preferring the shortest block at each place."""
     numbers: dict[Hashable, int] = {}
     row = array("q", [numbers.setdefault(token, len(numbers)) for token in tokens])
     following = [array("q") for _ in numbers]
@@ -43,7 +43,7 @@ def runs(tokens: Sequence[Hashable]) -> Iterator[Run]:
             at += 1
         seen[row[index]] = at
         length, times = 1, 1
-        for place in places[at + 1 : at + 1 + _CANDIDATES]:
+        for place in places[at + 1 : at + 1 + _MAX_CANDIDATES]:
             step = place - index
             if place + step > len(row) or budget < 0:
                 break
@@ -61,24 +61,24 @@ def runs(tokens: Sequence[Hashable]) -> Iterator[Run]:
 
 
 def long_runs(tokens: Sequence[Hashable]) -> Iterator[Run]:
-    """Blocks of many tokens that run a few times in a row, which `runs` does not find.
+    """Find blocks of many tokens repeated a few times in a row, which `runs` does not find.
 
-    In a long block the token that it begins with stands many times. In all rounds each token
-    stands equally often, and as far from itself in the next round as every other does.
+    The first token of a long block occurs in it many times. Each token occurs equally often in
+    every round, and the distance from one round to the next is the same for all tokens.
     """
     numbers: dict[Hashable, int] = {}
     row = array("q", [numbers.setdefault(token, len(numbers)) for token in tokens])
     places = {
         number: array("q")
         for number, times in Counter(row).items()
-        if _FEWEST_LONG <= times <= _MAX_PLACES
+        if _MIN_ROUNDS <= times <= _MAX_PLACES
     }
     for index, number in enumerate(row):
         if number in places:
             places[number].append(index)
     steps: Counter[int] = Counter()
     for held in places.values():
-        for rounds in range(_FEWEST_LONG, _MOST_LONG + 1):
+        for rounds in range(_MIN_ROUNDS, _MAX_ROUNDS + 1):
             own, rest = divmod(len(held), rounds)
             if rest:
                 continue
@@ -86,25 +86,25 @@ def long_runs(tokens: Sequence[Hashable]) -> Iterator[Run]:
             if len(gaps) == 1:
                 steps[gaps.pop()] += len(held)
     found: list[range] = []
-    for step, _ in sorted(steps.items(), key=lambda one: (-one[1], one[0]))[:_STEPS]:
+    for step, _ in sorted(steps.items(), key=lambda one: (-one[1], one[0]))[:_MAX_STEPS]:
         start = 0
         for index in range(len(row) - step + 1):
             if index + step < len(row) and row[index] == row[index + step]:
                 continue
             rounds = (index - start) // step + 1
-            # Two rounds of a block are one of a block that is twice as long.
+            # Two rounds of a block are also one round of a block twice as long.
             is_new = not any(start in one and index < one.stop for one in found)
-            if rounds >= _FEWEST_LONG and is_new:
+            if rounds >= _MIN_ROUNDS and is_new:
                 found.append(range(start, index + step))
                 yield Run(start, step, rounds)
             start = index + 1
 
 
 class Repeat(NamedTuple):
-    """One block on both sides, and how often it runs on each."""
+    """A block on both sides, and how often it is repeated on each."""
 
     old: int
-    """Where it begins, or would begin."""
+    """Where it starts, or would start."""
     new: int
     length: int
     old_times: int
@@ -112,10 +112,10 @@ class Repeat(NamedTuple):
 
 
 def repeats(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[Repeat] | None:
-    """The blocks that run another number of times; None where more than that differs."""
-    if not (_within(old, new) or _within(new, old)):
+    """The blocks that are repeated a different number of times; None if anything else differs."""
+    if not (_is_subsequence(old, new) or _is_subsequence(new, old)):
         return None
-    x, y = _once(old), _once(new)
+    x, y = _without_repeats(old), _without_repeats(new)
     if [token for token, _, _ in x] != [token for token, _, _ in y]:
         return None
     found: list[Repeat] = []
@@ -128,9 +128,9 @@ def repeats(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[Repeat] | 
 
 
 def inserted(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[Repeat]:
-    """One block that runs several times on one side and never on the other.
+    """Find a block that is repeated on one side and absent on the other.
 
-    It is told once for each place where it may begin; nothing where more differs.
+    It is returned once for each place where it may start; empty if anything else differs.
     """
     short, long = (old, new) if len(old) < len(new) else (new, old)
     size = len(long) - len(short)
@@ -140,8 +140,8 @@ def inserted(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[Repeat]:
     found: list[Repeat] = []
     if long[common + size :] != short[common:]:
         return found
-    # Before an equal equation, it may as well begin that much earlier.
-    for start in range(common, max(-1, common - _PLACES), -1):
+    # If the token before it equals its last one, the block may also start one earlier.
+    for start in range(common, max(-1, common - _MAX_SHIFT), -1):
         if start < common and long[start + size] != short[start]:
             break
         length = next(n for n in range(1, size + 1) if _is_period(long, start, size, n))
@@ -157,16 +157,16 @@ def _is_period(tokens: Sequence[Hashable], start: int, size: int, length: int) -
     return not size % length and tokens[start + length : end] == tokens[start : end - length]
 
 
-def _within(part: Sequence[Hashable], whole: Sequence[Hashable]) -> bool:
-    """Whether all of `part` stands in `whole`, in its order."""
+def _is_subsequence(part: Sequence[Hashable], whole: Sequence[Hashable]) -> bool:
+    """Whether `part` is a subsequence of `whole`."""
     if len(part) > len(whole):
         return False
     rest = iter(whole)
     return all(token in rest for token in part)
 
 
-def _once(tokens: Sequence[Hashable]) -> list[tuple[Hashable, int, Run | None]]:
-    """Each block written once: its tokens, their places, and at its start the run."""
+def _without_repeats(tokens: Sequence[Hashable]) -> list[tuple[Hashable, int, Run | None]]:
+    """Each block once: its tokens and their places, with the run at its first token."""
     out: list[tuple[Hashable, int, Run | None]] = []
     for run in runs(tokens):
         for offset in range(run.length):

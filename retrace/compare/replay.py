@@ -1,4 +1,4 @@
-"""Turn an old key into the new one by the changes that were listed: the proof of them."""
+"""Apply the listed changes to the old key: if that gives the new key, they are complete."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from retrace.model.parts import named
 
 
 def apply(changes: tuple[Change, ...], old: Miss) -> Miss:
-    """The old miss with every change made to it; its key is then that of the new miss."""
+    """Apply every change to the old miss; the result must have the key of the new miss."""
     _, _, _, passing, _, _ = old.key
     values = {component: dict(own) for component, own in named(old.key)}
     signature = dict(passing)
@@ -66,7 +66,7 @@ def apply(changes: tuple[Change, ...], old: Miss) -> Miss:
             case ShapeChange() | DtypeChange() | WeakTypeChange() | ShardingChange():
                 arguments.edit(change)
             case SettingChange():
-                pass  # of a process, and not of a key
+                pass  # belongs to the process, not to the key
             case _:
                 assert_never(change)
     passed = {name: how for name, how in signature.items() if how != Passing.OMITTED}

@@ -1,8 +1,9 @@
-"""Two programs that run blocks another number of times: do they agree on all else?
+"""Two programs that repeat blocks a different number of times: do they agree on all else?
 
-A variable outside of the blocks has one counterpart. One that a block defines stands for
-that of the round as far from the end, or from the beginning. Where the other program has no
-such round, it stands for what the loop began with: what its first round took in that place.
+A variable outside the blocks has one counterpart. A variable defined in a block corresponds to
+that of the round at the same distance from the end, or from the beginning. If the other program
+has no such round, it corresponds to the initial value of the loop: what its first round took in
+that place.
 """
 
 from __future__ import annotations
@@ -21,15 +22,15 @@ class _Place(NamedTuple):
     """Where a variable is defined."""
 
     block: int
-    """-1 outside of the blocks."""
+    """-1 outside the blocks."""
     round: int
     equation: int
-    """Among those of the block, or of those outside; -1 for the inputs."""
+    """Index within the block, or among the equations outside; -1 for inputs."""
     result: int
 
 
 class _Use(NamedTuple):
-    """A variable of a block that a later round takes."""
+    """Where a later round uses a variable of a block."""
 
     rounds: int
     """How many rounds later."""
@@ -38,17 +39,17 @@ class _Use(NamedTuple):
 
 
 class _Side:
-    """A program, cut into what stands in blocks and what stands outside."""
+    """A program, split into the equations inside and outside the blocks."""
 
     def __init__(self, listing: Listing, blocks: Sequence[tuple[int, int, int]]) -> None:
-        """`blocks` are given by start, length and number of rounds, in order."""
+        """Each block is a start, a length and a number of rounds; blocks are in order."""
         self.blocks = blocks
         self._inputs = len(listing.inputs)
         self._wires = listing.wires
         self._defined = [self._inputs]
-        """The first variable that each equation defines, and how many there are."""
+        """The first variable that each equation defines, then the total number."""
         self._taken = [0]
-        """The first wire of each equation, and how many there are."""
+        """The first wire of each equation, then the total number."""
         shapes: dict[str, tuple[int, int]] = {}
         for text in listing.equations:
             if (shape := shapes.get(text)) is None:
@@ -64,7 +65,7 @@ class _Side:
         self._uses: dict[int, dict[tuple[int, int], list[_Use]]] = {}
 
     def outside(self) -> list[int]:
-        """The equations outside of the blocks."""
+        """The equations outside the blocks."""
         found: list[int] = []
         at = 0
         for start, length, times in self.blocks:
@@ -90,7 +91,7 @@ class _Side:
         return _Place(-1, 0, equation - self._inside[block + 1], result)
 
     def carried(self, at: _Place, back: int) -> int | None:
-        """What a variable of a block was `back` rounds before the first."""
+        """The variable that a block's variable was `back` rounds before the first."""
         start, length, _ = self.blocks[at.block]
         for use in self._uses_of(at.block).get(at[2:], ()):
             if use.rounds >= back:
@@ -116,14 +117,14 @@ class _Side:
 
 
 class Rounds:
-    """Two programs, and the blocks that run another number of times."""
+    """Two programs, and the blocks that are repeated a different number of times."""
 
     def __init__(self, old: Listing, new: Listing, blocks: Sequence[Repeat]) -> None:
         self._old = _Side(old, [(b.old, b.length, b.old_times) for b in blocks])
         self._new = _Side(new, [(b.new, b.length, b.new_times) for b in blocks])
 
     def outside(self) -> list[tuple[int, int]] | None:
-        """The equations outside of the blocks; None where they take other variables."""
+        """The equations outside the blocks, paired; None if they use other variables."""
         old, new = self._old.outside(), self._new.outside()
         if len(old) != len(new):
             return None
@@ -135,7 +136,7 @@ class Rounds:
         return len(before) == len(after) and all(map(self.same, before, after))
 
     def same(self, old: int, new: int) -> bool:
-        """Whether a variable stands for the same in both."""
+        """Whether two variables, one of each program, correspond."""
         while True:
             a, b = self._old.place(old), self._new.place(new)
             if a.block == b.block == -1:
@@ -149,7 +150,7 @@ class Rounds:
                 and (a.round == b.round or ends[0] == ends[1])
             ):
                 return True
-            # What is defined in the later block must have come into it.
+            # The later block must have received it from before.
             carried: int | None = None
             if a.block == block and ends[0] > times[1]:
                 carried = self._old.carried(a, ends[0] - times[1])

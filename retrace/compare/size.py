@@ -1,4 +1,4 @@
-"""Where programs are large: their equations by source line, sub-programs included."""
+"""Where programs are large: equations by source line, including sub-programs."""
 
 from __future__ import annotations
 
@@ -15,72 +15,72 @@ from retrace.compare.repeats import Run, long_runs, runs
 from retrace.compare.source_lines import place
 from retrace.model import Frame, Listing, Stack
 
-_DEEPEST = 40
+_MAX_DEPTH = 40
 _LENGTH = re.compile(r"\tlength=([0-9]{1,18})(?![0-9])")
 _MAX_TRIPS = 1 << 62
 _BUDGET = 4_000_000
-"""Frames of the rows of programs that stand inside others again, after which no more are
-followed: a hostile recording holds programs inside programs without end."""
-_FEWEST_TIMES = 8
-_FEWEST_EQUATIONS = 24
-"""A block that is repeated less is not worth a word."""
-_LARGE = 200
-"""Fewer rounds are enough if a loop saves this many equations: a step of a physics engine, six
-times."""
-_FEWEST_LARGE = 3
-_AGAIN = 0.8
-"""Of the lines of a round, those that it goes through again where it holds a loop."""
+"""Maximum work on programs that are called again, counted in rows and frames: a hostile recording
+can nest programs without end."""
+_MIN_TIMES = 8
+_MIN_EQUATIONS = 24
+"""A block that is repeated less is not worth reporting."""
+_MIN_SAVED = 200
+"""Fewer rounds are enough if a loop would save this many equations: six steps of a physics engine,
+for example."""
+_MIN_TIMES_LARGE = 3
+_REVISITED = 0.8
+"""A round contains a loop if it visits this share of its lines more than once."""
 
 
 class Sample(NamedTuple):
-    """Equations of one kind, traced on one stack."""
+    """Equations of one primitive that were traced with one stack."""
 
     primitive: str
     stack: Stack
 
 
 class Amount(NamedTuple):
-    """How many equations there are, and how many run."""
+    """How many equations there are, and how many are executed."""
 
     equations: int
     run: int
-    """As `equations`, times the trip counts of the scans around them."""
+    """`equations` times the trip counts of the surrounding scans."""
 
 
 class Unrolled(NamedTuple):
-    """A block that stands in a program many times in a row."""
+    """A block that a program contains many times in a row."""
 
     place: Frame | None
     primitives: tuple[str, ...]
     times: int
     equations: int
-    """Of one round, those of sub-programs each time that they are called."""
+    """Equations of one round, counting sub-programs at each call."""
     around: tuple[tuple[Frame, ...], ...] = ()
-    """The user's lines that all of a round was traced under, the innermost function first. Of
-    that one, all lines of the round; of those around it the one line that leads there."""
+    """The user's lines that the whole round was traced under, innermost function first: all lines
+    of the round in that function, and in each function around it the one line that calls it."""
     holds_loop: bool = False
-    """Whether a round goes through the lines of its innermost function several times, so that
-    another loop than the innermost repeats it."""
+    """Whether a round visits the lines of its innermost function several times, so that not the
+    innermost loop repeats it but one around it."""
     program: str = ""
-    """The id of the listing that it stands in."""
+    """The id of the listing that contains it."""
     rows: range = range(0)
-    """Of that listing, all rounds."""
+    """The positions of all rounds in that listing."""
 
     @property
     def saved(self) -> int:
-        """How many equations a loop of JAX's would save."""
+        """How many equations a JAX loop would save."""
         return (self.times - 1) * self.equations
 
 
 class Samples(dict[Sample, Amount]):
-    """The equations of programs, by stack and primitive."""
+    """Equation counts by stack and primitive."""
 
     whole = True
-    """Whether all programs inside programs were followed."""
+    """Whether all sub-programs were followed."""
 
 
 def samples(programs: Iterable[Listing], listings: Mapping[str, Listing]) -> Samples:
-    """The equations of programs, by stack and primitive."""
+    """Count the equations of programs, by stack and primitive."""
     walk = _Walk(listings)
     for program in programs:
         walk.program(program, 1, 1, (), 0)
@@ -104,7 +104,7 @@ class _Walk:
             groups = Counter(zip(listing.equations, places, strict=True))
             self._groups[listing.id] = groups
         else:
-            # The first time, the work is in proportion to the recording.
+            # The first visit is free: its work is proportional to the recording.
             self.budget -= len(groups) * (8 + len(outer))
             if self.budget <= 0:
                 return
@@ -115,7 +115,7 @@ class _Walk:
             row[1] += number * times * trips
             if "@" not in text:
                 continue
-            if depth >= _DEEPEST:
+            if depth >= _MAX_DEPTH:
                 self.is_cut = True
                 continue
             name, length = primitive(text), _LENGTH.search(text)
@@ -127,8 +127,10 @@ class _Walk:
                     self.program(sub, amount, min(inside, _MAX_TRIPS), stack, depth + 1)
 
 
-def _each(programs: Iterable[Listing], listings: Mapping[str, Listing]) -> Iterator[Listing]:
-    """The programs and those inside them, each once."""
+def _with_sub_programs(
+    programs: Iterable[Listing], listings: Mapping[str, Listing]
+) -> Iterator[Listing]:
+    """The programs and their sub-programs, each once."""
     seen: set[str] = set()
     for program in programs:
         waiting = [program]
@@ -164,13 +166,13 @@ def _holds_loop(listing: Listing, rows: range, lines: tuple[Frame, ...]) -> bool
         if line is not None and line != last:
             stretches[line] += 1
             last = line
-    # One statement over several lines may go back to its first; what an outer loop runs beside
-    # the inner one stands there once.
-    return sum(times > 1 for times in stretches.values()) >= _AGAIN * len(stretches)
+    # A statement over several lines may return to its first line, and lines of an outer loop
+    # outside the inner one are visited only once.
+    return sum(times > 1 for times in stretches.values()) >= _REVISITED * len(stretches)
 
 
-def _equations(listing: Listing, index: int, listings: Mapping[str, Listing]) -> int:
-    """An equation with those of the programs that it calls."""
+def _equation_count(listing: Listing, index: int, listings: Mapping[str, Listing]) -> int:
+    """Count an equation and those of the programs that it calls."""
     text = listing.equations[index]
     if "@" not in text:
         return 1
@@ -179,9 +181,9 @@ def _equations(listing: Listing, index: int, listings: Mapping[str, Listing]) ->
 
 
 def _is_within(run: Run, shorter: Sequence[Run]) -> bool:
-    """Whether a run is of several rounds of a shorter one, but for parts of its ends.
+    """Whether a run consists of several rounds of a shorter one, except for partial ends.
 
-    Those are in order and do not overlap, so only the two around its start can hold it.
+    Shorter runs are in order and do not overlap, so only the two around its start can contain it.
     """
     at = bisect_right(shorter, run.start, key=lambda one: one.start)
     end = run.start + run.length * run.times
@@ -195,18 +197,18 @@ def _is_within(run: Run, shorter: Sequence[Run]) -> bool:
 
 
 def unrolled(programs: Iterable[Listing], listings: Mapping[str, Listing]) -> list[Unrolled]:
-    """The blocks that a Python loop left in programs, those that cost most first."""
+    """Find the blocks that Python loops left in programs, most expensive first."""
     found: dict[tuple[Frame | None, tuple[str, ...]], Unrolled] = {}
-    for listing in _each(programs, listings):
+    for listing in _with_sub_programs(programs, listings):
         tokens = numberless(listing)
-        short = [run for run in runs(tokens) if run.times >= _FEWEST_LARGE]
-        # Several rounds of a block are one round of a longer block, and no loop of their own.
+        short = [run for run in runs(tokens) if run.times >= _MIN_TIMES_LARGE]
+        # Several rounds of a short block look like one round of a longer block: not a new loop.
         long = (run for run in long_runs(tokens) if not _is_within(run, short))
         for run, is_long in chain(zip(short, repeat(False)), zip(long, repeat(True))):
             rows = range(run.start, run.start + run.length)
-            equations = sum(_equations(listing, index, listings) for index in rows)
-            is_many = run.times >= _FEWEST_TIMES and run.times * run.length >= _FEWEST_EQUATIONS
-            if not is_many and (run.times - 1) * equations < _LARGE:
+            equations = sum(_equation_count(listing, index, listings) for index in rows)
+            is_many = run.times >= _MIN_TIMES and run.times * run.length >= _MIN_EQUATIONS
+            if not is_many and (run.times - 1) * equations < _MIN_SAVED:
                 continue
             at = next(filter(None, (place(listing, index) for index in rows)), None)
             named = tuple(primitive(listing.equations[index]) for index in rows)

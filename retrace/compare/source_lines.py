@@ -1,4 +1,4 @@
-"""What each source line contributes more, or less, than in an earlier program."""
+"""What each source line contributes in addition, or no longer, compared to an earlier program."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from retrace.model import Frame, Listing, Stack
 
 Listings: TypeAlias = Mapping[str, Listing]
 
-_DEEPEST = 40
-_NEAR = 16
-"""So far apart, two equations of a hunk may count as one that changed."""
+_MAX_DEPTH = 40
+_MAX_DISTANCE = 16
+"""Two equations of a hunk at most this far apart may count as one that changed."""
 
 
 class LineChange(NamedTuple):
-    """What one source line contributes more, or less, than before."""
+    """The equations that one source line added, removed or changed, counted by primitive."""
 
     place: Frame | None
     added: tuple[tuple[str, int], ...]
@@ -27,19 +27,19 @@ class LineChange(NamedTuple):
 
 
 def place(listing: Listing, index: int) -> Frame | None:
-    """The innermost line of the user's own code behind an equation."""
+    """The innermost line of user code that produced an equation."""
     if not listing.places:
         return None
     return own_frame(listing.stacks[listing.places[index]])
 
 
 def own_frame(stack: Stack) -> Frame | None:
-    """The innermost frame of the user's own code, else the innermost of a library."""
+    """The innermost frame of user code, or else of a library."""
     return next((frame for frame in stack if not frame.in_library), stack[0] if stack else None)
 
 
 def changed_pairs(old: Listing, new: Listing, hunk: Hunk) -> list[tuple[int | None, int | None]]:
-    """The equations of a hunk, those that became one another side by side."""
+    """The equations of a hunk; an old one and the new one that replaced it form a pair."""
     pairs: list[tuple[int | None, int | None]] = []
     y = hunk.new
     if hunk.old == hunk.old_end or y == hunk.new_end:
@@ -50,7 +50,7 @@ def changed_pairs(old: Listing, new: Listing, hunk: Hunk) -> list[tuple[int | No
     for x in range(hunk.old, hunk.old_end):
         name = primitive(old.equations[x])
         try:
-            match = hunk.new + names.index(name, y - hunk.new, y - hunk.new + _NEAR)
+            match = hunk.new + names.index(name, y - hunk.new, y - hunk.new + _MAX_DISTANCE)
         except ValueError:
             match = None
         if match is None:
@@ -90,7 +90,7 @@ class _Tally:
         depth: int,
         alignment: Alignment | None = None,
     ) -> None:
-        if (old.hash, new.hash) in self.seen or depth > _DEEPEST:
+        if (old.hash, new.hash) in self.seen or depth > _MAX_DEPTH:
             return
         self.seen.add((old.hash, new.hash))
         if alignment is None:
@@ -125,7 +125,7 @@ class _Tally:
 def line_changes(
     old: Listing, new: Listing, alignment: Alignment, listings: Listings
 ) -> tuple[tuple[LineChange, ...], bool]:
-    """The lines that differ, the most telling first, and whether fewer edits would not do."""
+    """The lines that differ, most changed first, and whether the edits are minimal."""
     tally = _Tally(listings)
     tally.programs(old, new, None, 0, alignment)
     found = [

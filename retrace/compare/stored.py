@@ -1,4 +1,4 @@
-"""Two keys of JAX's disk cache: which ingredients differ, and of compile options which fields."""
+"""Compare two keys of JAX's disk cache: differing ingredients, and fields of compile options."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import NamedTuple
 from retrace.model import Miss, PersistentCache
 
 OPTIONS = "compile_options"
-"""What JAX calls the ingredient that has fields."""
+"""JAX's name of the ingredient that has fields."""
 
 
 class OptionField(NamedTuple):
-    """A field of the compile options that has two values; None where a side lacks it."""
+    """A compile option that differs; None if a side lacks it."""
 
     name: str
     old: str | None
@@ -20,25 +20,25 @@ class OptionField(NamedTuple):
 
 
 def parts_of(cache: PersistentCache) -> dict[str, str]:
-    """Each ingredient of the key by its name: the hash of it alone."""
+    """The hash of each ingredient of the key, by its name."""
     return dict(zip((name for name, _ in cache.ingredients), cache.own, strict=False))
 
 
 def differing(old: PersistentCache, new: PersistentCache) -> tuple[str, ...]:
-    """The ingredients that differ, as JAX calls them."""
+    """The names, as in JAX, of the ingredients that differ."""
     before, after = parts_of(old), parts_of(new)
     names = dict.fromkeys((*before, *after))
     return tuple(name for name in names if before.get(name) != after.get(name))
 
 
 class Options:
-    """The fields of compile options, which are recorded once for each hash in a process."""
+    """Fields of compile options, which a process records once for each hash."""
 
     def __init__(self) -> None:
         self._known: dict[str, Mapping[str, str]] = {}
 
     def add(self, misses: Iterable[Miss]) -> None:
-        """Take in what the misses of a process tell."""
+        """Add the fields that the misses of a process recorded."""
         for miss in misses:
             if (cache := miss.persistent_cache) is not None and cache.options:
                 digest = parts_of(cache).get(OPTIONS, "")
@@ -46,7 +46,7 @@ class Options:
                     self._known[digest] = dict(cache.options)
 
     def differing(self, old: PersistentCache, new: PersistentCache) -> tuple[OptionField, ...]:
-        """The fields that differ; nothing where either side's were not recorded."""
+        """The fields that differ; empty if a side's fields were not recorded."""
         before = self._known.get(parts_of(old).get(OPTIONS, ""))
         after = self._known.get(parts_of(new).get(OPTIONS, ""))
         if before is None or after is None:

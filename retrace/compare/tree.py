@@ -1,4 +1,4 @@
-"""The pytrees of two calls, walked side by side down to the first difference."""
+"""Walk the pytrees of two calls side by side, down to the first differences."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from retrace.compare.equality import identity
 from retrace.model import Key, Leaf, Node, Subtree, Value
 
 Part: TypeAlias = Node | Leaf | None
-"""What stands at a path: a container, an array, or nothing."""
+"""What is at a path: a container, an array, or nothing."""
 
 
 class Arguments:
@@ -29,12 +29,12 @@ class Arguments:
         return self.nodes.get(path) or self.leaves.get(path)
 
     def below(self, path: str) -> set[str]:
-        """All paths of the subtree at `path`, itself included."""
+        """All paths of the subtree at `path`, including `path`."""
         found: set[str] = set()
         waiting = [path]
         while waiting:
             path = waiting.pop()
-            # A recording that was tampered with can hold a node that is its own child.
+            # In a recording that was tampered with, a node can be its own child.
             if path in found:
                 continue
             found.add(path)
@@ -43,13 +43,13 @@ class Arguments:
         return found
 
     def subtree(self, path: str) -> Subtree:
-        """What stands at a path with all that is below it; empty where nothing does."""
+        """Everything at and below a path; empty if nothing is there."""
         found: dict[tuple[str, type], Node | Leaf] = {}
         waiting = [path]
         while waiting:
             path = waiting.pop()
-            # A custom node may give its only child no name, and so its own path; a recording
-            # that was tampered with can hold a node that is its own child.
+            # The only child of a custom node may be unnamed and have the path of its parent. In
+            # a recording that was tampered with, a node can be its own child.
             if (node := self.nodes.get(path)) is not None and (path, Node) not in found:
                 found[path, Node] = node
                 waiting += [path + label for label in reversed(node.children)]
@@ -59,7 +59,7 @@ class Arguments:
 
 
 class FieldDifference(NamedTuple):
-    """A static field of a node whose values differ; None where the field is absent."""
+    """A static field of a node whose values differ; None if the field is absent."""
 
     path: str
     name: str
@@ -76,7 +76,7 @@ class Differences:
     meta: list[FieldDifference] = field(default_factory=list["FieldDifference"])
     """Static fields that differ on nodes that are otherwise alike."""
     pairs: list[tuple[Leaf, Leaf]] = field(default_factory=list[tuple[Leaf, Leaf]])
-    """The leaves that both have, outside the differing nodes."""
+    """The leaves that both trees have, outside the differing nodes."""
 
 
 def field_path(node: Node, name: str) -> str:
@@ -96,12 +96,12 @@ def meta_differences(old: Node, new: Node) -> Iterable[FieldDifference]:
 
 
 def same_skeleton(old: Node, new: Node) -> bool:
-    """Whether two nodes are of one class with the same children, static fields aside."""
+    """Whether two nodes have the same class and children, ignoring static fields."""
     return old.type == new.type and old.children == new.children and old.made == new.made
 
 
 def walk(old: Arguments, new: Arguments) -> Differences:
-    """Compare two trees from their roots; what lies below a differing node is its part."""
+    """Compare two trees from their roots. A differing node stands for everything below it."""
     found = Differences()
     seen: set[str] = set()
     waiting = list(reversed(dict.fromkeys((*new.roots, *old.roots))))
@@ -117,7 +117,7 @@ def walk(old: Arguments, new: Arguments) -> Differences:
             isinstance(before, Node) and isinstance(after, Node) and same_skeleton(before, after)
         ):
             found.meta += meta_differences(before, after)
-            # A custom node may give its only child no name, and so its own path.
+            # The only child of a custom node may be unnamed and have the path of its parent.
             if path in old.leaves and path in new.leaves:
                 found.pairs.append((old.leaves[path], new.leaves[path]))
             waiting += [path + label for label in reversed(after.children)]

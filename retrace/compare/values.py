@@ -1,7 +1,7 @@
 """The difference between two values, field by field.
 
-`show` asks for lists to be aligned: for that alone deepdiff is loaded, which takes as long
-as a whole report, and with it whatever is installed that it knows, such as pandas.
+Only aligned lists, which `show` asks for, need deepdiff. Loading it takes as long as a whole
+report, because it imports optional packages such as pandas if they are installed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Place: TypeAlias = tuple[str | int, ...]
 """Names of fields, keys and indices, from the value inwards."""
 
 _MAX_DEEP_CHARACTERS = 10_000
-"""Values with more characters than this, taken together, are not compared in depth."""
+"""Maximum length of two values together that are compared with deepdiff."""
 _TYPE = "$type"
 
 
@@ -25,12 +25,12 @@ class Difference(NamedTuple):
     """One field in which two values differ."""
 
     path: str
-    """As one would write it behind the value: `.lr`, `['lr']`, `[0]`; empty for all of it."""
+    """As written after the value: `.lr`, `['lr']`, `[0]`; empty for the whole value."""
     kind: Kind
     old: JSON
-    """None where it was added."""
+    """None if it was added."""
     new: JSON
-    """None where it was removed."""
+    """None if it was removed."""
     place: Place = ()
     """The path, name by name."""
 
@@ -43,17 +43,17 @@ class _Found(NamedTuple):
 
 
 def differences(old: Value, new: Value, *, aligned: bool = False) -> tuple[Difference, ...]:
-    """Where the plain contents of two values differ.
+    """Find where the plain contents of two values differ.
 
     Args:
         old: The value of the nearest earlier key.
         new: The value of the key that missed.
-        aligned: whether items that came or went are looked for in lists of other
-            lengths; else such a list is one difference.
+        aligned: whether to find inserted and removed items in lists of different
+            lengths; otherwise such a list is one difference.
 
     Returns:
-        One entry for each differing field, the public ones alone where one of them
-        differs; none where the contents are equal, or are not known as plain data.
+        One entry for each differing field, only public ones if any of them differs;
+        empty if the contents are equal or not known as plain data.
     """
     a, b = old.data, new.data
     if a is None or b is None or _equal(a, b):
@@ -69,32 +69,32 @@ def differences(old: Value, new: Value, *, aligned: bool = False) -> tuple[Diffe
     )
 
 
-def places(value: Value, is_meant: Callable[[str], bool]) -> tuple[str, ...]:
-    """Where a value holds a text that is meant, as one would write it behind the value."""
-    found = _held(value.data, (), is_meant)
+def places(value: Value, matches: Callable[[str], bool]) -> tuple[str, ...]:
+    """Where a value holds a string that matches, written as after the value."""
+    found = _held(value.data, (), matches)
     is_object = not _is_mapping(value)
     return tuple([_written(place, (value.data,), is_object) for place in found])
 
 
-def _held(data: JSON, place: Place, is_meant: Callable[[str], bool]) -> list[Place]:
+def _held(data: JSON, place: Place, matches: Callable[[str], bool]) -> list[Place]:
     if isinstance(data, str):
-        return [place] if is_meant(data) else []
-    if is_meant(str(_parts(data).get(_TYPE))):
+        return [place] if matches(data) else []
+    if matches(str(_parts(data).get(_TYPE))):
         return [place]
     return [
         found
         for name, part in _parts(data).items()
         if name != _TYPE
-        for found in _held(part, (*place, name), is_meant)
+        for found in _held(part, (*place, name), matches)
     ]
 
 
 def _public(
     found: list[_Found], a: JSON, b: JSON, is_object: bool
 ) -> tuple[list[_Found], JSON, JSON, bool]:
-    """Without what a library keeps beside the fields of the user's, where there are such.
+    """Leave out a library's private fields if public ones differ.
 
-    A mapping of a library's keeps its items in a dict of its own.
+    A library's mapping keeps its items in a private dict: return the differences of that dict.
     """
     public = [one for one in found if not one.place or not str(one.place[0]).startswith("_")]
     if public or not is_object:
@@ -112,12 +112,12 @@ def _public(
 
 
 def _equal(a: JSON, b: JSON) -> bool:
-    # `1 == True == 1.0`, yet JAX takes them for three values.
+    # `1 == True == 1.0`, but to JAX these are three different values.
     return type(a) is type(b) and repr(a) == repr(b)
 
 
 def _alike(a: JSON, b: JSON) -> bool:
-    """Whether both are containers of one type, so that their parts can be compared."""
+    """Whether both are containers of the same type, so that their parts can be compared."""
     if type(a) not in (dict, list) or type(a) is not type(b):
         return False
     return _parts(a).get(_TYPE) == _parts(b).get(_TYPE)
@@ -126,7 +126,7 @@ def _alike(a: JSON, b: JSON) -> bool:
 def _walk(a: JSON, b: JSON, place: Place) -> list[_Found]:
     """The differences of two values, place by place."""
     before, after = _parts(a), _parts(b)
-    # Names may come and go by themselves; without an alignment, items move all together.
+    # Names come and go one by one; without alignment, all items of a list shift.
     moved = len(before) != len(after) and 0 in {*before, *after}
     if moved or not _alike(a, b):
         return [] if _equal(a, b) else [_Found(place, "changed", a, b)]
@@ -143,7 +143,7 @@ def _walk(a: JSON, b: JSON, place: Place) -> list[_Found]:
 
 
 def _parts(value: JSON) -> dict[str | int, JSON]:
-    """What lies in a value by name or index; nothing in what is no container."""
+    """The parts of a value by name or index; empty if it is not a container."""
     if isinstance(value, dict):
         return cast(dict[str | int, JSON], value)
     return dict(enumerate(cast(list[JSON], value))) if isinstance(value, list) else {}
@@ -163,18 +163,18 @@ def _deep(a: JSON, b: JSON) -> list[_Found]:
 
 
 def _ordered(name: str | int) -> tuple[int, str]:
-    """Indices by number, names by letter."""
+    """Sort indices by number, names alphabetically."""
     return (name, "") if isinstance(name, int) else (-1, name)
 
 
 def _is_mapping(value: Value) -> bool:
-    """Whether the value is a dict, of which `data` does not tell an object at its top."""
+    """Whether the value is a dict; at the top level, `data` looks the same for an object."""
     name = value.type.rpartition(".")[2]
     return value.text.startswith(("{", f"{name}({{"))
 
 
 def _written(place: Place, sides: tuple[JSON, ...], is_object: bool) -> str:
-    """A place as one would write it after the value."""
+    """A place as written after the value."""
     text = ""
     for name in place:
         if isinstance(name, int):

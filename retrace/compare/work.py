@@ -1,8 +1,8 @@
-"""How much a program computes: floating-point operations, by its own equations.
+"""How much a program computes: its floating-point operations, counted from its equations.
 
-Products of matrices, convolutions, reductions and what is done element by element are counted
-from the shapes in the text; what moves data is free. A loop of unknown length counts once, so
-that two programs are compared rather than one measured.
+Matrix products, convolutions, reductions and elementwise operations are counted from the shapes
+in the text; moving data is free. A loop of unknown length counts once, so the numbers compare
+two programs rather than measure one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _SHAPE = re.compile(r"\[([\d,]*)\]")
 _LENGTH = re.compile(r"\tlength=([0-9]{1,18})(?![0-9])")
 _CONTRACTED = re.compile(r"\tdimension_numbers=\(\(\(([\d,]*)\)")
 _KERNEL = re.compile(r"ConvDimensionNumbers\(\([\d,]*\),\((\d+)")
-_DEEPEST = 40
+_MAX_DEPTH = 40
 
 _FREE = frozenset(
     (
@@ -32,16 +32,16 @@ _FREE = frozenset(
 
 
 class Work:
-    """Counts the operations of programs; what was counted once is kept."""
+    """Counts the operations of programs, each program once."""
 
     def __init__(self, listings: Mapping[str, Listing]) -> None:
         self.listings = listings
         self._known: dict[str, float | None] = {}
 
     def of(self, listing: Listing, depth: int = 0) -> float | None:
-        """The floating-point operations of a program; None where its text does not tell."""
+        """The floating-point operations of a program; None if they cannot be counted."""
         if listing.id not in self._known:
-            self._known[listing.id] = None  # of a program inside itself nothing is known
+            self._known[listing.id] = None  # stops at a program inside itself
             self._known[listing.id] = self._counted(listing, depth)
         return self._known[listing.id]
 
@@ -70,7 +70,7 @@ class Work:
         return total
 
     def _within(self, listing: Listing, text: str, depth: int) -> float | None:
-        if depth >= _DEEPEST:
+        if depth >= _MAX_DEPTH:
             return None
         found: list[float] = []
         for hash_ in inner(text):
@@ -97,8 +97,8 @@ def _operations(name: str, text: str, taken: list[str], made: list[str]) -> floa
     if name == "conv_general_dilated" and len(taken) > 1:
         kernel, features = _shape(taken[1]), _KERNEL.search(text)
         axis = int(features[1]) if features else 0
-        apart = kernel[axis] if axis < len(kernel) and kernel[axis] else 1
-        return 2 * results * prod(kernel) / apart
+        output_features = kernel[axis] if axis < len(kernel) and kernel[axis] else 1
+        return 2 * results * prod(kernel) / output_features
     if name.startswith(("reduce_", "arg")):
         return float(sum(_elements(one) for one in taken))
     return results

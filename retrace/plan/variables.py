@@ -10,7 +10,7 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from itertools import islice, pairwise
 from statistics import median
 
-from retrace.compare.along import UNKNOWN, Along, along, is_drawn_by_place
+from retrace.compare.along import UNKNOWN, Along, along, is_drawn_by_position
 from retrace.compare.work import Work
 from retrace.model import Kind, Listing
 from retrace.model.advice import AnotherModel, PadShape
@@ -265,10 +265,10 @@ def _along(axes: Sequence[Axis], listings: Mapping[str, Listing]) -> Along:
     found = Along()
     for axis in dict.fromkeys(axes):  # the leading axis comes first
         pairs = list(islice(_program_pairs(axis, listings), _MAX_PAIRS))
-        stable = is_drawn_by_place(axis.history.rows[0].miss.key)
+        stable = is_drawn_by_position(axis.history.rows[0].miss.key)
         for old, new in pairs:
-            found = found.also(along(old, new, listings, stable=stable))
-        found = found if pairs else found.also(UNKNOWN)
+            found = found.union(along(old, new, listings, stable=stable))
+        found = found if pairs else found.union(UNKNOWN)
     return found
 
 

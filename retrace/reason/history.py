@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from retrace.causes import Cause
-from retrace.compare.along import along, is_drawn_by_place
+from retrace.compare.along import along, is_drawn_by_position
 from retrace.model import Change, Component, Dim, Miss, ShapeChange, Verdict
 from retrace.model.advice import FewSizes, JitBlock, PadBatch, PadShape, PassDecision, Proof
 from retrace.reason import rules
@@ -130,7 +130,7 @@ def _through(miss: Miss, program: Comparison) -> tuple[str, ...]:
     listings = program.listings()
     if listings is None:
         return ()
-    found = along(*listings, program.texts, stable=is_drawn_by_place(miss.key))
+    found = along(*listings, program.texts, stable=is_drawn_by_position(miss.key))
     return tuple(dict.fromkeys(step.primitive or "the size itself" for step in found.ordered))
 
 

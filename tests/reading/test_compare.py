@@ -302,8 +302,8 @@ def test_values_with_the_same_fields_are_compared_without_loading_deepdiff() -> 
 def test_a_command_loads_no_numpy_and_no_pandas_to_compare_plain_data() -> None:
     program = """if True:
         import sys
-        from retrace.compare.deep import levels, stand_alone
-        stand_alone()
+        from retrace.compare.deep import levels, skip_heavy_imports
+        skip_heavy_imports()
         (level,) = levels({"a": [1, 2]}, {"a": [1, 2, 3]})
         assert level.path() == "root['a'][2]", level.path()
         assert not {"numpy", "pandas", "polars"} & set(sys.modules)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrace.compare.alignment import EXACT, Alignment, align, hunks
+from retrace.compare.alignment import MAX_EXACT, Alignment, align, hunks
 from retrace.compare.patch import Content, apply, patch
 from retrace.compare.programs import Difference, compare
 from retrace.compare.repeats import long_runs
@@ -190,7 +190,7 @@ def test_planted_edits_are_found(seed: int, planted: list[tuple[int, bool]]) -> 
             del new[at % len(new)]
     found = align(old, new)
     edits = len(old) + len(new) - 2 * kept(found)
-    assert found.minimal or len(planted) > EXACT
+    assert found.minimal or len(planted) > MAX_EXACT
     assert edits <= len(planted) if found.minimal else edits <= 4 * len(planted)
     assert all(
         hunk.old_end > hunk.old or hunk.new_end > hunk.new
