@@ -20,9 +20,9 @@ from retrace.model import (
     PersistentCache,
     Stage,
 )
-from retrace.store.fields import shown
+from retrace.store.fields import encode_fields
 from retrace.store.parts import PARTS, encode_call_site, encode_function
-from retrace.store.schema import OF_LINE
+from retrace.store.schema import MISS_LINE
 from retrace.store.writer import Writer
 
 if TYPE_CHECKING:
@@ -200,7 +200,7 @@ def _begin(
             where = site and redaction.call_site(site)
             encoded = _encode(redaction.function(function), hidden, where)
             described = [encode_function(redaction.function(body)) for body in bodies]
-        fields = shown(line, OF_LINE, redaction)
+        fields = encode_fields(line, MISS_LINE, redaction)
         if callers:
             above = callers if redaction is None else map(redaction.call_site, callers)
             encoded["callers"] = tuple(above)
@@ -216,7 +216,7 @@ def _again(
     for redaction, told in _by_redaction(writers):
         where = site if site is None or redaction is None else redaction.call_site(site)
         parts = {} if where is None else {"call_site": encode_call_site(where)}
-        fields = shown(line, OF_LINE, redaction)
+        fields = encode_fields(line, MISS_LINE, redaction)
         for writer in told:
             writer.miss(number, fields, parts)
 
@@ -266,7 +266,7 @@ def _amend(number: int, fields: dict[str, JSON], writers: tuple[Writer, ...]) ->
         told = fields
         if writer.redaction is None and (cache := fields.get("persistent_cache")) is not None:
             told = {**fields, "persistent_cache": _once(writer, cast(PersistentCache, cache))}
-        writer.amend(number, {**shown(told, OF_LINE, writer.redaction), **parts})
+        writer.amend(number, {**encode_fields(told, MISS_LINE, writer.redaction), **parts})
 
 
 def _once(writer: Writer, cache: PersistentCache) -> PersistentCache:

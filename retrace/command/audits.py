@@ -89,7 +89,7 @@ def _running(which: str) -> Iterator[tuple[Path, Run]]:
     """The matching processes on this host, each with the directory it records into."""
     import socket
 
-    from retrace.store.old import lives
+    from retrace.store.old import is_alive
     from retrace.store.place import recordings, written_by
     from retrace.store.processes import headers
 
@@ -106,20 +106,20 @@ def _running(which: str) -> Iterator[tuple[Path, Run]]:
         for _, run in headers(directory):
             if not path.is_dir() and str(run.pid) != which:
                 continue
-            if run.host == host and lives(run.pid):
+            if run.host == host and is_alive(run.pid):
                 yield directory, run
 
 
 def _none_running(which: str) -> str:
     """The message when no recording process matches."""
-    from retrace.store.old import lives
+    from retrace.store.old import is_alive
 
     if not which.isdecimal():
         return (
             f"no running process records under {which!r}: pass a process id, or the directory "
             "it records into"
         )
-    if not lives(int(which)):
+    if not is_alive(int(which)):
         return f"no process {which} is running on this host"
     return (
         f"found no recording of process {which} from here: if it is recorded, pass the "

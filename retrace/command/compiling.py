@@ -61,7 +61,7 @@ def anew(
 
 def _recorded(view: View, miss: Miss) -> Recorded:
     from retrace.rebuilt.script import Recorded
-    from retrace.store.slow import unpacked
+    from retrace.store.slow import unpack
 
     label = view.label(miss)
     module = None if miss.slow is None else miss.slow.module
@@ -74,7 +74,7 @@ def _recorded(view: View, miss: Miss) -> Recorded:
         why = _WHY_NOT_KEPT.get(module.unkept, "it could not be kept")
         raise UnreadableError(f"the program of {label} was not kept: {why}")
     try:
-        text = unpacked(module)
+        text = unpack(module)
     except ValueError as error:
         raise UnreadableError(f"the program of {label} cannot be read: {error}") from None
     run = next((run for run in view.recording.runs if run.id == miss.run), None)

@@ -123,9 +123,9 @@ def _explain(file: Path, origin: str | None, redaction: Redaction | None) -> _Ex
     """Explain one file, in a worker; None if it is not a recording."""
     from retrace.reason.verdict import judge
     from retrace.store.reader import read_one
-    from retrace.store.remote import at_hand
+    from retrace.store.remote import local_copy
 
-    with at_hand(file, origin) as found:
+    with local_copy(file, origin) as found:
         if (part := read_one(found)) is None:
             return None
         if redaction is not None:

@@ -25,8 +25,8 @@ _MIN_TIMES = 8
 _MIN_EQUATIONS = 24
 """A block that is repeated less is not worth reporting."""
 _MIN_SAVED = 200
-"""Fewer rounds are enough if a loop would save this many equations: six steps of a physics engine,
-for example."""
+"""Fewer rounds are enough if a loop would save this many equations, such as six steps of a
+physics engine."""
 _MIN_TIMES_LARGE = 3
 _REVISITED = 0.8
 """A round contains a loop if it visits this share of its lines more than once."""

@@ -1,1 +1,1 @@
-"""The file between the recording wing and the reading wing."""
+"""The files between the recording wing and the reading wing."""

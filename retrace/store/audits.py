@@ -1,4 +1,4 @@
-"""The line of an audit.
+"""The line of an audit:
 
 {"audit": 2, "at": ..., "misses": 14, "programs": 5, "seconds": 0.1, "same": [0, 3],
  "gone": 1,
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 def encode_audit(
     audit: Audit, functions: Mapping[int, Function], hide: Redaction | None
 ) -> dict[str, JSON]:
-    """The line of an audit.
+    """Encode an audit as a line.
 
     Args:
-        audit: what it found.
-        functions: those of the misses that it tells of, as they were recorded.
-        hide: takes out what shall not be given away.
+        audit: the findings.
+        functions: the functions of its misses, as recorded.
+        hide: the redaction of the recording, if any.
     """
     checked = audit.checked
     if hide is not None:
@@ -54,7 +54,7 @@ def _encode(one: Checked) -> dict[str, JSON]:
 
 
 def decode_audit(line: Mapping[str, Any], run: str) -> Audit:
-    """The audit of a line; raises TypeError, ValueError or LookupError on nonsense."""
+    """Decode the audit of a line; raises TypeError, ValueError or LookupError on invalid data."""
     return Audit(
         run=run,
         number=number(line["audit"]),

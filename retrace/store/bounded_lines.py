@@ -1,4 +1,4 @@
-"""The lines of a file, none longer than a recording's may be."""
+"""Read the lines of a file, up to the maximum length of a recording's line."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from pathlib import Path
 from typing import IO
 
 from retrace.store.files import opened
-from retrace.store.schema import LONGEST_LINE
+from retrace.store.schema import MAX_LINE_BYTES
 from retrace.store.segments import all_of
 
-_STEP = 1 << 20
-_TOLD = 1 << 18
-"""Maximum number of bytes handed over at once."""
+_CHUNK = 1 << 20
+_REPORT_BYTES = 1 << 18
+"""Progress is reported each time this many bytes were read."""
 _ENDLESS = 1 << 28
-"""Reading stops at a line of this many bytes: a sparse file may hold nothing else."""
+"""Reading stops at a line of this many bytes: a sparse file may contain nothing else."""
 
 
 def lines(file: IO[bytes]) -> Iterator[tuple[bytes | None, int]]:
-    """Each line with its end, None for one that is too long, and how many bytes it has."""
-    while data := file.readline(LONGEST_LINE + 1):
+    """Yield each line with its line end (None if it is too long) and its size in bytes."""
+    while data := file.readline(MAX_LINE_BYTES + 1):
         size = len(data)
-        if size <= LONGEST_LINE or data.endswith(b"\n"):
+        if size <= MAX_LINE_BYTES or data.endswith(b"\n"):
             yield data, size
             continue
         while data and not data.endswith(b"\n") and size < _ENDLESS:
-            data = file.readline(_STEP)
+            data = file.readline(_CHUNK)
             size += len(data)
         yield None, size
         if size >= _ENDLESS:
@@ -35,15 +35,15 @@ def lines(file: IO[bytes]) -> Iterator[tuple[bytes | None, int]]:
 def texts(
     path: Path, progress: Callable[[int], object] | None = None
 ) -> Iterator[tuple[str | None, int, bool]]:
-    """The lines of a file and of the segments that it goes on in.
+    """Yield the lines of a file and of its later segments.
 
     Args:
-        path: of the first segment.
-        progress: told how many more bytes were read.
+        path: the first segment.
+        progress: called with the number of bytes read since the last call.
 
     Yields:
-        Each line, None for one that is no text or too long; its size in bytes; whether its
-        end is torn.
+        Each line (None if it is not text or too long), its size in bytes, and whether its line
+        end is missing.
 
     Raises:
         OSError: one of the files cannot be read.
@@ -53,7 +53,7 @@ def texts(
         with opened(segment) as file:
             for data, size in lines(file):
                 read += size
-                if progress is not None and read >= _TOLD:
+                if progress is not None and read >= _REPORT_BYTES:
                     progress(read)
                     read = 0
                 torn = data is not None and not data.endswith(b"\n")

@@ -1,4 +1,4 @@
-"""What stands in a line of a recording, checked: each raises TypeError or ValueError."""
+"""Checks and converts values from a recording's lines; raises TypeError or ValueError."""
 
 from __future__ import annotations
 
@@ -7,50 +7,50 @@ from typing import Any, cast
 from retrace.model import Class, Value
 
 NONSENSE = (TypeError, ValueError, LookupError, AttributeError, OverflowError)
-"""What decoding raises on a line that is JSON and not ours."""
+"""What decoding raises on a line that is JSON but not valid in a recording."""
 
-_DEEPEST = 64
-"""Levels of nesting that a reader takes in a value's data."""
+_MAX_DEPTH = 64
+"""Maximum nesting of a value's data."""
 
 
 def value(row: Any) -> Value:
-    """A value."""
+    """Decode a value."""
     type_, shown, token, exact, data, *later = row
-    _check_depth(data, _DEEPEST)
+    _check_depth(data, _MAX_DEPTH)
     classes = tuple(map(class_, later[0])) if later else ()
     return Value(text(type_), text(shown), text_or_none(token), bool(exact), data, classes)
 
 
 def class_(row: Any) -> Class:
-    """A class of the user's."""
+    """Decode a class of the user."""
     name, index, file, line = row
     return Class(text(name), number(index), text_or_none(file), number_or_none(line))
 
 
 def text(given: Any) -> str:
-    """A text."""
+    """Check that it is a string."""
     if not isinstance(given, str):
         raise TypeError(f"text expected, not {type(given).__name__}")
     return given
 
 
 def text_or_none(given: Any) -> str | None:
-    """A text, or None."""
+    """Check that it is a string or None."""
     return None if given is None else text(given)
 
 
 def texts(given: Any) -> tuple[str, ...]:
-    """Texts."""
+    """Check that these are strings."""
     return tuple(map(text, given))
 
 
 def named_values(rows: Any) -> tuple[tuple[str, Value], ...]:
-    """Values, each with its name."""
+    """Decode values with their names."""
     return tuple((text(name), value(row)) for name, row in rows)
 
 
 def number(given: Any) -> int:
-    """A whole number."""
+    """Check that it is an integer in range."""
     if isinstance(given, bool) or not isinstance(given, int):
         raise TypeError(f"a whole number expected, not {type(given).__name__}")
     if not -(1 << 63) <= given < 1 << 63:
@@ -59,15 +59,15 @@ def number(given: Any) -> int:
 
 
 def number_or_none(given: Any) -> int | None:
-    """A whole number, or None."""
+    """Check that it is an integer in range, or None."""
     return None if given is None else number(given)
 
 
 def seconds(given: Any) -> float:
-    """A time, or a length of time."""
+    """Check that it is a point in time or a duration."""
     if isinstance(given, bool) or not isinstance(given, int | float):
         raise TypeError(f"seconds expected, not {type(given).__name__}")
-    # Neither NaN nor a time that has no date.
+    # Excludes NaN and times that cannot be converted to dates.
     if not -6e10 < given < 2.5e11:
         raise ValueError("seconds out of range")
     return float(given)

@@ -1,4 +1,4 @@
-"""The equations of a program, without the numbers and texts that Python put into them."""
+"""Redacts the equations of a program: removes numbers and strings that came from Python."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _PIECES = re.compile(
     r"|@(?P<hash>[0-9a-f]{32})"
     r"|(?P<number>(?<![\w.])-?\d[\w.+]*)"
 )
-"""What may stand in a parameter of an equation, besides words."""
+"""What a parameter of an equation can contain besides words."""
 _VALUES = frozenset(
     ("integer_pow y", "scan length", "slice limit_indices", "slice start_indices")
 )
-"""Parameters that stand for a number which an argument could bring as well."""
+"""Parameters that hold a number which could also be passed as an argument."""
 _MAX_AXES = 8
 _SHAPES = re.compile(r"\[([0-9]{1,18}(?:,[0-9]{1,18}){0,5})\]")
 _SYMBOLIC = re.compile(r"\[([^\][]*[A-Za-z_][^\][]*)\]")
@@ -27,23 +27,23 @@ _AXES = tuple(map(str, range(_MAX_AXES)))
 
 
 class Hash(Protocol):
-    """Under the key of a redaction: so many bytes, of these parts."""
+    """Hashes strings to `size` bytes with the key of a redaction."""
 
     def __call__(self, size: int, *parts: str) -> str: ...
 
 
 class Equations:
-    """Those of one program, as they may be given away."""
+    """Redacts the equations of one program."""
 
     def __init__(self, listing: Listing, hashed: Hash, program: Callable[[str], str]) -> None:
-        """`program` tells what stands for the hash of another program."""
+        """`program` redacts the hash of another program."""
         self._listing = listing
         self._hash = hashed
         self._program_hash = program
         self._sizes = _numbers_of_sizes(listing)
 
     def redacted(self) -> list[str]:
-        """The equations, in their order."""
+        """Return the redacted equations in order."""
         listing = self._listing
         known: dict[tuple[str, str], str] = {}
         found: list[str] = []
@@ -63,15 +63,15 @@ class Equations:
         pieces = _PIECES
         if symbols := _symbols(results):
             pieces = re.compile(f"(?P<symbol>{symbols})|{_PIECES.pattern}")
-        told = [self._parameter(name, one, where, pieces) for one in parameters]
-        return "\t".join((name, " ".join(taken), results, *told))
+        shown = [self._parameter(name, one, where, pieces) for one in parameters]
+        return "\t".join((name, " ".join(taken), results, *shown))
 
     def literal(self, text: str, where: str = "") -> str:
-        """A number, or the content of an array, that Python put into the program.
+        """Redact a literal: a number, or the contents of an array.
 
         Args:
             text: `2.0:f32[]`, `f32[2]=(1.0,2.0):f32[2]`, `<array>f32[3]`.
-            where: the function that it stands in.
+            where: the function that contains it.
         """
         value, colon, type_ = text.partition(":")
         if not value.startswith("<array>"):
@@ -86,25 +86,25 @@ class Equations:
         self, equation: str, text: str, where: str, pieces: re.Pattern[str] = _PIECES
     ) -> str:
         name, _, value = text.partition("=")
-        most = 0 if f"{equation} {name}" in _VALUES else _MAX_AXES
+        max_axes = 0 if f"{equation} {name}" in _VALUES else _MAX_AXES
 
-        def shown(found: re.Match[str]) -> str:
+        def replaced(found: re.Match[str]) -> str:
             if (hash_ := found["hash"]) is not None:
                 return f"@{self._program_hash(hash_)}"
             piece = found[0]
             if found.groupdict().get("symbol"):
                 return piece
             number = found["number"]
-            if number is not None and (number in self._sizes or number in _AXES[:most]):
+            if number is not None and (number in self._sizes or number in _AXES[:max_axes]):
                 return piece
             mark = "~" if number is None else "#"
             return f"{mark}{self._hash(6, where, piece)}"
 
-        return f"{name}={pieces.sub(shown, value)}"
+        return f"{name}={pieces.sub(replaced, value)}"
 
 
 def _symbols(types: str) -> str:
-    """A pattern for the symbolic sizes in the types of an equation's results, as `2*n+1`."""
+    """A pattern that matches the symbolic sizes in result types, such as `2*n+1`."""
     found = {
         size
         for shape in _SYMBOLIC.findall(types)
@@ -121,10 +121,10 @@ def _function_of(stack: Stack) -> str:
 
 
 def _numbers_of_sizes(listing: Listing) -> set[str]:
-    """How the sizes of a program's arguments may stand in it as numbers.
+    """How sizes of a program's arguments may appear in it as numbers.
 
-    A mean divides by the size of the batch: that constant is part of the shape, and
-    shapes are no secret. Without it, such a program would look like another one.
+    A mean divides by the batch size: that constant belongs to the shape, and shapes are not
+    secret. If it were hidden, two such programs would seem to differ in more than shapes.
     """
     shapes = {shape for type_ in listing.inputs for shape in _SHAPES.findall(type_)}
     sizes: set[int] = set()

@@ -1,9 +1,9 @@
 """The fields of a recording's lines: how each is read, written and redacted.
 
-One row a field. Whoever writes a line, reads one or hides what stands in one goes by these
-rows, so that a new field is an attribute of the model and a row: of a process in `header`, of a
-function in `parts`, of all else in `schema`. What its row does not hide is told:
-`tests/store/test_redacted_fields.py` wants a reason for each text.
+There is one row for each field, used to write, read and redact it, so a new field needs an
+attribute of the model and a row: in `header` for a process, in `parts` for a function, otherwise
+in `schema`. A field is published unless its row hides it:
+`tests/store/test_redacted_fields.py` requires a reason for each string that is.
 """
 
 from __future__ import annotations
@@ -22,50 +22,50 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Field(Generic[T]):
-    """One field of what a line tells."""
+    """One field of a line."""
 
     attribute: str
-    """Of the model; empty for what goes into another attribute by `put`."""
+    """The attribute of the model; empty if `put` stores the value elsewhere."""
     read: Callable[[Any], Any]
-    """Makes of JSON what the model holds; raises one of `decoded.NONSENSE`."""
+    """Converts JSON to the model's value; raises one of `decoded.NONSENSE`."""
     hide: Callable[[Redaction, str, Any], Any] | None = None
-    """Makes its redacted value; None if redaction leaves it as it is. Takes the definition site
-    that it belongs to, or "", and the value as the model holds it."""
+    """Redacts the value; None if redaction leaves it unchanged. Takes the definition site that it
+    belongs to (or "") and the model's value."""
     write: Callable[[Any], JSON] | None = None
-    """Makes JSON of it, where the writer's encoder cannot (`store/writer`)."""
+    """Converts the value to JSON if the encoder of `store/writer` cannot."""
     put: Callable[[T, Any], None] | None = None
-    """Takes it into an instance; None where it replaces what is there."""
+    """Stores the value in an instance; None if it simply replaces the attribute."""
 
 
-def take(one: T, line: Mapping[str, Any], fields: Mapping[str, Field[T]]) -> None:
-    """Take into `one` what a line says of it; raises one of `decoded.NONSENSE`."""
-    for name, told in line.items():
+def read_into(one: T, line: Mapping[str, Any], fields: Mapping[str, Field[T]]) -> None:
+    """Store the fields of a line in `one`; raises one of `decoded.NONSENSE`."""
+    for name, given in line.items():
         field = fields.get(name)
-        if field is None or told is None:
+        if field is None or given is None:
             continue
         if field.put is None:
-            setattr(one, field.attribute, field.read(told))
+            setattr(one, field.attribute, field.read(given))
         else:
-            field.put(one, field.read(told))
+            field.put(one, field.read(given))
 
 
-def told_of(one: Any, fields: Mapping[str, Field[Any]]) -> dict[str, JSON]:
-    """The fields of a named tuple, without those that hold their defaults."""
+def non_defaults(one: Any, fields: Mapping[str, Field[Any]]) -> dict[str, JSON]:
+    """The fields of a named tuple that differ from their defaults."""
     defaults: dict[str, Any] = one._field_defaults
     held = {name: getattr(one, field.attribute) for name, field in fields.items()}
     return {
-        name: told
-        for name, told in held.items()
-        if fields[name].attribute not in defaults or told != defaults[fields[name].attribute]
+        name: value
+        for name, value in held.items()
+        if fields[name].attribute not in defaults or value != defaults[fields[name].attribute]
     }
 
 
-def shown(
-    told: Mapping[str, Any], fields: Mapping[str, Field[Any]], hide: Redaction | None
+def encode_fields(
+    values: Mapping[str, Any], fields: Mapping[str, Field[Any]], hide: Redaction | None
 ) -> dict[str, JSON]:
-    """What a line says of fields that are given as the model holds them."""
+    """Encode the model's values for a line, redacted if `hide` is given."""
     line: dict[str, JSON] = {}
-    for name, held in told.items():
+    for name, held in values.items():
         field = fields.get(name)
         if field is not None and held is not None:
             if hide is not None and field.hide is not None:
@@ -76,10 +76,10 @@ def shown(
     return line
 
 
-def hidden(
+def redacted(
     one: object, fields: Mapping[str, Field[Any]], hide: Redaction, site: str = ""
 ) -> Iterator[tuple[str, Any]]:
-    """The attributes that redaction changes, each with its redacted value."""
+    """Yield the attributes that redaction changes, with their redacted values."""
     for field in fields.values():
         held = getattr(one, field.attribute, None)
         if field.hide is not None and held is not None:

@@ -1,7 +1,7 @@
-"""Opens and replaces files whose path somebody gave us: the one rule for all of them.
+"""Opens and replaces files at paths given by users: one rule for all of them.
 
-A path may lead anywhere: to a pipe that waits for its writer, to a device without an end,
-to a link in a folder of everybody's. Only regular files are opened for reading.
+Such a path may lead anywhere: to a pipe that waits for its writer, to an endless device, to a
+link in a world-writable folder. Only regular files are opened for reading.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
-MOST_SETTINGS = 1 << 22
-"""Bytes of a file that a person writes, such as pyproject.toml, or a baseline."""
+MAX_SETTINGS_BYTES = 1 << 22
+"""Maximum size of a hand-written file, such as pyproject.toml or a baseline."""
 
-_OWN = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+_FLAGS = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 NO_LINK = getattr(os, "O_NOFOLLOW", 0)
-_READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | _OWN
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | NO_LINK | _OWN
+_READ_FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | _FLAGS
+_CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | NO_LINK | _FLAGS
 _KINDS = (
     (stat.S_ISDIR, "a directory"),
     (stat.S_ISFIFO, "a pipe"),
@@ -34,17 +34,17 @@ _STANDARD = {"/dev/stdout": 1, "/dev/stderr": 2}
 
 
 class NotRegularError(OSError):
-    """What the path names is no regular file, or too large to be one that is meant."""
+    """The path is not a regular file, or the file is too large to be the right one."""
 
 
 def reason(error: OSError) -> str:
-    """Why a file could not be used, in lower case, to stand behind a colon."""
+    """Why a file could not be used, in lower case, to follow a colon."""
     text = error.strerror or type(error).__name__
     return text if isinstance(error, NotRegularError) else text.lower()
 
 
 def kind(mode: int) -> str | None:
-    """`a pipe`: what something is that is no regular file; None for one."""
+    """What something is if it is not a regular file: `a pipe`."""
     if stat.S_ISREG(mode):
         return None
     return next((name for is_, name in _KINDS if is_(mode)), "something else")
@@ -52,9 +52,9 @@ def kind(mode: int) -> str | None:
 
 def opened(path: Path) -> IO[bytes]:
     """Open a regular file for reading; raises OSError, and never waits."""
-    # Asked before it is opened: to open a pipe wakes its writer, a device may act on it.
+    # Check before opening: opening a pipe wakes its writer, and a device may react.
     _check(path, os.stat(path).st_mode)
-    descriptor = os.open(path, _READ)
+    descriptor = os.open(path, _READ_FLAGS)
     try:
         _check(path, os.fstat(descriptor).st_mode)
         return os.fdopen(descriptor, "rb")
@@ -63,25 +63,25 @@ def opened(path: Path) -> IO[bytes]:
         raise
 
 
-def content(path: Path, most: int = MOST_SETTINGS) -> bytes:
-    """What a regular file holds.
+def content(path: Path, most: int = MAX_SETTINGS_BYTES) -> bytes:
+    """Read a regular file.
 
     Raises:
-        OSError: it cannot be opened, or holds more than `most` bytes; FileNotFoundError
-            only where nothing has this name, not even a link.
+        OSError: it cannot be opened, or has more than `most` bytes. It is a FileNotFoundError
+            only if nothing has this name, not even a link.
     """
     try:
         with opened(path) as file:
-            # Files of /proc have no size before they are read.
+            # The size of files in /proc is unknown before they are read.
             data = file.read(most + 1)
     except FileNotFoundError:
         if os.path.islink(path):
-            said = "it is a link to a file that does not exist"
-            raise NotRegularError(errno.EINVAL, said, str(path)) from None
+            message = "it is a link to a file that does not exist"
+            raise NotRegularError(errno.EINVAL, message, str(path)) from None
         raise
     if len(data) > most:
-        said = f"it has more than {most >> 20:,} MiB"
-        raise NotRegularError(errno.EFBIG, said, str(path))
+        message = f"it has more than {most >> 20:,} MiB"
+        raise NotRegularError(errno.EFBIG, message, str(path))
     return data
 
 
@@ -101,14 +101,14 @@ def descriptor_of(path: Path) -> int | None:
 
 
 def write(path: Path, pieces: Iterable[str | bytes]) -> None:
-    """Write a file as a whole: it holds all of the text, or what it held before.
+    """Write a file atomically: it holds either all of the text or its previous contents.
 
-    A link is followed, permissions stay. Into what is no regular file, a pipe or a
-    terminal, the pieces are written as they come. Raises OSError.
+    Links are followed and permissions kept. If the path is not a regular file (a pipe, a
+    terminal), the pieces are written directly. Raises OSError.
     """
     encoded = (_bytes(piece) for piece in pieces)
     if (number := descriptor_of(path)) is not None:
-        # Opened by its name it would be written from its beginning, over what is there.
+        # Opening it by name would overwrite it from the beginning.
         with os.fdopen(os.dup(number), "wb") as file:
             file.writelines(encoded)
         return
@@ -122,7 +122,7 @@ def write(path: Path, pieces: Iterable[str | bytes]) -> None:
         return
     if stat.S_ISBLK(status.st_mode):
         raise NotRegularError(errno.EINVAL, "it is a device, not a file", str(path))
-    # A rename would part it from its other names, or give it to another owner.
+    # Replacing it would break its other hard links, or change its owner.
     own = status.st_nlink == 1 and getattr(os, "geteuid", lambda: 0)() == status.st_uid
     if stat.S_ISREG(status.st_mode) and own and os.access(target.parent, os.W_OK | os.X_OK):
         if not os.access(target, os.W_OK):
@@ -135,8 +135,8 @@ def write(path: Path, pieces: Iterable[str | bytes]) -> None:
 
 def _replace(target: Path, pieces: Iterable[bytes], mode: int | None) -> None:
     beside = target.with_name(f".retrace-{os.urandom(6).hex()}")
-    # `O_EXCL`: in a folder of everybody's nobody can have put a link there.
-    descriptor = os.open(beside, _NEW, 0o666)
+    # `O_EXCL`: in a world-writable folder, nobody can have placed a link there.
+    descriptor = os.open(beside, _CREATE_FLAGS, 0o666)
     try:
         with os.fdopen(descriptor, "wb") as file:
             if mode is not None and hasattr(os, "fchmod"):
@@ -154,8 +154,8 @@ def _bytes(piece: str | bytes) -> bytes:
 
 
 def is_shared(folder: Path) -> bool:
-    """Whether everybody may write to a folder, as to /tmp."""
-    if os.name != "posix":  # elsewhere the mode tells nothing
+    """Whether a folder is world-writable, like /tmp."""
+    if os.name != "posix":  # elsewhere the mode means nothing
         return False
     try:
         return bool(os.stat(folder).st_mode & stat.S_IWOTH)
@@ -164,6 +164,6 @@ def is_shared(folder: Path) -> bool:
 
 
 def is_foreign(status: os.stat_result) -> bool:
-    """Whether something belongs to another user, who is not the system's own."""
-    ask = getattr(os, "geteuid", None)
-    return ask is not None and status.st_uid not in (0, ask())
+    """Whether something belongs to another user (root excepted)."""
+    get_user = getattr(os, "geteuid", None)
+    return get_user is not None and status.st_uid not in (0, get_user())

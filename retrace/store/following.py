@@ -1,6 +1,6 @@
-"""Follows a recording while its processes write it: each file is read on from where it was left.
+"""Follows a recording while its processes write it: each read continues where the last one ended.
 
-A line that is still being written is left for the next time.
+A line that is still being written is left for the next read.
 """
 
 from __future__ import annotations
@@ -23,34 +23,34 @@ from retrace.store.segments import after
 
 
 class Life(StrEnum):
-    """What is known of a process that records."""
+    """What is known about a process that records."""
 
     RUNS = "running"
     ENDED = "ended"
     """It closed its recording."""
     GONE = "gone"
-    """It no longer runs, and did not close its recording."""
+    """It no longer runs but did not close its recording."""
     UNKNOWN = "unknown"
-    """It runs on another host, if it does."""
+    """It may be running on another host."""
 
 
 class Tail:
-    """The file of one process, and how much of it has been read."""
+    """The file of one process, and how far it has been read."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.run = Run(path.stem, "", 0, None, 0.0, [], "", "", "")
         self.misses: list[Miss] = []
-        """In the order in which they began."""
+        """In the order in which they started."""
         self._reader = Reader(path.stem, str(path))
         self._segment = path
         self._read = 0
 
     def more(self) -> bool:
-        """Read on; whether there was anything new."""
+        """Read what was appended; return whether there was anything new."""
         new = self._more()
         while (following := after(self._segment)).is_file():
-            # What is full was written to its end before the next one was made.
+            # A segment is complete before the next one is created.
             new = self._more() or new
             self._segment, self._read = following, 0
             new = self._more() or new
@@ -70,13 +70,13 @@ class Tail:
                     if data is not None:
                         self._reader.add(data.decode(errors="replace"))
         except OSError:
-            pass  # it was removed, or cannot be read just now: what was read stays true
+            pass  # removed, or not readable at the moment: keep what was read
         new, self._read = read > self._read, read
         return new
 
     @property
     def life(self) -> Life:
-        """Whether its process still runs."""
+        """What is known about its process."""
         if self.run.complete:
             return Life.ENDED
         if self.run.host != socket.gethostname() or os.name != "posix" or self.run.pid <= 0:
@@ -88,32 +88,32 @@ class Following:
     """The processes of one attempt of a recording, as they write it."""
 
     def __init__(self, directory: Path, attempt: int | None = None) -> None:
-        """Without `attempt` the newest one, as soon as there is one."""
+        """Without `attempt`, follow the newest one as soon as there is one."""
         self.directory = directory
         self.tails: list[Tail] = []
         self._attempt = attempt
         self._known: set[Path] = set()
-        self._looked: int | None = None
+        self._last_change: int | None = None
 
     def more(self) -> bool:
-        """Read on in all files; whether there was anything new."""
-        self._look()
+        """Read what was appended to all files; return whether there was anything new."""
+        self._find_files()
         new = [tail.more() for tail in self.tails]
         return any(new)
 
-    def _look(self) -> None:
-        """Find the files of processes that began meanwhile."""
+    def _find_files(self) -> None:
+        """Find the files of processes that started in the meantime."""
         try:
             changed = self.directory.stat().st_mtime_ns
-            if changed == self._looked:
+            if changed == self._last_change:
                 return
             if self._attempt is None and (found := attempts_of(self.directory)):
                 self._attempt = found[-1]
             paths = files_of(self.directory, self._attempt)
         except (OSError, UnreadableError):
-            return  # not there yet, or no longer
-        # A file is made before its first line is written, which tells its attempt.
-        self._looked = changed if all(path.stat().st_size for path in paths) else None
+            return  # it does not exist yet, or no longer
+        # A file is created before its first line, which names its attempt, is written.
+        self._last_change = changed if all(path.stat().st_size for path in paths) else None
         for path in paths:
             if path not in self._known and path.stat().st_size:
                 self._known.add(path)
@@ -121,7 +121,7 @@ class Following:
 
     @property
     def is_over(self) -> bool:
-        """Whether none of its processes goes on, as far as can be known from here."""
+        """Whether all its processes have ended, as far as can be known from here."""
         over = (Life.ENDED, Life.GONE)
         if self.tails:
             return all(tail.life in over for tail in self.tails)
@@ -131,11 +131,11 @@ class Following:
         )
 
     def recording(self) -> Recording:
-        """What was read so far; the programs are read when they are asked for."""
+        """What was read so far; programs are read on demand."""
         library = Library()
         runs: list[Run] = []
         for tail in self.tails:
-            # What cannot be read of the programs is counted there, at each reading.
+            # Each reading counts the unreadable programs in a copy of the losses.
             run = replace(tail.run, losses=dict(tail.run.losses))
             library.add_file(tail.path.with_suffix(SUFFIX), run)
             runs.append(run)

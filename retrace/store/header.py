@@ -1,4 +1,4 @@
-"""The header of a recording's file: which process it is of, and what became known of it later."""
+"""The header of a recording's file: its process, and what became known about it later."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any
 
 from retrace.model import JSON, Run
 from retrace.store.decoded import number, number_or_none, seconds, text, text_or_none, texts
-from retrace.store.fields import Field, take
+from retrace.store.fields import Field, read_into
 
 
-def _plain(told: Any) -> JSON:
-    if told is not None and not isinstance(told, bool | int | float | str):
-        raise TypeError(f"plain data expected, not {type(told).__name__}")
-    return told
+def _plain(value: Any) -> JSON:
+    if value is not None and not isinstance(value, bool | int | float | str):
+        raise TypeError(f"plain data expected, not {type(value).__name__}")
+    return value
 
 
 RUN: Mapping[str, Field[Run]] = {
@@ -39,11 +39,11 @@ RUN: Mapping[str, Field[Run]] = {
     "redaction": Field("redaction", text),
     "variables": Field(
         "variables",
-        lambda rows: {text(name): text(told) for name, told in rows.items()},
+        lambda rows: {text(name): text(value) for name, value in rows.items()},
         lambda hide, _, held: hide.variables(held),
     ),
     "commit": Field("commit", text),
-    "source": Field("source", lambda told: "log" if told == "log" else "program"),
+    "source": Field("source", lambda name: "log" if name == "log" else "program"),
     "dirty": Field("dirty", bool),
     "local_devices": Field("local_devices", number),
     "device_kind": Field("device_kind", text),
@@ -51,7 +51,7 @@ RUN: Mapping[str, Field[Run]] = {
     "raised": Field("raised", text),
     "settings": Field(
         "settings",
-        lambda rows: {text(name): _plain(told) for name, told in rows.items()},
+        lambda rows: {text(name): _plain(value) for name, value in rows.items()},
         lambda hide, _, held: hide.settings(held),
     ),
 }
@@ -60,14 +60,23 @@ _REQUIRED = (
     *("id", "host", "pid", "process_index", "started", "argv"),
     *("python", "jax", "jaxlib", "backend"),
 )
-_LATER = ("dirty", "local_devices", "device_kind", "platform_version", "raised", "settings")
-"""What stands in no header."""
-_BECOMES_KNOWN = ("backend", "process_index", "process_count", *_LATER)
+_NOT_IN_HEADER = (
+    "dirty",
+    "local_devices",
+    "device_kind",
+    "platform_version",
+    "raised",
+    "settings",
+)
+"""Fields that are only written in later lines."""
+_BECOMES_KNOWN = ("backend", "process_index", "process_count", *_NOT_IN_HEADER)
 
 
 def encode_run(run: Run) -> dict[str, JSON]:
-    """The run in the first line of a file; the rest of it follows from later lines."""
-    fields: dict[str, JSON] = {name: getattr(run, name) for name in RUN if name not in _LATER}
+    """Encode the run for the first line of a file; later lines complete it."""
+    fields: dict[str, JSON] = {
+        name: getattr(run, name) for name in RUN if name not in _NOT_IN_HEADER
+    }
     if run.source == "program":
         del fields["source"]
     if run.daemon_of is None:
@@ -76,14 +85,18 @@ def encode_run(run: Run) -> dict[str, JSON]:
 
 
 def decode_run(fields: Any) -> Run:
-    """The run of a header; raises one of `decoded.NONSENSE`."""
-    told = {name: fields[name] for name in _REQUIRED}
-    told |= {name: held for name in RUN if (held := fields.get(name)) is not None}
+    """Decode the run of a header; raises one of `decoded.NONSENSE`."""
+    given = {name: fields[name] for name in _REQUIRED}
+    given |= {name: value for name in RUN if (value := fields.get(name)) is not None}
     return Run(
-        **{name: RUN[name].read(held) for name, held in told.items() if name not in _LATER}
+        **{
+            name: RUN[name].read(value)
+            for name, value in given.items()
+            if name not in _NOT_IN_HEADER
+        }
     )
 
 
 def amend_run(run: Run, fields: Any) -> None:
-    """Put into a run what became known of it later; raises as `decode_run` does."""
-    take(run, fields, {name: RUN[name] for name in _BECOMES_KNOWN})
+    """Add to a run what became known later; raises as `decode_run` does."""
+    read_into(run, fields, {name: RUN[name] for name in _BECOMES_KNOWN})

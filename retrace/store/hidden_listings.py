@@ -1,4 +1,4 @@
-"""The text of programs, without the values that Python put into them."""
+"""Redacted programs: their text without values that came from Python."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from retrace.model import Listing
 
 
 class Listings(Mapping[str, Listing]):
-    """The programs of a recording, each redacted when it is asked for."""
+    """The programs of a recording, each redacted on demand."""
 
     def __init__(
         self,
@@ -16,21 +16,21 @@ class Listings(Mapping[str, Listing]):
         hide: Callable[[Listing], Listing],
         hide_id: Callable[[str], str],
     ) -> None:
-        """Those of a recording, and how a listing and its id are redacted."""
+        """Take the listings of a recording, and how to redact a listing and an id."""
         self._listings = listings
         self._hide, self._hide_id = hide, hide_id
         self._ids: dict[str, str] | None = None
 
-    def _known(self) -> dict[str, str]:
+    def _original_ids(self) -> dict[str, str]:
         if self._ids is None:
             self._ids = {self._hide_id(id_): id_ for id_ in self._listings}
         return self._ids
 
     def __getitem__(self, id: str) -> Listing:
-        return self._hide(self._listings[self._known()[id]])
+        return self._hide(self._listings[self._original_ids()[id]])
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._known())
+        return iter(self._original_ids())
 
     def __len__(self) -> int:
-        return len(self._known())
+        return len(self._original_ids())

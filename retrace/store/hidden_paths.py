@@ -1,4 +1,4 @@
-"""Paths and definition sites, without what lies outside the project."""
+"""Redacts paths and definition sites: hides folders outside the project."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ _STANDARD = re.compile(r".*[/\\]lib[/\\]python\d\.\d+[/\\](.*)", re.DOTALL)
 _NO_FILE = re.compile(r"<(?:[a-z]+|ipython-input-\d+-[0-9a-f]+|cell)>")
 _CALLED_AT = re.compile(r"(.*) at (.+):(\d+)", re.DOTALL)
 _PLACED = re.compile(r"(?<![^\[ ])([^;\[\]]+?):(\d+) ")
-"""A function's place, among several in brackets and behind semicolons."""
+"""The place of a function in a list: in brackets or after a semicolon."""
 _LONGEST_SITE = 4000
 
 
 class Paths:
-    """Hides the folders that are not the project's."""
+    """Hides folders outside the project."""
 
     def __init__(self, roots: Iterable[str], hashed: Hash) -> None:
-        """`hashed` tells what stands for a text: from its length in bytes, and parts."""
+        """`hashed` takes a length in bytes and strings, and returns what replaces them."""
         self._hash = hashed
         found = {path for root in roots for path in (root, os.path.realpath(root))}
         self._roots = sorted(filter(is_project, found), key=len, reverse=True)
 
     def path(self, file: str) -> str:
-        """A path within the project or a package; of another one its last part."""
+        """Return a path relative to the project or package; of other paths only the last part."""
         if file.startswith("<"):
-            ours = _NO_FILE.fullmatch(file) or file.startswith(("<python>/", "<outside "))
-            return file if ours else f"<source {self._hash(3, 'file', file)}>"
+            is_known = _NO_FILE.fullmatch(file) or file.startswith(("<python>/", "<outside "))
+            return file if is_known else f"<source {self._hash(3, 'file', file)}>"
         if found := _PACKAGES.fullmatch(file):
             return f"<python>/{_forward(found[1])}"
         if not os.path.isabs(file):
@@ -46,12 +46,12 @@ class Paths:
         return self._outside(file)
 
     def _outside(self, file: str) -> str:
-        # Two files of one name are two files.
+        # Files with the same name in different folders stay different.
         folder, _, last = _forward(file).rpartition("/")
         return f"<outside {self._hash(3, 'file', folder)}>/{last}"
 
     def site(self, function: Function) -> str:
-        """The definition site, with redacted paths."""
+        """Return the definition site with redacted paths."""
         site, file = function.site, function.file
         at = ""
         if called := _CALLED_AT.fullmatch(site):
@@ -60,7 +60,7 @@ class Paths:
         if file is not None:
             site = site.replace(file, self.path(file))
         if mark:
-            # Of the functions that it closes over, each at its own path.
+            # The functions that it closes over, each with its own path.
             parts = self._hash(8, "site", around)
             if len(around) < _LONGEST_SITE:
                 parts = _PLACED.sub(lambda found: f"{self.path(found[1])}:{found[2]} ", around)

@@ -1,6 +1,6 @@
-"""The leaves of keys in a recording: those that differ in their shapes alone share the rest.
+"""The leaves of keys in a recording: leaves that differ only in shapes share the rest.
 
-A recording has thousands of them: they are checked and made column by column.
+A recording has thousands of them, so they are checked and created column by column.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, TypeAlias, cast
 from retrace.model import JSON, Leaf
 
 Columns: TypeAlias = tuple[Sequence[Any], Sequence[Sequence[Any]]]
-"""The paths of leaves, and the rest of them without their shapes."""
+"""The paths of leaves, and all other fields except their shapes."""
 
 _SHAPES = {list}
 _SIZES = {int, str}
@@ -31,7 +31,7 @@ _new_leaf: Callable[[Iterable[object]], Leaf] = partial(cast(Any, tuple).__new__
 
 
 def decode_leaves(rows: Any) -> tuple[Leaf, ...]:
-    """The leaves of a part; raises TypeError or ValueError on nonsense."""
+    """Decode the leaves of a part; raises TypeError or ValueError on invalid data."""
     if not rows:
         return ()
     columns = tuple(zip(*rows, strict=True))
@@ -39,10 +39,10 @@ def decode_leaves(rows: Any) -> tuple[Leaf, ...]:
         if not types.issuperset(map(type, column)):
             raise TypeError("not a leaf")
     path, shapes, *others = columns
-    return _in_shapes(path, others, shapes)
+    return _with_shapes(path, others, shapes)
 
 
-def _in_shapes(path: Sequence[Any], others: Iterable[Sequence[Any]], shapes: Any) -> Any:
+def _with_shapes(path: Sequence[Any], others: Iterable[Sequence[Any]], shapes: Any) -> Any:
     if not _SHAPES.issuperset(map(type, shapes)):
         raise TypeError("not a shape")
     sizes = list(chain.from_iterable(shapes))
@@ -55,17 +55,17 @@ def _in_shapes(path: Sequence[Any], others: Iterable[Sequence[Any]], shapes: Any
     return tuple(map(_new_leaf, zip(path, map(tuple, shapes), *others, strict=True)))
 
 
-def apart_from_shapes(leaves: Any) -> tuple[JSON, ...]:
-    """Where a `leaves` part has to be equal to the one that it is written `like`."""
+def without_shapes(leaves: Any) -> tuple[JSON, ...]:
+    """Leaves without their shapes: these must equal those of the part it is written `like`."""
     return tuple((leaf[0], *leaf[2:]) for leaf in leaves)
 
 
 def columns_of(leaves: tuple[Leaf, ...]) -> Columns:
-    """What other leaves, that differ in their shapes alone, have from these."""
+    """What other leaves that differ only in shapes share with these."""
     path, _, *others = zip(*leaves, strict=True)
     return path, others
 
 
 def decode_leaves_like(columns: Columns, shapes: Any) -> tuple[Leaf, ...]:
-    """The same leaves in other shapes; raises as `decode_part` does."""
-    return _in_shapes(*columns, shapes)
+    """Decode the same leaves with other shapes; raises as `decode_part` does."""
+    return _with_shapes(*columns, shapes)

@@ -1,4 +1,4 @@
-"""Recordings that may go: what they are made of, and whether anybody writes them still."""
+"""Recordings that may be deleted: their files, and whether a process still writes them."""
 
 from __future__ import annotations
 
@@ -18,33 +18,33 @@ from retrace.store.programs import BEGINNING, SUFFIX
 from retrace.store.segments import all_of, firsts
 
 DAY = 24 * 3600.0
-_SILENT = 30 * DAY
-"""After so long without a line a process elsewhere counts as gone."""
-_ENDED = b'{"end":true}\n'
-_LONGEST_HEADER = 1 << 20
+_MAX_SILENCE = 30 * DAY
+"""After this long without a line, a process on another host counts as ended."""
+_END_LINE = b'{"end":true}\n'
+_MAX_HEADER_BYTES = 1 << 20
 
 
 class Old(NamedTuple):
-    """One recording, as it lies in its directory."""
+    """One recording in its directory."""
 
     directory: Path
     files: tuple[Path, ...]
-    """Its own, and no others."""
+    """Only its own files."""
     processes: int
     size: int
     changed: float
     """When a line was last written, in seconds since 1970."""
     writer: str | None
-    """Who may still write it."""
+    """Who may still be writing it, if anybody."""
 
 
 def found(root: Path) -> list[Old]:
-    """The recordings under `root`, newest first; none that a link leads to."""
-    return [_look(path) for path in recordings(root) if not path.is_symlink()]
+    """Find the recordings under `root`, newest first, without following links."""
+    return [_recording(path) for path in recordings(root) if not path.is_symlink()]
 
 
 def remove(old: Old) -> None:
-    """Remove the files of a recording, and its directory where nothing else lies in it.
+    """Remove the files of a recording, and its directory if nothing else is in it.
 
     Raises OSError.
     """
@@ -52,12 +52,12 @@ def remove(old: Old) -> None:
         file.unlink(missing_ok=True)
     if not any(recording_files(old.directory)):
         clear(old.directory, numbers_of(old.directory))
-    with suppress(OSError):  # something of somebody else's lies in it
+    with suppress(OSError):  # it contains other files
         old.directory.rmdir()
 
 
-def _look(directory: Path) -> Old:
-    lines = [path for path in recording_files(directory) if _is_plain(path)]
+def _recording(directory: Path) -> Old:
+    lines = [path for path in recording_files(directory) if _is_regular(path)]
     programs = [path for path in directory.glob(f"*{SUFFIX}") if _is_programs(path, lines)]
     status = [path.lstat() for path in (*lines, *programs)]
     return Old(
@@ -70,7 +70,7 @@ def _look(directory: Path) -> Old:
     )
 
 
-def _is_plain(path: Path) -> bool:
+def _is_regular(path: Path) -> bool:
     try:
         return stat.S_ISREG(path.lstat().st_mode)
     except OSError:
@@ -78,47 +78,47 @@ def _is_plain(path: Path) -> bool:
 
 
 def _is_programs(path: Path, lines: list[Path]) -> bool:
-    if not _is_plain(path):
+    if not _is_regular(path):
         return False
     try:
         with files.opened(path) as file:
-            begun = file.read(len(BEGINNING))
+            start = file.read(len(BEGINNING))
     except OSError:
         return False
-    # An empty one is what a full disk leaves.
-    return begun == BEGINNING.encode() or (not begun and path.with_suffix(".jsonl") in lines)
+    # A full disk leaves an empty file.
+    return start == BEGINNING.encode() or (not start and path.with_suffix(".jsonl") in lines)
 
 
 def _writer(path: Path) -> str | None:
-    """Who may still write a file; None where nobody does."""
+    """Who may still be writing a file, if anybody."""
     try:
         with files.opened(path) as file:
             if _has_ended(file):
                 return None
             file.seek(0)
-            run: Any = json.loads(file.readline(_LONGEST_HEADER))["run"]
+            run: Any = json.loads(file.readline(_MAX_HEADER_BYTES))["run"]
             host, process = run["host"], run["pid"]
             is_here = host == socket.gethostname() and os.name == "posix"
-            silent = time.time() - os.fstat(file.fileno()).st_mtime
+            silence = time.time() - os.fstat(file.fileno()).st_mtime
     except (OSError, ValueError, LookupError, TypeError, RecursionError):
         return "somebody, perhaps: its first line is unreadable"
     if not is_here or type(process) is not int:
-        return "a process on another host, perhaps" if silent < _SILENT else None
-    return f"process {process}" if lives(process) else None
+        return "a process on another host, perhaps" if silence < _MAX_SILENCE else None
+    return f"process {process}" if is_alive(process) else None
 
 
 def _has_ended(file: IO[bytes]) -> bool:
     size = file.seek(0, os.SEEK_END)
-    file.seek(max(0, size - len(_ENDED)))
-    return file.read() == _ENDED
+    file.seek(max(0, size - len(_END_LINE)))
+    return file.read() == _END_LINE
 
 
-def lives(process: int) -> bool:
-    """Whether a process of this host runs."""
+def is_alive(process: int) -> bool:
+    """Whether a process of this host is running."""
     try:
-        os.kill(process, 0)  # asks, and sends nothing
+        os.kill(process, 0)  # sends no signal
     except (ProcessLookupError, OverflowError, ValueError):
         return False
     except OSError:
-        return True  # another user's
+        return True  # it belongs to another user
     return True

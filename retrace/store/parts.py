@@ -1,4 +1,4 @@
-"""The parts of a recording: what many misses share is written once and named by its number."""
+"""The parts of a recording: what many misses share is written once and referred to by number."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from retrace.store.decoded import (
     texts,
     value,
 )
-from retrace.store.fields import Field, told_of
+from retrace.store.fields import Field, non_defaults
 from retrace.store.leaves import decode_leaves
 
 if TYPE_CHECKING:
     from retrace.store.redaction import Redaction
 
 PARTS = ("function", *Key._fields, "call_site", "callers")
-"""The kinds of parts; a miss names one of each by its number, or null."""
+"""The kinds of parts; a miss refers to one of each kind by number, or has null."""
 
 
 Parts: TypeAlias = Mapping[tuple[str, int], Any]
 """Decoded parts by kind and number."""
 
 
-# Named tuples and string enums are JSON already: `json.dumps` writes them as
-# arrays and strings. Only the dataclasses need a shape of their own.
+# `json.dumps` writes named tuples and string enums as arrays and strings; only dataclasses
+# need to be encoded.
 
 
 def call_site(row: Any) -> CallSite:
-    """A line that called."""
+    """Decode a call site."""
     file, line, function, source, library, *later = row
     return CallSite(
         text(file),
@@ -48,7 +48,7 @@ def call_site(row: Any) -> CallSite:
 
 
 def encode_call_site(site: CallSite) -> list[JSON]:
-    """A call site part."""
+    """Encode a call site."""
     return [*site[:5], True] if site.untraceable else [*site[:5]]
 
 
@@ -59,12 +59,12 @@ def _node(row: Any) -> Node:
 
 
 def _receiver(row: Any) -> Receiver:
-    type_, index, equal, told = row
+    type_, index, equal, held = row
     return Receiver(
         text(type_),
         number_or_none(index),
         text_or_none(equal),
-        None if told is None else value(told),
+        None if held is None else value(held),
     )
 
 
@@ -100,16 +100,16 @@ _REQUIRED = ("name", "jax_name", "qualname", "kind", "file", "line", "site", "ob
 
 
 def encode_function(function: Function) -> dict[str, JSON]:
-    """A function part, without the fields that hold their defaults."""
-    return told_of(function, FUNCTION)
+    """Encode a function, without fields that have their defaults."""
+    return non_defaults(function, FUNCTION)
 
 
 def decode_function(fields: Any) -> Function:
-    """The function of a part; raises one of `decoded.NONSENSE`."""
-    told = {name: fields[name] for name in _REQUIRED}
-    told |= {name: row for name, row in fields.items() if name in FUNCTION and row is not None}
+    """Decode a function; raises one of `decoded.NONSENSE`."""
+    given = {name: fields[name] for name in _REQUIRED}
+    given |= {name: row for name, row in fields.items() if name in FUNCTION and row is not None}
     return Function(
-        **{FUNCTION[name].attribute: FUNCTION[name].read(told[name]) for name in told}
+        **{FUNCTION[name].attribute: FUNCTION[name].read(given[name]) for name in given}
     )
 
 
@@ -124,6 +124,6 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
 }
 
 
-def decode_part(kind: str, told: Any) -> Any:
-    """A part by its kind; raises one of `decoded.NONSENSE`."""
-    return _READERS[kind](told)
+def decode_part(kind: str, part: Any) -> Any:
+    """Decode a part of a kind; raises one of `decoded.NONSENSE`."""
+    return _READERS[kind](part)

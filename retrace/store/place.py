@@ -1,4 +1,4 @@
-"""Where recordings lie: one directory each, one file in it for each process."""
+"""Where recordings are stored: each in its own directory, with one file for each process."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from retrace.store.attempts import clear, join, known_job, numbers_of
 from retrace.store.remote import address_of
 
 ROOT = Path(".retrace")
-"""Where recordings go that were given no directory."""
+"""Where recordings go if no directory is given."""
 
 REQUEST = ".audit"
-"""Behind the id of a run: a file by which an audit of it is asked for."""
+"""Suffix to the id of a run: a file that requests an audit of it."""
 HEADER = '{"retrace":'
-"""How the file of a process begins."""
+"""What the file of a process starts with."""
 
 _HEADER = re.compile(rb'\s*\{\s*"retrace"\s*:')
-"""The same, where a program wrote the line anew with other spaces."""
+"""The same, also if a program rewrote the line with other spaces."""
 
 _TIME = "%Y-%m-%dT%H-%M-%S"
 _NAMED_BY_TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d)(?:-(\d{1,9}))?")
@@ -32,9 +32,9 @@ _DIGITS = "abcdefghijklmnopqrstuvwxyz0123456789"
 
 
 def new_run_id() -> str:
-    """An id for a process: short, `[a-z][0-9a-z]*`, another in each process and host."""
-    # From the system, not from `random`: the program's random state is its own,
-    # and a forked child would draw its parent's numbers.
+    """Create a short id for a process, `[a-z][0-9a-z]*`, unique across processes and hosts."""
+    # Not from `random`: that would change the program's random state, and a forked child would
+    # draw the same numbers as its parent.
     number = int.from_bytes(os.urandom(8))
     text = _DIGITS[number % 26]
     number //= 26
@@ -51,18 +51,18 @@ def create(
     append: bool = False,
     job: str | None = None,
 ) -> Path:
-    """Make the directory of a recording, and join or begin an attempt in it.
+    """Create the directory of a recording, and join or begin an attempt in it.
 
     Args:
-        out: the directory; None for one under `.retrace/`: of the job where it is known, else
-            a new one, named by time (UTC).
-        force: empty `out` of the recordings that it holds, but those of the attempt that this
-            process belongs to; other files stay.
-        append: join the newest attempt in `out` in any case.
-        job: the name of the job; otherwise what the scheduler tells.
+        out: the directory; None for one under `.retrace/`: that of the job if known, otherwise
+            a new one named by time (UTC).
+        force: delete the recordings in `out`, except those of the attempt that this process
+            belongs to; other files stay.
+        append: always join the newest attempt in `out`.
+        job: the name of the job; by default the one reported by the scheduler.
 
     Returns:
-        Its absolute path: the program may change its working directory.
+        Its absolute path, because the program may change its working directory.
 
     Raises:
         UsageError: `out` cannot be written to.
@@ -73,19 +73,19 @@ def create(
             f"{address} is in an object store: `retrace run --out {address}` sends a recording "
             "there; here, name a directory"
         )
-    told = known_job(job)
+    known = known_job(job)
     try:
         if out is None:
-            _root(ROOT.absolute())
-            out = _of_job(told.name) if told.name else _new_directory(ROOT.absolute())
+            _make_root(ROOT.absolute())
+            out = _job_directory(known.name) if known.name else _new_directory(ROOT.absolute())
         _make(out)
-        # In this order: no file was there yet of an attempt that is not.
+        # List the files before the attempts: a file never exists before its attempt.
         old = list(recording_files(out)) if force else []
         before = numbers_of(out) if force else []
         if not os.access(out, os.W_OK | os.X_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-        attempt = join(out.absolute(), told, append=append)
-        # Of several processes of a job that all replace, the later ones find the first one's.
+        attempt = join(out.absolute(), known, append=append)
+        # If several processes of a job use `force`, the later ones join the first one's attempt.
         if attempt.number not in before:
             for file in old:
                 file.unlink(missing_ok=True)
@@ -102,48 +102,48 @@ def create(
 
 
 def create_own() -> Path:
-    """Make a directory under `.retrace/` for one program alone, whatever its job is.
+    """Create a directory under `.retrace/` for a single program, regardless of its job.
 
     Raises:
-        UsageError: none can be made here.
+        UsageError: it cannot be created.
     """
     try:
         root = ROOT.absolute()
-        _root(root)
+        _make_root(root)
         return _new_directory(root)
     except OSError as error:
         raise UsageError(
             f"cannot write to {ROOT} ({files.reason(error)}): start the program where "
-            "files can be made"
+            "files can be created"
         ) from error
 
 
 def _make(directory: Path) -> None:
-    """Make a directory and those above it, as safe as the folder around them is."""
+    """Create a directory and its parents; if that is world-writable, only for this user."""
     parent = directory.absolute().parent
     if not os.path.lexists(parent):
         _make(parent)
     shared = files.is_shared(parent)
     try:
-        # Recordings hold values of the program.
+        # Recordings contain values of the program.
         directory.mkdir(mode=0o700 if shared else 0o777)
     except FileExistsError:
         if shared and files.is_foreign(directory.lstat()):
-            # Whoever made it may read what is written there, or a link leads it elsewhere.
+            # Its owner could read what is written there, or it may be a link to elsewhere.
             raise UsageError(
-                f"{directory} belongs to another user, in a folder that everybody may write "
-                "to: name another directory with --out DIR"
+                f"{directory} belongs to another user, in a world-writable folder: name another "
+                "directory with --out DIR"
             ) from None
         if not directory.is_dir():
             raise
 
 
 def discard(directory: Path, process: int | None = None) -> None:
-    """Remove the directory of a recording to which nothing was written.
+    """Remove the directory of a recording if nothing was written to it.
 
     Args:
-        directory: stays where anything lies in it.
-        process: that made it; a child that it forked leaves it alone.
+        directory: kept if it contains anything.
+        process: the process that created it; a forked child leaves it alone.
     """
     if process in (None, os.getpid()):
         if any(directory.glob("[!.]*")):
@@ -154,26 +154,26 @@ def discard(directory: Path, process: int | None = None) -> None:
 
 
 def recordings(root: Path | None = None) -> Iterator[Path]:
-    """The recordings under `root`, newest first; none where there is no such directory.
+    """Yield the recordings under `root`, newest first; nothing if there is no such directory.
 
-    Without `root`, those under the nearest `.retrace/`.
+    The default `root` is the nearest `.retrace/`.
     """
     root = nearest_root() if root is None else root
     try:
         directories = [root / entry.name for entry in os.scandir(root) if _is_directory(entry)]
     except OSError:
         return
-    for directory in sorted(directories, key=_began, reverse=True):
+    for directory in sorted(directories, key=_start_order, reverse=True):
         if holds_recording(directory):
             yield directory
 
 
 def written_by(process: int) -> Iterator[Path]:
-    """The recordings that a process of this host has open, where the system tells."""
+    """Yield the recordings that a process of this host has open, if the system can tell."""
     found: dict[Path, None] = {}
     try:
         for entry in os.scandir(f"/proc/{process}/fd"):
-            with suppress(OSError):  # closed meanwhile
+            with suppress(OSError):  # closed in the meantime
                 path = Path(os.readlink(entry.path))
                 if path.suffix == ".jsonl":
                     found[path.parent] = None
@@ -185,12 +185,12 @@ def written_by(process: int) -> Iterator[Path]:
 def _is_directory(entry: os.DirEntry[str]) -> bool:
     try:
         return entry.is_dir()
-    except OSError:  # a link in a ring, or to where we may not look
+    except OSError:  # a circular link, or one to a place we cannot access
         return False
 
 
 def nearest_root() -> Path:
-    """The `.retrace/` here, or else in the nearest folder above that has one."""
+    """The `.retrace/` in this folder, or else in the nearest parent that has one."""
     with suppress(OSError):
         for folder in Path.cwd().parents if not os.path.isdir(ROOT) else ():
             if os.path.isdir(folder / ROOT):
@@ -199,20 +199,20 @@ def nearest_root() -> Path:
 
 
 def newest(root: Path | None = None) -> Path:
-    """The newest recording under `root`; raises UnreadableError where there is none."""
+    """Return the newest recording under `root`; raises UnreadableError if there is none."""
     root = nearest_root() if root is None else root
     for directory in recordings(root):
         return directory
     raise UnreadableError(
         f"no recording under {root}/: make one with `retrace run SCRIPT`, "
-        "or name the directory of one"
+        "or name the directory of a recording"
     )
 
 
 def begun(directory: Path | None) -> Path | None:
-    """The recording in a directory, or the newest of all, also where nothing is in it yet.
+    """The recording in a directory, or the newest of all, even if it is still empty.
 
-    None where there is none, nor a process that has said that it will record.
+    None if there is no recording and no process has announced one.
     """
     if directory is None or directory.absolute().name == ROOT.name:
         root = nearest_root() if directory is None else directory
@@ -220,7 +220,7 @@ def begun(directory: Path | None) -> Path | None:
             found = [root / entry.name for entry in os.scandir(root) if _is_directory(entry)]
         except OSError:
             return None
-        for one in sorted(found, key=_began, reverse=True):
+        for one in sorted(found, key=_start_order, reverse=True):
             if holds_recording(one) or numbers_of(one):
                 return one
         return None
@@ -230,18 +230,18 @@ def begun(directory: Path | None) -> Path | None:
 
 
 def inside(folder: Path) -> list[Path]:
-    """The recordings that a folder of recordings stands for: of a `.retrace/` the newest."""
+    """The recordings in a folder that a command should read; for a `.retrace/`, the newest."""
     found = list(recordings(folder))
     return found[:1] if folder.absolute().name == ROOT.name else sorted(found)
 
 
 def holds_recording(directory: Path) -> bool:
-    """Whether a file of a recording lies directly in `directory`."""
+    """Whether `directory` directly contains a file of a recording."""
     return next(recording_files(directory), None) is not None
 
 
 def recording_files(directory: Path) -> Iterator[Path]:
-    """The files in `directory` that begin as a recording does, in order of name."""
+    """Yield the files in `directory` that start like a recording, sorted by name."""
     for path in sorted(directory.glob("*.jsonl")):
         try:
             with files.opened(path) as file:
@@ -251,16 +251,16 @@ def recording_files(directory: Path) -> Iterator[Path]:
             continue
 
 
-def _root(root: Path) -> None:
+def _make_root(root: Path) -> None:
     if not root.is_dir():
         _make(root)
         _write_new(root / ".gitignore", "*\n")
     elif files.is_shared(root.parent):
-        _make(root)  # which says whose it is
+        _make(root)  # raises if it belongs to another user
 
 
-def _of_job(name: str) -> Path:
-    """The directory that all processes of a job find."""
+def _job_directory(name: str) -> Path:
+    """The directory that all processes of a job share."""
     return ROOT.absolute() / (re.sub(r"[^\w.-]+", "-", name).strip(".-")[:100] or "job")
 
 
@@ -282,7 +282,7 @@ def _write_new(path: Path, text: str) -> None:
         file.write(text)
 
 
-def _began(directory: Path) -> tuple[str, int, str]:
+def _start_order(directory: Path) -> tuple[str, int, str]:
     if named := _NAMED_BY_TIME.fullmatch(directory.name):
         return named[1], int(named[2] or 1), directory.name
     try:

@@ -13,31 +13,31 @@ from retrace.store.decoded import NONSENSE
 from retrace.store.header import decode_run
 from retrace.store.place import inside, recording_files
 from retrace.store.remote import local
-from retrace.store.schema import LONGEST_LINE, check_items
+from retrace.store.schema import MAX_LINE_BYTES, check_items
 from retrace.store.segments import first_of, firsts
 
-_LONGEST_HEADER = 1 << 20
+_MAX_HEADER_BYTES = 1 << 20
 
 
 def headers(directory: Path) -> Iterator[tuple[Path, Run]]:
-    """The files in a directory, each with what its first line says about its process."""
+    """Yield the files in a directory, each with its process as described by the first line."""
     for path in firsts(recording_files(directory)):
         try:
             with files.opened(path) as file:
-                yield path, decode_run(json.loads(file.readline(LONGEST_LINE))["run"])
+                yield path, decode_run(json.loads(file.readline(MAX_LINE_BYTES))["run"])
         except (OSError, RecursionError, *NONSENSE):
             continue
 
 
 def files_of(path: Path, attempt: int | None = 0) -> list[Path]:
-    """The files of a recording that a path names, one for each process.
+    """Return the files of a recording that a path names, one for each process.
 
-    Of a file that is cut into segments it is the first one. Raises UnreadableError where the
-    path is no recording.
+    Of a file in several segments, it is the first one. Raises UnreadableError if the path is
+    neither a directory nor a file.
 
     Args:
-        path: a directory, or a file, which is what it is.
-        attempt: of the directory; 0 for all, None for the newest.
+        path: a directory, or a single file.
+        attempt: the attempt in the directory; 0 for all, None for the newest.
     """
     path = local(path)
     try:
@@ -49,7 +49,7 @@ def files_of(path: Path, attempt: int | None = 0) -> list[Path]:
                 return found
             numbers = {file: _attempt(file) for file in found}
             last = attempt or max(filter(None, numbers.values()), default=None)
-            # What does not tell is damaged: to leave it out would hide that.
+            # A file without an attempt is damaged; leaving it out would hide that.
             return [file for file in found if numbers[file] in (last, None)]
         what = files.kind(path.stat().st_mode)
     except OSError as error:
@@ -62,28 +62,28 @@ def files_of(path: Path, attempt: int | None = 0) -> list[Path]:
 
 
 def attempts_in(path: Path) -> int:
-    """How many attempts the files of a directory tell of, one at the least."""
+    """How many attempts the files of a directory name, at least one."""
     return max(1, len(attempts_of(path)))
 
 
 def attempts_of(path: Path) -> list[int]:
-    """The numbers of the attempts that the files of a directory tell of, the first one first."""
+    """The numbers of the attempts that the files of a directory name, in order."""
     path = local(path)
     found = [_attempt(file) for file in files_of(path)] if path.is_dir() else []
     return sorted({number for number in found if number is not None})
 
 
 def _attempt(file: Path) -> int | None:
-    """The attempt that the header of a file names; None where it cannot be read."""
+    """The attempt named in the header of a file; None if it cannot be read."""
     run = header_of(file)
     return None if run is None else run.attempt
 
 
 def header_of(file: Path) -> Run | None:
-    """What the first line of a file says about its process; None if it cannot be read."""
+    """The process as described by the first line of a file; None if it cannot be read."""
     try:
         with file.open("rb") as opened:
-            text = opened.readline(_LONGEST_HEADER).decode()
+            text = opened.readline(_MAX_HEADER_BYTES).decode()
         check_items(text)
         return decode_run(json.loads(text)["run"])
     except (OSError, RecursionError, *NONSENSE):

@@ -1,7 +1,7 @@
-"""A profile that `jax.profiler` wrote: when it began, and its events.
+"""A profile written by `jax.profiler`: its start time and its events.
 
-Only what is asked for is read, field by field, of the file that XProf calls an XSpace: planes
-(1), each with its name (2), the names of its statistics (5) and these (6).
+Only the needed fields are read from the file, which XProf calls an XSpace: planes (1), each with
+its name (2), the names of its statistics (5) and the statistics (6).
 """
 
 from __future__ import annotations
@@ -22,24 +22,23 @@ _PLANE, _NAME, _STAT_NAMES, _STATS = 1, 2, 5, 6
 _ENVIRONMENT = b"Task Environment"
 _START = b"profile_start_time"
 _SUFFIX = ".xplane.pb"
-_MAX_EVENTS = 1 << 28
-"""Bytes of events that are read."""
+_MAX_EVENT_BYTES = 1 << 28
 
 
 class Profile(NamedTuple):
-    """When a profile began, and its events as Chrome has them, with times since then."""
+    """When a profile started, and its events in Chrome's format, with times since the start."""
 
     started: float
     """Microseconds since the epoch."""
     events: list[Any]
 
     def since(self, start: float) -> Iterator[Any]:
-        """The events, with times since another moment."""
+        """Yield the events with times relative to `start`."""
         for event in self.events:
-            told = cast("dict[str, Any]", event) if type(event) is dict else {}
-            at = told.get("ts")
+            fields = cast("dict[str, Any]", event) if type(event) is dict else {}
+            at = fields.get("ts")
             if isinstance(at, int | float):
-                yield {**told, "ts": round(at + self.started - start, 3)}
+                yield {**fields, "ts": round(at + self.started - start, 3)}
             else:
                 yield event
 
@@ -48,29 +47,29 @@ def read(path: Path) -> Profile:
     """Read a profile.
 
     Args:
-        path: the folder that the profiler was given, or a file in it.
+        path: the folder passed to the profiler, or a file in it.
 
     Raises:
-        UsageError: there is none, or it does not tell when it began.
+        UsageError: there is no profile, or it has no start time.
     """
-    space = _space(path)
+    space = _find_profile(path)
     try:
         with space.open("rb") as file:
             data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)  # freed with its views
-        started = _started(memoryview(data))
+        started = _start_time(memoryview(data))
         events = _events(space)
     except (OSError, ValueError, IndexError, zlib.error, EOFError, RecursionError) as error:
-        told = files.reason(error) if isinstance(error, OSError) else "it is damaged"
-        raise UsageError(f"cannot read the profile {space}: {told}") from None
+        why = files.reason(error) if isinstance(error, OSError) else "it is damaged"
+        raise UsageError(f"cannot read the profile {space}: {why}") from None
     if started is None:
-        raise UsageError(f"the profile {space} does not tell when it began")
+        raise UsageError(f"the profile {space} has no start time")
     return Profile(started / 1000, events)
 
 
-def _space(path: Path) -> Path:
+def _find_profile(path: Path) -> Path:
     try:
         if path.is_dir():
-            # Of several sessions the newest; their folders are named by time.
+            # If there are several sessions, the newest; their folders are named by time.
             found = sorted(path.rglob(f"*{_SUFFIX}"), key=lambda one: (one.parent.name, one.name))
             last = [one for one in found if one.parent == found[-1].parent]
         elif path.name.endswith(_SUFFIX):
@@ -80,11 +79,11 @@ def _space(path: Path) -> Path:
     except OSError:
         last = []
     if not last:
-        raise UsageError(f"no profile in {path}: name the folder that jax.profiler was given")
+        raise UsageError(f"no profile in {path}: name the folder passed to jax.profiler")
     return last[0]
 
 
-def _started(space: memoryview) -> int | None:
+def _start_time(space: memoryview) -> int | None:
     """Nanoseconds since the epoch."""
     for number, plane in fields(space):
         if number != _PLANE or not isinstance(plane, memoryview):
@@ -95,9 +94,9 @@ def _started(space: memoryview) -> int | None:
         names: dict[int, bytes] = {}
         for number, value in parts:
             if number == _STAT_NAMES and isinstance(value, memoryview):
-                entry = dict(fields(value))  # the number, and what has it: number and name
-                told = dict(fields(cast(memoryview, entry[2])))
-                names[cast(int, entry.get(1, 0))] = bytes(cast(memoryview, told[2]))
+                entry = dict(fields(value))  # its number, and the name with that number
+                named = dict(fields(cast(memoryview, entry[2])))
+                names[cast(int, entry.get(1, 0))] = bytes(cast(memoryview, named[2]))
         for number, value in parts:
             if number == _STATS and isinstance(value, memoryview):
                 stat = dict(fields(value))
@@ -111,15 +110,15 @@ def _is_text(number: int, value: int | memoryview) -> bool:
 
 
 def _events(space: Path) -> list[Any]:
-    """What Chrome's file beside it holds; nothing where there is none."""
+    """The events in Chrome's file next to it; empty if there is none."""
     stem = space.name.removesuffix(_SUFFIX)
     beside = space.with_name(f"{stem}.trace.json.gz")
     if not beside.is_file():
         return []
     with gzip.open(beside) as file:
-        data = file.read(_MAX_EVENTS + 1)
-    if len(data) > _MAX_EVENTS:
+        data = file.read(_MAX_EVENT_BYTES + 1)
+    if len(data) > _MAX_EVENT_BYTES:
         raise ValueError("too large")
-    told: Any = json.loads(data)
-    found: Any = cast("dict[str, Any]", told).get("traceEvents") if type(told) is dict else None
+    trace: Any = json.loads(data)
+    found: Any = cast("dict[str, Any]", trace).get("traceEvents") if type(trace) is dict else None
     return cast("list[Any]", found) if isinstance(found, list) else []

@@ -1,13 +1,13 @@
-"""The text of programs: written once per content, read when it is asked for.
+"""The text of programs: each written once, and read on demand.
 
-It lies beside the recording of a process (`k3x9f2a.programs`), or among its lines
-where that is kept in memory. A line holds the programs that one miss brought:
+It is in a file next to the recording of a process (`k3x9f2a.programs`), or among its lines if
+the recording is in memory. A line holds the programs of one miss:
 
     {"listings": [ID, ...], "block": {"texts": [...], "frames": [...], "programs": [...]}}
 
-where a long block is `"packed"`: compressed with zlib, in base 64. Texts and frames
-are written once a block; the variables of an equation are told by how many
-definitions ago they were made, which repeats where the program does.
+A long block is `"packed"` instead: compressed with zlib, in base 64. Texts and frames are written
+once per block. A variable is written as the number of definitions since its own, so repetitions
+in a program repeat in the file.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from retrace.model import Frame, Listing, Run, Stack
 from retrace.store.bounded_lines import lines
 from retrace.store.files import opened
-from retrace.store.schema import LONGEST_LINE, MOST_ITEMS, check_items
+from retrace.store.schema import MAX_ITEMS, MAX_LINE_BYTES, check_items
 from retrace.store.segments import all_of
 
 if TYPE_CHECKING:
@@ -33,17 +33,17 @@ BEGINNING = '{"listings":'
 PACKED = ',"packed":"'
 SUFFIX = ".programs"
 
-_PACKED_FROM = 1024
-_LARGEST = 1 << 62
+_MIN_PACKED = 1024
+_MAX_NUMBER = 1 << 62
 _WHOLE = {int}
 _MAX_KNOWN = 1 << 16
-"""Maximum number of ids that a writer keeps (about 10 MB); then programs are written again."""
-_LONGEST_BLOCK = 1 << 27
+"""Maximum number of ids that a writer keeps (about 10 MB); then it starts over."""
+_MAX_BLOCK_BYTES = 1 << 27
 """Maximum size of an unpacked block, in bytes."""
-_MAX_KEPT = 1 << 28
-"""Maximum size of the unpacked blocks that a reader keeps, in bytes; the oldest go first."""
+_MAX_CACHE_BYTES = 1 << 28
+"""Maximum size of the unpacked blocks that a reader keeps; the oldest are dropped first."""
 _MAX_UNPACKED = 1 << 32
-"""Maximum number of bytes that a reader unpacks in all: a hostile block may unpack to a
+"""Maximum number of bytes that a reader unpacks in total: a hostile block may unpack to a
 thousand times its size."""
 _ID = re.compile(r'"([^"\\]+)"')
 _NONSENSE = (
@@ -55,12 +55,12 @@ _NONSENSE = (
     RecursionError,
     zlib.error,
 )
-"""What decoding raises on what is not ours."""
+"""What decoding raises on invalid data."""
 _UNREADABLE = "unreadable programs"
 
 
 class Shelf:
-    """Where one process puts the text of its programs."""
+    """Writes the text of one process's programs."""
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
@@ -68,11 +68,11 @@ class Shelf:
         self._open = False
 
     def holds(self, id: str) -> bool:
-        """Whether a program is written already."""
+        """Whether a program has already been written."""
         return id in self._known
 
     def put(self, listings: Iterable[Listing]) -> None:
-        """Write those that are not written yet, in one append. Raises OSError."""
+        """Append those that are not written yet, in a single write. Raises OSError."""
         new = [listing for listing in listings if listing.id not in self._known]
         if not new:
             return
@@ -86,14 +86,14 @@ class Shelf:
         self._known.update(listing.id for listing in new)
 
     def close(self) -> None:
-        """Let go of the file; a later program opens it again."""
+        """Close the file; a later program opens it again."""
         if self._open:
             self._open = False
             self._sink.close()
 
 
 def encode(listings: Sequence[Listing]) -> str:
-    """The line that holds some listings."""
+    """Encode listings as one line."""
     texts: dict[str, int] = {}
     frames: dict[Frame, int] = {}
     programs: list[object] = []
@@ -118,7 +118,7 @@ def encode(listings: Sequence[Listing]) -> str:
         )
     block = _dumps({"texts": list(texts), "frames": list(frames), "programs": programs})
     ids = _dumps([listing.id for listing in listings])
-    if len(block) < _PACKED_FROM:
+    if len(block) < _MIN_PACKED:
         return f'{BEGINNING}{ids},"block":{block}}}'
     packed = b64encode(zlib.compress(block.encode(), 6)).decode()
     return f'{BEGINNING}{ids}{PACKED}{packed}"}}'
@@ -129,7 +129,7 @@ def _dumps(value: object) -> str:
 
 
 def _shape(text: str) -> tuple[int, int]:
-    """How many variables an equation takes and makes."""
+    """How many variables an equation takes and defines."""
     _, arguments, results, *_ = text.split("\t", 3)
     return arguments.split(" ").count("$"), len(results.split(" ")) if results else 0
 
@@ -142,28 +142,28 @@ def _relative(listing: Listing) -> list[int]:
     for text in listing.equations:
         taken, results = shapes[text]
         for _ in range(taken):
-            found.append(made - next(wires))  # noqa: PERF401 - the quickest form here
+            found.append(made - next(wires))  # noqa: PERF401 - the fastest form here
         made += results
     return found
 
 
 def decode(line: str) -> Iterator[Listing]:
-    """The listings of a line; raises one of `_NONSENSE` on what is not ours."""
+    """Decode the listings of a line; raises one of `_NONSENSE` on invalid data."""
     yield from _listings(_unpacked(line))
 
 
 def _unpacked(line: str) -> str | bytes:
-    """The block of a line."""
-    if len(line) > LONGEST_LINE:
-        raise ValueError("a line too long")
-    begun = line.find(PACKED, 0, line.find("]") + len(PACKED) + 1)
-    if begun < 0:
+    """Return the block of a line, unpacked."""
+    if len(line) > MAX_LINE_BYTES:
+        raise ValueError("line too long")
+    start = line.find(PACKED, 0, line.find("]") + len(PACKED) + 1)
+    if start < 0:
         return line
     unpacking = zlib.decompressobj()
-    packed = line[begun + len(PACKED) : -len('"}')]
-    data = unpacking.decompress(b64decode(packed), _LONGEST_BLOCK)
+    packed = line[start + len(PACKED) : -len('"}')]
+    data = unpacking.decompress(b64decode(packed), _MAX_BLOCK_BYTES)
     if unpacking.unconsumed_tail:
-        raise ValueError("a block too long")
+        raise ValueError("block too long")
     return data
 
 
@@ -172,7 +172,7 @@ def _listings(text: str | bytes) -> Iterator[Listing]:
     block = json.loads(text)
     block = block.get("block", block)
     texts: list[str] = [*map(_text, block["texts"])]
-    if sum(text.count(" ") for text in texts) > MOST_ITEMS:  # what `_shape` takes apart
+    if sum(text.count(" ") for text in texts) > MAX_ITEMS:  # `_shape` splits them
         raise ValueError("too many variables")
     shapes = [_shape(text) for text in texts]
     frames = [_frame(row) for row in block["frames"]]
@@ -194,19 +194,19 @@ def _listing(
         for _ in range(taken):
             distance = next(distances, 0)
             if not 0 < distance <= made:
-                raise ValueError("a variable of nowhere")
+                raise ValueError("undefined variable")
             absolute.append(made - distance)
         made += results
     rows = cast(list[list[int]], stacks)
     known: tuple[Stack, ...] = tuple([tuple([frames[i] for i in row]) for row in rows])
     if places and (len(places) != len(equations) or not 0 <= min(places) <= max(places)):
-        raise ValueError("places that do not fit")
+        raise ValueError("places do not match equations")
     if places and max(places) >= len(known):
-        raise ValueError("a place of nowhere")
+        raise ValueError("undefined place")
     return Listing(
         id=_text(id_),
         hash=_text(hash_),
-        size=min(max(0, size), _LARGEST),
+        size=min(max(0, size), _MAX_NUMBER),
         inputs=inputs,
         constants=tuple(map(_text, constants)),
         equations=[texts[index] for index in equations],
@@ -232,12 +232,12 @@ def _text(value: Any) -> str:
 def _frame(row: Any) -> Frame:
     file, line, function, first, library = row
     _check_whole(line, first)
-    line, first = min(line, _LARGEST), min(first, _LARGEST)
+    line, first = min(line, _MAX_NUMBER), min(first, _MAX_NUMBER)
     return Frame(_text(file), line, _text(function), first, bool(library))
 
 
 class _Block(NamedTuple):
-    """A line that holds programs: as text, or where it lies in a file."""
+    """A line with programs: its text, or its position in a file."""
 
     run: Run | None
     text: str | None = None
@@ -246,7 +246,7 @@ class _Block(NamedTuple):
     length: int = 0
 
     def line(self) -> str:
-        """The line; raises ValueError where its file cannot be read."""
+        """Return the line; raises ValueError if its file cannot be read."""
         if self.path is None:
             return self.text or ""
         try:
@@ -254,34 +254,34 @@ class _Block(NamedTuple):
                 file.seek(self.offset)
                 return file.read(self.length).decode(errors="replace")
         except OSError as error:
-            raise ValueError("a file that is gone") from error
+            raise ValueError("the file is gone") from error
 
 
 class Library(Mapping[str, Listing]):
-    """The programs of a recording; nothing is read before the first is asked for.
+    """The programs of a recording; nothing is read before the first is requested.
 
-    What cannot be read is counted among the losses of its run.
+    What cannot be read is counted in the losses of its run.
     """
 
     def __init__(self) -> None:
         self._paths: list[tuple[Path, Run]] = []
         self._lines: list[_Block] = []
         self._blocks: dict[str, _Block] = {}
-        """The line that holds a listing, by the listing's id."""
+        """The line that holds a listing, by its id."""
         self._kept: dict[int, tuple[_Block, int, dict[str, Listing]]] = {}
-        """The listings of a line, by its identity, and how long its block is."""
+        """For each line, by identity: the line, the length of its block, and its listings."""
         self._size = 0
-        """Of the blocks that are kept."""
+        """Total length of the blocks that are kept."""
         self._unpacked = 0
         self._unreadable: dict[int | str, _Block] = {}
-        """Lines by their identity, and ids that their lines do not hold."""
+        """Unreadable lines by identity, and ids of listings that are missing in their lines."""
 
     def add_file(self, path: Path, run: Run) -> None:
-        """Look for programs in a file too, if it exists, and in its later segments."""
+        """Add the programs of a file, if it exists, and of its later segments."""
         self._paths.append((path, run))
 
     def add_line(self, line: str) -> None:
-        """Take in a line as it was written."""
+        """Add the programs of a line."""
         self._lines.append(_Block(None, line))
 
     def __getitem__(self, listing: str) -> Listing:
@@ -316,13 +316,13 @@ class Library(Mapping[str, Listing]):
         if (kept := self._kept.get(id(block))) is not None:
             return kept[2]
         if self._unpacked > _MAX_UNPACKED:
-            raise ValueError("too much in all")
+            raise ValueError("too much data")
         text = _unpacked(block.line())
         self._unpacked += len(text)
         found = {listing.id: listing for listing in _listings(text)}
         self._kept[id(block)] = block, len(text), found
         self._size += len(text)
-        while self._size > _MAX_KEPT:
+        while self._size > _MAX_CACHE_BYTES:
             self._size -= self._kept.pop(next(iter(self._kept)))[1]
         return found
 
@@ -330,27 +330,27 @@ class Library(Mapping[str, Listing]):
         paths, self._paths = self._paths, []
         lines, self._lines = self._lines, []
         for block in lines:
-            self._take(block.line(), block)
+            self._index_line(block.line(), block)
         for first, run in paths:
             for path in all_of(first):
                 try:
-                    if path.is_file():  # recorded without programs otherwise
-                        self._take_file(path, run)
+                    if path.is_file():  # missing if recorded without programs
+                        self._index_file(path, run)
                 except OSError:
                     _lose(run)
 
-    def _take_file(self, path: Path, run: Run) -> None:
+    def _index_file(self, path: Path, run: Run) -> None:
         offset = 0
         with opened(path) as file:
             for data, size in lines(file):
                 if data is None:
                     _lose(run)
-                elif data.endswith(b"\n"):  # what follows the last line end is torn off
+                elif data.endswith(b"\n"):  # the last line may be incomplete
                     block = _Block(run, None, path, offset, size - 1)
-                    self._take(data[:-1].decode(errors="replace"), block)
+                    self._index_line(data[:-1].decode(errors="replace"), block)
                 offset += size
 
-    def _take(self, line: str, block: _Block) -> None:
+    def _index_line(self, line: str, block: _Block) -> None:
         end = line.find("]", len(BEGINNING))
         if line.startswith(BEGINNING) and line.endswith("}"):
             ids = line[len(BEGINNING) : end]

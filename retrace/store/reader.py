@@ -1,4 +1,4 @@
-"""Reads recordings: line by line, whatever is in them, and runs nothing from them."""
+"""Reads recordings line by line, tolerating any contents and never executing anything."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ _UNREADABLE = "unreadable line"
 _decode = json.JSONDecoder().decode
 _MAX_AUDITS = 10_000
 _MAX_FOREIGN = 1 << 28
-"""A file that begins with this many bytes of foreign lines is not a recording."""
+"""A file that starts with this many bytes of unrecognised lines is not a recording."""
 
 
 def read(paths: Sequence[Path], attempt: int | None = None) -> Recording:
     """Read several recordings as one.
 
     Args:
-        paths: directories, or single files, of recordings; one given twice is read once.
-        attempt: of each directory; the newest otherwise, 0 for every one.
+        paths: directories or single files of recordings; duplicates are read once.
+        attempt: the attempt in each directory; None for the newest, 0 for all.
 
     Returns:
-        All runs, in the order of the paths and of the names of their files, each
-        with its misses in the order in which they began.
+        All runs, in the order of the paths and of their file names, each with its misses in
+        the order in which they started.
 
     Raises:
-        UnreadableError: a path holds no recording, cannot be opened, or was
+        UnreadableError: a path has no recording, cannot be opened, or was
             written by a newer retrace.
     """
     parts = list(read_each(paths, attempt=attempt))
@@ -65,12 +65,12 @@ def read_each(
 
     Args:
         paths: as for `read`.
-        progress: told how many more bytes were read.
+        progress: called with the number of bytes read since the last call.
         attempt: as for `read`.
-        shared: what was read before, which other recordings may have alike.
+        shared: parts read before, which these recordings may have in common.
 
     Yields:
-        The recording of each process; all share their programs.
+        The recording of each process; all share one library of programs.
 
     Raises:
         UnreadableError: as `read` does.
@@ -99,11 +99,11 @@ def read_each(
             yield Recording([run], misses, library, reader.audits)
             del misses
         if not found:
-            raise UnreadableError(_none_in(path))
+            raise UnreadableError(_not_found(path))
 
 
 def read_one(file: Path) -> Recording | None:
-    """The recording of one process; None where the file is none.
+    """Read the recording of one process; None if the file is not a recording.
 
     Raises:
         UnreadableError: it cannot be opened, or was written by a newer retrace.
@@ -118,12 +118,12 @@ def read_one(file: Path) -> Recording | None:
 
 
 def leave_out(run: Run) -> None:
-    """A further file says that it is of the same process."""
+    """Count a further file that claims to be from the same process."""
     _lose(run, "a second file of the same process was left out")
 
 
 def read_lines(lines: Iterable[str]) -> Recording:
-    """Read a recording that is held in memory, one line an item."""
+    """Read a recording from memory, line by line."""
     reader = Reader()
     library = Library()
     for line in lines:
@@ -136,7 +136,7 @@ def read_lines(lines: Iterable[str]) -> Recording:
 
 
 class Reader:
-    """Takes in the lines of one process's recording, one by one."""
+    """Reads the lines of one process's recording, one by one."""
 
     def __init__(
         self,
@@ -144,16 +144,16 @@ class Reader:
         place: str = "the recording",
         shared: Shared | None = None,
     ) -> None:
-        """Ready for the first line.
+        """Prepare for the first line.
 
         Args:
-            name: stands for the run's id while none is known.
-            place: stands for the file.
-            shared: what other processes have recorded alike.
+            name: used as the run's id until it is known.
+            place: the name of the file in messages.
+            shared: parts that other processes may have in common.
         """
         self.recognised = 0
-        """How many lines were a recording's."""
-        # Stands in where the header is damaged: what follows can still be read.
+        """How many lines were recognised."""
+        # Used if the header is damaged: what follows can still be read.
         self._run = Run(name, "", 0, None, 0.0, [], "", "", "")
         self._place = place
         self._headed = False
@@ -161,16 +161,16 @@ class Reader:
         self._columns: dict[int, Columns] = {}
         self._shared = shared
         self._digests: dict[int, bytes] = {}
-        """Of parts, by their number, where others may share them."""
+        """The digests of parts that others may share, by number."""
         self.audits: list[Audit] = []
         self._misses: dict[int, Miss] = {}
         self._begun: list[Miss] = []
         self._parents: dict[int, int] = {}
         self._lowered: dict[int, Key] = {}
-        """Keys of lowerings, without the options that were added when they were compiled."""
+        """Keys of lowered programs, without options that were added when they were compiled."""
 
     def add(self, line: str, last: bool = False) -> None:
-        """Take in a line; a torn one is no loss where it is the `last` of a killed process."""
+        """Read a line; an incomplete one is no loss if it is the `last` of a killed process."""
         if not line or line.isspace():
             return
         begun = None if self._shared is None else beginning(line)
@@ -185,7 +185,7 @@ class Reader:
                 self.lose(_UNREADABLE)
             return
         try:
-            reason = self._take(cast(dict[str, Any], fields))
+            reason = self._read_line(cast(dict[str, Any], fields))
         except NONSENSE:
             reason = _UNREADABLE
         if reason is None:
@@ -196,27 +196,27 @@ class Reader:
             self.lose(reason)
 
     def _is_known(self, begun: Beginning) -> bool:
-        """Whether another process has written the same part, which is then taken."""
+        """Whether another process has written the same part; if so, use that one."""
         name = begun.kind, begun.number
-        told = self._digest(begun)
-        if told is None or name in self._parts:
+        own = self._digest(begun)
+        if own is None or name in self._parts:
             return False
         assert self._shared is not None
-        if (part := self._shared.part(told)) is None:
+        if (part := self._shared.part(own)) is None:
             return False
         self._parts[name] = part
-        self._digests[begun.number] = told
+        self._digests[begun.number] = own
         return True
 
     def _share(self, begun: Beginning, fields: Mapping[str, Any]) -> None:
-        """Let other processes have a part."""
-        told = self._digest(begun)
-        # JSON takes the last of two fields of one name, which may stand in the rest of the line.
-        if told is None or begun[:3] != (fields["part"], fields["kind"], fields.get("like")):
+        """Share a part with other processes."""
+        own = self._digest(begun)
+        # If a field occurs twice, JSON takes the last one, which may be in the rest of the line.
+        if own is None or begun[:3] != (fields["part"], fields["kind"], fields.get("like")):
             return
         assert self._shared is not None
-        self._shared.keep(told, self._parts[begun.kind, begun.number])
-        self._digests[begun.number] = told
+        self._shared.keep(own, self._parts[begun.kind, begun.number])
+        self._digests[begun.number] = own
 
     def _digest(self, begun: Beginning) -> bytes | None:
         if begun.like is None:
@@ -229,25 +229,25 @@ class Reader:
         _lose(self._run, reason, number)
 
     def result(self) -> tuple[Run, list[Miss]]:
-        """The run and its misses so far, in the order in which they began."""
+        """Return the run and its misses so far, in the order in which they started."""
         for number, parent in list(self._parents.items()):
-            # An enclosing miss began earlier, so that no chain of parents is a ring.
+            # An enclosing miss started earlier, so a chain of parents cannot be circular.
             if parent not in self._misses or parent >= number:
                 del self._parents[number]
                 self._misses[number].parent = None
                 self.lose("the enclosing miss is missing")
             else:
-                self._misses[number].parent = self._misses[parent].id  # one text for both
+                self._misses[number].parent = self._misses[parent].id  # share one string
         return self._run, [self._misses[number] for number in sorted(self._misses)]
 
     def since(self, position: int) -> tuple[Run, list[Miss]]:
-        """The run, and the misses from a position on, in the order of their lines."""
+        """Return the run, and the misses from a position on, in the order of their lines."""
         return self._run, self._begun[position:]
 
-    def _take(self, line: dict[str, Any]) -> str | None:
-        """Take in one line; the reason where it is a loss."""
+    def _read_line(self, line: dict[str, Any]) -> str | None:
+        """Read one line; return the reason if it is a loss."""
         if "miss" in line:
-            return self._take_miss(line)
+            return self._read_miss(line)
         if "amend" in line:
             miss = self._misses.get(line["amend"])
             if miss is None:
@@ -267,24 +267,24 @@ class Reader:
                 part = decode_leaves_like(columns, line["value"])
             self._parts[kind, number] = part
         elif "retrace" in line:
-            self._take_header(line)
+            self._read_header(line)
         elif "run" in line:
             amend_run(self._run, line["run"])
         elif "loss" in line:
-            self._take_loss(line)
+            self._read_loss(line)
         elif "audit" in line:
-            return self._take_audit(line)
+            return self._read_audit(line)
         elif "end" in line:
             self._run.complete = True
         else:
             return _UNREADABLE
         return None
 
-    def _take_miss(self, line: dict[str, Any]) -> str | None:
+    def _read_miss(self, line: dict[str, Any]) -> str | None:
         site = line.get("call_site")
         reason = None
         if site is not None and ("call_site", site) not in self._parts:
-            # Not a part of the key: the miss is worth telling without it.
+            # Not part of the key: the miss is useful without it.
             line["call_site"] = None
             reason = "a call site is missing"
         for kind in PARTS[:7]:
@@ -308,16 +308,16 @@ class Reader:
         self._run.complete = False
         return reason
 
-    def _take_audit(self, line: Mapping[str, Any]) -> str | None:
+    def _read_audit(self, line: Mapping[str, Any]) -> str | None:
         if len(self.audits) >= _MAX_AUDITS:
             return "one audit more than are read"
         self.audits.append(decode_audit(line, self._run.id))
         return None
 
-    def _take_header(self, line: Mapping[str, Any]) -> None:
+    def _read_header(self, line: Mapping[str, Any]) -> None:
         format_ = line["retrace"]
         if type(format_) is not int or format_ < 1:
-            raise ValueError("no such format")
+            raise ValueError("invalid format")
         if format_ > FORMAT:
             raise UnreadableError(
                 f"{self._place} was written by a newer retrace (its format is {format_}, "
@@ -325,9 +325,9 @@ class Reader:
             )
         run = decode_run(line["run"])
         if not _RUN_ID.fullmatch(run.id):
-            raise ValueError("no such id")
+            raise ValueError("invalid id")
         if self._headed or self._misses:
-            # Written again where the first attempt may have been torn.
+            # It is written again if the first attempt may have been incomplete.
             if run.id != self._run.id:
                 raise ValueError("a header of another run")
             if self._headed:
@@ -336,7 +336,7 @@ class Reader:
         self._run = run
         self._headed = True
 
-    def _take_loss(self, line: Mapping[str, JSON]) -> None:
+    def _read_loss(self, line: Mapping[str, JSON]) -> None:
         reason, number = line["loss"], line.get("count", 1)
         if not isinstance(reason, str) or type(number) is not int or not 0 < number < 1 << 63:
             raise TypeError("a reason and a count expected")
@@ -346,11 +346,11 @@ class Reader:
 def _read_file(
     path: Path, progress: Callable[[int], object] | None, shared: Shared
 ) -> Reader | None:
-    """The reader that took in a file; None where the file is no recording."""
+    """Return the reader of a file; None if the file is not a recording."""
     named = _RUN_ID.fullmatch(name_of(path)) is not None
     shared.next()
     reader = Reader(name_of(path) if named else "unknown", str(path), shared)
-    # A process that was killed within its first line has recorded nothing, and did record.
+    # A process killed while writing its first line is a recording without misses.
     begun = named
     foreign = 0
     try:
@@ -369,9 +369,9 @@ def _read_file(
     return reader if reader.recognised or begun else None
 
 
-def _none_in(path: Path) -> str:
+def _not_found(path: Path) -> str:
     if not path.is_dir():
-        return f"{path} is no recording: name the directory that `retrace run --out DIR` wrote"
+        return f"{path} is not a recording: name the directory that `retrace run --out DIR` wrote"
     for inner in recordings(path):
         return f"no recording in {path}, but there is one in {inner}: name that"
     if path.resolve() == ROOT.resolve():

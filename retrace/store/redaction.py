@@ -1,13 +1,12 @@
-"""A recording without what the program was given: no values, no source, no foreign paths.
+"""Redacts a recording: no values of the program, no source, no paths outside the project.
 
-What is left out is replaced by a hash under a key that is drawn at random, kept in memory and
-never written. So equal things stay equal and others stay others, as far as misses are
-compared, and nobody can try out what a short secret might have been. For the same reason a
-hash holds for one place alone: that two parameters were given the same value is not told.
+Redacted text is replaced by a hash with a random key, which is kept in memory and never written.
+So misses can still be compared, because equal values have equal hashes, but nobody can guess a
+short secret by trying. For the same reason hashes also depend on the place: they do not reveal
+that two parameters had the same value.
 
-What stays: names (of functions, parameters, keys of dicts among the arguments, modules
-and classes), shapes, dtypes, placements, times, lines, and the numbers in programs that
-are sizes of axes.
+What stays: names (of functions, parameters, keys of dicts among the arguments, modules and
+classes), shapes, dtypes, placements, times, lines, and numbers in programs that are axis sizes.
 """
 
 from __future__ import annotations
@@ -43,42 +42,42 @@ from retrace.model import (
 )
 from retrace.store import files
 from retrace.store.equations import Equations
-from retrace.store.fields import hidden
+from retrace.store.fields import redacted
 from retrace.store.header import RUN
 from retrace.store.hidden_listings import Listings
 from retrace.store.hidden_paths import Paths
 from retrace.store.hidden_settings import Settings, is_of_jax
 from retrace.store.parts import FUNCTION
-from retrace.store.schema import OF_LINE
+from retrace.store.schema import MISS_LINE
 from retrace.store.slow import decode_slow, encode_slow
 
 _THREAD = re.compile(
     r"MainThread|Thread-\d+(?: \([\w<>]+\))?|ThreadPoolExecutor-\d+_\d+|asyncio_\d+|Dummy"
 )
-"""Names that Python gives, one of them with that of the function that the thread runs."""
+"""Names given by Python; one of them includes the name of the function that the thread runs."""
 
 _SUBSCRIPT = re.compile(
     r"""\[(?!-?\d+\])(?:(?:[^]'"]|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")*\]|.*)""", re.DOTALL
 )
-"""`['key']`, in the name of what a function reads; the number of an item says nothing."""
+"""`['key']` in the name of what a function reads; the index of an item reveals nothing."""
 
-_TELLING = frozenset(("compiler_options",))
+_SECRET_OPTIONS = frozenset(("compiler_options",))
 """Options of `jit` that may hold anything."""
 
-_MAX_KEPT = 1 << 12
-_SHORTEST_KEY = 32
+_MAX_CONFIGS = 1 << 12
+_MIN_KEY_BYTES = 32
 
 
 def read_key(path: Path) -> bytes:
-    """The key that the processes of a job share; raises UsageError where the file holds none."""
+    """Read the key that the processes of a job share; raises UsageError if there is none."""
     try:
         with files.opened(path) as file:
             content = file.read(1 << 16)
     except OSError as error:
         raise UsageError(f"cannot read the key in {path} ({files.reason(error)})") from error
-    if len(content) < _SHORTEST_KEY:
+    if len(content) < _MIN_KEY_BYTES:
         raise UsageError(
-            f"the key in {path} is shorter than {_SHORTEST_KEY} bytes: make one with "
+            f"the key in {path} is shorter than {_MIN_KEY_BYTES} bytes: make one with "
             f"`head -c 32 /dev/urandom > {path}`"
         )
     return blake2b(content, digest_size=32).digest()
@@ -91,11 +90,11 @@ _FIXED_WORDS = re.compile(
     r"|being re-defined repeatedly, preventing caching\?|cache miss explanation unavailable"
     r"|all previously seen cache keys [\w. ]+|Tracing context doesn't match[\w., ]+):?"
 )
-"""The lines of an explanation of JAX's that name nothing of the program's."""
+"""Lines of JAX's own explanation that name nothing of the program."""
 
 
 class Redaction:
-    """Takes out of the parts of a recording what shall not be given away."""
+    """Redacts the parts of a recording."""
 
     def __init__(self, roots: Iterable[str], key: bytes | None = None) -> None:
         """`roots` are the folders of the project; `key` is drawn at random by default."""
@@ -112,43 +111,43 @@ class Redaction:
         return digest.hexdigest()
 
     def run(self, run: Run) -> Run:
-        """The process, without its arguments and its host."""
-        return replace(run, redaction=self._hash(8, "key"), **dict(hidden(run, RUN, self)))
+        """Redact a process: its arguments, host, environment and settings."""
+        return replace(run, redaction=self._hash(8, "key"), **dict(redacted(run, RUN, self)))
 
     def argv(self, argv: list[str]) -> list[str]:
-        """A command line without its arguments."""
+        """Redact a command line: its arguments."""
         program = argv[0] if argv else ""
         if program and not program.startswith("-"):
             program = self.path(os.path.abspath(program))
         return [program, *["<redacted>"] * (len(argv) - 1)][: len(argv)]
 
     def variables(self, variables: Mapping[str, str]) -> dict[str, str]:
-        """Environment variables, without what they may say of the program."""
+        """Redact the values of environment variables."""
         return {name: self._settings.flags(name, text) for name, text in variables.items()}
 
     def settings(self, settings: Mapping[str, JSON]) -> dict[str, JSON]:
-        """All of JAX's settings, without those that may hold anything."""
+        """Redact JAX's settings: string values other than the known ones."""
         return self._settings.of_jax(settings)
 
     def path(self, file: str) -> str:
-        """A path within the project or a package; of another one its last part."""
+        """Return a path relative to the project or package; of other paths only the last part."""
         return self._paths.path(file)
 
     def thread(self, name: str) -> str:
-        """A thread's name, where the program did not choose it."""
+        """Redact the name of a thread, unless Python chose it."""
         return name if _THREAD.fullmatch(name) else f"thread {self._hash(4, 'thread', name)}"
 
     def function(self, function: Function) -> Function:
-        """A function without its source and the values that it holds."""
-        told = dict(hidden(function, FUNCTION, self, function.site))
-        return function._replace(site=self.site(function), **told)
+        """Redact a function: its source and the values that it holds."""
+        fields = dict(redacted(function, FUNCTION, self, function.site))
+        return function._replace(site=self.site(function), **fields)
 
     def code(self, code: str) -> str:
-        """The content hash of a function's code."""
+        """Redact the content hash of a function's code."""
         return self._hash(8, "code", code)
 
     def receiver(self, site: str, receiver: Receiver) -> Receiver:
-        """The object that a method is bound to, without what it holds."""
+        """Redact the object that a method is bound to: its contents."""
         return receiver._replace(
             equal=self._token(site, "", receiver.equal),
             value=receiver.value and self._value(site, "", receiver.value),
@@ -157,13 +156,13 @@ class Redaction:
     def reads(
         self, site: str, reads: tuple[tuple[str, Value], ...]
     ) -> tuple[tuple[str, Value], ...]:
-        """What a function reads from outside: the names alone."""
+        """Redact what a function reads from outside: keep only names."""
         return tuple(
-            (self._read(site, name), self._value(site, name, held)) for name, held in reads
+            (self._read_name(site, name), self._value(site, name, held)) for name, held in reads
         )
 
     def audit(self, audit: Audit, functions: Mapping[int, Function]) -> Audit:
-        """An audit without values; `functions` are those of its misses, as they were."""
+        """Redact the values in an audit; `functions` are those of its misses, not redacted."""
         return audit._replace(
             checked=tuple(
                 [
@@ -178,7 +177,7 @@ class Redaction:
             reads=tuple(
                 [
                     read._replace(
-                        name=self._read(site, read.name),
+                        name=self._read_name(site, read.name),
                         old=self._value(site, read.name, read.old),
                         new=read.new and self._value(site, read.name, read.new),
                         file=read.file and self.path(read.file),
@@ -190,28 +189,28 @@ class Redaction:
             new=one.new and self.listing_id(one.new),
             again=one.again and self.listing_id(one.again),
             sources=tuple([each._replace(file=self.path(each.file)) for each in one.sources]),
-            detail=self._read(site, one.detail),
-            disturbed=tuple([self._read(site, name) for name in one.disturbed]),
+            detail=self._read_name(site, one.detail),
+            disturbed=tuple([self._read_name(site, name) for name in one.disturbed]),
         )
 
-    def _read(self, site: str, name: str) -> str:
-        """The name of what a function reads, without the keys that stand in it."""
-        told: list[str] = []
+    def _read_name(self, site: str, name: str) -> str:
+        """Redact the keys in the name of what a function reads."""
+        pieces: list[str] = []
         at, hash_ = 0, ""
         for found in _SUBSCRIPT.finditer(name):
-            # Of all that stands before it as well, by the hash of that.
+            # The hash also covers everything before it, through the previous hash.
             hash_ = self._hash(4, "read", site, hash_, name[at : found.end()])
-            told += name[at : found.start()], f"[<redacted {hash_}>]"
+            pieces += name[at : found.start()], f"[<redacted {hash_}>]"
             at = found.end()
-        return "".join((*told, name[at:]))
+        return "".join((*pieces, name[at:]))
 
     def site(self, function: Function) -> str:
-        """The definition site, with redacted paths."""
+        """Redact the paths in a definition site."""
         return self._paths.site(function)
 
     def key(self, key: Key, site: str) -> Key:
-        """A cache key without its values; `site` is that of the function, as it was."""
-        # All parts at once, so that the type checker finds a new one that is missing here.
+        """Redact the values in a cache key; `site` is that of the function, not redacted."""
+        # Unpacking all parts lets the type checker find a new one that is missing here.
         leaves, tree, static, signature, options, config = key
         return Key(
             leaves=leaves,
@@ -230,31 +229,36 @@ class Redaction:
             static=self.values(site, static),
             signature=signature,
             options=tuple(
-                (name, self._value(site, name, value) if name in _TELLING else self._whole(value))
+                (
+                    name,
+                    self._value(site, name, value)
+                    if name in _SECRET_OPTIONS
+                    else self._kept_value(value),
+                )
                 for name, value in options
             ),
-            config=self._of_config(config),
+            config=self._config_values(config),
         )
 
     def said(self, text: str) -> str:
-        """What JAX logged of a miss, without names and values: its fixed words alone."""
+        """Redact what JAX logged about a miss: keep only its fixed words."""
         kept = [line for line in text.split("\n") if _FIXED_WORDS.fullmatch(line)]
         return "\n".join([*kept, "<redacted>"])
 
     def call_site(self, site: CallSite) -> CallSite:
-        """The line that called, without its text."""
+        """Redact a call site: its source text."""
         return site._replace(file=self.path(site.file), source=None)
 
     def lines(self, lines: str) -> str:
-        """Distinguishes one stack of user lines from another."""
+        """Redact a digest that distinguishes stacks of user lines."""
         return self._hash(8, "lines", lines)
 
     def lowered_with(self, digest: str) -> str:
-        """Distinguishes programs with equal equations that become different modules."""
+        """Redact a digest that distinguishes modules of programs with equal equations."""
         return self._hash(8, "lowered_with", digest)
 
     def program(self, program: Program) -> Program:
-        """A program's hash and the id of its text, which identify it and reveal nothing else."""
+        """Redact the hash of a program and the id of its text; they still identify it."""
         return program._replace(
             hash=self._program_hash(program.hash),
             listing=program.listing and self.listing_id(program.listing),
@@ -263,28 +267,28 @@ class Redaction:
         )
 
     def results(self, digest: str) -> str:
-        """Distinguishes the paths of a program's results."""
+        """Redact a digest of the paths of a program's results."""
         return self._hash(6, "results", digest)
 
     def slow(self, slow: Slow) -> Slow:
-        """Where the seconds of a miss went, without its module and foreign paths."""
+        """Redact where the time of a miss went: its module, and paths outside the project."""
         return decode_slow(encode_slow(slow, self.frame), None)
 
     def callback(self, callback: Callback) -> Callback:
-        """Where a program calls back into Python."""
+        """Redact where a program calls back into Python."""
         return callback._replace(file=callback.file and self.path(callback.file))
 
     def cache(self, cache: PersistentCache) -> PersistentCache:
-        """What the on-disk cache did; JAX's key of it is a hash of the whole program."""
+        """Redact what the on-disk cache did; its key in JAX is a hash of the whole program."""
         key = self.cache_key(cache.key)
         return PersistentCache(cache.outcome, key, cache.reason, saved=cache.saved)
 
     def cache_key(self, key: str | None) -> str | None:
-        """JAX's key of the on-disk cache."""
+        """Redact a key of JAX's on-disk cache."""
         return key and self._hash(16, "cache", key)
 
     def listing(self, listing: Listing) -> Listing:
-        """The text of a program without the values that Python put into it."""
+        """Redact the text of a program: values that came from Python."""
         equations = Equations(listing, self._hash, self._program_hash)
         stacks = tuple(tuple(map(self.frame, stack)) for stack in listing.stacks)
         return listing._replace(
@@ -304,7 +308,7 @@ class Redaction:
         )
 
     def miss(self, miss: Miss) -> Miss:
-        """A miss that was recorded with all that it had."""
+        """Redact a complete miss."""
         return replace(
             miss,
             function=self.function(miss.function),
@@ -312,11 +316,11 @@ class Redaction:
             call_site=miss.call_site and self.call_site(miss.call_site),
             callers=tuple(map(self.call_site, miss.callers)),
             bodies=tuple(map(self.function, miss.bodies)),
-            **dict(hidden(miss, OF_LINE, self)),
+            **dict(redacted(miss, MISS_LINE, self)),
         )
 
     def recording(self, recording: Recording) -> Recording:
-        """A whole recording; its programs as they are asked for."""
+        """Redact a whole recording; its programs on demand."""
         runs = [self.run(run) for run in recording.runs]
         misses = [self.miss(miss) for miss in recording.misses]
         known = {(miss.run, miss.number): miss.function for miss in recording.misses}
@@ -329,11 +333,11 @@ class Redaction:
         return Recording(runs, misses, self.listings(recording.listings), audits)
 
     def listings(self, listings: Mapping[str, Listing]) -> Listings:
-        """The texts of programs, each as it is asked for."""
+        """Redact the texts of programs on demand."""
         return Listings(listings, self.listing, self.listing_id)
 
     def listing_id(self, id_: str) -> str:
-        """What the id of a program's text becomes."""
+        """Redact the id of a program's text."""
         return self._hash(12, "listing", id_)
 
     def _program_hash(self, hash_: str) -> str:
@@ -344,17 +348,17 @@ class Redaction:
 
     def _value(self, site: str, name: str, value: Value) -> Value:
         text = value.text
-        # Neither says more than the type, or than that it equals nothing.
+        # `None` reveals nothing beyond its type, and `nan` only that it equals nothing.
         if value.type != "NoneType" and text != "nan":
-            # Two that were cut may look the same: that they are is not to be read off the hash.
+            # Two values that were cut may only look the same, so their hashes use the tokens.
             cut = is_cut(value.data, text, exact=value.exact)
             content = value.token if cut else repr(value.data)
             text = f"<redacted {self._hash(4, 'text', site, name, text, str(content))}>"
         token = self._token(site, name, value.token)
         return Value(value.type, text, token, value.exact, None, self._classes(value))
 
-    def _whole(self, value: Value) -> Value:
-        """A value that says nothing of the program's, but for where its classes are defined."""
+    def _kept_value(self, value: Value) -> Value:
+        """Keep a value that reveals nothing, except where its classes are defined."""
         return value._replace(classes=self._classes(value)) if value.classes else value
 
     def _classes(self, value: Value) -> tuple[Class, ...]:
@@ -366,25 +370,29 @@ class Redaction:
     def values(
         self, site: str, values: tuple[tuple[str, Value], ...]
     ) -> tuple[tuple[str, Value], ...]:
-        """Named values, by the names and types alone."""
+        """Redact named values: keep only names and types."""
         return tuple((name, self._value(site, name, value)) for name, value in values)
 
-    def _of_config(self, config: tuple[tuple[str, Value], ...]) -> tuple[tuple[str, Value], ...]:
+    def _config_values(
+        self, config: tuple[tuple[str, Value], ...]
+    ) -> tuple[tuple[str, Value], ...]:
         known = self._config.get(id(config))
         if known is not None:
             return known[1]
         found = tuple(
             (
                 name,
-                self._whole(value) if is_of_jax(name, value) else self._value("", name, value),
+                self._kept_value(value)
+                if is_of_jax(name, value)
+                else self._value("", name, value),
             )
             for name, value in config
         )
-        if len(self._config) >= _MAX_KEPT:
+        if len(self._config) >= _MAX_CONFIGS:
             self._config.clear()
         self._config[id(config)] = config, found
         return found
 
     def frame(self, frame: Frame) -> Frame:
-        """A line of a stack."""
+        """Redact a line of a stack."""
         return frame._replace(file=self.path(frame.file))

@@ -1,4 +1,4 @@
-"""Recordings in object stores: put there, and fetched to be read as those in folders are."""
+"""Recordings in object stores: writes them there, and fetches them to be read."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ from retrace.store.files import reason
 from retrace.store.segments import name_of
 
 _ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):[/\\]+(.+)", re.DOTALL)
-"""An address; a path has made its two slashes one. A drive has one letter."""
+"""An address. A `Path` turns its two slashes into one; a drive letter is no scheme."""
 _NAME = re.compile(r"[\w][\w.@+-]{0,200}")
 _PART = re.compile(r"(.*\.(?:jsonl|programs))(?:\.(\d{1,15})-(\d{1,15}))?", re.DOTALL)
 _MEMBER = re.compile(r"\.attempt-(\d{1,9})\..*", re.DOTALL)
-OURS = (".jsonl", ".programs")
-"""How the files of a recording end."""
+SUFFIXES = (".jsonl", ".programs")
+"""The suffixes of a recording's files."""
 _MAX_FILES = 10_000
 _MAX_BYTES = 1 << 36
-_STEP = 1 << 20
+_CHUNK = 1 << 20
 _TOO_MUCH = "it holds more than can be copied; name one recording in it"
 
 
 def is_address(path: Path | str) -> bool:
-    """Whether a path is an address of an object store; a path on disk never is one."""
+    """Whether a path is the address of an object store and does not exist on disk."""
     return _ADDRESS.fullmatch(str(path)) is not None and not Path(path).exists()
 
 
 def address_of(path: Path) -> str | None:
-    """The address of an object store that a path stands for; None of a path on disk."""
+    """The address in an object store that a path represents; None for a path on disk."""
     found = _ADDRESS.fullmatch(str(path)) if is_address(path) else None
     return None if found is None else f"{found[1]}://{found[2]}"
 
 
 def local(path: Path) -> Path:
-    """Where the recording at a path can be read: there, or in a copy that goes at exit.
+    """Where the recording at a path can be read: the path, or a copy that is deleted at exit.
 
     Raises:
         UnreadableError: the path is an address from which nothing could be fetched.
@@ -49,11 +49,11 @@ def local(path: Path) -> Path:
 
 
 _origins: dict[Path, str] = {}
-"""What was copied from where."""
+"""The address that each folder was copied from."""
 
 
 def origin_of(file: Path) -> str | None:
-    """The address of a file that was copied from an object store; None of another one."""
+    """The address of a file that was copied from an object store; None for other files."""
     for folder in file.parents:
         if (address := _origins.get(folder)) is not None:
             return f"{address}/{file.relative_to(folder).as_posix()}"
@@ -61,8 +61,8 @@ def origin_of(file: Path) -> str | None:
 
 
 @contextmanager
-def at_hand(file: Path, origin: str | None) -> Generator[Path]:
-    """A file, or for who does not see it a copy of what is at its origin, for a while.
+def local_copy(file: Path, origin: str | None) -> Generator[Path]:
+    """Provide a file, or a temporary copy from its origin if this host cannot see the file.
 
     Raises:
         UnreadableError: nothing could be fetched from there.
@@ -75,7 +75,7 @@ def at_hand(file: Path, origin: str | None) -> Generator[Path]:
     _require(origin)
     folder_of, _, name = origin.rpartition("/")
     with TemporaryDirectory(prefix="retrace-") as folder:
-        yield _one(folder_of, name.removesuffix(OURS[0]), Path(folder))
+        yield _copy_one(folder_of, name.removesuffix(SUFFIXES[0]), Path(folder))
 
 
 def _require(address: str) -> None:
@@ -98,19 +98,19 @@ def _fetched(address: str) -> Path:
 
     folder = Path(tempfile.mkdtemp(prefix="retrace-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    # Under the name that it has there, which messages show.
+    # Keep its name, which messages show.
     folder_of, _, name = address.rstrip("/").rpartition("/")
-    if name.endswith(OURS[0]) and _NAME.fullmatch(name):
-        # One process: its file, with the text of its programs beside it.
+    if name.endswith(SUFFIXES[0]) and _NAME.fullmatch(name):
+        # A single process: its file and the text of its programs.
         _origins[folder] = folder_of
-        return _one(folder_of, name.removesuffix(OURS[0]), folder)
-    # Of a `.retrace` the newest recording in it is meant, as of one on disk.
-    keeps = name == ".retrace" or _NAME.fullmatch(name) is not None
-    target = folder / (name if keeps else "recording")
+        return _copy_one(folder_of, name.removesuffix(SUFFIXES[0]), folder)
+    # The name `.retrace` matters: only the newest recording in it is read, as on disk.
+    keeps_name = name == ".retrace" or _NAME.fullmatch(name) is not None
+    target = folder / (name if keeps_name else "recording")
     target.mkdir()
     _origins[target] = address.rstrip("/")
     try:
-        system, root = _answer(cast(Any, fsspec).core.url_to_fs, address)
+        system, root = _call(cast(Any, fsspec).core.url_to_fs, address)
         _copy(system, root.rstrip("/"), target)
     except UnreadableError as error:
         raise UnreadableError(f"cannot read {address}: {error}") from None
@@ -119,13 +119,13 @@ def _fetched(address: str) -> Path:
     return target
 
 
-def _one(address: str, name: str, folder: Path) -> Path:
-    """A single file of a recording, in a copy of what belongs to it."""
+def _copy_one(address: str, name: str, folder: Path) -> Path:
+    """Copy a single file of a recording and its programs."""
     import fsspec  # pyright: ignore[reportMissingTypeStubs]
 
-    file = folder / f"{name}{OURS[0]}"
+    file = folder / f"{name}{SUFFIXES[0]}"
     try:
-        system, root = _answer(cast(Any, fsspec).core.url_to_fs, address)
+        system, root = _call(cast(Any, fsspec).core.url_to_fs, address)
         _copy(system, root.rstrip("/"), folder, name)
     except UnreadableError as error:
         raise UnreadableError(f"cannot read {address}/{file.name}: {error}") from None
@@ -137,43 +137,43 @@ def _one(address: str, name: str, folder: Path) -> Path:
 
 
 class Store:
-    """A folder of an object store, to write to."""
+    """A folder in an object store, for writing."""
 
     def __init__(self, address: str) -> None:
-        """Raises UnreadableError where there is no such store."""
+        """Raises UnreadableError if there is no such store."""
         import fsspec  # pyright: ignore[reportMissingTypeStubs]
 
-        self._system, root = _answer(cast(Any, fsspec).core.url_to_fs, address)
+        self._system, root = _call(cast(Any, fsspec).core.url_to_fs, address)
         self._root = root.rstrip("/")
 
     def put(self, name: str, data: bytes) -> None:
-        """Write an object; raises UnreadableError where that fails."""
-        _answer(self._system.pipe_file, f"{self._root}/{name}", data)
+        """Write an object; raises UnreadableError on failure."""
+        _call(self._system.pipe_file, f"{self._root}/{name}", data)
 
     def remove(self, names: list[str]) -> None:
-        """Remove objects; raises UnreadableError where that fails."""
+        """Remove objects; raises UnreadableError on failure."""
         if names:
-            _answer(self._system.rm, [f"{self._root}/{name}" for name in names])
+            _call(self._system.rm, [f"{self._root}/{name}" for name in names])
 
     def members(self) -> dict[int, list[dict[str, Any]]]:
-        """The processes of each attempt that was recorded here, by its number."""
+        """The processes of each attempt recorded here, by its number."""
         found: dict[int, list[dict[str, Any]]] = {}
         self._system.invalidate_cache()
-        if not _answer(self._system.exists, self._root):
+        if not _call(self._system.exists, self._root):
             return found
-        for path in _answer(self._system.find, self._root, maxdepth=1)[:_MAX_FILES]:
+        for path in _call(self._system.find, self._root, maxdepth=1)[:_MAX_FILES]:
             name = path.rpartition("/")[2]
-            if (told := _MEMBER.fullmatch(name)) is None:
+            if (named := _MEMBER.fullmatch(name)) is None:
                 continue
             with suppress(ValueError, RecursionError):
-                member = json.loads(_answer(self._system.cat_file, path))
+                member = json.loads(_call(self._system.cat_file, path))
                 if isinstance(member, dict):
-                    found.setdefault(int(told[1]), []).append(cast(dict[str, Any], member))
+                    found.setdefault(int(named[1]), []).append(cast(dict[str, Any], member))
         return found
 
 
 def part_name(name: str, start: int, end: int) -> str:
-    """What a part of a file is called: `NAME.0-4096`, by the bytes that it holds."""
+    """The name of a part of a file, by its range of bytes: `NAME.0-4096`."""
     return f"{name}.{start}-{end}"
 
 
@@ -183,26 +183,26 @@ class _Object(NamedTuple):
     end: int
 
 
-def _answer(ask: Callable[..., Any], *given: Any, **options: Any) -> Any:
-    """What a store answers; its errors are of its own, and share no class below `Exception`."""
+def _call(function: Callable[..., Any], *given: Any, **options: Any) -> Any:
+    """Call a store. Stores raise their own errors, whose only common class is `Exception`."""
     try:
-        return ask(*given, **options)
+        return function(*given, **options)
     except Exception as error:
-        said = " ".join(str(error).split()) or type(error).__name__
-        raise UnreadableError(said[:300]) from error
+        message = " ".join(str(error).split()) or type(error).__name__
+        raise UnreadableError(message[:300]) from error
 
 
 def _copy(system: Any, root: str, target: Path, only: str | None = None) -> None:
-    """Copy what may be a recording's, of a folder or of the folders in it.
+    """Copy files that may belong to recordings, from a folder and its subfolders.
 
     Args:
-        system: of the object store.
-        root: the folder there.
-        target: the folder here.
-        only: the name of the one process whose files are wanted, which lie in `root` itself.
+        system: the file system of the object store.
+        root: the folder in the store.
+        target: the local folder.
+        only: copy only the files of the process with this name, directly in `root`.
     """
     left, number = _MAX_BYTES, 0
-    found = _found(system, root, 2 if only is None else 1)
+    found = _files_in(system, root, 2 if only is None else 1)
     for inner, objects in found.items():
         if only is not None and name_of(Path(inner)) != only:
             continue
@@ -215,31 +215,31 @@ def _copy(system: Any, root: str, target: Path, only: str | None = None) -> None
             for path, start, end in _in_order(objects):
                 if end > left:
                     raise UnreadableError(_TOO_MUCH)
-                with _answer(system.open, path, "rb") as source:
-                    _answer(source.seek, copy.tell() - start)
-                    while piece := _answer(source.read, _STEP):
+                with _call(system.open, path, "rb") as source:
+                    _call(source.seek, copy.tell() - start)
+                    while piece := _call(source.read, _CHUNK):
                         if copy.tell() + copy.write(piece) > left:
                             raise UnreadableError(_TOO_MUCH)
             left -= copy.tell()
-    if not number or (only is not None and not (target / f"{only}{OURS[0]}").exists()):
-        raise UnreadableError("no recording is there")
+    if not number or (only is not None and not (target / f"{only}{SUFFIXES[0]}").exists()):
+        raise UnreadableError("there is no recording")
 
 
-def _found(system: Any, root: str, depth: int) -> dict[str, list[_Object]]:
-    """What may be files of recordings, by the path below `root`, each whole or in parts."""
+def _files_in(system: Any, root: str, depth: int) -> dict[str, list[_Object]]:
+    """Files that may belong to recordings, by path below `root`: the objects of each."""
     found: dict[str, list[_Object]] = {}
-    for path, about in _answer(system.find, root, maxdepth=depth, detail=True).items():
+    for path, about in _call(system.find, root, maxdepth=depth, detail=True).items():
         inner = path[len(root) :].strip("/")
-        if not path.startswith(f"{root}/") or (told := _PART.fullmatch(inner)) is None:
+        if not path.startswith(f"{root}/") or (named := _PART.fullmatch(inner)) is None:
             continue
         if all(_NAME.fullmatch(part) for part in inner.split("/")):
-            start, end = (told[2], told[3]) if told[2] else (0, about.get("size") or 0)
-            found.setdefault(told[1], []).append(_Object(path, int(start), int(end)))
+            start, end = (named[2], named[3]) if named[2] else (0, about.get("size") or 0)
+            found.setdefault(named[1], []).append(_Object(path, int(start), int(end)))
     return found
 
 
 def _in_order(objects: list[_Object]) -> Iterator[_Object]:
-    """The objects that a file is put together from: each goes on where the one before it ends."""
+    """The objects that make up a file, each continuing where the previous one ends."""
     at = 0
     while nearest := [one for one in objects if one.start <= at < one.end]:
         longest = max(nearest, key=lambda one: one.end)

@@ -1,4 +1,4 @@
-"""The folders whose files are the project's own."""
+"""The folders that belong to the user's project."""
 
 from __future__ import annotations
 
@@ -6,32 +6,32 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-_PROJECT = ("pyproject.toml", "setup.py", ".git")
-"""What lies at the root of a project."""
+_PROJECT_MARKERS = ("pyproject.toml", "setup.py", ".git")
+"""Names found at the root of a project."""
 
 
 def project_folders(*folders: str) -> list[str]:
-    """The folders themselves, and the roots of the projects that they are part of."""
+    """Return the folders, and the roots of the projects that contain them."""
     found: list[str] = []
     for folder in filter(None, folders):
         path = Path(os.path.abspath(folder))
         found.append(str(path))
         for above in path.parents:
-            if any((above / name).exists() for name in _PROJECT):
+            if any((above / name).exists() for name in _PROJECT_MARKERS):
                 found.append(str(above))
                 break
     return found
 
 
 def is_project(folder: str) -> bool:
-    """Whether all that lies in a folder is the project's."""
-    # Of a program that was started in its user's home, not all that lies there is its own.
+    """Whether everything in a folder belongs to the project."""
+    # A program may be started in the home folder, which contains more than the project.
     real = os.path.realpath(folder)
     return os.path.dirname(real) != real and real != os.path.realpath(os.path.expanduser("~"))
 
 
 def roots_of(argv: Sequence[str]) -> list[str]:
-    """The folders of the project that a process runs."""
+    """The project folders of a process."""
     program = argv[0] if argv and not argv[0].startswith("-") else ""
     try:
         here = os.getcwd()

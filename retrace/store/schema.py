@@ -1,36 +1,33 @@
 """The lines of a recording: one JSON object each, written as misses happen.
 
     {"retrace": 1, "run": {...}}                 the first line of every file
-    {"part": 7, "kind": "leaves", "value": ...}  a long or repeated part, once a file
-    {"part": 9, "kind": "leaves", "like": 7, "value": ...}    those of 7 in other shapes
-    {"miss": 3, "at": ..., "function": 2, "leaves": 7, ...}   a miss began; parts by number
-    {"miss": 8, "again": 3, "at": ...}           one began with the function and key of another
-    {"amend": 3, "stages": {"trace": 0.1}, ...}  what became known of it later
-    {"run": {"backend": "cpu"}}                  what became known of the run later: its devices,
-                                                 its settings, whether files were changed
+    {"part": 7, "kind": "leaves", "value": ...}  a long or repeated part, once per file
+    {"part": 9, "kind": "leaves", "like": 7, "value": ...}    the leaves of 7 in other shapes
+    {"miss": 3, "at": ..., "function": 2, "leaves": 7, ...}   a miss started; parts by number
+    {"miss": 8, "again": 3, "at": ...}           a miss with the function and key of another
+    {"amend": 3, "stages": {"trace": 0.1}, ...}  what became known about a miss later
+    {"run": {"backend": "cpu"}}                  what became known about the run later: devices,
+                                                 settings, whether files were changed
     {"audit": 1, "at": ..., "checked": [...], ...}   which programs are out of date (`audits`)
     {"loss": "unreadable static value"}          something could not be recorded; "count": 3
     {"end": true}                                the process closed its recording
 
-`"program": [HASH, EQUATIONS]` of an amendment may have `"listing"`, the id of its text
-(`store/programs.py`), `"arrays"`, the numbers of the device arrays that it captured,
-`"held"`, those of what its custom rules hold, and where it calls back into Python:
-`"callbacks": [[PRIMITIVE, FILE, LINE], ...]`, and `"results"`, a digest of the paths of its
-results.
+Next to `"program": [HASH, EQUATIONS]`, an amendment may have `"listing"`, the id of the program's
+text (`store/programs.py`); `"arrays"`, the numbers of captured device arrays; `"held"`, the
+numbers of what its custom rules hold; `"callbacks": [[PRIMITIVE, FILE, LINE], ...]`, where it
+calls back into Python; and `"results"`, a digest of the paths of its results.
 
-With `"stages": {"trace": 0.1}` comes `"began": {"trace": 1763666400.25}`: when it began.
+Next to `"stages": {"trace": 0.1}`, `"began": {"trace": 1763666400.25}` tells when each started.
 
-A miss that is over when it is written has `"over": {...}`, all that amendments would say.
+A miss that has ended when it is written has `"over": {...}`, the contents of its amendments.
 
-An amendment may have `"said": [["jax", TEXT], ...]`, what the log that it was imported from
-says of it; the run of such a file has `"source": "log"`.
-`"slow": {...}` says where its seconds went (`store/slow.py`).
-`"processes": N` says on the devices of how many processes the program runs; `"since"`, beside
-`"stage": "compile"`, when that began.
+Further fields of an amendment: `"said": [["jax", TEXT], ...]`, what an imported log says about
+the miss (the run of such a file has `"source": "log"`); `"slow": {...}`, where its seconds went
+(`store/slow.py`); `"processes": N`, on the devices of how many processes the program runs;
+`"since"`, next to `"stage": "compile"`, when that stage started; and `"lowered_with"`, a digest
+of what its module holds besides the equations.
 
-`"lowered_with"` is a digest of what its module holds besides the equations.
-
-Both lines of a miss may have `"compiled_with"`: options that `Lowered.compile` was given.
+Both lines of a miss may have `"compiled_with"`, options passed to `Lowered.compile`.
 
 Format 1: the first.
 """
@@ -62,7 +59,7 @@ from retrace.store.decoded import (
     text_or_none,
     texts,
 )
-from retrace.store.fields import Field, take, told_of
+from retrace.store.fields import Field, non_defaults, read_into
 from retrace.store.parts import PARTS, Parts, call_site
 
 if TYPE_CHECKING:
@@ -70,31 +67,31 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 
-LONGEST_LINE = 1 << 26
-"""Bytes; no line is longer, and a reader takes no longer one."""
+MAX_LINE_BYTES = 1 << 26
+"""Maximum length of a line, for writers and readers."""
 
-MOST_ITEMS = 1 << 23
-"""Values that a reader takes in one line: a million equations, or leaves, are fewer."""
+MAX_ITEMS = 1 << 23
+"""Maximum number of JSON values in one line; a million equations or leaves have fewer."""
 
 
 def check_items(text: str | bytes) -> None:
-    """Raise ValueError on JSON that would take far more memory than it is long."""
-    if len(text) > MOST_ITEMS:
+    """Raise ValueError on JSON that would need far more memory than its length."""
+    if len(text) > MAX_ITEMS:
         marks = (b",", b"[", b"{") if isinstance(text, bytes) else (",", "[", "{")
-        if sum(map(cast(Any, text).count, marks)) > MOST_ITEMS:
+        if sum(map(cast(Any, text).count, marks)) > MAX_ITEMS:
             raise ValueError("too many values")
 
 
 def _pairs(rows: Any) -> tuple[tuple[str, str], ...]:
-    return tuple((text(name), text(told)) for name, told in rows)
+    return tuple((text(name), text(value)) for name, value in rows)
 
 
 def _numbers(row: Any) -> tuple[int | None, ...]:
     return tuple(map(number_or_none, row))
 
 
-def _unchanged(told: Any) -> Any:
-    return told
+def _unchanged(value: Any) -> Any:
+    return value
 
 
 # A program.
@@ -116,36 +113,36 @@ PROGRAM: Mapping[str, Field[Program]] = {
     ),
     "results": Field("results", text, lambda hide, _, held: hide.results(held)),
 }
-"""What stands beside `"program": [HASH, EQUATIONS]`."""
+"""Fields next to `"program": [HASH, EQUATIONS]`."""
 
 
 def encode_program(program: Program) -> dict[str, JSON]:
-    """What a line says of a program, as the model holds it."""
-    return {"program": program[:2], **told_of(program, PROGRAM)}
+    """The fields of a line about a program, with the model's values."""
+    return {"program": program[:2], **non_defaults(program, PROGRAM)}
 
 
 def decode_program(line: Mapping[str, Any]) -> Program:
-    """The program of a line; raises one of `decoded.NONSENSE`."""
+    """Decode the program of a line; raises one of `decoded.NONSENSE`."""
     hash_, equations = line["program"]
-    told = [(field, line.get(name)) for name, field in PROGRAM.items()]
+    given = [(field, line.get(name)) for name, field in PROGRAM.items()]
     return Program(
         text(hash_),
         number(equations),
-        **{field.attribute: field.read(row) for field, row in told if row is not None},
+        **{field.attribute: field.read(row) for field, row in given if row is not None},
     )
 
 
 # A miss.
 
 
-def _cached(row: Any) -> PersistentCache:
+def _persistent_cache(row: Any) -> PersistentCache:
     outcome, key, reason, *later = row
     ingredients: Any = later[0] if later else ()
     own: Any = later[1] if len(later) > 1 else ()
     saved = later[2] if len(later) > 2 else None
     options: Any = later[3] if len(later) > 3 else ()
     if outcome not in ("hit", "miss", "not-stored", "off"):
-        raise ValueError(f"no such outcome: {outcome!r}")
+        raise ValueError(f"invalid outcome: {outcome!r}")
     return PersistentCache(
         outcome,
         text_or_none(key),
@@ -165,44 +162,44 @@ _WITHIN: Mapping[str, Literal["callback", "import", "tree"]] = {
 
 
 def _by_stage(rows: Any) -> dict[Stage, float]:
-    return {Stage(stage): seconds(told) for stage, told in rows.items()}
+    return {Stage(stage): seconds(value) for stage, value in rows.items()}
 
 
-def _enclosed(miss: Miss, parent: int) -> None:
+def _put_parent(miss: Miss, parent: int) -> None:
     miss.parent = f"{miss.run}-{parent}"
 
 
-def _ended(miss: Miss, stages: dict[Stage, float]) -> None:
+def _put_durations(miss: Miss, stages: dict[Stage, float]) -> None:
     for stage, spent in stages.items():
         miss.stages[stage] = miss.stages.get(stage, 0.0) + spent
         if miss.in_flight is stage:
             miss.in_flight = None
 
 
-def _began(miss: Miss, stages: dict[Stage, float]) -> None:
+def _put_starts(miss: Miss, stages: dict[Stage, float]) -> None:
     for stage, at in stages.items():
         miss.began.setdefault(stage, at)
 
 
-def _under_way(miss: Miss, stage: Stage) -> None:
-    # Lines of two threads may change places: a stage that has ended is not begun again.
+def _put_in_flight(miss: Miss, stage: Stage) -> None:
+    # Lines of two threads may be out of order: a stage that has ended does not restart.
     if stage not in miss.stages:
         miss.in_flight = stage
 
 
-def _more_inner(miss: Miss, inner: int) -> None:
+def _add_inner(miss: Miss, inner: int) -> None:
     miss.inner += inner
 
 
-def _more_said(miss: Miss, said: tuple[tuple[str, str], ...]) -> None:
+def _add_said(miss: Miss, said: tuple[tuple[str, str], ...]) -> None:
     miss.said += said
 
 
-def _more_slow(miss: Miss, told: Any) -> None:
-    miss.slow = slow.decode_slow(told, miss.slow)
+def _add_slow(miss: Miss, fields: Any) -> None:
+    miss.slow = slow.decode_slow(fields, miss.slow)
 
 
-def _compiled_with(miss: Miss, options: tuple[tuple[str, Value], ...]) -> None:
+def _put_compile_options(miss: Miss, options: tuple[tuple[str, Value], ...]) -> None:
     both = {**dict(miss.key.options), **dict(options)}
     miss.key = miss.key._replace(options=tuple(both.items()))
 
@@ -214,7 +211,7 @@ def _hide_sites(
 
 
 def _hide_program(hide: Redaction, _: str, program: Any) -> Any:
-    # A line holds its hash and its size; the model all of it.
+    # A line holds only its hash and size, the model the whole program.
     if isinstance(program, Program):
         return hide.program(program)
     return hide.program(Program(*program))[:2]
@@ -223,7 +220,7 @@ def _hide_program(hide: Redaction, _: str, program: Any) -> Any:
 MISS: Mapping[str, Field[Miss]] = {
     "at": Field("time", seconds),
     "thread": Field("thread", text, lambda hide, _, name: hide.thread(name)),
-    "parent": Field("", number, put=_enclosed),
+    "parent": Field("", number, put=_put_parent),
     "derived": Field("derived", text),
     "nested": Field("nested", bool),
     "entry": Field("entry", call_site, lambda hide, _, at: hide.call_site(at)),
@@ -244,22 +241,22 @@ MISS: Mapping[str, Field[Miss]] = {
     "epoch": Field("epoch", number),
     "function_epoch": Field("function_epoch", number),
     "cold": Field("cold", bool),
-    "stages": Field("stages", _by_stage, put=_ended),
-    "began": Field("began", _by_stage, put=_began),
-    "stage": Field("in_flight", Stage, put=_under_way),
+    "stages": Field("stages", _by_stage, put=_put_durations),
+    "began": Field("began", _by_stage, put=_put_starts),
+    "stage": Field("in_flight", Stage, put=_put_in_flight),
     "since": Field("since", seconds),
     "raised": Field("raised", text),
-    "inner": Field("inner", number, put=_more_inner),
+    "inner": Field("inner", number, put=_add_inner),
     "calls": Field("calls", number),
     "processes": Field("processes", number),
     "persistent_cache": Field(
-        "persistent_cache", _cached, lambda hide, _, held: hide.cache(held)
+        "persistent_cache", _persistent_cache, lambda hide, _, held: hide.cache(held)
     ),
     "compiled_with": Field(
         "",
         named_values,
         lambda hide, _, held: hide.key(Key(options=held), "").options,
-        put=_compiled_with,
+        put=_put_compile_options,
     ),
     "lowered_with": Field("lowered_with", text, lambda hide, _, held: hide.lowered_with(held)),
     "slow": Field(
@@ -267,31 +264,31 @@ MISS: Mapping[str, Field[Miss]] = {
         _unchanged,
         lambda hide, _, held: hide.slow(held),
         slow.encode_slow,
-        _more_slow,
+        _add_slow,
     ),
     "said": Field(
         "said",
         _pairs,
         lambda hide, _, held: tuple((who, hide.said(words)) for who, words in held),
-        put=_more_said,
+        put=_add_said,
     ),
 }
-"""What a line says of a miss besides its parts (`parts.PARTS`) and its program."""
+"""Fields of a miss besides its parts (`parts.PARTS`) and its program."""
 
-OF_LINE: Mapping[str, Field[Any]] = {
+MISS_LINE: Mapping[str, Field[Any]] = {
     **MISS,
     **PROGRAM,
     "program": Field("program", _unchanged, _hide_program),
 }
-"""All that stands in a line about a miss, and in no part of its own."""
+"""All fields of a line about a miss that are not parts."""
 
 
 def decode_miss(
     line: Mapping[str, Any], parts: Parts, run: str, before: Miss | None = None
 ) -> Miss:
-    """The miss that a line began; raises one of `decoded.NONSENSE`.
+    """Decode the line of a new miss; raises one of `decoded.NONSENSE`.
 
-    `before` is the miss that it has the function and the key of, where it names one.
+    `before` is the miss whose function and key it has, if it names one.
     """
     index = number(line["miss"])
     if before is None:
@@ -308,17 +305,17 @@ def decode_miss(
         function=function,
         key=key,
         call_site=_part(line, "call_site", parts) or None,
-        # No part of the key: a miss is worth telling without it.
+        # Not part of the key: the miss is useful without it.
         callers=parts.get(("callers", line.get("callers", -1)), ()),
         new_object=False,
         bodies=tuple([parts["function", body] for body in line.get("bodies", ())]),
     )
-    take(miss, line, MISS)
+    read_into(miss, line, MISS)
     return miss
 
 
 def amend(miss: Miss, line: Mapping[str, Any], parts: Parts) -> None:
-    """Add to a miss what a later line says; raises as `decode_miss` does."""
+    """Add the fields of a later line to a miss; raises as `decode_miss` does."""
     if not line.keys().isdisjoint(PARTS):
         if "function" in line:
             miss.function = cast(Function, parts["function", line["function"]])
@@ -330,7 +327,7 @@ def amend(miss: Miss, line: Mapping[str, Any], parts: Parts) -> None:
                 for kind in Key._fields
             )
         )
-    take(miss, line, MISS)
+    read_into(miss, line, MISS)
     if miss.raised is not None:
         miss.in_flight = None
     if line.get("program") is not None:

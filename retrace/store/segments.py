@@ -1,7 +1,7 @@
-"""Long files of a recording are cut: `k3x9f2a.jsonl` goes on in `k3x9f2a.2.jsonl`.
+"""Long files of a recording are split: `k3x9f2a.jsonl` continues in `k3x9f2a.2.jsonl`.
 
-Every segment begins with the header and has the parts that its lines name, so that what one says
-of misses that began in it can be read without the others.
+Every segment starts with the header and contains the parts that its lines refer to, so the misses
+that started in it can be read without the other segments.
 """
 
 from __future__ import annotations
@@ -10,20 +10,20 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-LONGEST = 64 << 20
-"""Bytes that no segment exceeds, unless one of its lines does."""
+MAX_BYTES = 64 << 20
+"""Maximum size of a segment, unless a single line is longer."""
 
 _NAME = re.compile(r"(.+)\.([2-9]|[1-9]\d{1,5})", re.DOTALL)
 
 
 def after(path: Path) -> Path:
-    """The segment that follows one."""
-    name, number = _taken_apart(path)
+    """The path of the next segment."""
+    name, number = _name_and_number(path)
     return path.with_name(f"{name}.{number + 1}{path.suffix}")
 
 
 def all_of(first: Path) -> list[Path]:
-    """A file and the segments that it goes on in, as far as none is missing."""
+    """A file and its later segments, up to the first one missing."""
     found = [first]
     while (following := after(found[-1])).is_file():
         found.append(following)
@@ -31,35 +31,35 @@ def all_of(first: Path) -> list[Path]:
 
 
 def firsts(paths: Iterable[Path]) -> list[Path]:
-    """The first segment of each file, and each one before which one is missing."""
+    """The first segment of each file, and segments whose predecessor is missing."""
     every = set(paths)
     return sorted(path for path in every if _before(path) not in every)
 
 
 def first_of(path: Path) -> Path:
-    """The first segment of what a file is a segment of, as far as none is missing."""
+    """The first segment of a file, going back until one is missing."""
     while (before := _before(path)) is not None and before.is_file():
         path = before
     return path
 
 
 def name_of(path: Path) -> str:
-    """The name that all segments of a file have, which is the id of its process."""
-    return _taken_apart(path)[0]
+    """The name shared by all segments of a file, which is the id of its process."""
+    return _name_and_number(path)[0]
 
 
 def size(first: Path) -> int:
-    """Bytes of a file and all segments that it goes on in; raises OSError."""
+    """The total size of a file and its later segments, in bytes; raises OSError."""
     return sum(path.stat().st_size for path in all_of(first))
 
 
-def _taken_apart(path: Path) -> tuple[str, int]:
+def _name_and_number(path: Path) -> tuple[str, int]:
     found = _NAME.fullmatch(path.stem)
     return (path.stem, 1) if found is None else (found[1], int(found[2]))
 
 
 def _before(path: Path) -> Path | None:
-    name, number = _taken_apart(path)
+    name, number = _name_and_number(path)
     if number == 1:
         return None
     return path.with_name(f"{name}{f'.{number - 1}' if number > 2 else ''}{path.suffix}")

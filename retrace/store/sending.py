@@ -1,9 +1,9 @@
-"""Sends a recording to an object store while it is written, by a process of its own.
+"""Sends a recording to an object store while it is written, from a separate process.
 
-A recording is written to files here, whatever becomes of the network. An object is put whole:
-what is new of a file goes as a part, named by the bytes that it holds, and at the end the whole
-file takes the place of its parts. The process that sends is no child of the program's, and
-nothing of it is in the program: it follows the files, and ends when the program has.
+A recording is always written to local files, whatever the network does. Objects cannot be
+appended to, so new data of a file is sent as a part, named by its range of bytes, and in the end
+the whole file replaces its parts. The sending process is not a child of the program and shares
+nothing with it: it follows the files, and ends after the program.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from typing import Any, NamedTuple, cast
 from retrace.errors import RetraceError, UsageError
 from retrace.store.attempts import Attempt, Job, assign, command, is_running, newest_of
 from retrace.store.processes import headers
-from retrace.store.remote import OURS, Store, part_name
+from retrace.store.remote import SUFFIXES, Store, part_name
 
-_ANSWER = 60.0
-"""Seconds until a store has to have answered before the program starts."""
-_END = 120.0
-"""Seconds that the end of a program waits for the rest to be sent."""
+_START_SECONDS = 60.0
+"""How long a store may take to answer before the program starts."""
+_END_SECONDS = 120.0
+"""How long the program waits at its end for the rest to be sent."""
 _POLL_SECONDS = 0.1
-"""Seconds between two looks at whether the program has ended."""
+"""How often to check whether the program has ended."""
 _SEND_SECONDS = 30.0
-"""Seconds after which what is new is sent, however little it is."""
+"""New data is sent after this time, even if it is little."""
 _SEND_BYTES = 8 << 20
-"""As soon as this much is waiting, it is sent, however recently it was written."""
-_WHOLE = 64 << 20
-"""Bytes up to which a file takes the place of its parts at the end."""
-_END_MARK, _DONE_MARK, _OWN_MARK = ".sending-end", ".sending-done", ".sending"
+"""New data is sent immediately once it reaches this size."""
+_MAX_WHOLE_BYTES = 64 << 20
+"""Maximum size of a file that replaces its parts in the end."""
+_END_FILE, _DONE_FILE, _PROCESS_FILE = ".sending-end", ".sending-done", ".sending"
 
 
 class Order(NamedTuple):
@@ -50,24 +50,24 @@ class Order(NamedTuple):
     process: int
     """The number of the program's process."""
     began: float
-    """When it had begun, in seconds since the epoch."""
+    """When it had started, in seconds since the epoch."""
     job: Job
     append: bool
     command: str = ""
-    """As `attempts.command` tells it of the program."""
+    """The program's `attempts.command`."""
 
 
 def begin(address: str, directory: Path, job: Job, *, append: bool) -> Attempt:
-    """Send what will be recorded into a directory, from here on.
+    """Start sending what will be recorded into a directory.
 
     Args:
-        address: of a folder in an object store, which may hold recordings.
-        directory: of this program alone.
-        job: that the program is part of.
-        append: whether it joins the newest attempt there in any case.
+        address: a folder in an object store, which may already hold recordings.
+        directory: a directory of this program alone.
+        job: the job of the program.
+        append: whether it always joins the newest attempt in the store.
 
     Returns:
-        the attempt that the program belongs to, among those that are there.
+        the attempt in the store that the program belongs to.
 
     Raises:
         UsageError: nothing can be written there.
@@ -78,11 +78,11 @@ def begin(address: str, directory: Path, job: Job, *, append: bool) -> Attempt:
         )
     if os.name != "posix":
         raise UsageError(
-            f"{address} is in an object store, to which retrace can record on Linux and macOS "
-            "alone: name a directory with --out DIR, and copy it there at the end"
+            f"{address} is in an object store, to which retrace can record only on Linux and "
+            "macOS: name a directory with --out DIR, and copy it there at the end"
         )
     order = Order(address, str(directory), os.getpid(), time.time(), job, append, command())
-    answer = _answer(_started(order))
+    answer = _answer(_start_process(order))
     if "error" in answer:
         raise UsageError(
             f"cannot record to {address}: {answer['error']}; name a directory with --out DIR"
@@ -92,9 +92,9 @@ def begin(address: str, directory: Path, job: Job, *, append: bool) -> Attempt:
     return attempt
 
 
-def _started(order: Order) -> int:
-    """A process that sends; what it says first can be read from the descriptor."""
-    # Behind all else, where the interpreter would not find it by itself.
+def _start_process(order: Order) -> int:
+    """Start the sending process; its first answer can be read from the descriptor."""
+    # The package's folder comes last, in case the interpreter does not find the package itself.
     begin = (
         "import sys; sys.path.append(sys.argv[1]); "
         "from retrace.store.sending import main; main(sys.argv[2])"
@@ -102,7 +102,7 @@ def _started(order: Order) -> int:
     package = str(Path(__file__).parents[2])
     source, sink = os.pipe()
     try:
-        # It forks at once, so that nothing of it is a child of the program that is to begin.
+        # It forks immediately, so the program that will start has no child process.
         subprocess.run(  # noqa: S603
             [sys.executable, "-P", "-c", begin, package, json.dumps(order)],
             stdin=subprocess.DEVNULL,
@@ -111,7 +111,7 @@ def _started(order: Order) -> int:
             env={**os.environ, "RETRACE": "0"},
             start_new_session=True,
             check=True,
-            timeout=_ANSWER,
+            timeout=_START_SECONDS,
         )
     except (OSError, subprocess.SubprocessError) as error:
         os.close(source)
@@ -126,14 +126,14 @@ def _started(order: Order) -> int:
 
 def _answer(source: int) -> dict[str, Any]:
     text = b""
-    until = time.monotonic() + _ANSWER
+    deadline = time.monotonic() + _START_SECONDS
     try:
         while not text.endswith(b"\n"):
-            ready, _, _ = select([source], [], [], max(0.0, until - time.monotonic()))
+            ready, _, _ = select([source], [], [], max(0.0, deadline - time.monotonic()))
             piece = os.read(source, 1 << 16) if ready else b""
             if not piece:
-                said = "it ended without a word" if ready else f"no answer in {_ANSWER:.0f} s"
-                return {"error": said}
+                error = "it ended silently" if ready else f"no answer in {_START_SECONDS:.0f} s"
+                return {"error": error}
             text += piece
     finally:
         os.close(source)
@@ -142,48 +142,48 @@ def _answer(source: int) -> dict[str, Any]:
 
 def end(directory: Path) -> None:
     """Mark a recording passed to `begin` as closed, so that the rest of it is sent."""
-    with suppress(OSError):  # `finish` tells
-        (directory / _END_MARK).touch()
+    with suppress(OSError):  # `finish` reports it
+        (directory / _END_FILE).touch()
 
 
 def finish(directory: Path) -> str | None:
-    """Wait until all was sent of a recording that has ended; what is wrong, if something is."""
-    done = directory / _DONE_MARK
+    """Wait until an ended recording is sent completely; return what failed, if anything."""
+    done = directory / _DONE_FILE
     try:
-        process, began = json.loads((directory / _OWN_MARK).read_text("ascii"))
-        until = time.monotonic() + _END
+        process, began = json.loads((directory / _PROCESS_FILE).read_text("ascii"))
+        deadline = time.monotonic() + _END_SECONDS
         while not done.exists():
             if not is_running(process, began):
                 return "the process that sends was killed"
-            if time.monotonic() > until:
-                return f"not all was sent within {_END:.0f} s"
+            if time.monotonic() > deadline:
+                return f"it was not sent completely within {_END_SECONDS:.0f} s"
             time.sleep(_POLL_SECONDS / 4)
         return done.read_text("utf-8") or None
     except (OSError, ValueError) as error:
         return str(error)
     finally:
-        for name in (_END_MARK, _DONE_MARK, _OWN_MARK):
+        for name in (_END_FILE, _DONE_FILE, _PROCESS_FILE):
             with suppress(OSError):
                 (directory / name).unlink()
 
 
 class Sender:
-    """Follows the files of a directory."""
+    """Follows the files of a directory and sends them."""
 
     def __init__(self, order: Order) -> None:
         self._order = order
         self._directory = Path(order.directory)
         self._store = Store(order.address)
         self._sent: dict[str, int] = {}
-        """Bytes of each file that are there."""
+        """How many bytes of each file have been sent."""
         self._parts: dict[str, list[str]] = {}
         self._whole: dict[str, int] = {}
-        """Of files that are there as one object, their bytes."""
+        """The size of each file that was sent as one object."""
         self._last = time.monotonic()
-        self._wrong: str | None = None
+        self._failure: str | None = None
 
     def join(self) -> int:
-        """Join an attempt in the store, which shows that it can be written; its number."""
+        """Join an attempt in the store, which also proves write access; return its number."""
         job = self._order.job
         member = {
             "job": job.name,
@@ -196,35 +196,35 @@ class Sender:
         }
         there = self._store.members()
         number = newest_of(member, there, append=self._order.append)
-        # In containers both host and number may be another's as well.
+        # In containers, another process may have the same host name and process number.
         self._store.put(
             f".attempt-{number}.{os.urandom(8).hex()}", json.dumps(member).encode() + b"\n"
         )
         return number
 
     def follow(self) -> None:
-        """Send until the program has ended, and all that it started."""
+        """Send until the program and all processes that it started have ended."""
         while not self._is_over():
             self.send_new(due=self._is_due())
             time.sleep(_POLL_SECONDS)
         self.end()
-        with suppress(OSError):  # a directory that was removed
-            if (self._directory / _END_MARK).exists():
+        with suppress(OSError):  # the directory was removed
+            if (self._directory / _END_FILE).exists():
                 self._answer()
-            else:  # nobody waits: the program was killed
-                (self._directory / _OWN_MARK).unlink()
-        while any(self._living()):
+            else:  # the program was killed: nobody waits
+                (self._directory / _PROCESS_FILE).unlink()
+        while any(self._running_children()):
             self.send_new(due=self._is_due())
             time.sleep(_SEND_SECONDS)
         self.end()
 
     def _is_over(self) -> bool:
-        if (self._directory / _END_MARK).exists():
+        if (self._directory / _END_FILE).exists():
             return True
         return not is_running(self._order.process, self._order.began)
 
-    def _living(self) -> Iterator[int]:
-        """What the program has started, and still runs."""
+    def _running_children(self) -> Iterator[int]:
+        """Recorded processes started by the program that are still running."""
         for _, run in headers(self._directory):
             if run.pid != self._order.process and is_running(run.pid, run.started):
                 yield run.pid
@@ -236,7 +236,7 @@ class Sender:
         return True
 
     def send_new(self, *, due: bool) -> None:
-        """Send what is new of each file: where it is `due` in any case, else where it is much."""
+        """Send the new data of each file: all of it if `due`, otherwise only large amounts."""
         for file in self._files():
             new = file.stat().st_size - self._sent.get(file.name, 0)
             if new >= _SEND_BYTES or (due and new):
@@ -244,40 +244,40 @@ class Sender:
 
     def end(self) -> None:
         """Send the rest."""
-        self._wrong = None
+        self._failure = None
         for file in self._files():
             self._guarded(file, self._send_whole)
 
     def _answer(self) -> None:
-        """Say that all was sent, or what is wrong: whole, or not yet."""
-        done = self._directory / _DONE_MARK
-        made = done.with_name(f"{_DONE_MARK}.{os.getpid()}")
-        made.write_text(self._wrong or "", "utf-8")
+        """Report that everything was sent, or what failed, in an atomically written file."""
+        done = self._directory / _DONE_FILE
+        made = done.with_name(f"{_DONE_FILE}.{os.getpid()}")
+        made.write_text(self._failure or "", "utf-8")
         made.replace(done)
 
     def _guarded(self, file: Path, send: Any) -> None:
         try:
             send(file)
         except (RetraceError, OSError) as error:
-            self._wrong = str(error)  # what was not sent is sent with the next part
+            self._failure = str(error)  # the next part will contain what was not sent
 
     def _files(self) -> list[Path]:
-        return sorted(file for file in self._directory.glob("*") if file.suffix in OURS)
+        return sorted(file for file in self._directory.glob("*") if file.suffix in SUFFIXES)
 
     def _send_part(self, file: Path) -> None:
         start = self._sent.get(file.name, 0)
         with file.open("rb") as source:
             source.seek(start)
-            data = source.read(_WHOLE)
+            data = source.read(_MAX_WHOLE_BYTES)
         name = part_name(file.name, start, start + len(data))
         self._store.put(name, data)
         self._parts.setdefault(file.name, []).append(name)
         self._sent[file.name] = start + len(data)
 
     def _send_whole(self, file: Path) -> None:
-        """The rest of a file; of one that is not too long, all of it in place of its parts."""
+        """Send the rest of a file; if it is not too long, send it whole, replacing its parts."""
         size = file.stat().st_size
-        if size > _WHOLE:
+        if size > _MAX_WHOLE_BYTES:
             while self._sent.get(file.name, 0) < size:
                 self._send_part(file)
         elif self._whole.get(file.name) != size:
@@ -287,18 +287,18 @@ class Sender:
 
 
 def main(text: str) -> None:
-    """Be the process that sends; `text` is an `Order` as JSON."""
-    told = Order(*json.loads(text))
-    order = told._replace(job=Job(*told.job))
+    """Run the sending process; `text` is an `Order` as JSON."""
+    given = Order(*json.loads(text))
+    order = given._replace(job=Job(*given.job))
     directory = order.directory
     if os.fork():
         os._exit(0)
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
-        signal.signal(number, signal.SIG_IGN)  # it ends with the program, and not before
+        signal.signal(number, signal.SIG_IGN)  # it must not end before the program
     try:
         sender = Sender(order)
         answer: dict[str, Any] = {"attempt": sender.join()}
-        own = Path(directory) / _OWN_MARK
+        own = Path(directory) / _PROCESS_FILE
         own.write_text(json.dumps([os.getpid(), time.time()]), "ascii")
     except (RetraceError, OSError) as error:
         sender = None

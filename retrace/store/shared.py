@@ -1,8 +1,8 @@
-"""What several processes recorded alike: decoded once, and held once.
+"""Shares what several processes recorded identically: it is decoded once and stored once.
 
-The processes of a job trace the same programs, so that all but the times in their files is the
-same text. A recording of 256 of them takes little more memory than one of one process, and most
-of its lines need not be parsed.
+The processes of a job trace the same programs, so their files are identical except for times. A
+recording of 256 processes needs little more memory than that of one, and most of its lines need
+not be parsed.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ _PART = re.compile(r'\{"part":(\d{1,15}),"kind":"(\w{1,20})",(?:"like":(\d{1,15}
 
 
 class Beginning(NamedTuple):
-    """How the line of a part begins, as our own writer writes it."""
+    """The start of a part's line, as written by our writer, and its rest."""
 
     number: int
     kind: str
     like: int | None
     value: str
-    """The rest of the line, which is the same wherever the part is."""
+    """The rest of the line, which is the same in all files."""
 
 
 def beginning(line: str) -> Beginning | None:
-    """The parts of a line that tell of a part; None for any other line."""
+    """Split the line of a part; None for any other line."""
     if (found := _PART.match(line)) is None:
         return None
     number, kind, like = found.groups()
@@ -39,10 +39,9 @@ def beginning(line: str) -> Beginning | None:
 
 
 class Shared:
-    """Parts that were decoded, by their text, and values that were made, by themselves.
+    """Decoded parts by digest, and values by equality.
 
-    It holds those of two files at the most, the one that is read and the one before, however
-    many there are: what is no longer said is let go of.
+    However many files there are, it only keeps the contents of the current and the previous one.
     """
 
     def __init__(self) -> None:
@@ -50,11 +49,11 @@ class Shared:
         self._before: dict[Hashable, Any] = {}
 
     def next(self) -> None:
-        """Another file begins."""
+        """Start another file."""
         self._before, self._now = self._now, {}
 
     def part(self, digest: bytes) -> Any:
-        """The part of this digest; None where it is not known."""
+        """Return the part with this digest, if known."""
         found = self._now.get(digest)
         if found is None and (found := self._before.get(digest)) is not None:
             self._now[digest] = found
@@ -65,15 +64,15 @@ class Shared:
         self._now[digest] = part
 
     def same(self, value: Held) -> Held:
-        """The value, or an equal one that is there already."""
-        name = type(value), value  # a named tuple is equal to any other with the same fields
+        """Return an equal value that is already known, or else the value."""
+        name = type(value), value  # named tuples of different types can be equal
         found = self._now.get(name)
         if found is None:
             found = self._now[name] = self._before.get(name, value)
         return found
 
     def _key(self, key: Key) -> Key:
-        # By its parts themselves, which it holds: what is in them need not be hashable.
+        # By the identity of its parts, because their contents may not be hashable.
         name = (Key, *map(id, key))
         found = self._now.get(name)
         if found is None:
@@ -81,7 +80,7 @@ class Shared:
         return found
 
     def thin(self, miss: Miss) -> None:
-        """Put into a miss what is there already of all that may be long."""
+        """Replace long values in a miss by equal ones that are already known."""
         miss.thread = self.same(miss.thread)
         if miss.lines is not None:
             miss.lines = self.same(miss.lines)
@@ -92,7 +91,7 @@ class Shared:
         if miss.program is not None:
             miss.program = self.same(miss.program)
         if (cache := miss.persistent_cache) is not None:
-            # What it saved is another time in each process.
+            # The time saved differs in each process.
             ingredients, own = self.same(cache.ingredients), self.same(cache.own)
             options = self.same(cache.options)
             cache = cache._replace(ingredients=ingredients, own=own, options=options)
@@ -100,6 +99,6 @@ class Shared:
 
 
 def digest(begun: Beginning, like: bytes) -> bytes:
-    """What tells a part from all others; `like` is that of the part that it is written like."""
+    """Identify a part by its contents; `like` is the digest of the part it is written like."""
     text = f"{begun.kind} {begun.value}".encode(errors="surrogatepass")
     return blake2b(text, digest_size=16, key=like).digest()

@@ -1,4 +1,4 @@
-"""Where the lines of a recording go: a file, or memory."""
+"""Where the lines of a recording go: a file or memory."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 from retrace.store import segments
 from retrace.store.files import NO_LINK, is_shared
 
-_BINARY = getattr(os, "O_BINARY", 0)  # Windows would write other ends of lines
+_BINARY = getattr(os, "O_BINARY", 0)  # otherwise Windows changes line ends
 _FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | NO_LINK | getattr(os, "O_CLOEXEC", 0) | _BINARY
 _CLOSED = -1
-_FULL = segments.LONGEST - (1 << 20)
-"""Bytes after which a file goes on in another one: few lines are longer than what is left."""
+_FULL = segments.MAX_BYTES - (1 << 20)
+"""Size at which a file continues in another one; few lines exceed the remaining space."""
 
 
 class Memory:
@@ -23,7 +23,7 @@ class Memory:
         self.lines: list[str] = []
 
     def open(self) -> bool:
-        """True before the first line."""
+        """Return True before the first line."""
         return not self.lines
 
     def write(self, line: str) -> None:
@@ -31,25 +31,25 @@ class Memory:
         self.lines += line.split("\n")
 
     def close(self) -> None:
-        """Nothing: the lines stay."""
+        """Do nothing: the lines stay."""
 
 
 class Nothing:
-    """Keeps no line."""
+    """Discards all lines."""
 
     def open(self) -> bool:
-        """False: there is no need of a header."""
+        """Return False: no header is needed."""
         return False
 
     def write(self, line: str) -> None:
-        """Let go of a line."""
+        """Discard a line."""
 
     def close(self) -> None:
-        """Nothing was taken."""
+        """Do nothing."""
 
 
 class File:
-    """Appends each line to a file with one system call, so that a kill loses one at most."""
+    """Appends each line to a file with one system call, so a kill loses at most one line."""
 
     def __init__(self, path: Path) -> None:
         self.path = path.absolute()
@@ -59,36 +59,36 @@ class File:
         self._size = 0
 
     def open(self) -> bool:
-        """True where the file is new or empty. Raises OSError."""
+        """Open the file; return True if it is new or empty. Raises OSError."""
         self.close()
-        # Where everybody may make files, what the program's values are is its user's alone.
+        # In a world-writable folder, only the user may read the program's values.
         mode = 0o600 if is_shared(self.path.parent) else 0o666
         descriptor = os.open(self.path, _FLAGS, mode)
         status = os.fstat(descriptor)
         self._identity = (status.st_dev, status.st_ino)
-        # What is there may end in half a line of an earlier attempt.
+        # The file may end with an incomplete line.
         self._torn = status.st_size > 0
         self._size = status.st_size
         self._descriptor = descriptor
         return status.st_size == 0
 
     def write(self, line: str) -> None:
-        """Append one line. Raises OSError, also where the file was removed."""
+        """Append one line. Raises OSError, also if the file was removed."""
         descriptor = self._descriptor
-        # A program that closes all descriptors (a daemon does) may have been given
-        # this number again, for a file or a socket of its own.
+        # After a program closes all descriptors (as daemons do), this number may belong to one
+        # of its own files or sockets.
         if not self._is_ours(descriptor):
             raise FileNotFoundError(errno.ENOENT, "the recording was removed", str(self.path))
         data = f"\n{line}\n".encode() if self._torn else f"{line}\n".encode()
         self._torn = True
         written = os.write(descriptor, data)
-        while written < len(data):  # a full disk: the next attempt tells why
+        while written < len(data):  # full disk: the next call raises the reason
             written += os.write(descriptor, data[written:])
         self._torn = False
         self._size += written
 
     def turn(self) -> bool:
-        """Close a segment that is full, so that `open` begins the next one; whether it did."""
+        """Close a full segment, so that `open` starts the next one; return whether it did."""
         if self._size < _FULL:
             return False
         self.close()
@@ -112,10 +112,10 @@ class File:
 
 
 class Pages(File):
-    """A file of lines that can be read alone, which goes on in the next segment by itself."""
+    """A file of independent lines, which continues in the next segment automatically."""
 
     def write(self, line: str) -> None:
-        """Append one line, to the next segment where this one is full. Raises OSError."""
+        """Append one line, to the next segment if this one is full. Raises OSError."""
         if self.turn():
             self.open()
         super().write(line)

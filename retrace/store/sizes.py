@@ -1,4 +1,4 @@
-"""The sizes of axes in the text of a type: numbers, or symbolic ones."""
+"""The sizes of axes in the text of a type: numbers or symbolic sizes."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ _ONE = re.compile(r"(?:[^,()]|\((?:[^()]|\([^()]*\))*\))+")
 
 
 def sizes_of(shape: str) -> list[Dim]:
-    """The sizes in `32,n,max(n,4)`."""
+    """Split sizes such as `32,n,max(n,4)`."""
     return [int(size) if SIZE.fullmatch(size) else size for size in _ONE.findall(shape)]

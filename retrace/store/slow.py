@@ -1,4 +1,4 @@
-"""Where the seconds of a miss went: the `slow` of an amendment.
+"""Where the seconds of a miss went: the `slow` field of an amendment.
 
 {"amend": 3, "slow": {"over": 5.0,
    "frames": [[FILE, LINE, FUNCTION, FIRST_LINE, LIBRARY], ...],
@@ -10,8 +10,8 @@
    "memory": [ARGUMENTS, OUTPUTS, TEMPORARIES, ALIASED, CODE],
    "module": {"packed": TEXT, "size": 74210, "constants": 2}}}
 
-A frame is named by its number among the `frames`. A later amendment replaces what an earlier one
-says of the same: while a trace goes on, what was seen so far is written from time to time.
+A frame is referred to by its number in `frames`. A later amendment replaces the same field of an
+earlier one: while a trace is running, what was seen so far is written from time to time.
 """
 
 from __future__ import annotations
@@ -38,39 +38,39 @@ from retrace.store.decoded import number, seconds, text, text_or_none
 
 _PARTS = frozenset(part.value for part in Part)
 _DIGITS = 6
-_LONGEST_MODULE = 1 << 26
-"""Bytes of a module that a reader unpacks at most."""
+_MAX_MODULE_BYTES = 1 << 26
+"""Maximum size of a module that a reader unpacks."""
 
 
 class _Frames:
-    """Frames by number, each written once."""
+    """Numbers frames, so that each is written once."""
 
-    def __init__(self, shown: Callable[[Frame], Frame] | None) -> None:
+    def __init__(self, redact: Callable[[Frame], Frame] | None) -> None:
         self.rows: list[JSON] = []
         self._known: dict[Frame, int] = {}
-        self._shown = shown
+        self._redact = redact
 
     def number(self, frame: Frame) -> int:
         found = self._known.get(frame)
         if found is None:
             found = self._known[frame] = len(self.rows)
-            told = frame if self._shown is None else self._shown(frame)
-            library = int(told.in_library)
-            self.rows.append([told.file, told.line, told.function, told.first_line, library])
+            one = frame if self._redact is None else self._redact(frame)
+            library = int(one.in_library)
+            self.rows.append([one.file, one.line, one.function, one.first_line, library])
         return found
 
 
-def encode_slow(slow: Slow, shown: Callable[[Frame], Frame] | None = None) -> dict[str, JSON]:
-    """The `slow` of an amendment.
+def encode_slow(slow: Slow, redact: Callable[[Frame], Frame] | None = None) -> dict[str, JSON]:
+    """Encode the `slow` field of an amendment.
 
     Args:
         slow: what was observed.
-        shown: what becomes of a frame where a recording is redacted.
+        redact: redacts a frame, if the recording is redacted.
     """
-    frames = _Frames(shown)
+    frames = _Frames(redact)
     fields: dict[str, JSON] = {}
     if (tracing := slow.tracing) is not None:
-        told: dict[str, JSON] = {
+        traced: dict[str, JSON] = {
             "waited": round(tracing.waited, _DIGITS),
             "seconds": round(tracing.seconds, _DIGITS),
             "samples": tracing.samples,
@@ -80,21 +80,21 @@ def encode_slow(slow: Slow, shown: Callable[[Frame], Frame] | None = None) -> di
             ],
         }
         if tracing.cut:
-            told["cut"] = round(tracing.cut, _DIGITS)
+            traced["cut"] = round(tracing.cut, _DIGITS)
         if tracing.collections:
-            told["collections"] = tracing.collections
+            traced["collections"] = tracing.collections
         if not tracing.ended:
-            told["ended"] = False
+            traced["ended"] = False
         if tracing.loops:
-            told["loops"] = [[frames.number(one.frame), one.end] for one in tracing.loops]
-        fields["tracing"] = told
+            traced["loops"] = [[frames.number(one.frame), one.end] for one in tracing.loops]
+        fields["tracing"] = traced
     if (compiling := slow.compiling) is not None:
         fields["compiling"] = _encode_compiling(compiling, frames)
     if slow.memory is not None:
         fields["memory"] = list(slow.memory)
     if slow.module is not None:
-        # Numbers stand in its text, and names of the user's: all of it goes.
-        kept = slow.module if shown is None else Module(unkept="redacted")
+        # Its text contains numbers and names of the user, so it is removed completely.
+        kept = slow.module if redact is None else Module(unkept="redacted")
         fields["module"] = _encode_module(kept)
     if slow.over:
         fields["over"] = slow.over
@@ -148,7 +148,7 @@ def _encode_compiling(compiling: Compiling, frames: _Frames) -> dict[str, JSON]:
 
 
 def decode_slow(fields: Mapping[str, Any], before: Slow | None) -> Slow:
-    """What an amendment adds; raises TypeError, ValueError or LookupError on nonsense."""
+    """Add an amendment's fields; raises TypeError, ValueError or LookupError on invalid data."""
     slow = before or Slow()
     frames = [_frame(row) for row in fields.get("frames", ())]
     if (tracing := fields.get("tracing")) is not None:
@@ -239,13 +239,13 @@ def _kernel(row: Any, frames: list[Frame]) -> Kernel:
     )
 
 
-def unpacked(module: Module) -> str:
-    """The text of a module; raises ValueError where it cannot be read."""
+def unpack(module: Module) -> str:
+    """Unpack the text of a module; raises ValueError if it cannot be read."""
     unpacking = zlib.decompressobj()
     try:
-        data = unpacking.decompress(b64decode(module.packed), _LONGEST_MODULE)
+        data = unpacking.decompress(b64decode(module.packed), _MAX_MODULE_BYTES)
     except zlib.error as error:
-        raise ValueError("a module that is damaged") from error
+        raise ValueError("the module is damaged") from error
     if unpacking.unconsumed_tail or not unpacking.eof:
-        raise ValueError("a module that is damaged, or too long")
+        raise ValueError("the module is damaged or too long")
     return data.decode()

@@ -1,9 +1,9 @@
 """Writes the lines of one process's recording, as its misses happen.
 
-There is no lock: a signal handler, a finaliser or another thread may enter at any
-point, and a forked child may find a lock held by a thread that it does not have.
-Every line goes out in one append; two threads that meet a new part at once write
-it twice, under two numbers, which costs a line and harms nothing.
+There is no lock: a signal handler, a finaliser or another thread may enter at any point, and a
+forked child may inherit a lock held by a thread that it does not have. Every line is written in
+one append. Two threads that meet a new part at the same time write it twice, with two numbers,
+which costs a line but does no harm.
 """
 
 from __future__ import annotations
@@ -18,39 +18,39 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from retrace.model import JSON, Leaf, Listing, Run
-from retrace.store.fields import shown
+from retrace.store.fields import encode_fields
 from retrace.store.header import RUN, encode_run
-from retrace.store.leaves import apart_from_shapes
+from retrace.store.leaves import without_shapes
 from retrace.store.programs import Shelf
-from retrace.store.schema import FORMAT, LONGEST_LINE
+from retrace.store.schema import FORMAT, MAX_LINE_BYTES
 
 if TYPE_CHECKING:
     from retrace.store.redaction import Redaction
 
 RETRY_SECONDS = 1.0
-"""How long a recording that cannot be written is left alone before the next attempt."""
+"""How long to wait before trying again to write a recording that cannot be written."""
 
-_SHARED = 1 << 10
-_KNOWN_PARTS = 1 << 16
-"""Maximum number of digests kept (about 10 MB); then parts are written again."""
+_MAX_SHARED = 1 << 10
+_MAX_PARTS = 1 << 16
+"""Maximum number of digests kept (about 10 MB); then it starts over."""
 
 
-def _untold(value: object) -> str:
-    # This should have been plain data by now: only its type is written, and that is counted.
+def _encode_type(value: object) -> str:
+    # It should be plain data by now. Write only its type, and count that as a loss.
     name = type(value).__name__
-    _untold_types.append(name)
+    _unencodable_types.append(name)
     return f"<{name}>"
 
 
-_untold_types: list[str] = []
+_unencodable_types: list[str] = []
 
 
 def _encoder() -> Callable[[object], str]:
-    # `JSONEncoder.encode` makes a new one of these for each line: half of its time.
+    # `JSONEncoder.encode` spends half of its time creating such an encoder for each line.
     make: Any = getattr(encoder, "c_make_encoder", None)
     if make is None:
-        return encoder.JSONEncoder(separators=(",", ":"), default=_untold).encode
-    default = _untold
+        return encoder.JSONEncoder(separators=(",", ":"), default=_encode_type).encode
+    default = _encode_type
     text = encoder.encode_basestring_ascii
     pieces: Callable[[object, int], tuple[str, ...]] = make(
         None, default, text, None, ":", ",", False, False, True
@@ -66,7 +66,7 @@ class Sink(Protocol):
     """Where lines go."""
 
     def open(self) -> bool:
-        """Make ready to write; True where nothing is written yet. Raises OSError."""
+        """Prepare to write; return True if nothing has been written yet. Raises OSError."""
         ...
 
     def write(self, line: str) -> None:
@@ -74,17 +74,17 @@ class Sink(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of what `open` took; never raises."""
+        """Release what `open` acquired; never raises."""
         ...
 
 
 class Writer:
     """The recording of one process.
 
-    The first failure to write is raised once, as the OSError that it is, from
-    whichever method meets it. From then on lines are counted as lost, the sink is
-    tried again about once a second, and the recording says how many are missing.
-    In a forked child every method does nothing: the file is the parent's.
+    The first failure to write is raised once, as an OSError, by the method that meets it. From
+    then on lines are counted as lost, the sink is retried about once a second, and the recording
+    states how many lines are missing. In a forked child every method does nothing: the file
+    belongs to the parent.
     """
 
     def __init__(
@@ -95,24 +95,28 @@ class Writer:
         redaction: Redaction | None = None,
         turn: Callable[[], bool] | None = None,
     ) -> None:
-        """Begin the recording of `run` with its header; never raises OSError.
+        """Start the recording of `run` with its header; never raises OSError.
 
-        The text of programs goes to `programs`, and nowhere without it. With a
-        `redaction`, whoever writes passes everything through it. Asked before each
-        miss, `turn` lets a sink that is full go on elsewhere, and tells whether it does.
+        Args:
+            sink: where lines go.
+            run: the process.
+            programs: where the text of programs goes; without it, no text is written.
+            redaction: what callers pass everything through, if the recording is redacted.
+            turn: called before each miss; moves a full sink on to its next segment, and
+                returns whether it did.
         """
         self.run = run if redaction is None else redaction.run(run)
         self.redaction = redaction
         self.failure: OSError | None = None
-        """Why nothing can be written at present; None where all is well."""
+        """Why nothing can be written at the moment; None if all is well."""
         self.lost = 0
-        """Lines lost since the last one that was written; a part counts with its misses."""
+        """Lines lost since the last one written; parts are counted with their misses."""
         self.told_backend = False
-        """Whether whoever writes has said where compiled programs run."""
+        """Whether the caller has written where compiled programs run."""
         self._sink = sink
         self._turn = turn
         self._shelf = Shelf(programs) if programs is not None else None
-        self._told = False
+        self._has_raised = False
         self._open = False
         self._headed = False
         self._retry_at = 0.0
@@ -121,28 +125,28 @@ class Writer:
         self._shared: dict[int, tuple[object, int]] = {}
         self._numbers = count()
         self._first: int | None = None
-        """The earliest of the misses it was given."""
+        """The number of the earliest miss written."""
         try:
             self._begin()
         except OSError as error:
             self._fail(error)
 
     def part(self, kind: str, value: JSON) -> int:
-        """Write a part unless an equal one is written; its number."""
+        """Write a part unless an equal one has been written; return its number."""
         self._turn_page()
         lines: list[str] = []
         new: list[tuple[bytes, int]] = []
-        number = self._held(kind, value, lines, new)
+        number = self._part_number(kind, value, lines, new)
         if lines and self._put(lines[0], part=True):
-            self._know(new)
+            self._remember(new)
         return number
 
     def is_new(self, kind: str, value: tuple[JSON, ...]) -> bool:
-        """Whether something that stands in a miss is not yet in this file, and will be now."""
-        name = _quick(f"once {kind}", value)
+        """Whether a miss's value is not in this file yet; after the call it counts as written."""
+        name = _quick_hash(f"once {kind}", value)
         if name in self._parts:
             return False
-        self._know([(name, 0)])
+        self._remember([(name, 0)])
         return True
 
     def miss(
@@ -153,15 +157,15 @@ class Writer:
         bodies: Sequence[JSON] = (),
         shared: Mapping[str, object] = _NOTHING,
     ) -> None:
-        """Write that a miss began, and those of its parts that are new, in one append.
+        """Write that a miss started, with its new parts, in one append.
 
         Args:
-            number: of the miss, in this process.
-            fields: what is known of it yet.
-            parts: by kind, by their content.
-            bodies: functions that an operation was given.
-            shared: by kind, the object that a part was made from, where the same
-                object makes the same part again; it is kept, and must be ours.
+            number: the miss's number in this process.
+            fields: what is known about it so far.
+            parts: the contents of its parts, by kind.
+            bodies: functions that were passed to an operation.
+            shared: by kind, the object that a part was created from, if the same object
+                always gives the same part. It is kept alive, so it must not be the user's.
         """
         self._turn_page()
         lines: list[str] = []
@@ -170,32 +174,32 @@ class Writer:
         self._first = number if self._first is None else min(self._first, number)
         parent = line.get("parent")
         if isinstance(parent, int) and parent < self._first:
-            del line["parent"]  # it was before this recording began
+            del line["parent"]  # it started before this recording
         for kind, value in parts.items():
             origin = shared.get(kind)
             known = self._shared.get(id(origin)) if origin is not None else None
             if known is None:
-                line[kind] = index = self._held(kind, value, lines, new)
+                line[kind] = index = self._part_number(kind, value, lines, new)
                 if origin is not None and not lines:
                     self._share(origin, index)
             else:
                 line[kind] = known[1]
         if bodies:
-            line["bodies"] = [self._held("function", body, lines, new) for body in bodies]
+            line["bodies"] = [self._part_number("function", body, lines, new) for body in bodies]
         lines.append(_encode(line))
         if self._put("\n".join(lines)):
-            self._know(new)
-        while _untold_types:
-            self.loss(f"a {_untold_types.pop()} of which only the type could be written")
+            self._remember(new)
+        while _unencodable_types:
+            self.loss(f"a {_unencodable_types.pop()} of which only the type could be written")
 
-    def _held(
+    def _part_number(
         self, kind: str, value: JSON, lines: list[str], new: list[tuple[bytes, int]]
     ) -> int:
-        quick = _quick(kind, value)
+        quick = _quick_hash(kind, value)
         number = self._parts.get(quick)
         if number is not None:
             return number
-        kin = _quick("like", apart_from_shapes(value)) if kind == "leaves" and quick else b""
+        kin = _quick_hash("like", without_shapes(value)) if kind == "leaves" and quick else b""
         if (like := self._parts.get(kin)) is not None:
             number = next(self._numbers)
             shapes = _encode([leaf[1] for leaf in cast(tuple[Leaf, ...], value)])
@@ -208,29 +212,29 @@ class Writer:
         if number is None:
             number = next(self._numbers)
             lines.append(f'{{"part":{number},"kind":"{kind}","value":{text}}}')
-            # Known to other threads when it is written, not before.
+            # Other threads may only use it once it is written.
             new.append((digest, number))
         new += [(known, number) for known in (quick, kin) if known]
         return number
 
-    def _know(self, new: Sequence[tuple[bytes, int]]) -> None:
-        if len(self._parts) >= _KNOWN_PARTS:
+    def _remember(self, new: Sequence[tuple[bytes, int]]) -> None:
+        if len(self._parts) >= _MAX_PARTS:
             self._parts.clear()
             self._shared.clear()
         self._parts.update(new)
 
     def _share(self, origin: object, number: int) -> None:
-        if len(self._shared) >= _SHARED:
+        if len(self._shared) >= _MAX_SHARED:
             self._shared.clear()
         self._shared[id(origin)] = (origin, number)
 
     def keep_programs(self, programs: Sink) -> None:
-        """From here on the text of programs goes to `programs`, where it went nowhere."""
+        """Start writing the text of programs to `programs`, unless it is already written."""
         if self._shelf is None:
             self._shelf = Shelf(programs)
 
     def listings(self, listings: Sequence[Listing]) -> None:
-        """Write the text of programs, each once; where that fails, no more of it."""
+        """Write the text of programs, each once; after a failure, stop writing programs."""
         shelf = self._shelf
         if shelf is None or os.getpid() != self._pid:
             return
@@ -246,15 +250,15 @@ class Writer:
             self.loss(f"programs not written: {error.strerror or type(error).__name__}")
 
     def amend(self, number: int, fields: Mapping[str, JSON]) -> None:
-        """Write what became known of a miss later."""
+        """Write what became known about a miss later."""
         self._put(_encode({"amend": number, **fields}))
 
     def amend_run(self, fields: Mapping[str, JSON]) -> None:
-        """Write what became known of the run later: its `backend`, its `process_index`."""
-        self._put(_encode({"run": shown(fields, RUN, self.redaction)}))
+        """Write what became known about the run later, such as its `backend`."""
+        self._put(_encode({"run": encode_fields(fields, RUN, self.redaction)}))
 
     def audit(self, fields: Mapping[str, JSON]) -> None:
-        """Write what an audit found."""
+        """Write the findings of an audit."""
         self._put(_encode(fields))
 
     def loss(self, reason: str, number: int = 1) -> None:
@@ -262,7 +266,7 @@ class Writer:
         self._put(_encode(_loss(reason, number)))
 
     def end(self) -> None:
-        """Write that the recording is closed, and close it; a later line opens it again."""
+        """Write that the recording is closed, and close it; a later line reopens it."""
         self._retry_at = 0.0
         try:
             self._put('{"end":true}')
@@ -270,7 +274,7 @@ class Writer:
             self.close()
 
     def close(self) -> None:
-        """Let go of the file and write nothing, as a forked child does before its own."""
+        """Close the file without writing, as a forked child does before opening its own."""
         self._open = False
         self._sink.close()
         if self._shelf is not None:
@@ -279,11 +283,11 @@ class Writer:
     def _put(self, line: str, part: bool = False) -> bool:
         if os.getpid() != self._pid:
             return False
-        if len(line) >= LONGEST_LINE:
+        if len(line) >= MAX_LINE_BYTES:
             line = _encode(_loss("too large to be recorded", 1))
         if self.failure is not None and time.monotonic() < self._retry_at:
             self.lost += not part
-            self._tell()
+            self._raise_once()
             return False
         try:
             if not self._open:
@@ -292,7 +296,7 @@ class Writer:
         except OSError as error:
             self.lost += not part
             self._fail(error)
-            self._tell()
+            self._raise_once()
             return False
         return True
 
@@ -310,7 +314,7 @@ class Writer:
         self._open = True
 
     def _turn_page(self) -> None:
-        """Go on elsewhere, with the header and without the parts that are written here."""
+        """Continue in the next segment if this one is full, with a header and no known parts."""
         if self._turn is None or not self._open or os.getpid() != self._pid:
             return
         try:
@@ -319,28 +323,28 @@ class Writer:
                 self._begin()
         except OSError as error:
             self._fail(error)
-            self._tell()
+            self._raise_once()
 
     def _fail(self, error: OSError) -> None:
         self._open = False
         self._shared.clear()
-        self._parts.clear()  # the next attempt may begin a new file
+        self._parts.clear()  # the next attempt may start a new file
         self.failure = error
         self._retry_at = time.monotonic() + RETRY_SECONDS
 
-    def _tell(self) -> None:
-        if not self._told and self.failure is not None:
-            self._told = True
+    def _raise_once(self) -> None:
+        if not self._has_raised and self.failure is not None:
+            self._has_raised = True
             raise self.failure
 
 
-def _quick(kind: str, value: JSON) -> bytes:
-    """The hash of a part of plain tuples: it need not be encoded to be known again."""
+def _quick_hash(kind: str, value: JSON) -> bytes:
+    """Hash a part made of plain tuples, so that it is recognised without being encoded."""
     if type(value) is not tuple:
         return b""
     try:
         return hash((kind, cast(tuple[JSON, ...], value))).to_bytes(8, "big", signed=True)
-    except TypeError:  # data of a value may be a list
+    except TypeError:  # the data of a value may be a list
         return b""
 
 

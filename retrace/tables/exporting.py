@@ -65,11 +65,11 @@ def export(one: Work) -> Made:
     from retrace.present.view import View
     from retrace.reason.verdict import judge
     from retrace.store.reader import read_each
-    from retrace.store.remote import at_hand
+    from retrace.store.remote import local_copy
 
     misses = 0
     try:
-        with at_hand(one.file, one.origin) as file:
+        with local_copy(one.file, one.origin) as file:
             for part in read_each([file]):
                 if one.roots is not None:
                     from retrace.store.redaction import Redaction

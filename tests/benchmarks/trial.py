@@ -85,7 +85,7 @@ def _bound(most: int) -> None:
     journal._MOST_OPEN = most  # pyright: ignore[reportPrivateUsage]
     misses._MOST_SOURCES = most  # pyright: ignore[reportPrivateUsage]
     programs._MAX_KNOWN = most  # pyright: ignore[reportPrivateUsage]
-    writer._KNOWN_PARTS = most  # pyright: ignore[reportPrivateUsage]
+    writer._MAX_PARTS = most  # pyright: ignore[reportPrivateUsage]
 
 
 def main() -> None:

@@ -32,15 +32,15 @@ FUNCTION = (
     '"kind":"def","file":null,"line":1,"site":"s","object":1}}'
 )
 MISS = '{"miss":0,"at":1.0,"thread":"t","function":0}'
-VALUES = ",".join(["0"] * (schema.MOST_ITEMS + 1))
+VALUES = ",".join(["0"] * (schema.MAX_ITEMS + 1))
 
-ITEMS = f"{schema.MOST_ITEMS >> 20} million values"
+ITEMS = f"{schema.MAX_ITEMS >> 20} million values"
 INSIDE = "programs inside programs"
 AT_MOST = [
-    ("a line", f"{schema.LONGEST_LINE >> 20} MiB and {ITEMS}"),
-    ("nesting of a value", f"{decoded._DEEPEST} levels"),
-    ("a block of programs, unpacked", f"{programs._LONGEST_BLOCK >> 20} MiB and {ITEMS}"),
-    ("programs that are kept unpacked", f"{programs._MAX_KEPT >> 20} MiB of text"),
+    ("a line", f"{schema.MAX_LINE_BYTES >> 20} MiB and {ITEMS}"),
+    ("nesting of a value", f"{decoded._MAX_DEPTH} levels"),
+    ("a block of programs, unpacked", f"{programs._MAX_BLOCK_BYTES >> 20} MiB and {ITEMS}"),
+    ("programs that are kept unpacked", f"{programs._MAX_CACHE_BYTES >> 20} MiB of text"),
     ("programs unpacked in all", f"{programs._MAX_UNPACKED >> 30} GiB of text"),
     *((INSIDE, f"{part._DEEPEST} levels") for part in (comparison, line_counts, size)),
     (
@@ -73,7 +73,7 @@ def nested(levels: int) -> str:
     ("line", "lost"),
     [
         (f'{{"amend":0,"more":"{"x" * 1000}"}}', False),
-        (f'{{"amend":0,"more":"{"x" * schema.LONGEST_LINE}"}}', True),
+        (f'{{"amend":0,"more":"{"x" * schema.MAX_LINE_BYTES}"}}', True),
         (f'{{"amend":0,"more":[{VALUES}]}}', True),
         (nested(64), False),
         (nested(65), True),
@@ -102,7 +102,7 @@ def chained(number: int, *texts: str, inner: Sequence[Listing] = ()) -> Listing:
 
 @pytest.mark.parametrize(
     ("beside", "lost"),
-    [('""', False), (f'"{" " * programs._LONGEST_BLOCK}"', True), (f"[{VALUES}]", True)],
+    [('""', False), (f'"{" " * programs._MAX_BLOCK_BYTES}"', True), (f"[{VALUES}]", True)],
     ids=["short", "long", "values"],
 )
 def test_a_block_beyond_is_unreadable_and_counted(

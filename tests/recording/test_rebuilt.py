@@ -24,7 +24,7 @@ from retrace.model.slow import Cut, Halved, Module, Slow
 from retrace.rebuilt import halving
 from retrace.rebuilt.script import Recorded, script, stand_ins, timed
 from retrace.store.reader import read_lines
-from retrace.store.slow import decode_slow, encode_slow, unpacked
+from retrace.store.slow import decode_slow, encode_slow, unpack
 
 SECRET = 1234567
 DTYPES = [
@@ -81,7 +81,7 @@ def test_no_content_of_a_constant_is_kept() -> None:
 
     recording, miss = recorded(lambda: jax.jit(captures)(np.int32(2)), "captures")
     found = kept(miss)
-    text = unpacked(found)
+    text = unpack(found)
     assert len(text) == found.size
     assert found.constants == stand_ins(text) == 3
     for type_ in ("tensor<5x10xi32>", "tensor<9000xi32>", "tensor<200xi1>"):
@@ -106,7 +106,7 @@ def test_each_dtype_has_a_stand_in_that_compiles(limit: int) -> None:
     asm = lowered.operation.get_asm(large_elements_limit=limit)
     found = module(Given(asm, 1, 1, ()))
     assert found.constants == len(DTYPES)
-    filled, number = alone.filled(unpacked(found))
+    filled, number = alone.filled(unpack(found))
     assert number == len(DTYPES) and LEFT_OUT not in filled
     for numbers in elements(filled):
         assert len({str(one) for row in numbers for one in row}) > 1
@@ -148,7 +148,7 @@ def nested(x: Any, n: Any) -> Any:
 
 
 def test_each_part_of_a_module_can_be_compiled_alone() -> None:
-    modules = Modules(unpacked(module(given(nested, np.ones(40, np.float32), 3))))
+    modules = Modules(unpack(module(given(nested, np.ones(40, np.float32), 3))))
     whole = modules.whole()
     inside: list[str] = []
 
@@ -200,7 +200,7 @@ def test_the_part_that_stays_slow_is_found(monkeypatch: pytest.MonkeyPatch, plan
     jax.jit(lambda x: jnp.sort(sorts(x))).lower(np.ones(40, np.float32))
     monkeypatch.setattr(halving, "compiled", cost)
     found = module(given(program, np.ones(40, np.float32), 3))
-    answer = halving.Halving({"text": unpacked(found), "options": (1, 1, ())}).answer()
+    answer = halving.Halving({"text": unpack(found), "options": (1, 1, ())}).answer()
     assert "stablehlo.sort" in answer["text"]
     # Inside the loop, and inside the function that its body calls.
     assert answer["part"]["operations"] == 1
@@ -216,7 +216,7 @@ def test_a_script_says_what_is_made_up_and_names_no_file() -> None:
         lambda: jax.jit(nested)(np.ones(40, np.float32), 3), nested.__name__
     )
     found = kept(miss)
-    it = Recorded("nested #1", unpacked(found), found, recording.runs[0], miss)
+    it = Recorded("nested #1", unpack(found), found, recording.runs[0], miss)
     text = script(it)
     assert "test_rebuilt" in it.text and "test_rebuilt" not in text
     assert f"{found.constants} constant is a stand-in" in text

@@ -49,7 +49,7 @@ def library(found: list[Listing]) -> Library:
 
 
 def test_a_library_keeps_few_of_many_programs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(programs, "_MAX_KEPT", 36_000)  # bytes of four blocks
+    monkeypatch.setattr(programs, "_MAX_CACHE_BYTES", 36_000)  # bytes of four blocks
     kept = library([listing(number, 1000) for number in range(20)])
     for _ in range(2):  # what was let go of is read again
         assert [len(kept[id_].equations) for id_ in kept] == [1000] * 20
@@ -131,7 +131,7 @@ RUN = Run("r", "", 0, None, 0.0, [], "", "", "")
 def test_a_line_too_long_is_a_loss_and_takes_no_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ended: bool
 ) -> None:
-    monkeypatch.setattr(bounded_lines, "LONGEST_LINE", 50_000)
+    monkeypatch.setattr(bounded_lines, "MAX_LINE_BYTES", 50_000)
     path = tmp_path / "x.programs"
     path.write_text(encode([listing(1, 3000)]) + "\n")
     with path.open("r+b") as file:
@@ -156,8 +156,8 @@ def test_a_line_too_long_is_a_loss_and_takes_no_memory(
 def test_ids_and_variables_without_end_are_a_loss(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(schema, "MOST_ITEMS", 1000)
-    monkeypatch.setattr(programs, "MOST_ITEMS", 1000)
+    monkeypatch.setattr(schema, "MAX_ITEMS", 1000)
+    monkeypatch.setattr(programs, "MAX_ITEMS", 1000)
     ids = ",".join(f'"{number}"' for number in range(2000))
     wide = listing(1, 1)._replace(
         equations=[f"add\t{' '.join(['1:i'] * 2000)}\tf32[8]"], wires=[]

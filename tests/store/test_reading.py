@@ -146,7 +146,7 @@ def test_a_process_killed_in_its_header_did_record(tmp_path: Path, begun: str) -
 
 
 def test_a_line_without_end_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lines_module, "LONGEST_LINE", 500)
+    monkeypatch.setattr(lines_module, "MAX_LINE_BYTES", 500)
     lines = [*GOOD[:3], '{"loss":"' + "x" * 5000 + '"}', MISS, ""]
     (tmp_path / "abc.jsonl").write_text("\n".join(lines))
     recording = read([tmp_path])
@@ -189,7 +189,7 @@ def test_a_directory_without_recordings_says_what_to_do(tmp_path: Path) -> None:
     (tmp_path / "notes.jsonl").write_text("hello\n")
     with pytest.raises(UnreadableError, match="no recording in"):
         read([tmp_path])
-    with pytest.raises(UnreadableError, match="is no recording"):
+    with pytest.raises(UnreadableError, match="is not a recording"):
         read([tmp_path / "notes.jsonl"])
     (tmp_path / "inner").mkdir()
     Writer(File(tmp_path / "inner" / "abc.jsonl"), Run("abc", "h", 1, None, 1.0, [], "", "", ""))

@@ -50,11 +50,11 @@ def test_a_worker_that_does_not_see_the_copy_makes_one_of_its_own() -> None:
         (file,) = files_of(Path(address))
         origin = remote.origin_of(file)
         assert origin == "memory://far/runs/monday/a.jsonl"
-        with remote.at_hand(file, origin) as same:
+        with remote.local_copy(file, origin) as same:
             assert same == file
         for copied in file.parent.iterdir():
             copied.unlink()
-        with remote.at_hand(file, origin) as same:
+        with remote.local_copy(file, origin) as same:
             assert sorted(p.name for p in same.parent.iterdir()) == [
                 "a.2.jsonl",
                 "a.jsonl",

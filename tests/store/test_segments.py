@@ -155,7 +155,7 @@ def test_no_segment_is_longer_than_it_may_be(tmp_path: Path) -> None:
         writer.miss(number, filler)
     writer.end()
     sizes = [path.stat().st_size for path in segments.all_of(tmp_path / "abc.jsonl")]
-    assert len(sizes) == 3 and max(sizes) <= segments.LONGEST
+    assert len(sizes) == 3 and max(sizes) <= segments.MAX_BYTES
     assert all(
         path.read_bytes().startswith(b'{"retrace":') for path in tmp_path.glob("abc*.jsonl")
     )

@@ -156,7 +156,7 @@ def test_a_file_that_grows_is_sent_in_parts_and_is_one_at_the_end(tmp_path: Path
 
 
 def test_a_long_file_stays_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sending, "_WHOLE", 10)
+    monkeypatch.setattr(sending, "_MAX_WHOLE_BYTES", 10)
     own = sender("memory://long/run", tmp_path / "run")
     (tmp_path / "run" / "a.jsonl").write_bytes(bytes(range(65, 91)))
     own.end()

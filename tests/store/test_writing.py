@@ -15,7 +15,7 @@ import pytest
 from retrace.model import Run, Stage
 from retrace.store import writer as writer_module
 from retrace.store.reader import read, read_lines
-from retrace.store.schema import LONGEST_LINE
+from retrace.store.schema import MAX_LINE_BYTES
 from retrace.store.sinks import File, Memory
 from retrace.store.writer import Writer
 
@@ -294,7 +294,7 @@ def test_a_descriptor_that_the_program_took_over_is_never_written_to(
 def test_a_line_that_no_reader_would_take_is_counted() -> None:
     sink = Memory()
     writer = Writer(sink, RUN)
-    writer.part("static", [["x", ["str", "y" * LONGEST_LINE, None, False, None]]])
+    writer.part("static", [["x", ["str", "y" * MAX_LINE_BYTES, None, False, None]]])
     assert read_lines(sink.lines).runs[0].losses == {"too large to be recorded": 1}
 
 
