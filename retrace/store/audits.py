@@ -1,4 +1,4 @@
-"""The line of an audit:
+"""The line of an audit.
 
 {"audit": 2, "at": ..., "misses": 14, "programs": 5, "seconds": 0.1, "same": [0, 3],
  "gone": 1,

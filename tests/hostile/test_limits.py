@@ -42,7 +42,7 @@ AT_MOST = [
     ("a block of programs, unpacked", f"{programs._MAX_BLOCK_BYTES >> 20} MiB and {ITEMS}"),
     ("programs that are kept unpacked", f"{programs._MAX_CACHE_BYTES >> 20} MiB of text"),
     ("programs unpacked in all", f"{programs._MAX_UNPACKED >> 30} GiB of text"),
-    *((INSIDE, f"{part._DEEPEST} levels") for part in (comparison, line_counts, size)),
+    *((INSIDE, f"{part._MAX_DEPTH} levels") for part in (comparison, line_counts, size)),
     (
         "equations of programs that stand inside others again and again",
         f"{size._BUDGET // 10**6} million frames",
