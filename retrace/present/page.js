@@ -10,8 +10,8 @@ const start = (data) => {
     file: $("of-file"), process: $("of-process"),
   };
   const of = {
-    cause: (miss) => miss.told.cause,
-    avoidable: (miss) => miss.told.avoidable,
+    cause: (miss) => miss.record.cause,
+    avoidable: (miss) => miss.record.avoidable,
     file: (miss) => miss.file,
     process: (miss) => miss.process,
   };
@@ -31,7 +31,7 @@ const start = (data) => {
     }
     fields[name].hidden = number.size < 2;
   }
-  // The address holds where the reader is and what is filtered: `#miss-a-3&cause=shape-changed`.
+  // The address holds the position and the filters: `#miss-a-3&cause=shape-changed`.
   let anchor = "";
   const state = () => Object.entries(fields)
     .filter(([, field]) => field.value.trim())
@@ -41,15 +41,15 @@ const start = (data) => {
     const parts = location.hash.slice(1).split("&").filter(Boolean);
     const isAnchor = parts.length > 0 && !parts[0].includes("=");
     anchor = isAnchor ? parts.shift() : "";
-    // A link inside the page names its target alone, and keeps what is filtered.
+    // A link inside the page only names its target, and keeps the filters.
     if (isAnchor && !parts.length) return;
-    const told = new Map(parts.map((part) => {
+    const wanted = new Map(parts.map((part) => {
       const [name, ...value] = part.split("=");
       try { return [name, decodeURIComponent(value.join("="))]; } catch { return [name, ""]; }
     }));
     for (const [name, field] of Object.entries(fields)) {
-      field.value = told.get(name) || "";
-      if (field.value !== (told.get(name) || "")) field.value = "";
+      field.value = wanted.get(name) || "";
+      if (field.value !== (wanted.get(name) || "")) field.value = "";
     }
   };
   const keep = () => history.replaceState(null, "", written() ? `#${written()}` : "#");
@@ -66,7 +66,7 @@ const start = (data) => {
       if (miss.out) continue;
       number += 1;
       groups.add(miss.group);
-      owners.add(miss.told.cause === "eager-op" ? -1 : miss.owner);
+      owners.add(miss.record.cause === "eager-op" ? -1 : miss.owner);
       places.add(miss.place);
       if (miss.step !== undefined) steps.add(miss.step);
     }
@@ -102,11 +102,11 @@ const start = (data) => {
   const arrive = () => {
     if (!anchor) return;
     const miss = anchor.startsWith("miss-") ? byId.get(anchor.slice(5)) : null;
-    // What is linked to is shown, whatever was filtered.
+    // The target of a link is shown, whatever the filters.
     if (miss && miss.out) clear();
     const explained = $(anchor);
     const target = (!miss || explained?.matches("details")) && explained
-      ? explained : miss && list?.show(miss.told.id);
+      ? explained : miss && list?.show(miss.record.id);
     if (!target) return;
     if (target.hidden) clear();
     for (let at = target; at; at = at.parentElement) if (at.matches("details")) at.open = true;
@@ -138,7 +138,7 @@ const start = (data) => {
   unfold.hidden = !document.querySelector(".message");
   addEventListener("beforeprint", () => { for (const message of folded()) message.open = true; });
 
-  // The next line of the source that missed, from where the reader is.
+  // The next source line with misses, from the current position.
   const step = (by) => {
     const lines = [...document.querySelectorAll("[data-line]:not(.out)")];
     const here = lines.indexOf(document.activeElement);
@@ -180,5 +180,5 @@ const start = (data) => {
   document.documentElement.dataset.ready = "";
 };
 
-// A browser without DecompressionStream (before 2023) shows what stands in the page as HTML.
+// A browser without DecompressionStream (before 2023) shows the plain HTML of the page.
 if (typeof DecompressionStream === "function") read().then(start);

@@ -146,7 +146,7 @@ def _head(view: View, tally: Tally, sections: Sequence[tuple[str, str]]) -> Iter
     yield '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
     yield '<meta name="color-scheme" content="light dark">\n'
     yield f"<title>retrace: {what}</title>\n<style>{style}</style>\n</head>\n<body>\n"
-    yield '<a class="skip" href="#told">Skip to the report</a>\n<header>\n'
+    yield '<a class="skip" href="#report">Skip to the report</a>\n<header>\n'
     yield f"<h1>{unbroken(_title(tally, what))}</h1>\n"
     yield f'<p class="quiet">{text(_made(view))}</p>\n'
     for phrase in (*lost(view), *unfinished(view)):
@@ -154,7 +154,8 @@ def _head(view: View, tally: Tally, sections: Sequence[tuple[str, str]]) -> Iter
     yield "</header>\n<nav aria-label='Sections'>"
     yield " ".join(f'<a href="#{anchor}">{title}</a>' for anchor, title in sections)
     yield f"{_TOOLS}</nav>\n"
-    yield '<main id="told">\n<p id="none" role="status" hidden>No miss matches the filter.</p>\n'
+    yield '<main id="report">\n'
+    yield '<p id="none" role="status" hidden>No miss matches the filter.</p>\n'
 
 
 def _title(tally: Tally, what: str) -> str:

@@ -1,4 +1,4 @@
-// The misses, unpacked, and what every part of the page asks of them.
+// The misses, unpacked, and helpers for all parts of the page.
 const $ = (id) => document.getElementById(id);
 const made = (tag, text, kind) => {
   const element = document.createElement(tag);
@@ -18,7 +18,7 @@ const unpacked = async (id) => {
   return new Response(inflated).text();
 };
 
-// Places are written relative to the folder that all of the program's own files lie in.
+// Places are relative to the common folder of the program's own files.
 const shortened = (misses) => {
   const folders = new Set(misses
     .filter(({ call_site: at }) => at && !at.library && at.file.startsWith("/"))
@@ -40,7 +40,7 @@ const read = async () => {
   const page = JSON.parse(await unpacked("page-data"));
   const report = JSON.parse(text);
   const shorter = shortened(report.misses);
-  // Date keeps milliseconds, and nested traces begin microseconds apart.
+  // Date keeps milliseconds, and nested traces start microseconds apart.
   const moment = (time) => {
     const [whole, part] = time.replace("Z", "").split(".");
     return Date.parse(`${whole}Z`) / 1000 + (part ? Number(`0.${part}`) : 0);
@@ -48,27 +48,27 @@ const read = async () => {
   const byId = new Map();
   const stepOf = new Map();
   page.steps.forEach((ids, step) => ids.forEach((id) => stepOf.set(id, step)));
-  const misses = report.misses.map((told, index) => {
+  const misses = report.misses.map((record, index) => {
     const [group, owner, place, begun] = page.rows[index];
-    const at = told.call_site;
+    const at = record.call_site;
     const line = at ? `${shorter(at.file)}:${at.line}` : "";
-    const written = told.function.file
-      ? `${shorter(told.function.file)}:${told.function.line}` : "";
-    const process = page.processes[told.run] || told.run;
-    const fix = told.fix ? told.fix.text : "";
+    const written = record.function.file
+      ? `${shorter(record.function.file)}:${record.function.line}` : "";
+    const process = page.processes[record.run] || record.run;
+    const fix = record.fix ? record.fix.text : "";
     const miss = {
-      told, index, group, owner, line, written, process, fix,
+      record, index, group, owner, line, written, process, fix,
       place: page.places[place] || "",
       file: at ? shorter(at.file) : "",
-      step: stepOf.get(told.id),
+      step: stepOf.get(record.id),
       begun,
-      begin: moment(told.time),
-      seconds: STAGES.reduce((sum, stage) => sum + (told.stages[stage] || 0), 0),
+      begin: moment(record.time),
+      seconds: STAGES.reduce((sum, stage) => sum + (record.stages[stage] || 0), 0),
       out: false,
-      words: [told.id, told.label, told.cause, told.avoidable, line, written, process,
-        told.explanation, fix, told.raised].join(" ").toLowerCase(),
+      words: [record.id, record.label, record.cause, record.avoidable, line, written, process,
+        record.explanation, fix, record.raised].join(" ").toLowerCase(),
     };
-    byId.set(told.id, miss);
+    byId.set(record.id, miss);
     return miss;
   });
   return { text, report, page, misses, byId };

@@ -1,18 +1,18 @@
-// Time from left to right, a lane for each thread, nested traces below the trace around them.
+// Time from left to right, a lane for each thread, nested traces below the enclosing trace.
 const LABEL = 13;
 const ROW = 26;
 const AXIS = 20;
 const LANE = 17;
 const DEEPEST = 16;
 
-// What lies where: a slice for each miss, by lane and depth, in the order of time.
+// The layout: a slice for each miss, by lane and depth, in order of time.
 const laidOut = (misses, byId) => {
   const lanes = new Map();
   const slices = new Map();
   const depthOf = (miss) => {
-    const outer = miss.told.parent && !miss.told.derived ? byId.get(miss.told.parent) : null;
-    return outer && outer !== miss && outer.told.run === miss.told.run
-      && outer.told.thread === miss.told.thread ? outer : null;
+    const outer = miss.record.parent && !miss.record.derived ? byId.get(miss.record.parent) : null;
+    return outer && outer !== miss && outer.record.run === miss.record.run
+      && outer.record.thread === miss.record.thread ? outer : null;
   };
   const sliced = (miss, guard = 0) => {
     if (slices.has(miss)) return slices.get(miss);
@@ -23,10 +23,10 @@ const laidOut = (misses, byId) => {
     let at = begin;
     const parts = [];
     STAGES.forEach((stage, number) => {
-      const spent = miss.told.stages[stage];
+      const spent = miss.record.stages[stage];
       if (spent === null || spent === undefined) return;
-      const told = miss.begun && miss.begun[number] !== null ? begin + miss.begun[number] : at;
-      const from = Math.max(told, at);
+      const recorded = miss.begun && miss.begun[number] !== null ? begin + miss.begun[number] : at;
+      const from = Math.max(recorded, at);
       at = around ? Math.min(from + spent, around.end) : from + spent;
       parts.push({ stage, from: Math.min(from, at), to: at });
     });
@@ -39,9 +39,9 @@ const laidOut = (misses, byId) => {
     return slice;
   };
   for (const miss of misses) {
-    if (!STAGES.some((stage) => miss.told.stages[stage] !== null)) continue;
+    if (!STAGES.some((stage) => miss.record.stages[stage] !== null)) continue;
     const slice = sliced(miss);
-    const key = `${miss.told.run}\n${miss.told.thread}`;
+    const key = `${miss.record.run}\n${miss.record.thread}`;
     if (!lanes.has(key)) lanes.set(key, { miss, rows: [], spent: 0 });
     const lane = lanes.get(key);
     slice.lane = lane;
@@ -50,16 +50,16 @@ const laidOut = (misses, byId) => {
   }
   const found = [...lanes.values()];
   const runs = new Map();
-  for (const { miss } of found) runs.set(miss.told.run, (runs.get(miss.told.run) || 0) + 1);
+  for (const { miss } of found) runs.set(miss.record.run, (runs.get(miss.record.run) || 0) + 1);
   for (const lane of found) {
-    const { process, told } = lane.miss;
+    const { process, record } = lane.miss;
     const named = runs.size > 1 ? [process] : [];
-    if (runs.get(told.run) > 1) named.push(told.thread);
+    if (runs.get(record.run) > 1) named.push(record.thread);
     lane.name = named.join(", ");
-    // A place for each depth, so that none is missing where a parent lies in another lane.
+    // A row for each depth, so that none is missing if a parent is in another lane.
     lane.rows = Array.from(lane.rows, (row) => row || []);
     for (const row of lane.rows) row.sort((a, b) => a.begin - b.begin || a.miss.index - b.miss.index);
-    // Without the times of the stages, one that ran later would reach into the next miss.
+    // Without stage times, a later stage would reach into the next miss.
     lane.rows[0].forEach((slice, i) => {
       const next = lane.rows[0][i + 1];
       if (slice.miss.begun || !next || next.begin <= slice.begin) return;
@@ -73,7 +73,7 @@ const laidOut = (misses, byId) => {
   return { lanes: found, slices: [...slices.values()].filter((slice) => slice.lane) };
 };
 
-// Where a moment is drawn: as it was, or without the time in which nothing missed.
+// The position of a time: to scale, or without the gaps between misses.
 const clock = (slices, withoutGaps) => {
   const outer = slices.filter((slice) => !slice.around).sort((a, b) => a.begin - b.begin);
   const first = outer.length ? outer[0].begin : 0;
@@ -84,7 +84,7 @@ const clock = (slices, withoutGaps) => {
     if (last && begin <= last.end) last.end = Math.max(last.end, end);
     else busy.push({ begin, end, at: last ? last.at + last.end - last.begin : 0 });
   }
-  // The lengths before each are known once all have grown to theirs.
+  // Offsets are known once all lengths are final.
   busy.forEach((one, i) => {
     one.at = i ? busy[i - 1].at + busy[i - 1].end - busy[i - 1].begin : 0;
   });
@@ -176,7 +176,7 @@ const drawIcicle = ({ misses, byId }, go) => {
     }
     pen.stroke();
   };
-  // Whole, without its number, or cut with a sign that it is; a letter or two say nothing.
+  // Whole, without its number, or cut with an ellipsis; one or two letters say nothing.
   const fitting = (label, room) => {
     const fits = (said) => pen.measureText(said).width <= room;
     if (fits(label)) return label;
@@ -211,7 +211,7 @@ const drawIcicle = ({ misses, byId }, go) => {
           if (slice.x1 < left || slice.x0 > left + span) continue;
           const x0 = (slice.x0 - left) * across;
           const x1 = Math.max((slice.x1 - left) * across, x0 + 1);
-          // Of many in one pixel one is seen.
+          // Of several in one pixel, only one is visible.
           if (x1 <= drawn && slice !== chosen) continue;
           drawn = Math.ceil(x1 - 0.5);
           pen.globalAlpha = slice.miss.out ? 0.15 : 1;
@@ -225,14 +225,14 @@ const drawIcicle = ({ misses, byId }, go) => {
             pen.fillStyle = colours[part.stage];
             pen.fillRect(from, y + LABEL, Math.max(to - from, 0.5), ROW - LABEL - 4);
           }
-          if (slice.miss.told.avoidable === "yes") {
+          if (slice.miss.record.avoidable === "yes") {
             pen.fillStyle = colours.yes;
             pen.fillRect(Math.max(x0, -1), y + ROW - 4, Math.min(x1, width + 1) - Math.max(x0, -1), 2);
           }
           const shown = Math.max(x0, 0);
           if (x1 - shown > 26 && shown >= lettered) {
             pen.fillStyle = colours.ink;
-            pen.fillText(fitting(slice.miss.told.label, x1 - shown - 4), shown + 1, y + LABEL - 3);
+            pen.fillText(fitting(slice.miss.record.label, x1 - shown - 4), shown + 1, y + LABEL - 3);
             lettered = x1;
           }
           pen.globalAlpha = 1;
@@ -261,15 +261,15 @@ const drawIcicle = ({ misses, byId }, go) => {
     }
     return best && best.slice;
   };
-  const spentOn = ({ told }) => STAGES
-    .filter((stage) => told.stages[stage] !== null)
-    .map((stage) => `${stage} ${seconds(told.stages[stage])}`).join(", ");
+  const spentOn = ({ record }) => STAGES
+    .filter((stage) => record.stages[stage] !== null)
+    .map((stage) => `${stage} ${seconds(record.stages[stage])}`).join(", ");
   const about = (slice, x, y) => {
     if (!slice) { tip.hidden = true; return; }
     const { miss } = slice;
-    const whose = [miss.told.cause, `avoidable: ${miss.told.avoidable}`, spentOn(miss)].join(" \u00b7 ");
-    tip.replaceChildren(made("strong", miss.told.label), made("div", whose),
-      made("div", miss.told.explanation));
+    const whose = [miss.record.cause, `avoidable: ${miss.record.avoidable}`, spentOn(miss)].join(" \u00b7 ");
+    tip.replaceChildren(made("strong", miss.record.label), made("div", whose),
+      made("div", miss.record.explanation));
     if (miss.line) tip.append(made("div", `called from ${miss.line}`, "quiet"));
     tip.hidden = false;
     const box = figure.getBoundingClientRect();
@@ -287,7 +287,7 @@ const drawIcicle = ({ misses, byId }, go) => {
     }
     const { miss } = slice;
     $("said").textContent =
-      `${miss.told.label}, ${miss.told.cause}, ${spentOn(miss)}. ${miss.told.explanation}`;
+      `${miss.record.label}, ${miss.record.cause}, ${spentOn(miss)}. ${miss.record.explanation}`;
     draw();
     const box = canvas.getBoundingClientRect();
     const y = box.top + slice.lane.top + (slice.depth + 1) * ROW;
@@ -338,13 +338,13 @@ const drawIcicle = ({ misses, byId }, go) => {
     if (!was || event.type !== "pointerup" || moved > 3) return;
     const slice = under(event);
     if (!slice) return;
-    // A finger cannot hover: it is shown first, and opened by the second tap.
+    // Fingers cannot hover: the first tap shows, the second opens.
     if (event.pointerType === "touch" && slice !== chosen) choose(slice);
-    else { chosen = slice; later(); go(`miss-${slice.miss.told.id}`); }
+    else { chosen = slice; later(); go(`miss-${slice.miss.record.id}`); }
   };
   canvas.addEventListener("pointerup", released);
   canvas.addEventListener("pointercancel", released);
-  // A finger leaves wherever it is lifted, and what it asked for stays.
+  // A finger leaves when lifted; what it showed stays.
   canvas.addEventListener("pointerleave", (event) => {
     if (event.pointerType !== "touch") tip.hidden = true;
   });
@@ -370,7 +370,7 @@ const drawIcicle = ({ misses, byId }, go) => {
     a: () => pan(-0.2),
     d: () => pan(0.2),
     Escape: () => { tip.hidden = true; },
-    Enter: () => { if (chosen) go(`miss-${chosen.miss.told.id}`); },
+    Enter: () => { if (chosen) go(`miss-${chosen.miss.record.id}`); },
   };
   canvas.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || !(event.key in keys)) return;
@@ -387,15 +387,15 @@ const drawIcicle = ({ misses, byId }, go) => {
   gaps.addEventListener("change", () => { place(gaps.checked); later(); });
   const outer = slices.filter((slice) => !slice.around);
   place(false);
-  // A program that ran for an hour and missed for a minute would be an empty picture.
+  // A program that ran for an hour and missed for a minute would look empty.
   gaps.checked = outer.reduce((sum, slice) => sum + slice.end - slice.begin, 0) < whole / 4;
   place(gaps.checked);
   canvas.style.height = `${height}px`;
   recolour();
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { recolour(); later(); });
-  // Paper is white, and what is printed is what was drawn before.
+  // Paper is white, and printing uses what was drawn before.
   matchMedia("print").addEventListener("change", () => { recolour(); draw(); });
   new ResizeObserver(later).observe(canvas);
   draw();
-  return { redraw: later, state: () => ({ left, span, whole, chosen: chosen && chosen.miss.told.id }) };
+  return { redraw: later, state: () => ({ left, span, whole, chosen: chosen && chosen.miss.record.id }) };
 };

@@ -1,13 +1,13 @@
-// The list of all misses, and each of them in full where a link asks for it.
+// The list of all misses, and each of them in full if a link asks for it.
 const SHOWN = 300;
 const COLUMNS = [
-  ["id", (miss) => miss.told.id],
-  // A number is not parted from its noun.
-  ["function", (miss) => miss.told.label.replace(/(process) (\d)/, "$1\u00a0$2")],
-  ["cause", (miss) => miss.told.cause],
+  ["id", (miss) => miss.record.id],
+  // Keep a number with its noun.
+  ["function", (miss) => miss.record.label.replace(/(process) (\d)/, "$1\u00a0$2")],
+  ["cause", (miss) => miss.record.cause],
   ["seconds", (miss) => miss.seconds],
-  ["avoidable", (miss) => miss.told.avoidable],
-  ["began", (miss) => miss.told.time],
+  ["avoidable", (miss) => miss.record.avoidable],
+  ["began", (miss) => miss.record.time],
   ["called from", (miss) => miss.line],
 ];
 
@@ -18,9 +18,9 @@ const linked = (id, text) => {
 };
 
 const inFull = (miss, { byId, page }) => {
-  const { told } = miss;
+  const { record } = miss;
   const box = made("div", null, "full");
-  box.append(made("p", told.explanation));
+  box.append(made("p", record.explanation));
   const table = made("table");
   const row = (label, ...parts) => {
     const line = made("tr");
@@ -31,24 +31,24 @@ const inFull = (miss, { byId, page }) => {
     line.append(head, cell);
     table.append(line);
   };
-  told.changes.slice(0, 20).forEach((change, number) => {
+  record.changes.slice(0, 20).forEach((change, number) => {
     const turned = change.detail || [change.old, change.new].map((one) =>
       (typeof one === "string" ? one : JSON.stringify(one))).join(" \u2192 ");
     row(number ? "" : "changed", [change.component, change.path, turned].filter(Boolean).join("  "));
   });
-  if (told.changes.length > 20) row("", `and ${told.changes.length - 20} more changes`);
+  if (record.changes.length > 20) row("", `and ${record.changes.length - 20} more changes`);
   const related = (label, id) => {
     const other = id && byId.get(id);
-    if (other) row(label, linked(id, other.told.label));
+    if (other) row(label, linked(id, other.record.label));
   };
-  related("closest earlier call", told.nearest);
-  related(told.derived ? `${told.derived} of` : "traced inside", told.parent);
-  row("cost", STAGES.filter((stage) => told.stages[stage] !== null)
-    .map((stage) => `${stage} ${seconds(told.stages[stage])}`).join(", ") || "nothing ran to its end");
-  if (told.raised) row("raised", told.raised);
+  related("closest earlier call", record.nearest);
+  related(record.derived ? `${record.derived} of` : "traced inside", record.parent);
+  row("cost", STAGES.filter((stage) => record.stages[stage] !== null)
+    .map((stage) => `${stage} ${seconds(record.stages[stage])}`).join(", ") || "nothing ran to its end");
+  if (record.raised) row("raised", record.raised);
   if (miss.written) row("defined at", miss.written);
-  if (told.call_site) {
-    row("called from", `${miss.line}  `, made("code", (told.call_site.source || "").trim()));
+  if (record.call_site) {
+    row("called from", `${miss.line}  `, made("code", (record.call_site.source || "").trim()));
   }
   if (miss.fix) row("fix", miss.fix);
   const anchor = page.anchors[miss.group];
@@ -57,7 +57,7 @@ const inFull = (miss, { byId, page }) => {
     link.href = `#${anchor}`;
     row("explained", link);
   }
-  row("terminal", made("code", `retrace show ${told.id}`));
+  row("terminal", made("code", `retrace show ${record.id}`));
   box.append(table);
   return box;
 };
@@ -75,15 +75,15 @@ const listing = (data) => {
     for (const [title] of COLUMNS) {
       const kind = { id: "id", began: "id", seconds: "number" }[title];
       const cell = made("td", null, kind);
-      if (title === "id") cell.append(linked(miss.told.id, miss.told.id));
+      if (title === "id") cell.append(linked(miss.record.id, miss.record.id));
       else if (title === "seconds") cell.textContent = seconds(miss.seconds);
-      else if (title === "began") cell.textContent = miss.told.time.slice(11, 23).replace("Z", "");
+      else if (title === "began") cell.textContent = miss.record.time.slice(11, 23).replace("Z", "");
       else cell.textContent = COLUMNS.find(([one]) => one === title)[1](miss);
       row.append(cell);
     }
     if (miss !== open) return [row];
     const full = made("tr", null, "detail");
-    full.id = `miss-${miss.told.id}`;
+    full.id = `miss-${miss.record.id}`;
     full.tabIndex = -1;
     const cell = made("td");
     cell.colSpan = COLUMNS.length;
