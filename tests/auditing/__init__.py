@@ -1,1 +1,1 @@
-"""Programs that are out of date, and programs that only look so."""
+"""Programs that are out of date, and programs that only look out of date."""

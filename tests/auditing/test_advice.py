@@ -1,4 +1,4 @@
-"""The advice on a program that is out of date, followed by machine, brings it up to date."""
+"""Advice on programs that are out of date is applied automatically, and helps."""
 
 # JAX's own annotations are partial.
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.drawn
 
 
 class Slot(NamedTuple):
-    """Where a value lies that a function reads."""
+    """The place of a value that a function reads."""
 
     get: Callable[[], Any]
     put: Callable[[Any], None]
@@ -42,7 +42,7 @@ class Slot(NamedTuple):
 def slot(
     name: str, functions: list[tuple[Any, Any]], subject: Any, static: dict[str, Any]
 ) -> Slot:
-    """The place that a name means in the code of a function; raises where it means none."""
+    """The place that a name refers to in a function; raises if there is none."""
     tree = ast.parse(name, mode="eval").body
     if isinstance(tree, ast.Name):
         if tree.id in static:
@@ -95,7 +95,7 @@ def result(call: Callable[[], Any]) -> str:
 
 
 class Advised(NamedTuple):
-    """A program that is out of date, and what is advised on it."""
+    """A program that is out of date, and the advice on it."""
 
     call: Callable[[], Any]
     first: str
@@ -123,15 +123,15 @@ def advised(program: Program) -> Advised:
 
 
 class Followed(NamedTuple):
-    """What came of the advice on a program."""
+    """The result of applying the advice to a program."""
 
     how: str
     differs: bool
-    """Whether the program of today gives something else; some do not for these arguments."""
+    """Whether the current program gives a different result; some do not for these arguments."""
 
 
 def follows(program: Program) -> Followed:
-    """What came of the advice on a program; raises where that did not help."""
+    """Apply the advice to a program; raises if it did not help."""
     jax.clear_caches()
     call, first, one, subject, functions, static_objects = advised(program)
     assert result(call) == first, "it was out of date"
@@ -147,7 +147,7 @@ def follows(program: Program) -> Followed:
     def edited(*values: Any) -> Any:
         nonlocal traces
         traces += 1
-        # Run as Python, so that what is passed takes the place of what was read.
+        # Run as Python, so that the argument replaces the value that was read.
         with placed(slots, values), jax.disable_jit():
             return call()
 
@@ -158,7 +158,7 @@ def follows(program: Program) -> Followed:
     then = [old(changes[name]) for name in fix.names]
     if None not in then:
         assert result(lambda: jitted(*then)) == first
-        # What is passed as an array costs no further trace.
+        # A value passed as an array costs no further trace.
         is_scalar = all(type(value) in (int, float) for value in then)
         assert traces == 1 or fix.how == "static" or not is_scalar
     jax.clear_caches()
@@ -168,13 +168,13 @@ def follows(program: Program) -> Followed:
 
 
 def old(change: Change) -> Any:
-    """The value of then, where it was recorded."""
+    """The earlier value, if it was recorded."""
     return change.old if type(change.old) in (bool, int, float, list) else None
 
 
-def test_what_is_advised_helps() -> None:
-    # One sets what it reads at each call, and a module of nnx may not be called within another
-    # trace than its own: from outside these cannot be followed.
+def test_advice_helps() -> None:
+    # One sets what it reads at each call, and an nnx module cannot be called within a foreign
+    # trace: advice on these cannot be applied from outside.
     others = (stale.a_context_manager_of_the_user, stale.what_nnx_jit_reads)
     programs = [one for one in stale.PROGRAMS if one not in others]
     followed = {program.__name__: follows(program) for program in programs}
@@ -203,8 +203,8 @@ def _not_a_number() -> Iterator[Any]:
     held.fill = float("nan")
 
 
-def test_what_could_not_be_followed_is_not_advised() -> None:
-    # optax calls the schedule, with a count and nothing else. No NaN is another as a static
-    # argument: each call would be traced.
+def test_impossible_advice_is_not_given() -> None:
+    # optax calls the schedule with a count only. A NaN as a static argument never equals
+    # itself: each call would be traced.
     found = [advised(program).stale for program in (_a_schedule, _not_a_number)]
     assert [one.fix and one.fix.how for one in found] == ["again", "argument"]

@@ -1,4 +1,4 @@
-"""Audits that are asked for on the command line, by another process, by a marker."""
+"""Audits requested on the command line, by another process, or by a marker."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_on_the_command_line_and_by_another_process(tmp_path: Path) -> None:
             "line": 8,
         }
     ]
-    # Another process asked, and it was asked for at the end.
+    # Requested once by another process, and once at the end.
     (file,) = tmp_path.glob(".retrace/*/*.jsonl")
     assert file.read_text().count('{"audit":') == 2
     assert not [*tmp_path.glob(".retrace/*/*.audit")]
@@ -139,7 +139,7 @@ def test_without_values_and_every_so_often(tmp_path: Path) -> None:
     assert (nobody.returncode, wrong.returncode) == (2, 2)
 
 
-def test_for_no_longer_than_it_may(tmp_path: Path) -> None:
+def test_with_time_limits(tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(WAITING)
     each = retrace("run", "--audit", "--audit-seconds=0.1", "program.py", cwd=tmp_path)
     every = retrace("run", "--audit-total=0", "program.py", cwd=tmp_path)
@@ -157,7 +157,7 @@ def test_by_a_marker(tmp_path: Path) -> None:
         line, capture_output=True, text=True, check=False, cwd=tmp_path, env=environment
     )
     assert "2 failed, 2 passed, 2 warnings" in done.stdout, done.stdout
-    # What had gone by the end was not checked, and the test does not pass in silence.
+    # Programs dropped by the end were not checked, and the test does not pass silently.
     told = [line for line in done.stdout.splitlines() if "could not check" in line]
     assert ["1 of 1" in told[0], "1 of 2" in told[1]] == [True, True], told
     assert "FAILED test_it.py::test_stale - Failed: <lambda> is out of date: scale" in done.stdout

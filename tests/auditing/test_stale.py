@@ -1,4 +1,4 @@
-"""Forty programs that are out of date, and forty that only look so, in one process."""
+"""Forty programs that are out of date, and forty that only look it, in one process."""
 
 # JAX's own annotations are partial.
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
@@ -33,13 +33,13 @@ CONFIG: Any = jax.config
 
 
 class Ran(NamedTuple):
-    """What came of programs that were all run before one audit."""
+    """The result of one audit after running all programs."""
 
     verdicts: dict[str, set[str]]
-    """Of each program, those of its functions."""
+    """By program, then by function."""
     told: str
     disturbed: list[str]
-    """What was not as it should be after the audit."""
+    """What was wrong after the audit."""
 
 
 def run(programs: list[Program]) -> Ran:
@@ -93,7 +93,7 @@ def _state() -> dict[str, object]:
     }
 
 
-def test_what_is_out_of_date_is_proved() -> None:
+def test_outdated_programs_are_proved() -> None:
     ran = run(stale.PROGRAMS)
     proved = {name for name, verdicts in ran.verdicts.items() if "proved" in verdicts}
     missed = {program.__name__ for program in stale.PROGRAMS} - proved
@@ -102,7 +102,7 @@ def test_what_is_out_of_date_is_proved() -> None:
     assert not ran.disturbed
 
 
-def test_what_is_hard_to_see_is_proved_as_well() -> None:
+def test_hard_cases_are_proved_too() -> None:
     ran = run(stale_elsewhere.PROGRAMS)
     proved = {name for name, verdicts in ran.verdicts.items() if "proved" in verdicts}
     missed = {program.__name__ for program in stale_elsewhere.PROGRAMS} - proved
@@ -110,7 +110,7 @@ def test_what_is_hard_to_see_is_proved_as_well() -> None:
     assert not ran.disturbed
 
 
-def test_what_only_looks_out_of_date_is_not() -> None:
+def test_programs_that_only_look_outdated_are_not_reported() -> None:
     ran = run(harmless.PROGRAMS)
     wrong = {
         name: verdicts

@@ -1,4 +1,4 @@
-"""An audit leaves the program as it was, whatever its functions do when they are traced."""
+"""An audit leaves the program unchanged, whatever its functions do when traced."""
 
 # JAX's own annotations are partial.
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
@@ -37,13 +37,13 @@ def _earlier_programs_are_gone() -> None:  # pyright: ignore[reportUnusedFunctio
 
 
 def audited(make: Callable[[], Any], **options: Any) -> tuple[dict[str, str], Any]:
-    """The verdicts of one program by function, and what it holds."""
+    """The verdicts on one program by function, and its namespace."""
     with retrace.recording():
         held = make()
         return {one.function: one.verdict for one in retrace.audit(**options)}, held
 
 
-def test_what_is_asked_at_each_trace_is_told_as_that() -> None:
+def test_values_read_at_each_trace_are_reported_as_such() -> None:
     generator = np.random.default_rng(0)
     own = random.Random(0)
 
@@ -75,11 +75,11 @@ def test_what_is_asked_at_each_trace_is_told_as_that() -> None:
         ("by_random", "by_numpy", "by_clock", "by_generator", "by_own"), "each-trace"
     )
     assert [one.reason for one in told if "test_undisturbed.py:" not in one.reason] == []
-    # They go on with the numbers that would have come next.
+    # They continue with the next random numbers.
     assert (generator.bit_generator.state, own.getstate()) == held[1:]
 
 
-def test_what_would_be_done_once_more_is_not_done() -> None:
+def test_side_effects_are_not_repeated() -> None:
     done: list[str] = []
     numbers = iter((1.0, 2.0, 3.0))
     holder = types.SimpleNamespace(calls=0)
@@ -105,7 +105,7 @@ def test_what_would_be_done_once_more_is_not_done() -> None:
     assert (done, list(numbers), holder.calls) == (["appended"], [2.0, 3.0], 1)
 
 
-def test_whichever_way_it_is_written_it_is_not_done_once_more(
+def test_side_effects_are_recognised_however_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(writing, "folder", tmp_path)
@@ -120,7 +120,7 @@ def test_whichever_way_it_is_written_it_is_not_done_once_more(
     assert writing.state() == before
 
 
-def test_what_was_done_once_more_all_the_same_is_told() -> None:
+def test_side_effects_that_were_repeated_are_reported() -> None:
     kept = {"n": 0}
 
     def table() -> dict[str, int]:
@@ -137,7 +137,7 @@ def test_what_was_done_once_more_all_the_same_is_told() -> None:
     assert "Tracing functions again changed `table` and `table.kept`." in str(told)
 
 
-def test_what_it_logs_is_not_logged_once_more(caplog: pytest.LogCaptureFixture) -> None:
+def test_log_records_are_not_repeated(caplog: pytest.LogCaptureFixture) -> None:
     logger = logging.getLogger("retrace.audited")
     caplog.set_level(logging.INFO, logger.name)
     holder = types.SimpleNamespace(scale=2.0)
@@ -160,7 +160,7 @@ def test_what_it_logs_is_not_logged_once_more(caplog: pytest.LogCaptureFixture) 
     assert logging.Logger.callHandlers is handle
 
 
-def test_what_raises_or_takes_too_long_is_told() -> None:
+def test_errors_and_timeouts_are_reported() -> None:
     holder = types.SimpleNamespace(how="fine")
 
     def make() -> Any:
@@ -209,7 +209,7 @@ def test_nothing_is_shown_or_kept_alive(capsys: pytest.CaptureFixture[str]) -> N
     assert verdicts == {"prints": "proved"}
     assert capsys.readouterr().out == "traced\n"
     assert list(warnings.filters) == filters
-    # What the audit has traced, and JAX's caches with it, hold nothing of today's values.
+    # Neither the audit's traces nor JAX's caches keep current values alive.
     current = weakref.ref(holder.weights)
     holder.weights = None
     assert current() is None
@@ -218,7 +218,7 @@ def test_nothing_is_shown_or_kept_alive(capsys: pytest.CaptureFixture[str]) -> N
     assert function() is None
 
 
-def test_several_audits_tell_when_it_changed(tmp_path: Path) -> None:
+def test_several_audits_show_when_it_changed(tmp_path: Path) -> None:
     holder = types.SimpleNamespace(rate=0.5)
     step = jax.jit(lambda x: x * holder.rate)
     with retrace.recording(tmp_path):
@@ -347,8 +347,8 @@ with retrace.recording():
 
 
 def test_the_interpreter_is_left_with_nothing_to_look_for() -> None:
-    # Python 3.11 spins for ever in a profiled call where it was told to look for an exception
-    # that had been withdrawn.
+    # Python 3.11 spins forever in a profiled call if it waits for an exception that was
+    # withdrawn.
     done = subprocess.run(
         [sys.executable, "-c", AFTERWARDS],
         capture_output=True,

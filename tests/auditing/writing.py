@@ -1,6 +1,6 @@
-"""Functions that write what is not their own, each in another way, once at each trace."""
+"""Functions that write state of others, each in a different way, once per trace."""
 
-# What is called here is partly without types.
+# Some of the functions called here have no types.
 # pyright: basic
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A program runs with a callback for each miss; what the callback got, and what it cost."""
+"""What the callback for each miss gets, and what it costs."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def make_step(log: Any = None) -> Any:
     return step
 
 
-def test_the_callback_gets_what_a_recording_holds(got: list[ExplainedMiss]) -> None:
+def test_the_callback_gets_the_same_as_a_recording(got: list[ExplainedMiss]) -> None:
     step = make_step()
 
     def power(x: Any) -> Any:
@@ -58,7 +58,7 @@ def test_the_callback_gets_what_a_recording_holds(got: list[ExplainedMiss]) -> N
     with retrace.recording() as recorded, retrace.on_miss(got.append) as following:
         for dtype in ("float32", "int32", "float16"):
             step(np.ones(3, dtype))
-            following.wait()  # so that both know the same
+            following.wait()  # so that both have the same misses
         jax.grad(power)(np.float32(1))
         jax.eval_shape(make_step(), jax.ShapeDtypeStruct((4,), "float32"))
         assert following.wait()
@@ -86,7 +86,7 @@ def test_a_miss_is_handed_over_while_another_thread_still_traces(
 
     def hold(x: Any) -> None:
         if x.shape == (2,):
-            inner(x)  # which has ended when the whole miss has
+            inner(x)  # which ends with the whole miss
             begun.set()
             assert go_on.wait(60)
 
@@ -104,7 +104,7 @@ def test_a_miss_is_handed_over_while_another_thread_still_traces(
         slow.join()
     steps = [miss for miss in got if miss.function.name == "step"]
     named = [(miss.changes[0].old, miss.changes[0].new) for miss in steps[1:]]
-    # That of (2,) began before that of (3,), and was its nearest key; it came last.
+    # The miss of (2,) began before that of (3,) and was its nearest key; it ended last.
     assert named == [([2], [3]), ([3], [4]), ([1], [2])]
     assert len(early) == 3 and len(got) == 5
 
@@ -121,7 +121,7 @@ def test_a_callback_that_raises_is_called_again(capsys: pytest.CaptureFixture[st
     assert said.count("Traceback") == 1 and "SystemExit: first-trace" in said
 
 
-def test_a_callback_that_hangs_holds_nobody_up(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_callback_that_hangs_blocks_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     begun, go_on = threading.Event(), threading.Event()
 
     def hang(_: object) -> None:
@@ -136,14 +136,14 @@ def test_a_callback_that_hangs_holds_nobody_up(capsys: pytest.CaptureFixture[str
         for size in range(2, 10):
             step(np.ones(size))
         assert not following.stop(timeout=0.01)
-        # One is being handed over; of the other eight nothing will be.
+        # One is being handed over; the other eight never will be.
         assert following.dropped == 8
     finally:
         go_on.set()
     assert "8 misses were not passed" in capsys.readouterr().err
 
 
-def test_more_than_may_wait_is_counted(got: list[ExplainedMiss]) -> None:
+def test_misses_beyond_the_limit_are_counted(got: list[ExplainedMiss]) -> None:
     begun, go_on = threading.Event(), threading.Event()
 
     def slow(miss: Any) -> None:
@@ -164,7 +164,7 @@ def test_more_than_may_wait_is_counted(got: list[ExplainedMiss]) -> None:
     assert following.dropped == 6
 
 
-def test_what_waits_takes_no_more_memory_than_is_allowed(
+def test_waiting_misses_take_limited_memory(
     got: list[ExplainedMiss], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_MAX_BYTES", 1)
@@ -184,7 +184,7 @@ def test_what_waits_takes_no_more_memory_than_is_allowed(
     assert following.dropped
 
 
-def test_its_thread_is_seen_by_nobody(got: list[ExplainedMiss]) -> None:
+def test_its_thread_is_invisible(got: list[ExplainedMiss]) -> None:
     names: list[str] = []
 
     def own(x: Any) -> Any:
@@ -192,7 +192,7 @@ def test_its_thread_is_seen_by_nobody(got: list[ExplainedMiss]) -> None:
 
     def note(miss: Any) -> None:
         got.append(miss)
-        names.append(threading.current_thread().name)  # which `threading` then knows
+        names.append(threading.current_thread().name)  # makes `threading` know it
         jax.jit(own)(np.ones(len(got)))
 
     before = threading.enumerate()
@@ -203,7 +203,7 @@ def test_its_thread_is_seen_by_nobody(got: list[ExplainedMiss]) -> None:
         assert following.wait()
         assert threading.enumerate() == before
         theirs = [miss.function.name for miss in recorded.misses if miss.thread == module.THREAD]
-    assert theirs == ["own", "own"]  # recorded, and not handed over
+    assert theirs == ["own", "own"]  # recorded, but not handed over
     assert [miss.function.name for miss in got] == ["step", "step"]
     assert len(names) == 2
 
@@ -223,7 +223,7 @@ def test_a_callback_may_stop_itself(got: list[ExplainedMiss]) -> None:
     assert got[0].cause == "first-trace" and len(got) < 4
 
 
-def test_what_is_no_function_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_callback_that_is_not_callable_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     nothing: Any = None
     with pytest.raises(UsageError):
         retrace.on_miss(nothing)
@@ -266,7 +266,7 @@ def test_the_end_of_a_program_does_not_wait_for_a_callback_that_hangs(tmp_path: 
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    # What was recorded before is known, and was not handed over.
+    # Earlier misses are known, but were not handed over.
     assert done.stdout.splitlines() == [
         "True",
         *(f"<lambda> #{number} shape-changed" for number in range(2, 6)),

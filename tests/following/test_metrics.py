@@ -1,4 +1,4 @@
-"""A program runs with metrics of its misses; what OpenTelemetry and Prometheus were told."""
+"""The metrics of a program's misses in OpenTelemetry and Prometheus."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_opentelemetry_gets_spans_and_metrics() -> None:
     assert counted["outer", "shape-changed"] == 1
     seconds = sum(point.sum for point in points["retrace.stage.duration"])
     outermost = [miss for miss in recorded.misses if miss.parent is None]
-    # Each second once: not those of `inner` again.
+    # Each second counts once: those of `inner` are not added again.
     assert seconds == pytest.approx(
         sum(spent or 0.0 for miss in outermost for spent in miss["stages"].values())
     )
@@ -102,7 +102,7 @@ def test_prometheus_has_an_endpoint_and_a_file(tmp_path: Path) -> None:
         )
 
 
-def test_many_functions_are_no_flood(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_series_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(labels, "_MAX_FUNCTIONS", 2)
     known = labels.Labels()
     misses: list[Any] = [{"function": {"name": name}} for name in ("a", "b", "c", "a", "\ud800")]
@@ -122,7 +122,7 @@ def test_many_functions_are_no_flood(monkeypatch: pytest.MonkeyPatch) -> None:
         ("prometheus", "prometheus_client", "prometheus"),
     ],
 )
-def test_what_is_not_installed_is_named(
+def test_a_missing_package_is_named(
     name: str, missing: str, extra: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, missing, None)

@@ -1,4 +1,4 @@
-"""A recorded program goes into `retrace check`, a baseline and alarms come out."""
+"""`retrace check` on recorded programs: baselines and alarms."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ schema = "retrace-baseline/1"
 
 
 class Project:
-    """A folder with a program in it."""
+    """A folder with a program."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -66,7 +66,7 @@ class Project:
         (folder / "app" / "train.py").write_text(PROGRAM)
 
     def retrace(self, *arguments: str, within: str = "") -> subprocess.CompletedProcess[str]:
-        """Run a command in it, or in a folder in it."""
+        """Run a command in it or in a subfolder."""
         return subprocess.run(
             [sys.executable, "-m", "retrace", *arguments],
             capture_output=True,
@@ -89,7 +89,7 @@ class Project:
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """A project with a recording, and one of a run that misses more often."""
+    """A project with a recording, and another of a run that misses more often."""
     project = Project(tmp_path_factory.mktemp("project") / "here")
     project.record("usual")
     project.record("more", "2", "3", "4")
@@ -98,13 +98,13 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 @pytest.fixture
 def project(recorded: Project) -> Project:
-    """The same with the baseline that it deserves."""
+    """The same project with its baseline."""
     recorded.settings("")
     recorded.baseline.write_text(WRITTEN)
     return recorded
 
 
-def test_it_is_written_once_and_then_held(project: Project) -> None:
+def test_it_is_written_once_and_then_checked(project: Project) -> None:
     project.baseline.unlink()
     done = project.retrace("check", "usual")
     assert done.returncode == 2 and "retrace check --update" in done.stderr
@@ -120,7 +120,7 @@ def test_it_is_written_once_and_then_held(project: Project) -> None:
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
 
 
-def test_what_is_new_is_explained_as_a_difference(project: Project) -> None:
+def test_new_misses_are_explained_as_a_diff(project: Project) -> None:
     done = project.retrace("check", "more")
     assert done.returncode == 1, done.stderr
     who = "app/train.py::main.<locals>.<lambda>"
@@ -135,7 +135,7 @@ def test_what_is_new_is_explained_as_a_difference(project: Project) -> None:
     assert project.baseline.read_text() == WRITTEN
 
 
-def test_less_is_told_and_lowered_by_an_update_alone(project: Project) -> None:
+def test_fewer_misses_are_reported_and_only_an_update_lowers_them(project: Project) -> None:
     project.baseline.write_text(
         WRITTEN.replace("shape-changed = 1 }", "shape-changed = 7 }").replace(
             "::Model.", "::Old."
@@ -144,14 +144,14 @@ def test_less_is_told_and_lowered_by_an_update_alone(project: Project) -> None:
     done = project.retrace("check", "usual")
     assert done.returncode == 0 and "3 entries of retrace-baseline.toml" in done.stderr
     assert '-"app/train.py::Old.loss"' in done.stdout
-    # A function that only ran for the first time is no recompilation come back.
+    # A function that was only traced for the first time is no regression.
     assert "not in retrace-baseline.toml yet: app/train.py::Model.loss" in done.stderr
     done = project.retrace("check", "--update", "usual")
     assert "1 added, 2 changed, 1 removed" in done.stderr
     assert project.baseline.read_text() == WRITTEN
 
 
-def test_other_programs_and_tests_stay(project: Project) -> None:
+def test_other_programs_and_tests_are_kept(project: Project) -> None:
     others = '\n[programs."other.py"]\n"other.py::f" = { first-trace = 2 }\n\n[tests]\n'
     project.baseline.write_text(WRITTEN + others)
     done = project.retrace("check", "--update", "usual")
@@ -173,12 +173,12 @@ def test_a_recording_from_elsewhere_has_the_same_names(project: Project, tmp_pat
     assert "is up to date" in done.stderr, done.stdout + done.stderr
 
 
-def test_it_is_held_from_a_folder_of_the_project_as_well(project: Project) -> None:
+def test_it_is_checked_from_a_subfolder_too(project: Project) -> None:
     done = project.retrace("check", "../more", within="app")
     assert done.returncode == 1 and "shape-changed" in done.stdout, done.stderr
 
 
-def test_a_recording_above_the_project_is_another_ones(project: Project, tmp_path: Path) -> None:
+def test_a_recording_above_the_project_is_ignored(project: Project, tmp_path: Path) -> None:
     shutil.copytree(project.folder / "usual", tmp_path / ".retrace" / "usual")
     inner = tmp_path / "inner"
     inner.mkdir()
@@ -187,7 +187,7 @@ def test_a_recording_above_the_project_is_another_ones(project: Project, tmp_pat
     assert done.returncode == 2 and "no recording" in done.stderr, done.stderr
 
 
-def test_a_recording_that_was_broken_off_lowers_nothing(project: Project, tmp_path: Path) -> None:
+def test_an_interrupted_recording_lowers_nothing(project: Project, tmp_path: Path) -> None:
     for file in (project.folder / "usual").glob("*.jsonl"):
         lines = file.read_text().splitlines(keepends=True)
         (tmp_path / file.name).write_text("".join(lines[: len(lines) // 2]))
@@ -197,7 +197,7 @@ def test_a_recording_that_was_broken_off_lowers_nothing(project: Project, tmp_pa
     assert done.returncode == 2 and project.baseline.read_text() == WRITTEN, done.stderr
 
 
-def test_budgets_and_baseline_hold_together(project: Project) -> None:
+def test_budgets_and_baseline_are_checked_together(project: Project) -> None:
     project.settings(
         """
         [tool.retrace]
@@ -225,7 +225,7 @@ def test_budgets_and_baseline_hold_together(project: Project) -> None:
         ("\x00", "is not valid TOML"),
     ],
 )
-def test_a_baseline_of_another_format_is_one_line(
+def test_an_invalid_baseline_is_reported_in_one_line(
     project: Project, content: str, said: str
 ) -> None:
     project.baseline.write_text(content)

@@ -1,4 +1,4 @@
-"""A test suite with a baseline goes in, what pytest says and writes comes out."""
+"""What pytest prints and writes for a test suite with a baseline."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ schema = "retrace-baseline/1"
 
 
 class Suite:
-    """A folder with tests and, once it is written, a baseline."""
+    """A folder with tests and perhaps a baseline."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -84,15 +84,15 @@ class Suite:
         (self.folder / name).write_text(text)
 
     def edit(self, name: str, old: str, new: str) -> None:
-        """Replace what stands in a file once."""
+        """Replace a text that occurs once in a file."""
         text = (self.folder / name).read_text()
         assert text.count(old) == 1
         self.write(name, text.replace(old, new))
 
     def run(self, *options: str, **environment: str) -> subprocess.CompletedProcess[str]:
         """Run pytest in it."""
-        # What else is installed here takes a second to load; by its entry point ours is loaded
-        # in `test_pytest_plugin`.
+        # Other installed plugins take a second to load; `test_pytest_plugin` loads ours by its
+        # entry point.
         ours = ["-p", "retrace.pytest_plugin", *(["-p", "xdist"] if "-n" in options else [])]
         quiet = ("-p", "no:cacheprovider")
         return subprocess.run(
@@ -114,13 +114,13 @@ class Suite:
 
 @pytest.fixture
 def suite(tmp_path: Path) -> Suite:
-    """A suite with the baseline that it deserves."""
+    """A suite with its baseline."""
     made = Suite(tmp_path)
     made.baseline.write_text(WRITTEN)
     return made
 
 
-def test_it_is_written_once_and_then_held(tmp_path: Path) -> None:
+def test_it_is_written_once_and_then_checked(tmp_path: Path) -> None:
     suite = Suite(tmp_path)
     done = suite.run()
     assert done.returncode == 0 and "retrace:" not in done.stdout, done.stdout
@@ -135,8 +135,8 @@ def test_it_is_written_once_and_then_held(tmp_path: Path) -> None:
     assert done.returncode == 0 and "retrace:" not in done.stdout, done.stdout
 
 
-def test_a_part_or_another_order_of_the_tests_is_no_alarm(suite: Suite) -> None:
-    # What another test traced first, a test alone traces itself.
+def test_a_selection_or_another_order_is_no_alarm(suite: Suite) -> None:
+    # A test that runs alone traces what another test usually traces first.
     for selection in (["-k", "again"], ["test_second.py", "test_first.py"]):
         done = suite.run(*selection)
         assert done.returncode == 0 and "baseline" not in done.stdout, done.stdout
@@ -145,7 +145,7 @@ def test_a_part_or_another_order_of_the_tests_is_no_alarm(suite: Suite) -> None:
     assert suite.baseline.read_text() == WRITTEN
 
 
-def test_what_is_new_is_explained_as_a_difference(suite: Suite) -> None:
+def test_new_misses_are_explained_as_a_diff(suite: Suite) -> None:
     suite.edit("test_first.py", "step(ones(3)), ", "step(ones(3)), step(ones(4)), ")
     suite.edit("test_second.py", "inner(ones(2)), inner", "inner(ones(2)), make()")
     done = suite.run()
@@ -157,14 +157,14 @@ def test_what_is_new_is_explained_as_a_difference(suite: Suite) -> None:
     assert "function-redefined +1" in done.stdout and "the `def` ran again" in done.stdout
     assert "float32[4]" in done.stdout and "--retrace-update" in done.stdout
     assert suite.baseline.read_text() == WRITTEN
-    # A part of the tests changes nothing of the others.
+    # Running some tests does not change the entries of others.
     done = suite.run("--retrace-update", "test_first.py")
     assert done.returncode == 0 and "1 changed" in done.stdout, done.stdout
     expected = WRITTEN.replace("shape-changed = 1", "shape-changed = 2")
     assert suite.baseline.read_text() == expected
 
 
-def test_another_cause_in_the_same_number_is_new(suite: Suite) -> None:
+def test_a_different_cause_with_the_same_count_is_new(suite: Suite) -> None:
     suite.baseline.write_text(
         'schema = "retrace-baseline/1"\n[tests."test_first.py::test_cast"]\n'
         '"library.py::step" = { first-trace = 1, shape-changed = 1 }\n'
@@ -178,14 +178,14 @@ def test_another_cause_in_the_same_number_is_new(suite: Suite) -> None:
     assert done.returncode == 1 and "dtype-changed +1" in done.stdout, done.stdout
 
 
-def test_what_is_no_longer_needed_is_told_and_dropped(suite: Suite) -> None:
+def test_unneeded_entries_are_reported_and_dropped(suite: Suite) -> None:
     suite.edit("test_first.py", "step(ones(3)), ", "")
     suite.edit("test_second.py", "def test_local", "def test_renamed")
     done = suite.run()
     assert done.returncode == 0, done.stdout
     assert "2 entries of retrace-baseline.toml can be lowered or dropped" in done.stdout
     assert '-[tests."test_second.py::test_local"]' in done.stdout
-    # Where one test is named, nothing is known of those beside it.
+    # If a single test is selected, nothing is known about the others.
     done = suite.run("test_second.py::test_again")
     assert "lowered" not in done.stdout
     (suite.folder / "test_second.py").unlink()
@@ -195,7 +195,7 @@ def test_what_is_no_longer_needed_is_told_and_dropped(suite: Suite) -> None:
     assert left in WRITTEN.replace(WRITTEN.partition('[tests."test_first.py::test_two')[2], "")
 
 
-def test_a_test_that_failed_or_was_skipped_keeps_what_is_known_of_it(suite: Suite) -> None:
+def test_a_failed_or_skipped_test_keeps_its_entries(suite: Suite) -> None:
     suite.edit("test_first.py", "    step(ones(2)), step", "    assert False\n    step")
     suite.edit("test_second.py", "    inner = make()", "    import pytest; pytest.skip('-')")
     done = suite.run("--retrace-update")
@@ -208,7 +208,7 @@ def test_workers_are_one_suite(tmp_path: Path) -> None:
     suite = Suite(tmp_path)
     done = suite.run("-n", "2", "--retrace-update")
     assert done.returncode == 0, done.stdout + done.stderr
-    # Which worker ran what decides how the first one is called, not how many there are.
+    # Which worker ran what affects where the first miss is, not how many there are.
     written = suite.baseline.read_text()
     assert written.count("::step") == 2, written
     done = suite.run()
@@ -231,7 +231,9 @@ def test_workers_are_one_suite(tmp_path: Path) -> None:
         ("<<<<<<< HEAD\n" + WRITTEN, "is not valid TOML"),
     ],
 )
-def test_a_baseline_of_another_format_is_one_line(suite: Suite, content: str, said: str) -> None:
+def test_an_invalid_baseline_is_reported_in_one_line(
+    suite: Suite, content: str, said: str
+) -> None:
     suite.baseline.write_text(content)
     for options in ((), ("--retrace-update",)):
         done = suite.run(*options)
@@ -241,7 +243,7 @@ def test_a_baseline_of_another_format_is_one_line(suite: Suite, content: str, sa
     assert suite.baseline.read_text() == content
 
 
-def test_where_it_lies_is_a_setting_and_off_is_off(suite: Suite) -> None:
+def test_its_place_is_a_setting_and_it_can_be_turned_off(suite: Suite) -> None:
     suite.write("pyproject.toml", '[tool.retrace]\nbaseline = "held/base.toml"\n')
     done = suite.run("--retrace-update")
     assert done.returncode == 0, done.stdout + done.stderr

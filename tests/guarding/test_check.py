@@ -1,4 +1,4 @@
-"""A recording and a pyproject.toml go in, what `retrace check` says comes out."""
+"""What `retrace check` reports for a recording and a pyproject.toml."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import retrace
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """A folder with a recording of a function that is traced three times."""
+    """A folder with a recording of a function traced three times."""
 
     @jax.jit
     def train_step(x: object) -> object:
@@ -79,7 +79,9 @@ def test_an_excess_is_explained(project: Path) -> None:
         ("[tool\n", "is not valid TOML"),
     ],
 )
-def test_what_is_wrong_in_the_file_is_one_line(project: Path, budgets: str, said: str) -> None:
+def test_an_error_in_the_file_is_reported_in_one_line(
+    project: Path, budgets: str, said: str
+) -> None:
     done = run(project, "check", budgets=budgets)
     assert done.returncode == 2 and done.stdout == ""
     assert done.stderr.count("\n") == 1 and said in done.stderr
@@ -109,7 +111,7 @@ def test_an_excess_of_first_traces_is_annotated_too(project: Path) -> None:
     assert "train_step missed JAX's caches once by first-trace" in done.stderr
 
 
-def test_what_fails_a_report_is_an_error_and_comes_first(project: Path) -> None:
+def test_causes_that_fail_a_report_are_errors_and_come_first(project: Path) -> None:
     options = ("--format", "github", "--fail-on", "first-trace")
     done = run(project, "report", *options)
     assert done.returncode == 1
@@ -137,7 +139,7 @@ def test_a_budget_that_never_matched_is_not_held(project: Path) -> None:
             f'- the budget "{name.replace("_", chr(92) + "_")}" never matched'
             in (project / "summary.md").read_text()
         ), "the summary"
-        # Other programs of the project may have it.
+        # Another program of the project may match it.
         done = run(project, "check", budgets=f"{budgets}optional = true\n")
         assert done.returncode == 0 and "1 of 2 budgets held, 1 never matched" in done.stderr
 
@@ -188,7 +190,7 @@ if __name__ == "__main__":
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system kills otherwise")
-def test_a_program_that_was_killed_held_nothing(tmp_path: Path) -> None:
+def test_a_killed_program_proves_no_budget(tmp_path: Path) -> None:
     def recorded(name: str, source: str, *options: str) -> int:
         (tmp_path / "program.py").write_text(source)
         command = ("run", "--quiet", *options, "--out", name, "program.py")
@@ -204,12 +206,12 @@ def test_a_program_that_was_killed_held_nothing(tmp_path: Path) -> None:
     assert "budget" not in done.stderr and "exceed no limit" in done.stderr
     done = run(tmp_path, "check", "--update", budgets=held)
     assert done.returncode == 2 and not (tmp_path / "retrace-baseline.toml").exists()
-    # What is too much is that, whatever came of the program later.
+    # An excess is one, whatever happened to the program later.
     done = run(tmp_path, "check", budgets=held.replace("3", "2"))
     assert done.returncode == 1 and "was traced 3 times" in done.stdout
     assert "did not end" in done.stderr
 
-    # Nor did a step of a plan come true in it.
+    # Nor is a step of a plan confirmed by it.
     assert recorded("whole", KILLED.rpartition("os.kill")[0]) == 0
     done = run(tmp_path, "diff", "whole", "--expect", "1", "--format", "json")
     told = json.loads(done.stdout)["expected"]
@@ -219,7 +221,7 @@ def test_a_program_that_was_killed_held_nothing(tmp_path: Path) -> None:
     assert "killed, or still running" in run(tmp_path, "plan").stdout
     assert "the new program did not end" in run(tmp_path, "diff", "whole", "--expect=1").stdout
     (tmp_path / "recorded").rename(tmp_path / "killed")
-    # But a pool ends its workers itself, by a signal.
+    # But a pool itself ends its workers by a signal.
     for source in (POOL, POOL.replace("spawn", "forkserver")):
         assert recorded("recorded", source, "--children", "--force") == 0
         done = run(tmp_path, "check", budgets=held)

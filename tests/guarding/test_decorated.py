@@ -1,4 +1,4 @@
-"""A function of any kind is decorated; the guard is in force while its body runs."""
+"""Guards as decorators of any kind of function apply while the body runs."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def hidden(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def run(result: Any) -> Any:
-    """Run a body to its end, of whatever kind it is."""
+    """Run a body of any kind to its end."""
     if inspect.isasyncgen(result):
 
         async def all_of() -> list[Any]:
@@ -127,7 +127,7 @@ def test_the_body_is_guarded(kind: str, guard: str) -> None:
         run(decorated([2, 3, 4]))
     step.clear_cache()
     run(made([2, 3, 4]))
-    # What hits passes, and gives what it gave before.
+    # Cache hits pass, with the same results.
     assert run(decorated([2, 3, 4])) == run(made([2, 3, 4]))
 
 
@@ -147,7 +147,7 @@ def test_the_body_is_recorded(kind: str) -> None:
     assert window.misses == []
 
 
-def test_what_the_consumer_of_a_generator_misses_is_not_the_bodys() -> None:
+def test_misses_of_a_generators_consumer_are_not_counted() -> None:
     step.clear_cache()
     other: Any = jax.jit(lambda x: x - 1)
     guards: list[Callable[[], Any]] = [
@@ -171,7 +171,7 @@ def test_what_the_consumer_of_a_generator_misses_is_not_the_bodys() -> None:
             other(ones(9))
 
 
-def test_a_generator_is_told_at_the_yield_that_is_too_much() -> None:
+def test_a_generator_fails_at_the_yield_that_exceeds_the_limit() -> None:
     step.clear_cache()
     values = retrace.assert_max_traces(step, 1)(generator)([2, 3, 4])
     assert next(values) == 1
@@ -179,7 +179,7 @@ def test_a_generator_is_told_at_the_yield_that_is_too_much() -> None:
         next(values)
 
 
-def test_what_is_sent_thrown_and_returned_goes_through() -> None:
+def test_sent_thrown_and_returned_values_pass_through() -> None:
     def talks() -> Any:
         got = []
         while True:
@@ -216,7 +216,7 @@ def test_a_body_that_never_runs_leaves_nothing_open() -> None:
     step(ones(2))
 
 
-def test_what_cannot_be_guarded_is_refused() -> None:
+def test_objects_that_cannot_be_guarded_are_refused() -> None:
     with pytest.raises(UsageError, match="a class"):
         retrace.freeze()(Model)
     with pytest.raises(UsageError, match="int"):

@@ -1,4 +1,4 @@
-"""A guarded program goes in, what the guard says comes out."""
+"""What guards report about programs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from retrace.errors import ExceededError, MissError, UsageError
 
 
 def make_step() -> Any:
-    """A function of its own for each test, whichever ran before: each stands on another line."""
+    """A new function for each test, on a line of its own, whichever tests ran before."""
 
     def step(x: Any) -> Any:
         return x * 2
@@ -74,7 +74,7 @@ def test_functions_are_found_by_name_and_pattern(named: str) -> None:
         run(step, 2, 3)
 
 
-def test_what_is_derived_counts_with_its_origin() -> None:
+def test_derived_functions_count_with_their_origin() -> None:
     def loss(x: Any) -> Any:
         return (x**2).sum()
 
@@ -82,7 +82,7 @@ def test_what_is_derived_counts_with_its_origin() -> None:
         list(map(run, (jax.jit(loss), jax.jit(jax.grad(loss))), (2, 2)))
 
 
-def test_a_name_that_nothing_has_is_told() -> None:
+def test_an_unknown_name_is_reported() -> None:
     name = "no_such_step"
     with pytest.warns(retrace.RetraceWarning, match=name) as caught:
         retrace.assert_max_traces(name, 1)(make_step)()
@@ -100,12 +100,12 @@ NONSENSE: dict[str, Callable[[], object]] = {
 
 
 @pytest.mark.parametrize("kind", NONSENSE)
-def test_nonsense_is_refused(kind: str) -> None:
+def test_invalid_arguments_are_refused(kind: str) -> None:
     with pytest.raises(UsageError):
         NONSENSE[kind]()
 
 
-def test_the_nearest_cause_is_named() -> None:
+def test_the_nearest_cause_is_suggested() -> None:
     with pytest.raises(UsageError, match="did you mean shape-changed"):
         retrace.assert_no_retrace(allow=["shape-chnged"])
 
@@ -211,7 +211,7 @@ class BehindAClass:
         return self.function(x)
 
 
-def test_a_limit_on_a_function_behind_a_wrapper_is_counted_or_told() -> None:
+def test_a_limit_on_a_wrapped_function_is_counted_or_reported() -> None:
     def in_a_closure(x: Any) -> Any:
         return x * 2
 
@@ -275,7 +275,7 @@ def test_a_later_guard_knows_what_an_earlier_one_saw() -> None:
     assert caught.value.misses[0].cause == "shape-changed"
 
 
-def test_what_a_recording_around_it_saw_is_known() -> None:
+def test_misses_of_an_enclosing_recording_are_known() -> None:
     step = make_step()
     with retrace.recording() as recorded:
         step(ones(2))
@@ -302,7 +302,7 @@ def test_frozen_means_raised_at_the_call() -> None:
     assert not isinstance(caught.value, AssertionError)
 
 
-def test_jax_is_sound_after_a_refused_miss() -> None:
+def test_jax_still_works_after_a_refused_miss() -> None:
     step = make_step()
     counted = 0
 
@@ -329,7 +329,7 @@ def test_a_miss_without_a_trace_is_refused_too() -> None:
     step = make_step()
     step(jnp.ones(3))
     placed = jax.device_put(jnp.ones(3), jax.devices()[0])
-    # Refused at its end: in between, JAX would lower and compile at every call after it.
+    # Refused at its end: refused earlier, JAX would lower and compile at every later call.
     with pytest.raises(MissError), retrace.freeze():
         step(placed)
     assert step(placed).tolist() == [2.0, 2.0, 2.0]
@@ -417,7 +417,7 @@ def test_off_is_off(monkeypatch: pytest.MonkeyPatch) -> None:
         step(ones(3))
 
 
-def test_a_name_that_nothing_has_tells_what_was_traced() -> None:
+def test_an_unknown_name_lists_what_was_traced() -> None:
     def train_step(x: Any) -> Any:
         return x + 1
 

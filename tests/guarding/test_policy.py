@@ -1,4 +1,4 @@
-"""What a process does about misses, and what it says of them."""
+"""What a process does about misses, and what it prints."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def again(times: int) -> None:
         jax.jit(lambda x: x + 1)(ones(3))
 
 
-def test_warn_tells_once_and_counts(capsys: pytest.CaptureFixture[str]) -> None:
+def test_warn_reports_once_and_counts(capsys: pytest.CaptureFixture[str]) -> None:
     with retrace.policy("warn", dear=0.0):
         again(12)
     said = capsys.readouterr().err
@@ -36,7 +36,7 @@ def test_warn_tells_once_and_counts(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().err == ""
 
 
-def test_warn_is_quiet_on_what_is_cheap_or_cannot_be_avoided(
+def test_warn_ignores_cheap_and_unavoidable_misses(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     step = jax.jit(lambda x: x * 2)
@@ -52,7 +52,7 @@ def test_warn_is_quiet_on_what_is_cheap_or_cannot_be_avoided(
     assert "float32[" in capsys.readouterr().err
 
 
-def test_the_inner_policy_holds() -> None:
+def test_the_inner_policy_applies() -> None:
     with retrace.policy("raise"):
         with pytest.raises(MissError):
             again(1)

@@ -1,4 +1,4 @@
-"""A test suite goes in, what pytest says of it comes out."""
+"""What pytest reports about test suites with the plugin."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def run(
 ) -> subprocess.CompletedProcess[str]:
     if source is not None:
         (folder / "test_it.py").write_text(HEAD + textwrap.dedent(source))
-    # Where no other plugin is asked for, none is loaded: that takes a second.
+    # Without autoloading of other plugins, which takes a second.
     alone = "-n" not in options and not path
     loaded = any(point.name == "retrace" for point in entry_points(group="pytest11"))
     ours = () if loaded and not alone else ("-p", "retrace.pytest_plugin")
@@ -128,7 +128,7 @@ def test_recording(retrace_recording):
 def test_a_guarded_suite(
     options: tuple[str, ...], in_ci: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # What pytest reads to tell whether it runs in CI, where its summary holds whole messages.
+    # The variables by which pytest recognises CI, where its summary has full messages.
     monkeypatch.delenv("BUILD_NUMBER", raising=False)
     monkeypatch.delenv("CI", raising=False)
     if in_ci:
@@ -188,7 +188,7 @@ def test_tests_that_compile_one_program_are_named_and_what_differs_in_others(
     tmp_path: Path,
 ) -> None:
     pytest.importorskip("xdist")
-    # However little it would save here.
+    # Even if it would save little here.
     worth = "from retrace.present import again\nagain._WORTH = 0.0\n"
     (tmp_path / "conftest.py").write_text(worth)
     done = run(tmp_path, "--retrace", "-n", "2", source=ALONE)
@@ -216,7 +216,7 @@ def test_the_whole_run_is_recorded(tmp_path: Path) -> None:
     done = run(tmp_path, "--retrace-dir", "recorded", source=source)
     assert done.returncode == 0, done.stdout + done.stderr
     assert [miss.function.name for miss in read([tmp_path / "recorded"]).misses] == ["step"]
-    # A second run is another attempt beside the first.
+    # A second run adds another attempt.
     again = run(tmp_path, "--retrace-dir", "recorded")
     assert again.returncode == 0, again.stdout + again.stderr
     assert [run.attempt for run in read([tmp_path / "recorded"]).runs] == [2]
@@ -281,7 +281,7 @@ def test_body_of_a_loop():
         jax.lax.scan(body, 0.0, ones(n))
 """
 FAILING = {"by_name", "by_object", "never_jitted", "body_of_a_loop"}
-# As pytest-rerunfailures does: set-up, call and teardown once more within one protocol.
+# As pytest-rerunfailures does: setup, call and teardown repeated within one protocol.
 RERUN = """
 import pytest
 from _pytest.runner import runtestprotocol
@@ -302,7 +302,7 @@ def pytest_collection_modifyitems(items):
 
 
 def failed_in(said: str) -> set[str]:
-    """The tests of `MARKED` that failed in the end, without what comes before their names."""
+    """The tests of `MARKED` that finally failed, by name without the prefix."""
     summary = [line for line in said.splitlines() if line.startswith("FAILED t")]
     return {line.split("::test_", 1)[1].split(" ")[0] for line in summary}
 
@@ -314,7 +314,7 @@ def test_marked_tests_begin_cold_in_each_rerun_and_order(order: str, tmp_path: P
     said = done.stdout
     assert failed_in(said) == FAILING, said + done.stderr
     assert "never" in said and "nothing is guarded" in said
-    # What is guarded beside it is told as well.
+    # Other guarded functions are reported, too.
     assert "float32[2] -> float32[9]" in said
 
 
@@ -323,7 +323,7 @@ PLUGINS = os.environ.get("RETRACE_TEST_PLUGINS", "")
 
 @pytest.mark.skipif(not PLUGINS, reason="RETRACE_TEST_PLUGINS names no folder of pytest plugins")
 def test_with_pytest_randomly_xdist_and_rerunfailures(tmp_path: Path) -> None:
-    # tests/matrix.py installs them apart: pytest-randomly shuffles every run that finds it.
+    # tests/matrix.py installs them separately: pytest-randomly shuffles every run that finds it.
     orders: set[tuple[str, ...]] = set()
     for seed, reruns, workers in ((1, 0, 0), (2, 2, 0), (3, 1, 2)):
         options = ("-v", "-rA", f"--randomly-seed={seed}", f"--reruns={reruns}", f"-n{workers}")
@@ -359,7 +359,7 @@ def test_a_budget_does_not_count_what_markers_made_cold(tmp_path: Path) -> None:
     first, again = [miss for miss in report["misses"] if miss["function"]["name"] == "step"]
     assert (first["cause"], again["cause"]) == ("first-trace", "cache-cleared")
     assert (again["avoidable"], again["fix"]) == ("no", None)
-    # What the program clears afterwards is its own doing.
+    # Caches that the program itself clears afterwards count.
     done = run(tmp_path, "--retrace-dir", "cleared", source=COLD + CLEARED)
     assert done.returncode == 0, done.stdout
     assert retrace("check", "cleared", cwd=tmp_path).returncode == 1

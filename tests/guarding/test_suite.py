@@ -1,4 +1,4 @@
-"""Suites that are made up go in, with a cache in each worker; alarms come out, or none."""
+"""Alarms for generated test suites, with a simulated cache in each worker."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ Call = tuple[str, int]
 
 
 class Plan(NamedTuple):
-    """Which tests there are, and who runs them in which order."""
+    """The tests, and which worker runs them in which order."""
 
     tests: dict[str, list[Call]]
     workers: list[list[str]]
     later: list[list[str]]
-    """Another time: some of them, or all, by other workers in another order."""
+    """Another run: some or all tests, by other workers in another order."""
 
 
 calls = st.lists(
@@ -48,7 +48,7 @@ def _dealt(draw: st.DrawFn, tests: dict[str, list[Call]], whole: bool) -> list[l
 
 
 def run(tests: dict[str, list[Call]], workers: list[list[str]]) -> list[suite.Tested]:
-    """What a JAX with one cache in each process would miss."""
+    """The misses of a JAX with one cache per process."""
     told: list[suite.Tested] = []
     for process, hand in enumerate(workers):
         cache: set[tuple[str, str, int]] = set()
@@ -78,7 +78,7 @@ def test_no_selection_order_or_worker_is_an_alarm(plan: Plan) -> None:
 
 @settings(deadline=None)
 @given(plans())
-def test_what_did_not_run_stays(plan: Plan) -> None:
+def test_entries_of_tests_that_did_not_run_are_kept(plan: Plan) -> None:
     known = hold({}, run(plan.tests, plan.workers)).updated
     spoiled = {test: [*calls, (SHARED, 9), (LOCAL, 9)] for test, calls in plan.tests.items()}
     updated = hold(known, run(spoiled, plan.later)).updated
@@ -97,14 +97,14 @@ def test_one_more_miss_is_an_alarm_wherever_it_runs(plan: Plan, data: st.DataObj
     spoiled = {**plan.tests, test: [*plan.tests[test], (SHARED, 9), (SHARED, 10)]}
     held = hold(known, run(spoiled, plan.later))
     assert [one.function for one in held.excesses] == [SHARED]
-    # What was accepted is held from then on.
+    # Accepted misses are checked from then on.
     accepted = hold(held.updated, run(spoiled, plan.later))
     assert accepted.excesses == [] and accepted.updated == held.updated
 
 
 @settings(deadline=None)
 @given(plans())
-def test_what_was_made_by_workers_holds_in_one_process(plan: Plan) -> None:
+def test_a_baseline_made_by_workers_applies_to_one_process(plan: Plan) -> None:
     ran = {test for hand in plan.later for test in hand}
     known = hold({}, run(plan.tests, plan.later)).updated
     alone = run(plan.tests, [[test for test in sorted(plan.tests) if test in ran]])

@@ -1,4 +1,4 @@
-"""Silence that means nothing goes in: no guard takes it for an answer."""
+"""No guard passes if its silence means nothing."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Spoil = Callable[[], None]
 
 @pytest.fixture
 def step() -> Any:
-    """A function that has no more to miss."""
+    """A function without further misses."""
     step = jax.jit(lambda x: x * 2)
     step(np.ones(3, np.float32))
     return step
@@ -43,7 +43,7 @@ def step() -> Any:
 
 @pytest.fixture
 def restored() -> Iterator[None]:
-    """What a test takes out of JAX is put back, and a loss is forgotten."""
+    """Restore what a test removed from JAX, and forget losses."""
     lists = {name: list(held) for name, held in vars(monitoring).items() if type(held) is list}
     yield
     for name, held in lists.items():
@@ -51,7 +51,7 @@ def restored() -> Iterator[None]:
 
 
 def clear_listeners() -> None:
-    # As anybody may: it is public.
+    # Any program may call this public function.
     jax.monitoring.clear_event_listeners()  # pyright: ignore[reportAttributeAccessIssue]
 
 
@@ -102,11 +102,11 @@ def test_a_guard_that_was_cut_off_does_not_pass(spoil: Spoil, step: Any) -> None
     for make in guards:
         with pytest.raises(CannotTellError, match="cannot tell on this JAX"):
             guarded(make(), spoil, lambda: step(np.ones(3, np.float32)))
-        with make():  # the next one is set up anew
+        with make():  # the next one starts fresh
             step(np.ones(3, np.float32))
 
 
-def test_a_jax_that_tells_nothing_is_not_taken_for_one_that_has_nothing_to_tell() -> None:
+def test_a_silent_jax_is_not_taken_for_one_without_misses() -> None:
     program = Path(__file__).parent / "programs" / "silent.py"
     done = subprocess.run(
         [sys.executable, str(program)],
@@ -124,7 +124,7 @@ def test_a_jax_that_tells_nothing_is_not_taken_for_one_that_has_nothing_to_tell(
             expected = "passed" if work == "earlier" else "no miss was seen so far"
         elif work == "nothing":
             expected = "passed"
-        else:  # a miss of which anything was told is one
+        else:  # a miss with any event is a miss
             expected = "missed" if told else "cannot tell"
         assert expected in text, (silent, work, counts, text)
 
@@ -137,27 +137,27 @@ def test_a_block_that_raises_keeps_its_error(step: Any) -> None:
 
 
 @pytest.mark.usefixtures("restored")
-def test_what_was_seen_all_the_same_counts(step: Any) -> None:
+def test_misses_that_were_still_seen_count(step: Any) -> None:
     guard = retrace.assert_no_retrace(step)
     with pytest.raises(retrace.RetraceError, match="missed"):
         guarded(guard, lambda: step(np.ones(4, np.float32)), clear_listeners)
 
 
 @pytest.mark.usefixtures("restored")
-def test_one_that_warns_warns(step: Any) -> None:
+def test_a_warning_guard_warns(step: Any) -> None:
     with pytest.warns(retrace.RetraceWarning, match="cannot tell"), retrace.freeze(warn=True):
         clear_listeners()
 
 
 @pytest.mark.usefixtures("restored")
-def test_a_recording_tells_that_it_was_cut_off(tmp_path: Path) -> None:
+def test_a_recording_shows_that_it_was_cut_off(tmp_path: Path) -> None:
     with retrace.recording(tmp_path / "recorded"):
         clear_listeners()
     (run,) = read([tmp_path / "recorded"]).runs
     assert any("listeners were removed" in loss for loss in run.losses)
 
 
-def test_others_in_front_who_pass_on_what_they_hear_are_no_cut(step: Any) -> None:
+def test_wrappers_that_pass_events_on_do_no_harm(step: Any) -> None:
     heard: list[str] = []
     with retrace.assert_no_retrace(step):
         ours: Any = util.test_event_listener
@@ -194,15 +194,15 @@ def test_a_guard_counts_nothing_in_jax(step: Any) -> None:
     assert events == [] and watch().position == before
 
 
-def test_which_losses_hide_misses_is_said_of_losses_that_there_are() -> None:
+def test_the_lists_of_harmless_losses_match_existing_losses() -> None:
     of_jax = {one.name for one in vars(losses).values() if isinstance(one, Loss)}
     of_python = {row.lost for row in interpreter.ROWS}
     assert {*trust.HARMLESS} <= of_jax | of_python
-    # These begin so; the rest tells more.
+    # These are prefixes; the rest has details.
     written = "".join(file.read_text() for file in Path(trust.__file__).parents[1].rglob("*.py"))
     for loss in {*trust.OF_PROGRAMS} - of_jax:
         assert len(re.findall(f'"{re.escape(loss)}', written)) > 1, loss
-    # What is new is taken to hide misses until somebody says otherwise, in this test too.
+    # A new loss counts as hiding misses until it is listed, here as well.
     assert {loss for loss in of_jax if trust.hiding([loss])} == {
         one.name
         for one in (
@@ -270,7 +270,7 @@ def check(folder: Path, *options: str) -> tuple[int, str]:
     (folder / "pyproject.toml").write_text(BUDGET)
     done = shell(folder, "", "-m", "retrace", "check", "recorded", *options)
     assert "Traceback" not in done.stderr
-    # Where nothing can be told, that is all that is said, to GitHub too.
+    # If nothing can be told, only that is reported, also to GitHub.
     if done.returncode == 2:
         assert done.stderr.count("\n") == 1
         title = "::error title=retrace check::" if "github" in options else ""
@@ -309,7 +309,7 @@ def test_check_of_a_recording_with_losses(tmp_path: Path) -> None:
         code, said = check(tmp_path, "--format", "github")
         assert code == expected and (loss in said or not expected), said
         assert (loss in check(tmp_path)[1]) is (expected == 2)
-    # An excess is one, whatever was lost beside it.
+    # An excess is one, whatever else was lost.
     with retrace.recording(tmp_path / "second"):
         step(np.ones(4, np.float32))
         step(np.ones(5, np.float32))

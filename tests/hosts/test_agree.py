@@ -1,4 +1,4 @@
-"""Processes of a job that agree on what they compile, and those that do not."""
+"""Processes of a job that agree on what they compile, and some that do not."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LAST = COUNT - 1
 
 
 class Ran(list[dict[str, dict[str, Any]]]):
-    """What each process printed, by case, and what retrace said beside it."""
+    """The output of each process by case, and retrace's messages."""
 
     said: list[str]
 
@@ -64,7 +64,7 @@ def ran() -> Ran:
 
 @pytest.mark.drawn
 @pytest.mark.parametrize("case", ["equal", "again", "alone", "late", "warned", "off"])
-def test_what_is_no_disagreement_raises_nowhere(ran: Ran, case: str) -> None:
+def test_agreement_raises_nowhere(ran: Ran, case: str) -> None:
     assert [process[case]["said"] for process in ran] == [None] * COUNT
 
 
@@ -76,7 +76,7 @@ def test_what_is_no_disagreement_raises_nowhere(ran: Ran, case: str) -> None:
         ("other shape", "step", ("argument x: ", "float32[4,6]", "float32[4,7]")),
     ],
 )
-def test_every_process_says_what_another_one_has(
+def test_every_process_reports_the_other_program(
     ran: Ran, case: str, function: str, sides: tuple[str, ...]
 ) -> None:
     for index, process in enumerate(ran):
@@ -87,14 +87,14 @@ def test_every_process_says_what_another_one_has(
 
 
 @pytest.mark.drawn
-def test_a_late_process_is_told_with_its_last_program(ran: Ran) -> None:
+def test_a_late_process_is_reported_with_its_last_program(ran: Ran) -> None:
     waited = [text for text in ran.said[:LAST] if f"process {LAST} (last seen at step (" in text]
     assert len(waited) == LAST, ran.said
     assert ran[LAST]["late"]["said"] is None
 
 
 @pytest.mark.drawn
-def test_who_only_warns_says_it_and_goes_on(ran: Ran) -> None:
+def test_warn_mode_reports_and_continues(ran: Ran) -> None:
     assert "<lambda>" in ran.said[LAST] or any("<lambda>" in text for text in ran.said[:LAST])
 
 
@@ -104,7 +104,7 @@ def test_256_processes_agree_through_the_same_store(ran: Ran) -> None:
 
 
 @pytest.mark.parametrize(("on", "timeout"), [("loud", 60.0), ("raise", 0.0), ("warn", -1.0)])
-def test_nonsense_is_refused(on: Any, timeout: float) -> None:
+def test_invalid_arguments_are_refused(on: Any, timeout: float) -> None:
     with pytest.raises(retrace.RetraceError):
         retrace.agree(on, timeout)
 

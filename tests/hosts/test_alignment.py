@@ -1,4 +1,4 @@
-"""Which processes are held against each other, and what gives no alarm, without JAX."""
+"""Which processes are compared, and what raises no alarm, without JAX."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ COUNT = 3
 
 
 class Job:
-    """Processes of one job, each with what it did."""
+    """Processes of one job, each with its misses."""
 
     def __init__(self, count: int = COUNT, **fields: Any) -> None:
         self.stories = [
@@ -37,7 +37,7 @@ class Job:
         program: str | None = None,
         **fields: Any,
     ) -> None:
-        """A miss of some processes, or of all."""
+        """Add a miss to some processes, or to all."""
         key = Key(
             leaves=(array("x", "float32", size),),
             static=() if static is None else (("name", plain(static)),),
@@ -59,7 +59,7 @@ class Job:
         found = diverge(trails, {})
         assert found is not None
         told = DivergenceReport(found, {})
-        # Whatever is found can be told.
+        # Every finding can be worded.
         assert told.report() and told.json()
         return found
 
@@ -78,7 +78,7 @@ def test_a_process_that_stopped_is_not_blamed_for_what_came_later() -> None:
     assert [one.process for one in found.stopped] == [2]
 
 
-def test_a_process_that_left_out_what_others_did_is_named_though_it_stopped() -> None:
+def test_a_process_that_skipped_a_step_is_named_though_it_stopped() -> None:
     job = Job()
     job.does(STEP, 8, by=(0, 1))
     job.does(EVAL, 8)
@@ -87,7 +87,7 @@ def test_a_process_that_left_out_what_others_did_is_named_though_it_stopped() ->
     assert (one.how, one.function.name, one.minority) == ("missing", "step", (2,))
 
 
-def test_one_that_all_wait_for_is_named_where_all_were_killed() -> None:
+def test_the_process_that_all_wait_for_is_named_if_all_were_killed() -> None:
     job = Job()
     job.does(STEP, 8)
     job.does(EVAL, 8, by=(1,))
@@ -101,7 +101,7 @@ def test_one_that_all_wait_for_is_named_where_all_were_killed() -> None:
     [((7, 8, 5, 9), 8), ((8, 7, 5, 9), 8), ((8, 5, 9, 7), 9)],
     ids=["first", "second", "last"],
 )
-def test_one_more_is_held_against_what_the_others_did_by_then(
+def test_an_extra_program_is_compared_with_earlier_ones_of_others(
     odd: tuple[int, ...], of_others: int
 ) -> None:
     job = Job()
@@ -115,7 +115,7 @@ def test_one_more_is_held_against_what_the_others_did_by_then(
     assert one.old.key.leaves[0].shape == (of_others,)
 
 
-def test_an_equal_program_of_other_static_values_is_the_same_program() -> None:
+def test_an_equal_program_with_other_static_values_is_the_same() -> None:
     job = Job()
     for index in range(COUNT):
         job.does(STEP, 8, by=(index,), static=f"host {index}")
@@ -134,7 +134,7 @@ def test_a_process_may_do_more_by_itself(by: tuple[int, ...]) -> None:
     assert (one.function.name, one.minority) == ("log", (0,) if by == (0,) else (2,))
 
 
-def test_a_program_that_nobody_wrote_down_is_told_by_its_arguments() -> None:
+def test_an_unrecorded_program_is_identified_by_its_arguments() -> None:
     job = Job()
     job.does(STEP, 8, by=(0, 1))
     job.does(STEP, 8, by=(2,), in_flight=Stage.COMPILE)
@@ -147,7 +147,7 @@ def test_a_program_that_nobody_wrote_down_is_told_by_its_arguments() -> None:
     assert [(change.path, change.new) for change in one.changes] == [("x", (7,))]
 
 
-def test_of_a_process_that_was_started_again_the_later_one_counts() -> None:
+def test_the_later_attempt_of_a_restarted_process_counts() -> None:
     job = Job()
     job.does(STEP, 8, by=(0, 1))
     again = Story("again", process_index=2, process_count=COUNT, attempt=2)
@@ -157,7 +157,7 @@ def test_of_a_process_that_was_started_again_the_later_one_counts() -> None:
     assert job.found().equal
 
 
-def test_processes_that_are_no_job_are_not_held_against_each_other() -> None:
+def test_processes_without_a_job_are_not_compared() -> None:
     job = Job()
     job.does(STEP, 8, by=(0,))
     for story in job.stories:
@@ -169,7 +169,7 @@ def test_processes_that_are_no_job_are_not_held_against_each_other() -> None:
     assert diverge(trails, {}, any_processes=True) is not None
 
 
-def test_what_was_redacted_under_several_keys_is_compared_by_its_types() -> None:
+def test_recordings_redacted_with_different_keys_are_compared_by_types() -> None:
     job = Job()
     for index, story in enumerate(job.stories):
         story.run.redaction = f"key {index}"
@@ -199,7 +199,7 @@ def test_what_was_redacted_under_several_keys_is_compared_by_its_types() -> None
         ("jax_compilation_cache_dir", "/tmp/host2", True),
     ],
 )
-def test_settings_that_make_other_programs_are_told_from_others(
+def test_settings_that_change_programs_are_distinguished(
     name: str, value: Any, equal: bool
 ) -> None:
     job = Job()

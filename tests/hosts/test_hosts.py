@@ -1,4 +1,4 @@
-"""Real processes of one job: which did otherwise, where first, and in what."""
+"""Real processes of one job: which one diverges, where first, and how."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ENVIRONMENT = {**os.environ, "JAX_PLATFORMS": "cpu", "PYTHONPATH": str(ROOT)}
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The recordings of all cases, of processes that ran them one after the other."""
+    """The recordings of all cases, run one after the other by each process."""
     out = tmp_path_factory.mktemp("job")
     with socket.socket() as free:
         free.bind(("localhost", 0))
@@ -71,7 +71,7 @@ def wait_until_it_hangs(out: Path, processes: list[subprocess.Popen[str]]) -> No
 
 
 class Told:
-    """Asks the command line, in this process."""
+    """Runs the command line in this process."""
 
     def __init__(self, recorded: Path, output: pytest.CaptureFixture[str]) -> None:
         self._recorded = recorded
@@ -123,7 +123,7 @@ def test_processes_that_do_the_same_give_no_alarm(told: Told, case: str) -> None
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_the_one_that_does_otherwise_is_named(
+def test_the_diverging_process_is_named(
     told: Told,
     case: str,
     how: str,
@@ -156,7 +156,7 @@ def _text(side: Any) -> Any:
     return side["text"] if isinstance(side, dict) else side  # pyright: ignore[reportUnknownVariableType]
 
 
-def test_other_flags_are_told_with_the_first_program_made_under_them(told: Told) -> None:
+def test_different_flags_are_reported_with_the_first_program_they_affect(told: Told) -> None:
     found = told.hosts("flags", 1)
     first = found["first"]
     assert (first["how"], first["minority"]) == ("environment", [ODD])
@@ -167,7 +167,7 @@ def test_other_flags_are_told_with_the_first_program_made_under_them(told: Told)
     assert [one["name"] for one in found["environment"] if one["matters"]] == ["XLA_FLAGS"]
 
 
-def test_where_no_two_agree_all_but_the_first_are_named(told: Told) -> None:
+def test_if_no_two_agree_all_but_the_first_are_named(told: Told) -> None:
     first = told.hosts("random_constant", 1)["first"]
     assert first["minority"] == list(range(1, COUNT))
     assert [change["path"] for change in first["changes"]][:1] == ["identity"]
@@ -181,7 +181,7 @@ def test_where_no_two_agree_all_but_the_first_are_named(told: Told) -> None:
         ((8, 9), "float32[9], the other one float32[8]"),
     ],
 )
-def test_each_side_is_said_of_those_that_have_it(
+def test_each_side_names_its_processes(
     sizes: tuple[int, ...], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for process, size in enumerate(sizes):
@@ -194,6 +194,6 @@ def test_each_side_is_said_of_those_that_have_it(
     assert f"because shape x {said} called" in told
 
 
-def test_a_report_tells_it_too(told: Told) -> None:
+def test_a_report_shows_it_too(told: Told) -> None:
     assert told.report("equal")["divergence"] is None
     assert told.report("later_shape")["divergence"] == told.hosts("later_shape", 1)

@@ -56,7 +56,7 @@ def compilations(verdicts: list[Verdict]) -> list[Verdict]:
 
 
 def told(verdicts: list[Verdict]) -> list[tuple[object, ...]]:
-    """What is to be the same however the lines were gathered."""
+    """The results that must not depend on how the lines were collected."""
     return [
         (v.miss.function.name, v.cause, v.miss.key.leaves, sorted(v.miss.stages.items()))
         for v in verdicts
@@ -68,15 +68,15 @@ def test_every_compilation_is_found_and_no_cause_is_wrong(log: Path, tmp_path: P
     verdicts = imported(log, tmp_path / "rec")
     right = [row for row in expected(log) if row[4] is not None]
     before = {row[1] for row in expected(log) if row[3] == ["trace"]}
-    # JAX logs the seconds that it also tells its listeners, but for some microseconds.
+    # JAX logs the same seconds that its listeners get, up to some microseconds.
     found = sorted(compilations(verdicts), key=lambda v: v.miss.stages[Stage.COMPILE])
     assert len(found) == len(right)
     known = 0
     for verdict, row in zip(found, sorted(right, key=lambda row: row[4]), strict=True):
         assert abs(verdict.miss.stages[Stage.COMPILE] - row[4]) < 0.005
         assert verdict.cause in (row[2], "unknown"), (verdict.miss.function, row)
-        # After `eval_shape` the call finds its trace, which the log does not tell apart.
-        if not verdict.miss.said:  # by JAX's own words it was traced otherwise
+        # After `eval_shape` the call finds its trace, which looks the same in the log.
+        if not verdict.miss.said:  # otherwise JAX's own words show that it was traced
             assert Stage.TRACE not in verdict.miss.stages or "trace" in row[3] or row[1] in before
         known += verdict.cause != "unknown"
     assert known >= len(right) / 3
@@ -84,7 +84,7 @@ def test_every_compilation_is_found_and_no_cause_is_wrong(log: Path, tmp_path: P
 
 
 @pytest.mark.parametrize("log", LOGS[:1] + LOGS[-1:], ids=lambda log: log.name)
-def test_what_jax_says_is_kept_as_its_own(log: Path, tmp_path: Path) -> None:
+def test_jaxs_words_are_kept(log: Path, tmp_path: Path) -> None:
     verdicts = imported(log, tmp_path / "rec")
     said = [text for v in verdicts for who, text in v.miss.said if who == "jax"]
     assert sum("never seen function" in text for text in said) > 5
@@ -94,7 +94,7 @@ def test_what_jax_says_is_kept_as_its_own(log: Path, tmp_path: Path) -> None:
     assert all(v.fix is None and v.avoidable == "maybe" for v in unknown)
 
 
-def test_old_words_give_causes_and_new_ones_do_not_where_a_static_argument_may_hide(
+def test_new_explanations_give_no_cause_if_a_static_argument_may_be_hidden(
     tmp_path: Path,
 ) -> None:
     causes: dict[str, list[str]] = {}
@@ -102,7 +102,7 @@ def test_old_words_give_causes_and_new_ones_do_not_where_a_static_argument_may_h
         version = log.name.removeprefix("jax-").removesuffix(".log.gz")
         found = imported(log, tmp_path / version)
         causes[version] = [v.cause for v in found if v.miss.function.name == "step"]
-        # `head` was called with another shape and another static argument at once.
+        # `head` was called with a different shape and static argument at once.
         head = [v.cause for v in found if v.miss.function.name == "head"]
         assert "shape-changed" not in head[:3], version
     assert "shape-changed" in causes["0.6.0"]
@@ -118,7 +118,7 @@ def test_disk_cache(log: Path, tmp_path: Path) -> None:
     kept = {m.function.name: m.persistent_cache for m in found}
     cache = kept["shown"]
     assert cache is not None
-    # To 0.10, a program that calls back is not stored.
+    # Up to 0.10, a program with callbacks is not stored.
     assert (cache.outcome, cache.reason) in {("not-stored", "host-callback"), ("miss", None)}
     assert cache.outcome == next(row[5] for row in right if row[1] == "shown")
 
@@ -133,7 +133,7 @@ def slurm(line: str) -> str:
 
 def cri(line: str) -> str:
     at = "2026-11-22T10:00:00.123456789Z stderr"
-    # Long lines come in pieces.
+    # Long lines are split.
     pieces = [line[i : i + 100] for i in range(0, len(line), 100)] or [""]
     return "\n".join([*(f"{at} P {one}" for one in pieces[:-1]), f"{at} F {pieces[-1]}"])
 
@@ -209,7 +209,7 @@ def test_cells_of_a_notebook_are_one_file(tmp_path: Path) -> None:
     assert [v.cause for v in found] == ["first-trace", "unknown", "unknown"]
 
 
-def test_processes_that_are_mixed_line_by_line(tmp_path: Path) -> None:
+def test_processes_mixed_line_by_line(tmp_path: Path) -> None:
     first, second = (text_of(log).splitlines() for log in (LOGS[-1], LOGS[0]))
     draw = random.Random(7)
     mixed: list[str] = []
@@ -260,7 +260,7 @@ NOISE = (
 
 
 def torn(lines: list[str], kind: str, draw: random.Random) -> str:
-    """A log that several wrote to at once, without a lock; or that lost ends of lines."""
+    """A log written by several processes without a lock, or with lost line ends."""
     count = max(1, int(len(lines) * draw.choice((0.01, 0.03, 0.1))))
     hit = set(draw.sample(range(len(lines) - 1), count))
     found: list[str] = []
@@ -287,7 +287,7 @@ def torn(lines: list[str], kind: str, draw: random.Random) -> str:
 @pytest.mark.parametrize(
     "kind", ["two halves", "an end lost", "no line break", "one inside another"]
 )
-def test_what_torn_lines_hide_is_unknown(kind: str, tmp_path: Path) -> None:
+def test_torn_lines_leave_causes_unknown(kind: str, tmp_path: Path) -> None:
     draw = random.Random(kind)
     number = wrong = known = losses = 0
     for log in LOGS:
@@ -306,13 +306,13 @@ def test_what_torn_lines_hide_is_unknown(kind: str, tmp_path: Path) -> None:
                     number += 1
                     wrong += verdict.cause not in (true, "unknown", causes[seconds])
                     known += verdict.cause != "unknown"
-    # A line that is gone without a trace leaves no doubt: 1 in 1,000.
+    # A line lost without a trace raises no doubt: 1 in 1,000.
     assert wrong * 200 < number
     assert known * 8 > number
     assert losses > 15  # some cuts are at the end of a line
 
 
-def test_a_number_that_a_program_printed_is_no_process(tmp_path: Path) -> None:
+def test_a_number_printed_by_a_program_is_not_a_process(tmp_path: Path) -> None:
     path = tmp_path / "log"
     text = finished("step", 4711, 1).replace("W1122 10:00:01.000000 4711 dispatch.py:205] ", "")
     path.write_text(
@@ -321,7 +321,7 @@ def test_a_number_that_a_program_printed_is_no_process(tmp_path: Path) -> None:
     assert len(recording(path, tmp_path / "rec").runs) == 1
 
 
-def test_a_log_that_is_imported_again_is_a_recording_of_its_own(tmp_path: Path) -> None:
+def test_a_log_imported_again_is_a_separate_recording(tmp_path: Path) -> None:
     to = tmp_path / "rec"
     whole = len(recording(LOGS[-1], to).misses)
     again = recording(LOGS[-1], to)
@@ -341,7 +341,7 @@ def test_an_explanation_that_is_torn_before_anything_else_leaves_a_doubt(
     assert [v.cause for v in judge(found)] == ["unknown"]
 
 
-def test_lines_about_programs_that_a_log_does_not_show_are_told(tmp_path: Path) -> None:
+def test_lines_about_unknown_programs_are_reported(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_text(
         "Persistent compilation cache hit for 'jit_f' with key 'jit_f-0123'\n"
@@ -372,7 +372,7 @@ def test_a_compressed_log_without_its_end(
     assert any("the rest of the log" in reason for reason in found.runs[0].losses)
 
 
-def test_a_line_that_is_too_long_is_told_wherever_it_stands(tmp_path: Path) -> None:
+def test_a_line_that_is_too_long_is_reported_wherever_it_is(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_text("x" * 5_000_000 + "\n" + finished("step", 4711, 1))
     (run,) = recording(path, tmp_path / "rec").runs
@@ -450,10 +450,10 @@ def test_bad_input(
     assert done.stderr.startswith("retrace: standard input has no line by JAX"), done.stderr
 
 
-def test_what_is_seen_for_the_first_time_is_not_said_to_be_traced_again(
+def test_the_first_trace_of_a_function_is_not_a_retrace(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    # `_fun` is what `pmap` calls its function: the log tells no more of it than this one trace.
+    # `_fun` is `pmap`'s name for its function: the log shows only this one trace.
     assert run("import", LOGS[-1], "--out", tmp_path / "rec") == 0
     capsys.readouterr()
     assert run("report", tmp_path / "rec", "--all") == 0
@@ -494,12 +494,12 @@ def test_all_commands_read_what_was_imported(
     ]
     assert run("plan", "a", "--format", "json") == 0
     plan = json.loads(capsys.readouterr().out)
-    # No step promises to spare a miss whose cause the log leaves open.
+    # No step promises to avoid a miss with an unknown cause.
     assert not {name for step in plan["steps"] for name in step["misses"]} & set(unknown)
     assert run("show", unknown[0], "a") == 0
     assert run("diff", "a", "b") == 0
     assert run("check", "a") in (0, 1, 2)
-    assert run("programs", "a") == 2  # a log has no text of programs
+    assert run("programs", "a") == 2  # a log has no program texts
 
 
 def test_redacted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -521,7 +521,7 @@ def test_large_log_in_bounded_memory(tmp_path: Path) -> None:
         "from pathlib import Path\n"
         "from retrace.logs.importing import Importer\n"
         "Importer(Path(sys.argv[2])).take(Path(sys.argv[1]))\n"
-        # Not by `getrusage`, which counts what the process was before it ran Python.
+        # Not `getrusage`, which includes the process before it ran Python.
         "print(re.search('VmHWM:\\\\s*(\\\\d+)', Path('/proc/self/status').read_text())[1])\n"
     )
     (tmp_path / "rec").mkdir()
@@ -534,7 +534,7 @@ def test_large_log_in_bounded_memory(tmp_path: Path) -> None:
     assert int(done.stdout) < 100 << 10
 
 
-def test_a_failure_to_write_is_told(tmp_path: Path) -> None:
+def test_a_write_error_is_reported(tmp_path: Path) -> None:
     missing = tmp_path / "gone"
     with pytest.raises((RetraceError, OSError)):
         Importer(missing).take(LOGS[0])

@@ -1,4 +1,4 @@
-"""What programs under test are started with."""
+"""How programs under test are started."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What several processes compile is held against what a cache on disk then serves."""
+"""What several processes compile is compared with what a disk cache then serves."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def several(x):
 
 
 def packed(x):
-    # The same program, and another key on disk: that has the paths of the results.
+    # The same program but a different key on disk, which includes the paths of the results.
     return x + 5 if own == 2 else {"a": x + 5}
 
 
@@ -109,14 +109,14 @@ for function in (same, other_name, constant, averaged, power, hidden, several, c
     jax.jit(function)(x)
 jax.jit(calling_back)(x)
 donating(jnp.asarray(x))
-# XLA knows no weak types, and what a trace alone asks for is over when a program is traced.
+# XLA has no weak types, and options that only affect tracing are gone once a program is traced.
 weak(2.0 if own == 2 else np.float32(2))
 jax.vmap(named, axis_name="batch" if own == 2 else "rows")(x)
 with jax.ensure_compile_time_eval() if own == 2 else contextlib.nullcontext():
     folded(x)
 with jax.numpy_dtype_promotion("strict" if own == 2 else "standard"):
     promoted(x)
-# One trace, and programs that are not it: of another size, and without the paths of results.
+# One trace, and programs that differ from it: in size, or without the paths of results.
 jax.vmap(batched)(np.ones((int(own), 4), np.float32))
 if own == 2:
     differentiated(x)
@@ -128,7 +128,7 @@ with jax.default_matmul_precision("highest"):
 
 
 def reported(folder: Path, name: str, *arguments: str, **variables: str) -> dict[str, Any]:
-    """The report of two processes that ran the program, the second with another constant."""
+    """The report of two processes that ran the program, the second with a different constant."""
     environment = {**os.environ, "JAX_PLATFORMS": "cpu", **variables}
     for argument in arguments:
         line = [sys.executable, "-m", "retrace", "run", "-q", "--append", f"--out={name}"]
@@ -139,7 +139,7 @@ def reported(folder: Path, name: str, *arguments: str, **variables: str) -> dict
     return found
 
 
-def test_what_is_told_is_what_a_cache_serves(tmp_path: Path) -> None:
+def test_the_report_matches_what_a_cache_serves(tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(PROGRAM)
     without = reported(tmp_path, "without", "2", "3")
     cached = reported(
@@ -162,7 +162,7 @@ def test_what_is_told_is_what_a_cache_serves(tmp_path: Path) -> None:
     assert "constant" not in told and "constant" not in served
     for name in ("packed", "batched", "differentiated"):
         assert name not in told and name not in served
-    # A cache may serve these, by what they hold; too little of that is recorded to promise it.
+    # A cache may serve these, depending on contents that are not recorded.
     assert "captured" not in told and "calling_back" not in told
     assert set(served) >= told.keys()
     assert [one["times"] for name, one in told.items() if name == "same"] == [2]
@@ -174,9 +174,9 @@ def test_what_is_told_is_what_a_cache_serves(tmp_path: Path) -> None:
     alone = {one["function"]: one for one in without["differ_by_constants"]}
     named = {"name": "own", "values": ["2", "3"]}
     assert alone["constant"]["constants"] == alone["averaged"]["constants"] == [named]
-    # What was read is not known here, only that the programs differ in it.
+    # The value read is unknown here, only that the programs differ in it.
     assert [one["name"] for one in alone["hidden"]["constants"]] == [None]
-    # No array can be such an exponent, and nothing would make one program of two lengths.
+    # Such an exponent cannot be an array, and two lengths can never share a program.
     assert not {"power", "several", "same"} & alone.keys()
     assert all(one["programs"] == one["processes"] == 2 for one in alone.values())
     assert all(0 <= one["saved"][0] <= one["saved"][1] < one["seconds"] for one in alone.values())

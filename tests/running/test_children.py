@@ -1,4 +1,4 @@
-"""What becomes of the processes that a program under `retrace run` starts."""
+"""Processes that a program under `retrace run` starts."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ WORK = IDLE + "; import jax; print(jax.jit(lambda x: x * 2)(1.0))"
 def run(
     tmp_path: Path, program: str, *options: str, plain: bool = True, **variables: str
 ) -> tuple[str, Recording | None]:
-    """Run a program with and without recording; the summary, and what was recorded."""
+    """Run a program with and without recording; returns the summary and the recording."""
     script, out = tmp_path / "program.py", tmp_path / "out"
     script.write_text(
         STARTS + "if __name__ == '__main__':" + dedent(program).replace("\n", "\n  ")
@@ -93,11 +93,13 @@ NUMBER = 3 + 1 + 2 + 1
 
 
 @pytest.mark.parametrize("options", [(), ("--children",)])
-def test_children_are_as_without_and_counted(options: tuple[str, ...], tmp_path: Path) -> None:
+def test_children_behave_as_without_recording_and_are_counted(
+    options: tuple[str, ...], tmp_path: Path
+) -> None:
     program = EVERY_WAY.replace("TARGET", "idle").replace("CODE", "IDLE")
     said, recording = run(tmp_path, program, *options)
     assert recording is not None and [one.jax for one in recording.runs] == [""]
-    # Whether they use jax is not known without the option, and with it that these do not.
+    # Without the option it is unknown whether they use jax; with it, that they do not is known.
     counted = (
         f"retrace: {NUMBER} Python processes that it started were not recorded: "
         "if they use jax, pass --children"
@@ -105,7 +107,7 @@ def test_children_are_as_without_and_counted(options: tuple[str, ...], tmp_path:
     assert said == (counted if not options else "")
 
 
-def test_all_record_with_an_option(tmp_path: Path) -> None:
+def test_all_children_record_with_the_option(tmp_path: Path) -> None:
     program = EVERY_WAY.replace("TARGET", "work").replace("CODE", "WORK")
     said, recording = run(tmp_path, program, "--children", plain=False)
     assert "Python process" not in said
@@ -115,7 +117,7 @@ def test_all_record_with_an_option(tmp_path: Path) -> None:
     assert all(run.losses == {} for run in recording.runs)
 
 
-def test_what_cannot_be_told_is_counted(tmp_path: Path) -> None:
+def test_children_that_cannot_record_are_counted(tmp_path: Path) -> None:
     program = """
     bare = {name: os.environ[name] for name in ("JAX_PLATFORMS",)}
     subprocess.run([sys.executable, "-c", IDLE], env=bare)
@@ -127,7 +129,7 @@ def test_what_cannot_be_told_is_counted(tmp_path: Path) -> None:
     assert "2 Python processes that it started could not be recorded" in said
 
 
-def test_a_failure_to_count_is_told(tmp_path: Path) -> None:
+def test_a_failure_to_count_is_reported(tmp_path: Path) -> None:
     program = """
     try:
         os.posix_spawn(3, None, None)
@@ -167,15 +169,13 @@ def test_only_the_programs_own_children_are_subtracted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("options", [(), ("--children",)])
-def test_a_program_without_children_is_told_nothing_of_them(
-    options: tuple[str, ...], tmp_path: Path
-) -> None:
+def test_without_children_nothing_is_reported(options: tuple[str, ...], tmp_path: Path) -> None:
     said, recording = run(tmp_path, "import jax; jax.jit(lambda x: x)(1.0)", *options)
     assert recording is not None
     assert said.endswith("explained by `retrace report out`"), said
 
 
-def test_a_child_that_is_forked_before_jax_is_none_of_the_started(tmp_path: Path) -> None:
+def test_a_child_forked_before_jax_does_not_count_as_started(tmp_path: Path) -> None:
     program = """
     subprocess.run([sys.executable, "-c", "import jax"])
     child = multiprocessing.get_context("fork").Process(target=work, args=(2,))
@@ -188,7 +188,7 @@ def test_a_child_that_is_forked_before_jax_is_none_of_the_started(tmp_path: Path
     assert "1 Python process that it started was not recorded" in said
 
 
-def test_a_server_of_forks_that_is_started_again(tmp_path: Path) -> None:
+def test_a_forkserver_that_is_restarted(tmp_path: Path) -> None:
     program = """
     from multiprocessing import forkserver
     for _ in range(2):
@@ -252,7 +252,7 @@ child = multiprocessing.get_context("fork").Process(target=killed)
 child.start()
 child.join()
 """
-# What a stage has come to is written a moment later: a worker that is killed at once has not.
+# A stage's end is written a moment later, so not by a worker that is killed at once.
 KILLED = """
 def idle_for(seconds):
     import time
@@ -265,7 +265,7 @@ def killed():
 """
 
 
-def test_workers_that_their_pool_ends_are_not_told_as_killed(
+def test_workers_ended_by_their_pool_are_not_reported_as_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(globals(), "STARTS", STARTS + KILLED)
@@ -274,7 +274,7 @@ def test_workers_that_their_pool_ends_are_not_told_as_killed(
     view = View(recording, judge(recording))
     starters = {run.forked_by or run.started_by for run in recording.runs}
     [own] = [run for run in recording.runs if run.complete and run.pid in starters]
-    # A worker may come to its own end before its pool ends it.
+    # A worker may end by itself before its pool ends it.
     cut = [run for run in recording.runs if not run.complete]
     [(_, miss)] = view.unfinished()
     assert miss is not None
@@ -282,7 +282,7 @@ def test_workers_that_their_pool_ends_are_not_told_as_killed(
     idle = [worker for workers in view.ended_idle().values() for worker in workers]
     assert set(view.ended_idle()) <= {own.pid} and len(idle) == len(cut) - 1
     assert {worker.forked_by or worker.started_by for worker in idle} <= {own.pid}
-    # Where the parent did not come to its end either, all of them may have been killed.
+    # If the parent did not end either, all of them may have been killed.
     own.complete = False
     assert len(view.unfinished()) == len(cut) + 1
     assert view.ended_idle() == {}

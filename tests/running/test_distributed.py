@@ -67,7 +67,7 @@ def both(program: Path, cache: Path, *before: str) -> list[tuple[int, list[str]]
             out, err = process.communicate(timeout=120)
             assert process.returncode == 0, err
             assert "retrace:" not in err
-            # What the library of the collectives says, it says to the same stream.
+            # The collectives library writes to the same stream.
             lines = [line for line in out.splitlines() if not line.startswith("[Gloo]")]
             found.append((process.returncode, lines))
     finally:
@@ -83,7 +83,7 @@ def test_two_processes_in_one_recording(tmp_path: Path) -> None:
     assert [lines[0] for _, lines in plain] == ["0 2 2", "1 2 2"]
     assert [lines[-1] for _, lines in plain] == ["6.0", "6.0"]
     run = ("-m", "retrace", "run", "--quiet", "--append", "--out", str(tmp_path / "out"))
-    # What process 0 stored in the plain run it finds; to process 1 that is of no use.
+    # Process 0 finds what it stored in the plain run; process 1 cannot use that.
     assert both(program, tmp_path / "cache", *run) == plain
     done = subprocess.run(
         [sys.executable, "-m", "retrace", "report", str(tmp_path / "out"), "--format", "json"],
@@ -108,7 +108,7 @@ def test_two_processes_in_one_recording(tmp_path: Path) -> None:
         for miss in report["misses"]
         if miss["function"]["kind"] != "op"
     ]
-    # The first call in a process is the first of all, whatever the other one did.
+    # The first call in a process is a first trace, whatever the other process did.
     assert sorted(found) == [
         ("own", 0, "first-trace", []),
         ("own", 0, "shape-changed", [[3]]),
@@ -125,7 +125,7 @@ def test_two_processes_in_one_recording(tmp_path: Path) -> None:
     ]
     assert {outcome for index, outcome in looked if index == 0} == {"hit"}
     assert [unserved["processes"], unserved["look_ups"]] == [[1], len(looked) - 3]
-    # `own` has another shape there, so process 0 never compiled it.
+    # `own` has a different shape there, so process 0 never compiled it.
     assert unserved["why"]["another-key"] == unserved["why"]["alone"] == 1
     assert unserved["ingredients"] == ["accelerator_config"]
     nearest = {miss["id"]: miss["run"] for miss in report["misses"]}

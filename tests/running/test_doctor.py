@@ -1,4 +1,4 @@
-"""A machine goes in, well or not; what `retrace doctor` says of it comes out."""
+"""What `retrace doctor` reports about machines that work and machines that do not."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ dis.get_instructions = None
 DEAF = """
 import sys
 
-# What JAX tells nobody: it is there, and never called.
+# A listener registry that exists but that JAX never calls.
 import jax
 from jax._src import monitoring
 monitoring.record_event_duration_secs.__code__ = (lambda *_, **__: None).__code__
@@ -46,7 +46,7 @@ monitoring.record_scalar.__code__ = (lambda *_, **__: None).__code__
 
 
 def doctor(folder: Path, spoilt: str = "", *options: str, **more: str) -> tuple[int, str, str]:
-    """What the command says, in an environment where each Python runs `spoilt` first."""
+    """The command's output in an environment where each Python runs `spoilt` first."""
     (folder / "sitecustomize.py").write_text(spoilt)
     environment = {name: text for name, text in os.environ.items() if "RETRACE" not in name}
     paths = [str(folder), str(ROOT), environment.get("PYTHONPATH", "")]
@@ -75,7 +75,7 @@ def works(found: dict[str, Any]) -> dict[str, bool | None]:
     return {one["part"]: one["works"] for one in found["works"]}
 
 
-def test_a_machine_that_is_well(tmp_path: Path) -> None:
+def test_a_working_machine(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(
         "import json, sys\n"
@@ -109,7 +109,9 @@ def test_a_machine_that_is_well(tmp_path: Path) -> None:
         ({"jax/__init__.py": "import os; os.abort()"}, "a process that imports jax fails"),
     ],
 )
-def test_no_jax_or_a_broken_one_is_told(files: dict[str, str], said: str, tmp_path: Path) -> None:
+def test_a_missing_or_broken_jax_is_reported(
+    files: dict[str, str], said: str, tmp_path: Path
+) -> None:
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
@@ -119,7 +121,7 @@ def test_no_jax_or_a_broken_one_is_told(files: dict[str, str], said: str, tmp_pa
     assert works(found)["pytest"] is None and works(found)["guards"] is None
 
 
-def test_what_is_lost_is_told(tmp_path: Path) -> None:
+def test_losses_are_reported(tmp_path: Path) -> None:
     found = as_json(tmp_path, NO_BYTECODE + DEAF, RETRACE="0")
     assert found["losses"] == {"this Python's bytecode is not known": 1}
     assert [row["where"] for row in found["python"]["absent"]] == ["dis"]
@@ -129,7 +131,7 @@ def test_what_is_lost_is_told(tmp_path: Path) -> None:
 
 
 def installed(site: Path, name: str, files: dict[str, str]) -> None:
-    """A distribution as pip installs it."""
+    """Install a distribution as pip does."""
     rows: list[str] = []
     for path, text in files.items():
         (site / path).parent.mkdir(parents=True, exist_ok=True)
@@ -142,7 +144,7 @@ def installed(site: Path, name: str, files: dict[str, str]) -> None:
     (info / "RECORD").write_text("\n".join([*rows, f"{info.name}/RECORD,,"]))
 
 
-def test_files_of_others_in_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_of_other_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ours = {f"retrace/{name}": name for name in ("__init__.py", "doctor/package.py", "cli.py")}
     installed(tmp_path, "retrace", ours)
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
@@ -161,13 +163,13 @@ def test_files_of_others_in_the_package(tmp_path: Path, monkeypatch: pytest.Monk
         "1 file in the folder of retrace, but of no installed package",
     ]
     assert all(name in "\n".join(said) for name in ("api.py", "cli.py", "stray.py", "__init__"))
-    # A list that cannot be read is another package's trouble.
+    # An unreadable file list is another package's problem.
     (tmp_path / "retrace_sdk-1.0.dist-info" / "RECORD").write_bytes(b"\xff\xfe,,\n")
     assert len(faults(folder)) == 3
 
 
-def test_files_of_others_are_told_at_import(tmp_path: Path) -> None:
-    """As `retrace-sdk` leaves them: more modules beside ours, or its own in place of ours."""
+def test_files_of_other_packages_are_reported_at_import(tmp_path: Path) -> None:
+    """As `retrace-sdk` leaves them: extra modules next to ours, or its own instead of ours."""
     package = tmp_path / "retrace"
     package.mkdir()
     for entry in (ROOT / "retrace").iterdir():

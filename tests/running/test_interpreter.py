@@ -1,4 +1,4 @@
-"""What the interpreter asks at every line, call or allocation of a program is left as it was."""
+"""Recording installs no interpreter hooks that run at every line, call or allocation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.drawn
 
 ROOT = Path(__file__).parents[2]
 
-# Python tells a hook that was there first of each that is added after it, and shows none.
+# Python does not list audit hooks, but tells the first one about each that is added later.
 FIRST = """
 import sys
 
@@ -53,7 +53,7 @@ print("clocks", time.time, time.perf_counter)
 """
 
 
-def test_the_interpreter_has_no_hooks_of_ours(tmp_path: Path) -> None:
+def test_we_install_no_interpreter_hooks(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(FIRST)
     (tmp_path / "program.py").write_text(PROGRAM)
     environment = {name: text for name, text in os.environ.items() if "RETRACE" not in name}
@@ -71,7 +71,7 @@ def test_the_interpreter_has_no_hooks_of_ours(tmp_path: Path) -> None:
         ).stdout
 
     plain = printed()
-    # JAX imports filelock where it is installed, which may add one of its own.
+    # JAX imports filelock if installed, which may add its own hook.
     assert "audit hooks [" in plain
     assert printed("-m", "retrace", "run", "--out", "recording") == plain
     assert printed("-m", "retrace", "run", "--out", "others", "--children") == plain

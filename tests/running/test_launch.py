@@ -1,4 +1,4 @@
-"""A program that is launched does what it does under `python`, to the letter."""
+"""A launched program behaves exactly as under `python`."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ COMMANDS = [
 
 @pytest.fixture(scope="module")
 def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with all the programs."""
+    """A folder with all programs."""
     folder = tmp_path_factory.mktemp("programs") / "here"
     for name, text in FILES.items():
         path = folder / name
@@ -225,7 +225,7 @@ def test_it_runs_as_under_python(here: Path, command: str) -> None:
 
 
 @pytest.mark.parametrize("command", ["exits_at_exit.py", "thread.py", "raises.py"])
-def test_what_comes_after_comes_last(here: Path, command: str) -> None:
+def test_the_summary_comes_last(here: Path, command: str) -> None:
     _, err, _ = launched(here, command)
     assert err.splitlines()[0] == "before"
     assert err.splitlines()[-1] == "after"
@@ -256,7 +256,7 @@ def test_an_interrupted_program_dies_of_the_interrupt(here: Path) -> None:
         ("-m sys", "cannot be run"),
     ],
 )
-def test_a_missing_program_is_told_in_one_line(here: Path, command: str, said: str) -> None:
+def test_a_missing_program_is_reported_in_one_line(here: Path, command: str, said: str) -> None:
     _, err, code = launched(here, command)
     assert code == 2
     assert "Traceback" not in err
@@ -272,8 +272,8 @@ def test_the_frames_shown_are_the_programs_own(here: Path) -> None:
     assert "launch.py" not in err
 
 
-def test_a_process_summarises_what_it_recorded_itself(tmp_path: Path) -> None:
-    """In a folder of many hosts, and with children of its own."""
+def test_a_process_summarises_its_own_recording(tmp_path: Path) -> None:
+    """Even if many hosts share the folder and it has children."""
     many = tmp_path / "many"
     for index in range(3):
         write(training(run=f"host{index}"), many)

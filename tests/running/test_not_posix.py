@@ -1,4 +1,4 @@
-"""A system without POSIX, as far as Python can be made to be one: programs are recorded there."""
+"""Programs are recorded without POSIX, as far as Python can be made to look like that."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ pytestmark = pytest.mark.drawn
 
 ROOT = Path(__file__).parents[2]
 
-# What Windows lacks of the modules that retrace and a program share. Some stays that JAX,
-# NumPy and the standard library use here because `sys.platform` says so.
+# Functions that Windows lacks. Some are kept that JAX, NumPy and the standard library use here
+# because of `sys.platform`.
 ELSEWHERE = """
 import importlib.abc, logging, multiprocessing.util, os, random, runpy, shutil, signal
 import subprocess, sys, tempfile, threading
@@ -67,7 +67,7 @@ print("done")
 def run(folder: Path, *arguments: str, expected: int = 0) -> str:
     (folder / "elsewhere.py").write_text(ELSEWHERE)
     done = subprocess.run(
-        # Python is asked to know no columns of code, either.
+        # Also without column positions in code.
         [sys.executable, "-X", "no_debug_ranges", "elsewhere.py", "retrace", *arguments],
         capture_output=True,
         text=True,
@@ -86,7 +86,7 @@ def test_a_program_is_recorded_and_explained(tmp_path: Path) -> None:
     (process,) = report["runs"]
     assert process["losses"] == {} and process["complete"]
     told = [(miss["function"]["name"], miss["cause"]) for miss in report["misses"]]
-    # Two lambdas of one line are two, also without columns.
+    # Two lambdas on one line are distinct, even without columns.
     assert told == [
         ("step", "first-trace"),
         ("step", "shape-changed"),

@@ -1,4 +1,4 @@
-"""`%load_ext retrace` in a real IPython shell: cells go in, explanations come out below them."""
+"""`%load_ext retrace` in a real IPython shell: explanations appear below the cells."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ kernels = pytest.mark.parametrize("kernel", [False, True], ids=["terminal", "ker
 
 
 class Told(NamedTuple):
-    """What a cell printed and showed."""
+    """The output of a cell."""
 
     text: str
     html: str
@@ -84,7 +84,7 @@ def session(*cells: str, kernel: bool = False, **environment: str) -> list[Told]
 
 
 @kernels
-def test_a_cell_run_again_is_told_from_an_edited_one(kernel: bool) -> None:
+def test_rerunning_a_cell_differs_from_editing_it(kernel: bool) -> None:
     again = f"%%retrace\n{STEP}\nsmooth(x)"
     edited = again.replace("0.5", "0.25")
     told = session(LOAD, IMPORTS, again, again, edited, "%%retrace\nsmooth(x)", kernel=kernel)
@@ -104,7 +104,7 @@ def test_a_cell_run_again_is_told_from_an_edited_one(kernel: bool) -> None:
 
 
 @kernels
-def test_cells_have_the_numbers_and_lines_that_people_see(kernel: bool) -> None:
+def test_cells_have_the_numbers_and_lines_users_see(kernel: bool) -> None:
     show = "print(json.dumps([[m.function.file, m.function.line, m.call_site.file, "
     show += "m.call_site.line] for m in retrace.misses('smooth')]))"
     told = session(
@@ -167,7 +167,7 @@ def test_the_whole_session_and_a_wrong_line() -> None:
     assert "did you mean halved?" in told[15].errors
     assert told[13].text == told[12].text
     assert "needed:" in told[14].text and "<th scope=" in told[14].html
-    # The line that called, and what differs in the program.
+    # The calling line, and what differs in the program.
     assert "smooth(x); smooth(x[:2])</pre>" in told[3].html
     assert "<mark>2</mark>" in told[3].html
     assert "of halved" in told[11].text and "smooth" not in told[11].text
@@ -212,7 +212,7 @@ TAGS = frozenset(
 )
 
 
-def test_names_and_values_of_the_program_are_no_html() -> None:
+def test_names_and_values_of_the_program_are_escaped() -> None:
     hostile = "</td><script>alert(1)</script><img src=x onerror='alert(2)'>"
     told = session(
         LOAD,
@@ -232,7 +232,7 @@ def test_names_and_values_of_the_program_are_no_html() -> None:
         assert "<script>" in tags.shown
 
 
-def test_the_test_above_can_fail() -> None:
+def test_the_escaping_test_can_fail() -> None:
     tags = _Tags()
     tags.feed("<p><script>alert(1)</script>")
     assert not tags.found <= TAGS

@@ -1,4 +1,4 @@
-"""`retrace run`, as a whole process: the program runs as it would, and is recorded."""
+"""`retrace run` as a whole process: the program runs as usual and is recorded."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from tests.reading.story import training, write
 
 pytestmark = pytest.mark.drawn
 
-_TELL = "import sys, json; print(json.dumps(sys.argv))"
+_PRINT_ARGV = "import sys, json; print(json.dumps(sys.argv))"
 
 
 @pytest.mark.parametrize(
     "arguments", [[], ["--help"], ["--out", "x", "-q"], ["-m", "a"], ["--", "--", ""], ["-o=1"]]
 )
 def test_arguments_reach_the_program_untouched(tmp_path: Path, arguments: list[str]) -> None:
-    (tmp_path / "tell.py").write_text(_TELL)
+    (tmp_path / "tell.py").write_text(_PRINT_ARGV)
     for how in (["tell.py"], ["-m", "tell"]):
         done = retrace("run", *how, *arguments, cwd=tmp_path, RETRACE="0")
         assert done.returncode == 0, done.stderr
@@ -51,7 +51,7 @@ def test_run_records_summarises_and_exits_as_the_program(tmp_path: Path) -> None
     assert causes == ["first-trace", "shape-changed", "shape-changed"]
 
 
-def test_what_an_exception_ended_proves_nothing(tmp_path: Path) -> None:
+def test_a_run_ended_by_an_exception_proves_nothing(tmp_path: Path) -> None:
     train = tmp_path / "train.py"
     train.write_text(_PROGRAM)
     retrace("run", "-q", "-o", "before", "train.py", cwd=tmp_path, JAX_PLATFORMS="cpu")
@@ -68,7 +68,7 @@ def test_what_an_exception_ended_proves_nothing(tmp_path: Path) -> None:
     assert checked.returncode == 2 and "ended by TypeError" in checked.stderr
 
 
-def test_an_error_that_the_program_goes_on_after_did_not_end_it(tmp_path: Path) -> None:
+def test_an_error_that_the_program_survives_did_not_end_it(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text("import jax\ndef test_fails(): jax.jit(len)(1)")
     options = ("-q", "-p", "no:cacheprovider")
     done = retrace(
@@ -97,12 +97,12 @@ def test_the_programs_streams_are_as_under_python(tmp_path: Path) -> None:
     assert retrace("run", "-q", "streams.py", cwd=tmp_path).stdout == plain.stdout
 
 
-def test_of_a_program_without_jax_nothing_is_said(tmp_path: Path) -> None:
+def test_nothing_is_printed_for_a_program_without_jax(tmp_path: Path) -> None:
     (tmp_path / "plain.py").write_text("print(1)")
     done = retrace("run", "plain.py", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (0, "1\n")
     assert done.stderr == ""
-    # It is the newest recording all the same: `check` and `report` must not tell of an older one.
+    # It is still the newest recording: `check` and `report` must not use an older one.
     (recording,) = recordings(tmp_path)
     (run,) = read([recording]).runs
     assert (run.argv, run.jax, run.complete) == (["plain.py"], "", True)
@@ -114,7 +114,7 @@ def recordings(folder: Path) -> list[Path]:
 
 
 @pytest.mark.parametrize("program", ["import jax", "import retrace, jax"])
-def test_one_recording_where_the_environment_asks_for_one_too(
+def test_only_one_recording_if_the_environment_also_requests_one(
     program: str, tmp_path: Path
 ) -> None:
     (tmp_path / "train.py").write_text(f"{program}; jax.jit(lambda x: x)(1.0)")
@@ -124,19 +124,19 @@ def test_one_recording_where_the_environment_asks_for_one_too(
     assert len(recordings(tmp_path)) == 1
 
 
-def test_what_never_imports_jax_leaves_no_recording(tmp_path: Path) -> None:
+def test_a_program_that_never_imports_jax_leaves_no_recording(tmp_path: Path) -> None:
     program = [sys.executable, "-c", "import retrace, os; os.fork() and os.wait()"]
     subprocess.run(program, cwd=tmp_path, env=environment(RETRACE="1"), check=True)
     assert (tmp_path / ".retrace").exists() and not recordings(tmp_path)
 
 
-def test_quiet_says_nothing(tmp_path: Path) -> None:
+def test_quiet_prints_nothing(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(_PROGRAM)
     done = retrace("run", "-q", "train.py", cwd=tmp_path, JAX_PLATFORMS="cpu")
     assert (done.returncode, done.stdout, done.stderr) == (3, "", "")
 
 
-def test_a_recording_that_is_there_stops_no_program(tmp_path: Path) -> None:
+def test_an_existing_recording_stops_no_program(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("")
     held = write(training(), tmp_path / "rec")
     assert retrace("run", "--out", held, "train.py", cwd=tmp_path).returncode == 0

@@ -1,4 +1,4 @@
-"""`retrace run --slow` and `retrace slow`, from outside."""
+"""`retrace run --slow` and `retrace slow` as commands."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_a_recorded_program_is_compiled_again(tmp_path: Path) -> None:
     assert {line["file"] for line in found["part"]["lines"]} == {str(tmp_path / "train.py")}
     assert found["reproducer"]["file"] == "alone.py"
 
-    # Only JAX is needed: nothing of retrace, nor of the program, is where Python looks.
+    # Only JAX is needed: neither retrace nor the program is importable.
     (tmp_path / "elsewhere").mkdir()
     script = (tmp_path / "alone.py").rename(tmp_path / "elsewhere" / "alone.py")
     assert "train.py" not in script.read_text() and "import retrace" not in script.read_text()
@@ -152,7 +152,7 @@ def test_a_program_that_profiled_itself_is_profiled_afterwards(tmp_path: Path) -
     assert "code generation" in text and "compiled alone" in text
 
 
-def test_a_recording_without_says_so(tmp_path: Path) -> None:
+def test_a_recording_made_without_slow_says_so(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(PROGRAM)
     assert retrace("run", "-q", "--out", "out", "train.py", cwd=tmp_path).returncode == 0
     told = retrace("slow", "step #1", "out", "--reproducer", "alone.py", cwd=tmp_path)
@@ -168,7 +168,7 @@ def test_a_recording_without_says_so(tmp_path: Path) -> None:
     assert report_json.report(view)["slow"] == []
 
 
-def test_a_miss_that_was_not_slow_enough_says_what_to_ask_for(tmp_path: Path) -> None:
+def test_a_miss_that_was_not_slow_enough_suggests_options(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(PROGRAM.replace("range(60)", "range(3)"))
     run = retrace(*("run", "-q", "--slow-over", "900", "--out", "out", "train.py"), cwd=tmp_path)
     assert run.returncode == 0, run.stderr
@@ -176,7 +176,7 @@ def test_a_miss_that_was_not_slow_enough_says_what_to_ask_for(tmp_path: Path) ->
     assert "were not recorded: record with a smaller `--slow-over`" in told
 
 
-def test_what_cannot_be_done_is_said(tmp_path: Path) -> None:
+def test_impossible_requests_are_reported(tmp_path: Path) -> None:
     for arguments in (
         ["run", "--slow-over", "-1", "x.py"],
         ["slow", "nothing #1", str(tmp_path)],
@@ -205,7 +205,7 @@ for each in twice:
 """
 
 
-def test_programs_that_are_kept_several_times_are_told_however_quick(tmp_path: Path) -> None:
+def test_programs_compiled_several_times_are_reported_however_fast(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(KEPT)
     asked = ("run", "-q", "--force", "--out", "out")
     recorded = retrace(*asked, "--slow-over", "600", "train.py", cwd=tmp_path)
@@ -216,7 +216,7 @@ def test_programs_that_are_kept_several_times_are_told_however_quick(tmp_path: P
     assert report["slow"] == []
     (found,) = report["duplicates"]
     assert (found["label"], len(found["misses"])) == ("<lambda> #1 (train.py:10)", 4)
-    # Each executable has the array, and a CPU does not tell what its code takes.
+    # Each executable has the array; a CPU does not report its code size.
     assert found["constants"] == 4 * 300 * 1000 * 4
     assert found["equations"] >= 36 and not found["differ"]
     assert 0 < found["seconds"] < sum(miss.seconds for miss in view.recording.misses)

@@ -1,4 +1,4 @@
-"""The comparison of other projects' suites, on a small one: it passes, and it can fail."""
+"""The comparison of other projects' test suites passes on a small one, and can fail."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.drawn(of=4)  # the comparison is a tool of ours
+pytestmark = pytest.mark.drawn(of=4)  # the comparison is a development tool
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -68,7 +68,7 @@ def run(project: Path, source: str, *options: str) -> subprocess.CompletedProces
         capture_output=True,
         text=True,
         timeout=400,
-        # The project's suite needs none of the plugins that are installed here.
+        # The project's suite needs none of the installed plugins.
         env={**os.environ, "JAX_PLATFORMS": "cpu", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         check=False,
     )
@@ -86,7 +86,7 @@ def test_what_recording_costs_a_suite(tmp_path: Path) -> None:
         assert float(plain) > 0 < float(recorded)
 
 
-def test_a_suite_that_recording_leaves_alone(tmp_path: Path) -> None:
+def test_a_suite_that_recording_does_not_change(tmp_path: Path) -> None:
     done = run(tmp_path, SOUND)
     assert done.returncode == 0, done.stdout + done.stderr
     assert (

@@ -1,4 +1,4 @@
-"""A program under recording meets nothing of it: no thread, module, frame or name."""
+"""A recorded program sees nothing of the recording: no thread, module, frame or name."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NOTHING = "/"
 
 
 def python(*arguments: str, cwd: str | Path = NOTHING, text: str = "") -> tuple[str, str]:
-    """What a program printed, on both streams; it ended well, and in time."""
+    """The output of a program on both streams; it must succeed in time."""
     environment = {name: value for name, value in os.environ.items() if "RETRACE" not in name}
     environment |= {"JAX_PLATFORMS": "cpu", "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
@@ -128,7 +128,7 @@ for name in sys.argv[1:]:
 """
 
 
-def test_every_module_of_the_programs_own_is_its_own(tmp_path: Path) -> None:
+def test_the_program_gets_its_own_modules(tmp_path: Path) -> None:
     loaded, _ = python("-c", LOADED)
     plain, _ = python("-c", "import sys; print(*sys.modules)")
     tops = {name.partition(".")[0] for name in loaded.split()} - {*plain.split()}
@@ -142,7 +142,7 @@ def test_every_module_of_the_programs_own_is_its_own(tmp_path: Path) -> None:
     out = str(tmp_path / "out")
     run = ("-m", "retrace", "run", "-q", "--out", out, str(program))
     assert python(*run, *sorted(tops))[0] == expected
-    # In one process with us as well, as under a debugger.
+    # Also in the same process as retrace, as under a debugger.
     here = "import runpy, sys; sys.path[0] = '/'; runpy.run_module('retrace', alter_sys=True)"
     found, _ = python("-c", here, *run[2:], *sorted(tops))
     assert [line for line in found.split("\n") if line.endswith("False")] == [
@@ -165,8 +165,8 @@ print("MODULES", *sys.modules)
 """
 
 
-def test_retrace_jit_alone_imports_no_module_of_the_programs_own(tmp_path: Path) -> None:
-    # Without `retrace run` nothing keeps apart what retrace imports: it must not be much.
+def test_retrace_jit_alone_imports_no_module_of_the_program(tmp_path: Path) -> None:
+    # Without `retrace run` nothing hides retrace's imports: there must be few.
     (tmp_path / "program.py").write_text(OF_JIT)
     plain, ours = (
         {*python("program.py", jit, cwd=tmp_path)[0].partition("MODULES")[2].split()}
@@ -194,7 +194,7 @@ print(sorted(sys.modules), sys.path)
 """
 
 
-def test_what_retrace_imports_later_is_not_the_programs_nor_given_to_it(tmp_path: Path) -> None:
+def test_later_imports_of_retrace_stay_apart_from_the_programs(tmp_path: Path) -> None:
     for name in ("csv", "calendar", "difflib", "retrace", "deepdiff", "gettext"):
         (tmp_path / f"{name}.py").write_text("OWN = True\nprint(__name__)\n")
     program = tmp_path / "program.py"
@@ -235,7 +235,7 @@ print(depth())
 
 
 @pytest.mark.parametrize("command", ["program.py one", "-m program one", "- one"])
-def test_no_frame_of_ours_is_below_the_program(command: str, tmp_path: Path) -> None:
+def test_none_of_our_frames_is_below_the_program(command: str, tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(FRAMES)
     text = FRAMES if command.startswith("- ") else ""
     out, err = python(*command.split(), cwd=tmp_path, text=text)
@@ -260,7 +260,7 @@ def attempts(out: Path) -> list[tuple[int, str | None, int | None]]:
     return sorted((run.attempt, run.job, run.process_count) for run in runs)
 
 
-def test_what_a_directory_holds_stops_no_program(tmp_path: Path) -> None:
+def test_files_in_the_directory_stop_no_program(tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(dedent(ATTEMPT))
     out = tmp_path / "out"
     run = ("-m", "retrace", "run", "-q", "--out", "out")
@@ -268,7 +268,7 @@ def test_what_a_directory_holds_stops_no_program(tmp_path: Path) -> None:
     python(*run, "program.py", "0", cwd=tmp_path)
     assert attempts(out) == [(1, None, 1), (2, None, 1)]
     python(*run, "--append", "program.py", "0", cwd=tmp_path)
-    # Two of one job, and one of them again.
+    # Two processes of one job, one of them started again.
     python(*run, "--job", "a", "program.py", "0", cwd=tmp_path)
     python(*run, "--job", "a", "program.py", "0.01", cwd=tmp_path)
     assert attempts(out)[2:] == [(2, None, 1), (3, "a", 1), (3, "a", 1)]
@@ -280,7 +280,7 @@ def test_what_a_directory_holds_stops_no_program(tmp_path: Path) -> None:
     python(*run, "--job", "a", "program.py", "0", cwd=tmp_path)
     assert attempts(out)[5:] == [(4, "a", 1)]
     python(*run, "--force", "program.py", "0", cwd=tmp_path)
-    # Begun before the others are removed, so that several processes may do so at once.
+    # Created before the others are removed, so that several processes may do so at once.
     assert attempts(out) == [(5, None, 1)]
 
 
@@ -289,7 +289,7 @@ import gc, os, signal, sys, time
 import jax, numpy as np
 import jax.numpy as jnp
 
-# JAX is called when garbage is collected, and Python drops what is raised there.
+# JAX runs code at garbage collection, where Python ignores exceptions.
 gc.disable()
 
 @jax.jit
@@ -317,7 +317,7 @@ print("end", flush=True)
 
 
 def _interrupted(folder: Path, out: str, when: str) -> tuple[int, str]:
-    """How a program ends by Ctrl-C, pressed twice, and what it says on stderr."""
+    """How a program ends after pressing Ctrl-C twice, and its stderr."""
     program = subprocess.Popen(
         [sys.executable, "-m", "retrace", "run", "--out", out, "program.py", when],
         cwd=folder,
@@ -340,10 +340,10 @@ def _interrupted(folder: Path, out: str, when: str) -> tuple[int, str]:
 @pytest.mark.skipif(os.name != "posix", reason="signals")
 @pytest.mark.parametrize("when", ["compile", "end", "told"])
 def test_ctrl_c_shows_no_frame_of_ours(when: str, tmp_path: Path) -> None:
-    """It is pressed twice: amid a compilation, after the last line, while the summary is told."""
+    """It is pressed twice: during a compilation, after the last line, during the summary."""
     (tmp_path / "program.py").write_text(INTERRUPTED)
     attempt, (status, said) = 0, _interrupted(tmp_path, "0", when)
-    # XLA's own, of an interrupt within it: without retrace one in sixty ends so.
+    # XLA's own reaction to an interrupt: without retrace, one run in sixty ends like this.
     while status == -signal.SIGABRT and attempt < 4:
         attempt += 1
         status, said = _interrupted(tmp_path, str(attempt), when)

@@ -1,4 +1,4 @@
-"""A program that runs is followed from beside it, and notices nothing of that."""
+"""A running program is followed without noticing."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ PROGRAM = """
 
 
 def until(path: Path) -> None:
-    """Waits for a file of another process."""
+    """Wait for a file of another process."""
     for _ in range(3000):
         if path.exists():
             return
@@ -81,7 +81,7 @@ def program(tmp_path: Path) -> Path:
 
 @contextmanager
 def started(*arguments: str, cwd: Path, **where: Any) -> Generator[subprocess.Popen[str]]:
-    """A command, killed where the test is over before it."""
+    """Run a command, killed if the test ends first."""
     process = subprocess.Popen(
         [*COMMAND, *arguments], cwd=cwd, env=environment(TERM="xterm"), text=True, **where
     )
@@ -119,14 +119,14 @@ def test_a_program_is_followed_to_its_end(program: Path) -> None:
         assert "step #2, program.py:14: dtype-changed, x" in rest
         assert "recorded in .retrace/" in rest
         assert running.wait() == 0
-    if jax.__version_info__ > (0, 6, 0):  # which does not tell when a compilation begins
+    if jax.__version_info__ > (0, 6, 0):  # 0.6.0 does not report when a compilation begins
         for miss in read([newest(program / ".retrace")]).misses:
             assert miss.since is not None
             assert miss.time <= miss.since
 
 
 def holders(descriptor: int) -> set[int]:
-    """The processes that hold an open pipe, where the system shows that."""
+    """The processes that have a pipe open, if the system shows that."""
     pipe = f"pipe:[{os.fstat(descriptor).st_ino}]"
     found: set[int] = set()
     for link in Path("/proc").glob("[0-9]*/fd/*"):
@@ -136,8 +136,8 @@ def holders(descriptor: int) -> set[int]:
     return found
 
 
-def test_the_last_line_of_the_terminal_tells(program: Path) -> None:
-    """`--live`: what the program prints is whole, and nothing is left behind."""
+def test_the_last_line_of_the_terminal_shows_progress(program: Path) -> None:
+    """`--live`: the program's output is complete, and nothing is left behind."""
     ours, theirs = pty.openpty()
     termios.tcsetwinsize(theirs, (24, 80))
     with started(
@@ -151,20 +151,20 @@ def test_the_last_line_of_the_terminal_tells(program: Path) -> None:
         assert running.stdout is not None
         assert holders(running.stdout.fileno()) <= {os.getpid(), running.pid}
         (program / "go").touch()
-        # Its standard output ends with the program: nobody else holds it.
+        # Its standard output ends with the program: no other process holds it.
         printed, _ = running.communicate(timeout=120)
         assert printed == "printed by the program\nno child of mine\n"
         try:
             while more := os.read(ours, 65536):
                 shown += more
-        except OSError:  # how Linux ends a terminal: the one who drew has gone, too
+        except OSError:  # the end of a terminal on Linux: the drawing process is gone, too
             pass
         os.close(ours)
     assert running.returncode == 0
     assert shown.rindex(b"\x1b[r") > shown.rindex(b"1H\x1b[0m\x1b[2Kretrace:")
 
 
-def test_live_is_for_terminals(tmp_path: Path) -> None:
+def test_live_needs_a_terminal(tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text("print('ran')")
     done = retrace("run", "--live", "program.py", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (0, "ran\n")
@@ -187,10 +187,10 @@ def test_live_leaves_a_full_screen_program_alone(tmp_path: Path) -> None:
     os.close(theirs)
 
 
-# What is known of it
+# What is known about the program
 
 
-def test_a_recording_that_grows_is_read_line_by_line(tmp_path: Path) -> None:
+def test_a_growing_recording_is_read_line_by_line(tmp_path: Path) -> None:
     whole = write(training(), tmp_path / "whole")
     [source] = whole.glob("*.jsonl")
     lines = source.read_bytes().splitlines(keepends=True)
@@ -217,18 +217,18 @@ def test_a_recording_that_grows_is_read_line_by_line(tmp_path: Path) -> None:
     assert len(told.splitlines()) <= 24
     assert max(map(len, told.splitlines())) <= 80
     assert len(screen(watching.seen, 40, 8)) <= 8
-    # A line that the terminal breaks would be drawn over where it was not.
+    # A wrapped line would make the next update draw in the wrong place.
     assert max(map(len, screen(watching.seen, 40, 60))) <= 40
     for width in (20, 60, 100):
         assert len(status(watching.seen, width)) < width
-    # What does not fit is left out with the sign before what follows it.
+    # Parts that do not fit are left out with their separators.
     watching.seen.misses = 10**60
     seen = [status(watching.seen, width) for width in range(30, 120)]
     assert any("first:" in said for said in seen)
     assert not [said for said in seen if re.match("retrace: +[|]", said)]
 
 
-def test_many_processes_are_one_watch(tmp_path: Path) -> None:
+def test_one_watch_follows_many_processes(tmp_path: Path) -> None:
     directory = tmp_path / "job"
     here = socket.gethostname()
     alive = {"complete": False, "host": here, "pid": os.getpid(), "started": time.time()}
@@ -241,7 +241,7 @@ def test_many_processes_are_one_watch(tmp_path: Path) -> None:
     assert not watching.is_over
     assert watching.seen.misses == 3 * len(training().misses)
     assert "2 of 3 processes running" in "\n".join(screen(watching.seen, 80, 24))
-    # One that began later is found as well.
+    # A process that starts later is found, too.
     write(training(run="late", process_index=3, host=here), directory)
     watching.look(at_once=True)
     assert watching.seen.lives[Life.ENDED] == 2
@@ -256,7 +256,7 @@ def test_a_process_that_was_killed_ends_the_watch(tmp_path: Path) -> None:
     assert "did not end its recording" in done.stdout
 
 
-def test_nothing_to_watch_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_to_watch_is_reported_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("retrace.command.watch._START_TIMEOUT", 0.0)
     with pytest.raises(UnreadableError, match="no recording in none: start the program first"):
         watch(Path("none"))
@@ -289,7 +289,7 @@ def test_what_is_under_way() -> None:
     nested = ("f", trace, None, "A"), ("g", None, 0, "A"), ("h", trace, 1, "A")
     assert names(flying(*nested)) == [("f", "h")]
     assert names(flying(nested[0], nested[1], ("h", None, 1, "A"))) == [("f", "f")]
-    # Its end was not written: what its thread did next tells it.
+    # Its end was not written; the next miss of its thread shows it.
     assert names(flying(("f", trace, None, "A"), ("g", compiles, None, "A"))) == [("g", "g")]
     assert names(flying(("f", trace, None, "A"), ("g", trace, None, "B"))) == [
         ("f", "f"),

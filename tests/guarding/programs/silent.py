@@ -98,7 +98,7 @@ def main() -> None:
         if not (child := os.fork()):
             try:
                 said = case(*one)
-            except BaseException as error:  # noqa: BLE001 - whatever it is, it is told
+            except BaseException as error:  # noqa: BLE001 - any error is reported
                 said = f"raised {error!r}"
             os.write(writing, said.encode()[:4000])
             os._exit(0)
