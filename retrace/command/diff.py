@@ -173,15 +173,15 @@ def _recordings(old: Source, new: Source, expect: str | None, format: str) -> in
             fields["expected"] = promised.to_json(plan)
         console.write(report_json.encode(fields), None)
         return status
-    told = runs.report(found, views[0], views[1])
+    summary = runs.report(found, views[0], views[1])
     if plan is not None:
         own = promised.section(plan, views[0], views[1])
-        told = told._replace(sections=[own, *told.sections])
+        summary = summary._replace(sections=[own, *summary.sections])
     if format == "markdown":
-        console.write(runs.markdown(told), None)
+        console.write(runs.markdown(summary), None)
     else:
         width, paint = console.terminal(sys.stdout)
-        console.write(runs.text(told, width, paint), None)
+        console.write(runs.text(summary, width, paint), None)
     return status
 
 

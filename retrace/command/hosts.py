@@ -46,13 +46,13 @@ def hosts(
             trails.add(part.runs[0], part.misses)
             listings = part.listings
     found = diverge(trails, listings, any_processes=True) or alone(trails)
-    told = DivergenceReport(found, listings, console.here())
+    report = DivergenceReport(found, listings, console.here())
     if format == "json":
         from retrace.present import report_json
 
-        text = report_json.encode(told.json())
+        text = report_json.encode(report.json())
     else:
         width, paint = console.terminal(sys.stdout)
-        text = told.report(width, paint)
+        text = report.report(width, paint)
     console.write(text, None)
     return 0 if found.equal else 1

@@ -95,12 +95,12 @@ def slow(
             view, chosen, again=again, bisect=bisect, reproducer=reproducer, tries=tries or ()
         )
         chosen = with_profile(chosen, anew)
-    told = account(chosen, view.recording)
+    costs = account(chosen, view.recording)
     if format == "json":
-        console.write(report_json.encode(slow_json.data(view, told, anew)), None)
+        console.write(report_json.encode(slow_json.data(view, costs, anew)), None)
         return 0
     width, paint = console.terminal(sys.stdout)
-    lines = list(whole(view, told, width, paint, anew))
+    lines = list(whole(view, costs, width, paint, anew))
     others = [one for one in found if one.id != chosen.id and one.seconds >= chosen.seconds / 5]
     if miss is None and others:
         labels = [f"{view.label(one)} ({seconds(one.seconds)})" for one in others[:_MAX_OTHERS]]

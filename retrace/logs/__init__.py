@@ -1,1 +1,1 @@
-"""Recordings made of the logs of JAX, for programs that nobody recorded."""
+"""Makes recordings from JAX's logs, for programs that were not recorded."""
