@@ -122,7 +122,7 @@ def test_by_its_number_from_anywhere(tmp_path: Path) -> None:
     report = json.loads(retrace("report", "own", "--format=json", cwd=tmp_path).stdout)
     assert [one["function"] for one in report["stale"]] == ["step"]
     nobody = retrace("audit", str(os.getpid()), cwd=tmp_path / "elsewhere")
-    assert (nobody.returncode, "name the directory" in nobody.stderr) == (2, True)
+    assert (nobody.returncode, "pass the directory" in nobody.stderr) == (2, True)
 
 
 def test_without_values_and_every_so_often(tmp_path: Path) -> None:
