@@ -41,10 +41,10 @@ AT_MOST = [
     ("nesting of a value", f"{decoded._MAX_DEPTH} levels"),
     ("a block of programs, unpacked", f"{programs._MAX_BLOCK_BYTES >> 20} MiB and {ITEMS}"),
     ("programs that are kept unpacked", f"{programs._MAX_CACHE_BYTES >> 20} MiB of text"),
-    ("programs unpacked in all", f"{programs._MAX_UNPACKED >> 30} GiB of text"),
+    ("programs unpacked in total", f"{programs._MAX_UNPACKED >> 30} GiB of text"),
     *((INSIDE, f"{part._MAX_DEPTH} levels") for part in (comparison, line_counts, size)),
     (
-        "equations of programs that stand inside others again and again",
+        "equations of programs that are repeatedly nested in others",
         f"{size._BUDGET // 10**6} million frames",
     ),
 ]
