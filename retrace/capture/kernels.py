@@ -13,7 +13,7 @@ metadata.
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -29,8 +29,9 @@ _NAME = re.compile(r'(\d+) "((?:[^"\\]|\\.)*)"')
 _LOCATION = re.compile(r"(\d+) \{file_name_id=(\d+) function_name_id=(\d+) line=(\d+)")
 _FRAME = re.compile(r"(\d+) \{file_location_id=(\d+)(?: parent_frame_id=(\d+))?")
 _INSTRUCTION = re.compile(r"\s+(?:ROOT )?%?([\w.\-]+) = (?:\(.*?\)|\S+) ([\w\-]+)\(")
-_INNER = re.compile(r"(?:calls|to_apply|body|condition|\w+_computation)=%?([\w.\-]+)")
-_HAS_INNER = ("calls=", "to_apply=", "body=", "condition=", "_computation=")
+_NAMED = re.compile(r"=%([\w.\-]+)")
+_INNER = ("calls", "to_apply", "body", "condition", "_computation")
+"""What an instruction writes before the computations that it calls or applies."""
 _BRANCHES = re.compile(r"branch_computations=\{([^}]*)\}")
 _OPERAND = re.compile(r"%([\w.\-]+)")
 _COMPUTATION = re.compile(r"(?:ENTRY )?%?([\w.\-]+) (?:\(.*\) -> |\{)")
@@ -94,7 +95,7 @@ def kernels(
         machine: seconds of making machine code, which are told for all kernels together.
     """
     spent = {_plain(name): each for name, each in seconds.items()}
-    rows: dict[_Place, _Row] = {}
+    rows: defaultdict[_Place, _Row] = defaultdict(_Row)
     named = 0
     begins = _FIRST.search(text)
     head, body = ("", "") if begins is None else (text[: begins.start()], text[begins.start() :])
@@ -103,7 +104,7 @@ def kernels(
     within: set[str] = set()
     for name, computation in reversed(computations.items()):
         for one in computation:
-            if name in within or _is_whole(one):
+            if one.inner and (name in within or _is_whole(one)):
                 within.update(one.inner)
     _locate(computations)
     applied: dict[_Place, float] = {}
@@ -117,7 +118,7 @@ def kernels(
             named += is_kernel
             if one.place is None:
                 continue
-            row = rows.setdefault(one.place, _Row())
+            row = rows[one.place]
             row.instructions += 1
             row.kernels += is_kernel
             if one.operation != "fusion":
@@ -126,7 +127,7 @@ def kernels(
                 mixed = _mixed(one, computations)
                 timed += mixed.total()
                 for place, share in mixed.items():
-                    rows.setdefault(place, _Row()).seconds += own * share / mixed.total()
+                    rows[place].seconds += own * share / mixed.total()
             elif name not in within and one.operation != "fusion" and _is_whole(one):
                 weight = _COMPARES if one.operation == "sort" else 1.0
                 for place, number in _mixed(one, computations).items():
@@ -178,8 +179,10 @@ def _computations(body: str, places: Mapping[int, _Place]) -> dict[str, list[_In
         instruction = _INSTRUCTION.match(line)
         if instruction is None:
             continue
-        # Few instructions have any: to search each line for the names would take longest of all.
-        inner = tuple(_INNER.findall(line)) if any(map(line.__contains__, _HAS_INNER)) else ()
+        inner: tuple[str, ...] = ()
+        if "=%" in line:  # few have any
+            found_in = _NAMED.finditer(line)
+            inner = tuple(one[1] for one in found_in if line.endswith(_INNER, 0, one.start()))
         if "branch_computations" in line and (branches := _BRANCHES.search(line)) is not None:
             inner += tuple(_OPERAND.findall(branches[1]))
         computation.append(
@@ -196,11 +199,25 @@ def _locate(computations: dict[str, list[_Instruction]]) -> None:
     """
     around: dict[str, _Place] = {}
     for name, computation in reversed(computations.items()):
-        known = {one.name: one for one in computation}
         for one in computation:
             if one.place is None and one.operation == "fusion":
                 inside = _mixed(one, computations)
                 one.place = max(inside, key=lambda place: inside[place], default=None)
+        _locate_inside(computation, around.get(name))
+        for one in computation:
+            if one.place is not None:
+                for called in one.inner:
+                    around.setdefault(called, one.place)
+
+
+def _locate_inside(computation: Sequence[_Instruction], around: _Place | None) -> None:
+    """The same for one computation, with the place of what applies it."""
+    without = sum(one.place is None for one in computation)
+    if without == len(computation):  # as what a sort compares by
+        for one in computation:
+            one.place = around
+    elif without:
+        known = {one.name: one for one in computation}
         for one in reversed(computation):
             if one.place is not None:
                 for other in _operands(one, known):
@@ -208,10 +225,7 @@ def _locate(computations: dict[str, list[_Instruction]]) -> None:
         for one in computation:
             if one.place is None:
                 placed = (other.place for other in _operands(one, known))
-                one.place = next(filter(None, placed), around.get(name))
-            if one.place is not None:
-                for called in one.inner:
-                    around.setdefault(called, one.place)
+                one.place = next(filter(None, placed), around)
 
 
 def _operands(one: _Instruction, known: Mapping[str, _Instruction]) -> list[_Instruction]:

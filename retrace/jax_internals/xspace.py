@@ -6,7 +6,8 @@ The reader that comes with JAX makes Python warn where it hands out what an even
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from retrace.model.slow import Pass
@@ -78,7 +79,7 @@ def compilation(data: bytes) -> Compilation:
         # XLA compiles in the thread that asks, or in one of its own; in others it makes code.
         drives = any(event.name in _AROUND or event.name.startswith(_PASSES) for event in events)
         programs += sum(event.name in _OUTERMOST for event in events)
-        for event, alone in _alone(_without_those_of_kernels(events)):
+        for event, alone in _alone(events):
             seconds = event.length * _PICOSECONDS
             if drives:
                 row = spent.setdefault(_named(event.name), [0.0, 0])
@@ -97,19 +98,6 @@ def compilation(data: bytes) -> Compilation:
     ]
     passes = sorted((one for one in passes if one.seconds > 0), key=lambda one: -one.seconds)
     return Compilation(tuple(passes[:_MAX_PASSES]), kernels, threads, machine, programs)
-
-
-def _without_those_of_kernels(events: list[Event]) -> list[Event]:
-    """In the order of time, without the steps by which a kernel is made: these are its own."""
-    events.sort(key=lambda event: (event.start, -event.length))
-    kept: list[Event] = []
-    until = 0
-    for event in events:
-        if event.start + event.length > until or event.start >= until:
-            kept.append(event)
-            if event.name == _KERNEL:
-                until = event.start + event.length
-    return kept
 
 
 def _kind(name: str) -> str:
@@ -138,6 +126,7 @@ def _alone(events: list[Event]) -> Iterator[tuple[Event, int]]:
 
 
 def _threads(data: bytes) -> Iterator[list[Event]]:
+    """Of each thread what it did, in order, without the steps by which a kernel is made."""
     for number, plane in fields(memoryview(data)):
         if number == 1 and isinstance(plane, memoryview):
             yield from _of_plane(plane)
@@ -157,7 +146,8 @@ def _of_plane(plane: memoryview) -> Iterator[list[Event]]:
             (names if number == 4 else stats)[index] = named
     modules = frozenset(index for index, name in stats.items() if name == "module")
     for line in lines:
-        yield list(_events(line, names, stats, modules))
+        events = [v for n, v in fields(line) if n == 4 and isinstance(v, memoryview)]
+        yield list(_events(events, names, stats, modules))
 
 
 def _entry(entry: memoryview) -> tuple[int, str]:
@@ -172,24 +162,46 @@ def _entry(entry: memoryview) -> tuple[int, str]:
 
 
 def _events(
-    line: memoryview, names: dict[int, str], stats: dict[int, str], modules: frozenset[int]
+    written: Sequence[memoryview],
+    names: dict[int, str],
+    stats: dict[int, str],
+    modules: frozenset[int],
 ) -> Iterator[Event]:
-    for number, value in fields(line):
-        if number != 4 or not isinstance(value, memoryview):
-            continue
-        kind = start = length = 0
-        module = ""
-        for field, held in fields(value):
-            if isinstance(held, int):
-                if field == 1:
-                    kind = held
-                elif field == 2:
-                    start = held
-                elif field == 3:
-                    length = held
-            elif field == 4 and names.get(kind) == _KERNEL:
-                module = _module(held, stats, modules) or module
-        yield Event(names.get(kind, ""), start, length, module)
+    """Read events, which are written in the order in which they began, the longer ones first.
+
+    Most are steps by which a kernel is made, dozens for each: these are not read at all.
+    """
+    at = 0
+    while at < len(written):
+        event = _event(written[at], names, stats, modules)
+        yield event
+        at += 1
+        if event.name == _KERNEL:
+            at = bisect_left(written, event.start + event.length, at, key=_start)
+
+
+def _start(event: memoryview) -> int:
+    found = (value for number, value in fields(event) if number == 2)
+    start = next(found, 0)
+    return start if isinstance(start, int) else 0
+
+
+def _event(
+    written: memoryview, names: dict[int, str], stats: dict[int, str], modules: frozenset[int]
+) -> Event:
+    kind = start = length = 0
+    module = ""
+    for number, value in fields(written):
+        if isinstance(value, int):
+            if number == 1:
+                kind = value
+            elif number == 2:
+                start = value
+            elif number == 3:
+                length = value
+        elif number == 4 and names.get(kind) == _KERNEL:
+            module = _module(value, stats, modules) or module
+    return Event(names.get(kind, ""), start, length, module)
 
 
 def _module(stat: memoryview, stats: dict[int, str], modules: frozenset[int]) -> str:
