@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import shutil
+import statistics
 import tempfile
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from time import perf_counter, thread_time
+from time import perf_counter, process_time, thread_time
+
+import jax
+import jax.numpy as jnp
 
 from retrace.capture.sampling import Sampler
 from retrace.capture.session import session
@@ -17,6 +21,7 @@ from tests.benchmarks.measure import Ratio, compare, processor_seconds
 from tests.benchmarks.recording import recorded
 
 _BOUND = 1.03
+_TURN = 25
 
 _TRACE = """
 import jax, jax.numpy as jnp
@@ -46,6 +51,7 @@ def rows(quick: bool) -> Iterator[Callable[[], Ratio | None]]:
         "a compilation of many seconds", _COMPILE, 60 if quick else 250, pairs
     )
     yield lambda: _inside("a compilation of a few seconds", 100)
+    yield lambda: _small(10 if quick else 20)
     if not quick:
         yield lambda: _measured("a compilation of about a minute", _COMPILE, 900, 3)
         yield lambda: _inside("a compilation of about a minute", 1_100, _BOUND)
@@ -83,6 +89,44 @@ def _inside(name: str, rounds: int, bound: float | None = None) -> Ratio:
     share = 1 + spent / (lasted - inside.missing)
     told = f"{name}, processor time inside retrace with `--slow`"
     return Ratio(told, lasted, lasted * share, share, (share, share), bound)
+
+
+def _small(turns: int) -> Ratio:
+    """What `--slow` adds to the smallest miss, of which a program may have a thousand.
+
+    Processor time inside retrace, of the thread that misses and of the one that writes, in turns
+    of 25 misses with it and without; beside all that the process spent on a miss.
+    """
+    recorder = session().recorder
+    value = jnp.ones(3)
+
+    def miss(times: int) -> None:
+        for _ in range(times):
+            jax.jit(lambda x: x + 1)(value)
+
+    miss(_TURN)
+    recorder.observe_slow(5.0)
+    clock = recorder.slow
+    plain: list[float] = []
+    shares: list[float] = []
+    try:
+        with measured() as inside, recorded():
+            for _ in range(turns):
+                spent: list[float] = []
+                for recorder.slow in (None, clock):
+                    before, began = inside.both(), process_time()
+                    miss(_TURN)
+                    whole = (process_time() - began) / _TURN
+                    spent += [(inside.both() - before) / _TURN, whole]
+                without, whole, within, _ = spent
+                plain.append(whole)
+                shares.append(1 + (within - without) / whole)
+    finally:
+        recorder.slow = None
+    typical, share = statistics.median(plain), statistics.median(shares)
+    quarter = statistics.quantiles(shares, n=4)
+    told = "the smallest miss, processor time inside retrace that `--slow` adds"
+    return Ratio(told, typical, typical * share, share, (quarter[0], quarter[2]))
 
 
 def _measured(name: str, program: str, rounds: int, pairs: int) -> Ratio:
