@@ -29,6 +29,9 @@ _LINGER = 0.02
 than the rest of a line does."""
 
 
+_MOST_WAITS = 50
+"""So often it waits while XLA compiles: an older JAX may not tell that a compilation ended."""
+
 NAMED: dict[int, str] = {}
 """Threads of ours that call code of the program's, and what a miss there says of its thread."""
 
@@ -110,16 +113,20 @@ class Background:
     def _work(self, linger: float = 0.0) -> None:
         """Empty the queues. Whoever calls it holds `_at_work`, which it lets go of."""
         self._thread = here = get_ident()
+        waited = 0
         while True:
             while (task := self._next()) is not None:
                 self._guarded(task)  # nobody else is there to catch what it raises
                 del task
+                waited = 0
             if linger:
                 leave_no_trace(here)
                 self._lingers = True
                 again = self._lines or self._asleep.acquire(timeout=linger)
                 self._lingers = False
-                if again:
+                waited += 1
+                # What is compiled is told soon; meanwhile the interpreter is free.
+                if again or (self._compiling and waited < _MOST_WAITS):
                     continue
             self._thread = None
             let_go(self._at_work)
