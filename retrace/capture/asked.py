@@ -46,6 +46,12 @@ class Asked:
             # After jax's own handler, and so run before it, which clears all caches.
             atexit.register(self._end)
 
+    def looks(self) -> bool:
+        """Whether it is worth a look: that something is due, or may have been asked for."""
+        if self._misses is None and self._seconds is None:
+            return monotonic() - self._looked >= _PAUSE
+        return True
+
     def missed(self) -> None:
         """An outermost miss has ended, in this thread."""
         if self._is_due() or self._is_requested():

@@ -28,6 +28,7 @@ from retrace.jax_internals.calls import (
 from retrace.jax_internals.lowered import lowered_with
 from retrace.model import JSON, Stage
 
+_TRACE, _LOWER = Stage.TRACE, Stage.LOWER
 _ORDER = {stage: position for position, stage in enumerate(Stage)}
 
 
@@ -66,7 +67,7 @@ class Belonging:
         number = self._of_site(site, stage, name, frame)
         if (
             number is not None
-            and stage is Stage.LOWER
+            and stage is _LOWER
             and site.lowering is not None
             and (digest := lowered_with(site.lowering)) is not None
         ):
@@ -97,25 +98,28 @@ class Belonging:
                 return number
         return self._misses.of_name(name, frame, self.fields(stage))
 
-    def begin_call(self, site: Site, stage: Stage, traced: Any = None) -> int | None:
+    def begin_call(
+        self, site: Site, stage: Stage, traced: Any = None, staging: bool | None = None
+    ) -> int | None:
         """A call misses; its number, or None where nobody records it or it shows too little.
 
         Args:
             site: the call, and what is under way around it.
             stage: the first that runs.
             traced: the function that JAX traces, where the call does not show its own.
+            staging: what `is_staging` says, where that was asked just now.
         """
         call = site.call
         assert call is not None
         running = self._thread.running
-        if running and running[-1].stage is not Stage.TRACE and not is_served(call.frame):
+        if running and running[-1].stage is not _TRACE and not is_served(call.frame):
             # A lowering that was left without a word, by a signal or an older JAX.
             running.clear()
         given = call.function if call.function is not None else traced
         if call.info is None and given is not None:
             self.lost(losses.OPTIONS)
         self.watch_compiled()
-        number = self._misses.of_call(call, given, stage, self.fields(stage))
+        number = self._misses.of_call(call, given, stage, self.fields(stage, staging))
         if number is None:
             return None
         if inner := inner_of(call.frame):
@@ -127,13 +131,14 @@ class Belonging:
             self._add_program(number, site.jaxpr)
         return number
 
-    def fields(self, stage: Stage) -> dict[str, JSON]:
+    def fields(self, stage: Stage, staging: bool | None = None) -> dict[str, JSON]:
         """What is known of a miss when it begins, by what is under way around it."""
-        self.write_held()
+        if self._thread.held is not None:
+            self.write_held()
         fields: dict[str, JSON] = {"stage": stage}
         if running := self._thread.running:
             fields["parent"] = running[-1].number
-        if is_staging():
+        if is_staging() if staging is None else staging:
             fields["nested"] = True
         return fields
 
@@ -229,4 +234,4 @@ class Belonging:
 
 def _is_lowered_at(stage: Stage) -> bool:
     """Whether what a call's program is shows at this stage: at its lowering, if that is told."""
-    return stage is Stage.LOWER or not names.shows(losses.LOWERINGS)
+    return stage is _LOWER or not names.shows(losses.LOWERINGS)

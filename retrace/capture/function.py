@@ -10,12 +10,20 @@ from typing import Any
 
 from retrace.capture.definition import Definitions
 from retrace.capture.function_reads import Reads
-from retrace.capture.held import cells, contents, held
+from retrace.capture.held import cells, held
 from retrace.capture.notebook_cells import is_cell, shown
 from retrace.capture.place import Owner, owner
 from retrace.capture.site import Sites
 from retrace.capture.snapshot import snapshot
 from retrace.capture.tokens import Tokens
+from retrace.capture.weak import ByObject
+from retrace.capture.wrappers import (
+    decorator,
+    transform_name,
+    unwrap_plain,
+    users_argument,
+    users_function,
+)
 from retrace.jax_internals import names_frames as at
 from retrace.jax_internals.linear import Made, made
 from retrace.jax_internals.pmap import mapped
@@ -23,6 +31,7 @@ from retrace.model import Function, Kind, Receiver, Value
 
 _MOST_WRAPPERS = 32
 _DEEPEST_SEARCH = 4
+_USER, _LIBRARY, _JAX = Owner.USER, Owner.LIBRARY, Owner.JAX
 _JITTED = {"pjitfunction": "jit", "pmapfunction": "pmap"}
 """The classes of what `jit` and `pmap` return."""
 _SOURCE = re.compile(r"(.+) at (.+):(\d+)")
@@ -58,6 +67,8 @@ class Functions:
         self._definitions = Definitions()
         self._reads = Reads(tokens.number)
         self._sites = Sites(tokens, self._definitions)
+        self._plain: ByObject[Function] = ByObject()
+        """Functions that hold nothing, by their code: a `lambda` in a loop is made again."""
 
     def describe(
         self, function: Any, jax_name: str | None = None, *, traced: bool = False
@@ -70,6 +81,9 @@ class Functions:
             traced: whether it is about to run, so that what it reads counts.
         """
         number = self._tokens.number(function)
+        if (known := self._plain_one(function)) is not None and jax_name is None:
+            reads = self._reads.of(function) if traced else ()
+            return known._replace(object=number or 0, reads=reads)
         if (linear := made(function)) is not None:
             return self._linear(linear, function, number or 0, jax_name)
         found = unwrap(function)
@@ -77,6 +91,7 @@ class Functions:
         if base is None or is_internal(function, found):
             return self._operation(function, found, number or 0, jax_name)
         definition = self._definitions.of(base.__code__)
+        in_library = owner(definition.file) is _LIBRARY
         name = base.__name__
         kind = found.kind or (Kind.LAMBDA if base.__code__.co_name == "<lambda>" else Kind.DEF)
         receiver = None
@@ -92,9 +107,9 @@ class Functions:
             around = self._sites.within(found.receiver)
         if around.site:
             site = f"{site} around {around.site}"
-        if owner(definition.file) is Owner.LIBRARY and base.__closure__:
+        if in_library and base.__closure__:
             site = f"{site} at {self._sites.called_at(number or 0)}"
-        return Function(
+        told = Function(
             name=name,
             jax_name=jax_name or jax_name_of(function),
             qualname=base.__qualname__,
@@ -104,18 +119,36 @@ class Functions:
             site=site,
             object=number or 0,
             code=definition.code,
-            closure=tuple(self._closures(base, found.layers)),
-            defaults=tuple(self._defaults(base)),
-            bound=tuple((name, self.value(value)) for name, value in found.bound),
+            closure=tuple(self._closures(base, found.layers))
+            if base.__closure__ or found.layers
+            else (),
+            defaults=tuple(self._defaults(base))
+            if base.__defaults__ or base.__kwdefaults__
+            else (),
+            bound=tuple([(name, self.value(value)) for name, value in found.bound]),
             wrappers=tuple(found.wrappers),
             receiver=receiver,
             source=definition.source,
-            in_library=owner(definition.file) is Owner.LIBRARY,
+            in_library=in_library,
             reads=self._reads.of(base, *receivers) if traced else (),
             base=0 if base is function else self._tokens.number(base) or 0,
             decorators=tuple(found.decorators),
             around=around.names,
         )
+        if jax_name is None and _is_plain(function):
+            self._plain.put(function.__code__, told._replace(reads=()))
+        return told
+
+    def _plain_one(self, function: Any) -> Function | None:
+        """A function that was made of the same code, and is alike in all but its number."""
+        if not _is_plain(function):
+            return None
+        known = self._plain.get(function.__code__)
+        alike = known is not None and (known.name, known.qualname) == (
+            function.__name__,
+            function.__qualname__,
+        )
+        return known if alike else None
 
     def value(self, value: Any) -> Value:
         """A snapshot of something that a function holds."""
@@ -139,7 +172,7 @@ class Functions:
         """A function of which JAX shows no object: its name, at best with its place."""
         match = _SOURCE.fullmatch(source or "")
         file, line = (match[2], int(match[3])) if match else (None, None)
-        operation = file is None or owner(file) is Owner.JAX
+        operation = file is None or owner(file) is _JAX
         where = "<cell>" if file is not None and is_cell(file) else f"{file}:{line}"
         return Function(
             name=match[1] if match else name,
@@ -182,7 +215,7 @@ class Functions:
             else f"{linear.by} of {traced.site}",
             object=number,
             wrappers=(linear.by,),
-            in_library=traced.file is not None and owner(traced.file) is Owner.LIBRARY,
+            in_library=traced.file is not None and owner(traced.file) is _LIBRARY,
         )
 
     def _receiver(self, receiver: Any, kind: Kind) -> Receiver:
@@ -222,14 +255,33 @@ class Functions:
             yield name, self.value(value)
 
 
+def _is_plain(function: Any) -> bool:
+    """Whether it is all code: it closes over nothing, and has no defaults and no attributes."""
+    return (
+        type(function) is FunctionType
+        and not function.__closure__
+        and not function.__dict__
+        and not function.__defaults__
+        and not function.__kwdefaults__
+    )
+
+
 def unwrap(function: Any) -> _Unwrapped:
     """Look through partials, methods, wrappers and transforms to the user's function."""
     found = _Unwrapped()
+    if type(function) is FunctionType and not (function.__closure__ or function.__dict__):
+        found.base = function  # nothing can be wrapped there
+    else:
+        _look_through(function, found)
+    return found
+
+
+def _look_through(function: Any, found: _Unwrapped) -> None:
     current: Any = function
     for _ in range(_MOST_WRAPPERS):
         if isinstance(current, functools.partial):
             found.through(Kind.PARTIAL, "functools.partial")
-            user = _users_argument(current)
+            user = users_argument(current)
             if user is None:
                 found.bound += _bound(current)
             current = current.func if user is None else user
@@ -245,12 +297,9 @@ def unwrap(function: Any) -> _Unwrapped:
             outer, (kind, wrapper, current) = current, inner
             if wrapper:
                 found.through(kind, wrapper)
-            elif made := _decorator(outer):
+            elif made := decorator(outer):
                 found.decorators.append(made)
-                if (
-                    type(outer) is FunctionType
-                    and owner(outer.__code__.co_filename) is Owner.USER
-                ):
+                if type(outer) is FunctionType and owner(outer.__code__.co_filename) is _USER:
                     found.layers.append(outer)
         elif isinstance(current, FunctionType):
             found.base = current
@@ -265,7 +314,6 @@ def unwrap(function: Any) -> _Unwrapped:
             found.receiver, found.has_receiver = current, True
             found.through(Kind.CALLABLE, "callable")
             current = method
-    return found
 
 
 def _inner(current: Any) -> tuple[Kind | None, str, Any] | None:
@@ -281,103 +329,34 @@ def _inner(current: Any) -> tuple[Kind | None, str, Any] | None:
             name = type(current).__name__.lower()
             name = _JITTED.get(name, name)
             return (Kind.TRANSFORM, name, wrapped) if of_jax else (None, "", wrapped)
-        if owner(file) is Owner.JAX:
-            name = _transform_name(current, wrapped)
+        if owner(file) is _JAX:
+            name = transform_name(current, wrapped)
             return (Kind.TRANSFORM if name else None, name, wrapped)
         return None, "", wrapped
     if isinstance(current, FunctionType) and current.__closure__ and file is not None:
         match owner(file):
             case Owner.JAX:
-                if (user := _users_function(current, _DEEPEST_SEARCH)) is not None:
+                if (user := users_function(current, _DEEPEST_SEARCH)) is not None:
                     return Kind.TRANSFORM, current.__qualname__.split(".")[0], user
             case Owner.LIBRARY:
-                if (user := _users_function(current, _DEEPEST_SEARCH)) is not None:
+                if (user := users_function(current, _DEEPEST_SEARCH)) is not None:
                     return None, current.__qualname__, user
             case _:
                 pass
     return None
 
 
-def _decorator(wrapper: Any) -> str:
-    """The user's function that made a wrapper around another function; empty if none did."""
-    code = getattr(wrapper, "__code__", None)
-    if not isinstance(code, CodeType) or owner(code.co_filename) is Owner.JAX:
-        return ""
-    made, _, name = code.co_qualname.rpartition(".<locals>.")
-    return (made or name).rpartition(".<locals>.")[2]
-
-
-def _transform_name(wrapper: Any, wrapped: Any) -> str:
-    """The transform that made a wrapper of JAX's; empty for the boundary around its API."""
-    code: CodeType = wrapper.__code__
-    name = code.co_qualname.split(".")[0]
-    if name != at.API_BOUNDARY.where.rpartition(".")[2]:
-        return name
-    if at.BOUNDARY_FUN.name not in code.co_freevars:
-        return ""
-    # It shortens tracebacks around all that JAX exports, transforms' wrappers too.
-    cell = wrapper.__closure__[code.co_freevars.index(at.BOUNDARY_FUN.name)]
-    inner = cell.cell_contents
-    return "" if inner is wrapped else inner.__qualname__.split(".")[0]
-
-
-def _users_argument(partial: functools.partial[Any]) -> Any:
-    """The user's function that a library's function is bound to, or None."""
-    function = unwrap_plain(partial.func)
-    if function is None or owner(function.__code__.co_filename) is not Owner.LIBRARY:
-        return None
-    for content in partial.args:
-        base = unwrap_plain(content)
-        if base is not None and owner(base.__code__.co_filename) is Owner.USER:
-            return content
-    return None
-
-
-def _users_function(function: FunctionType, depth: int) -> Any:
-    """The user's function that a closure of a library's closes over, or None."""
-    for content in contents(function):
-        if isinstance(content, functools.partial):
-            content = content.func
-        content = held(content) or content
-        base = unwrap_plain(content)
-        if base is None:
-            continue
-        match owner(base.__code__.co_filename):
-            case Owner.USER:
-                return content
-            case Owner.LIBRARY | Owner.JAX if depth > 1 and base.__closure__:
-                if (found := _users_function(base, depth - 1)) is not None:
-                    return found
-            case _:
-                pass
-    return None
-
-
-def unwrap_plain(content: Any) -> FunctionType | None:
-    """The plain function behind methods and `functools.wraps`, or None."""
-    for _ in range(_MOST_WRAPPERS):
-        if isinstance(content, MethodType):
-            content = content.__func__
-        elif isinstance(content, FunctionType) and "__wrapped__" not in content.__dict__:
-            return content
-        elif isinstance(content, FunctionType):
-            content = content.__dict__["__wrapped__"]
-        else:
-            return None
-    return None
-
-
 def is_internal(function: Any, found: _Unwrapped | None = None) -> bool:
     """Whether a function is defined inside the jax package, not made from a user's."""
-    if made(function) is not None:
-        return False
-    if isinstance(function, FunctionType) and "__wrapped__" not in function.__dict__:
-        if owner(function.__code__.co_filename) is not Owner.JAX:
+    if type(function) is FunctionType and "__wrapped__" not in function.__dict__:
+        if owner(function.__code__.co_filename) is not _JAX:
             return False
         if not function.__closure__ or at.PRIMITIVE.of(function, False):
             return True
+    elif made(function) is not None:
+        return False
     found = found or unwrap(function)
-    return found.base is None or owner(found.base.__code__.co_filename) is Owner.JAX
+    return found.base is None or owner(found.base.__code__.co_filename) is _JAX
 
 
 def jax_name_of(function: Any) -> str:

@@ -33,6 +33,7 @@ from retrace.capture.snapshot import named_text, snapshot
 from retrace.capture.weak import ByObject
 from retrace.model import Value
 
+_USER = Owner.USER
 _MOST_FUNCTIONS = 64
 _MOST_VALUES = 32
 _MOST_CONTAINERS = 4
@@ -75,6 +76,8 @@ class Reads:
             function: the user's own, all wrappers removed.
             receivers: the one that it is a method of, if it is one.
         """
+        if not self._reads_any(function, receivers[0] if receivers else _MISSING):
+            return ()
         walk = _Walk(self._number, function)
         for _ in self._visits(walk, function, *receivers):
             pass
@@ -113,7 +116,7 @@ class Reads:
         code, names = function.__code__, function.__globals__
         if (known := self._codes.get(code)) is not None:
             return bool(known)
-        if owner(code.co_filename) is not Owner.USER:
+        if owner(code.co_filename) is not _USER:
             return False
         return receiver is not _MISSING or bool(code.co_freevars) or _names_any(code, names)
 
@@ -262,7 +265,7 @@ def _is_users(module: ModuleType) -> bool:
     file = names.get("__file__")
     if type(file) is not str:
         return names.get("__name__") == "__main__"
-    return owner(file) is Owner.USER
+    return owner(file) is _USER
 
 
 def _is_namespace(value: Any) -> bool:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 Event: TypeAlias = Literal["begun", "known", "compiled"]
 """A miss began; the operation that it is of became known; it ran its last stage."""
 
+_COMPILE = Stage.COMPILE
 _MOST_LOSSES = 10_000
 _MOST_OPEN = 100_000
 """So many misses can be amended; older ones have long been complete."""
@@ -44,7 +45,7 @@ class Journal:
         """Who writes: another thread, or, without one, whoever tells."""
         self.writers: tuple[Writer, ...] = ()
         """Who gets every miss."""
-        self.own: Callable[[Any], tuple[Writer, ...]] = lambda _: ()
+        self.own: Callable[[Any], tuple[Writer, ...]] = _nobody
         """Who gets the misses of functions with these options too (`retrace.jit`)."""
         self.owned: tuple[Writer, ...] = ()
         """Those of them that have begun."""
@@ -59,7 +60,7 @@ class Journal:
 
     def readers_of(self, info: Any) -> tuple[Writer, ...]:
         """Who is to get the misses of a function that was jitted with `info`."""
-        own = self.own(info)
+        own = self.own(info) if self.own is not _nobody else ()
         return (*self.writers, *own) if own else self.writers
 
     def writers_of(self, number: int | None) -> tuple[Writer, ...]:
@@ -75,19 +76,32 @@ class Journal:
         fields: dict[str, JSON],
         writers: tuple[Writer, ...],
         bodies: Iterable[Function] = (),
+        around: Callable[[], tuple[CallSite | None, dict[str, JSON]]] | None = None,
     ) -> None:
-        """A miss began."""
+        """A miss began.
+
+        Args:
+            number: of the miss.
+            function: that missed.
+            key: of the call.
+            site: its line, where that is known by now.
+            fields: what is known of it; taken over.
+            writers: who gets it.
+            bodies: the functions that an operation was given.
+            around: asked later for its line, and for more that is known of it.
+        """
         if len(self._writers) >= _MOST_OPEN:
             for old in list(self._writers)[: _MOST_OPEN // 2]:
                 self._writers.pop(old, None)  # another thread may be at it, too
         bodies = tuple(bodies)
         self._writers[number] = writers
-        line = {**fields, "at": time.time(), "thread": _thread_name()}
+        fields["at"], fields["thread"] = time.time(), _thread_name()
         if self.noted is not None:
             self.noted(number, function, key, site)
         if self.told is not None and self.writers:
             self.told(number, "begun", (function, *bodies))
-        self._write(partial(_begin, number, function, key, site, line, writers, bodies))
+        told = around or partial(_known, site)
+        self._write(partial(_begin, number, function, key, told, fields, writers, bodies))
 
     def again(
         self, number: int, before: int, site: CallSite | None, fields: dict[str, JSON]
@@ -108,7 +122,7 @@ class Journal:
     def amend(self, number: int, fields: dict[str, JSON]) -> None:
         """Something became known of a miss; parts are given by their content."""
         writers = self._writers.get(number, ())
-        if self.told is not None and Stage.COMPILE in _stages(fields):
+        if self.told is not None and _COMPILE in _stages(fields):
             self.told(number, "compiled", ())
         if writers:
             self._write(partial(_amend, number, fields, writers))
@@ -168,6 +182,10 @@ class Journal:
         return (*self.writers, *self.owned)
 
 
+def _nobody(_: object) -> tuple[Writer, ...]:
+    return ()
+
+
 def _thread_name() -> str:
     """Of this thread. Not by `current_thread`, which adds a thread that it does not know."""
     active: dict[int, threading.Thread] = getattr(threading, "_active", {})
@@ -182,11 +200,13 @@ def _begin(
     number: int,
     function: Function,
     key: Key,
-    site: CallSite | None,
+    around: Callable[[], tuple[CallSite | None, dict[str, JSON]]],
     line: dict[str, JSON],
     writers: tuple[Writer, ...],
     bodies: tuple[Function, ...],
 ) -> None:
+    site, more = around()
+    line = {**line, **more}
     callers = cast(tuple[CallSite, ...], line.pop("callers", ()))
     for redaction, told in _by_redaction(writers):
         config, place = key.config, site
@@ -208,6 +228,10 @@ def _begin(
         shared = {"config": config, "call_site": place}
         for writer in told:
             writer.miss(number, fields, encoded, described, shared)
+
+
+def _known(site: CallSite | None) -> tuple[CallSite | None, dict[str, JSON]]:
+    return site, {}
 
 
 def _again(

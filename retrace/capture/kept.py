@@ -18,6 +18,8 @@ from retrace.model import Function, Key, Value
 
 _MOST = 20_000
 """Programs; of more the oldest are not audited."""
+_MOST_DEAD = 16
+"""Programs that have died; so many are forgotten at once."""
 _MOST_BEGUN = 64
 """Traces that are under way at once, in all threads."""
 
@@ -112,7 +114,8 @@ class Kept:
         except TypeError:
             return
         self.traced += 1
-        self._forget_dead()
+        if len(self._dead) >= _MOST_DEAD:
+            self._forget_dead()
         if len(programs) >= _MOST:
             earliest = next(iter(programs))
             self._numbers.pop(id(programs[earliest].recipe.jaxpr), None)

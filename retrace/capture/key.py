@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
+from operator import attrgetter
 from typing import Any
 
 import jax
@@ -18,6 +19,11 @@ from retrace.jax_internals.names_values import OPTION_NAMES, OPTIONS, SIGNATURE,
 from retrace.model import Key, Passing, Value
 
 _POSITIONS = frozenset(("static_argnums", "static_argnames", "donate_argnums", "donate_argnames"))
+_STATIC_NUMBERS, _STATIC_NAMES = OPTIONS["static_argnums"], OPTIONS["static_argnames"]
+_PLACED, _NAMED, _OMITTED = Passing.POSITIONAL, Passing.KEYWORD, Passing.OMITTED
+_EMPTY = inspect.Parameter.empty
+_VAR_POSITIONAL, _VAR_KEYWORD = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
+_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 _NAMES = ("static_argnames", "donate_argnames")
 """JAX infers them from the numbers, and the numbers from them."""
 
@@ -31,6 +37,11 @@ class Keys:
         defaults: Any = JITTED_INFO.of(jax.jit(_nothing))
         self._options = [(name, row, row.of(defaults)) for name, row in OPTIONS.items()]
         """Each with its default."""
+        self._kind = type(defaults)
+        names = [row.name for _, row, _ in self._options if hasattr(defaults, row.name)]
+        self._ask = attrgetter(*names) if len(names) > 1 else None
+        self._defaults = None if self._ask is None else self._ask(defaults)
+        """All of them at once."""
 
     def of_call(
         self,
@@ -48,48 +59,56 @@ class Keys:
         tree = Tree(self._tokens, is_array)
         static: list[tuple[str, Value]] = []
         passing: list[tuple[str, str]] = []
+        numbers: tuple[int, ...] = () if is_array else _STATIC_NUMBERS.of(info, ())
         static_numbers = {
             number % len(args) if args else number
-            for number in (() if is_array else OPTIONS["static_argnums"].of(info, ()))
+            for number in numbers
             if -len(args) <= number < len(args)
         }
-        static_names: frozenset[str] = frozenset(
-            () if is_array else OPTIONS["static_argnames"].of(info, ())
-        )
-        parameters = parameter_names(signature, len(args))
+        static_names: tuple[str, ...] = () if is_array else _STATIC_NAMES.of(info, ())
+        known = _parameters(signature)
+        parameters = _positional(known, len(args))
         for index, (name, value) in enumerate(zip(parameters, args, strict=True)):
-            passing.append((name, Passing.POSITIONAL))
+            passing.append((name, _PLACED))
             if index in static_numbers:
                 static.append((name, self.static(value)))
             else:
                 tree.add(name, value)
-        known: dict[str, inspect.Parameter] = {}
-        if signature is not None:
-            known.update(signature.parameters)
-        rest = next((p.name for p in known.values() if p.kind is p.VAR_KEYWORD), None)
-        for keyword in sorted(kwargs):
-            value = kwargs[keyword]
-            named = keyword in known and known[keyword].kind is not inspect.Parameter.VAR_KEYWORD
-            name = keyword if named or not (known and rest) else f"{rest}[{keyword!r}]"
-            passing.append((name, Passing.KEYWORD))
-            if keyword in static_names:
-                static.append((name, self.static(value, keyword=True)))
-            else:
-                tree.add(name, value)
-        given = set(parameters) | set(kwargs)
+        if kwargs:
+            kinds = {name: kind for name, kind, _ in known}
+            rest = next((name for name, kind in kinds.items() if kind is _VAR_KEYWORD), None)
+            for keyword in sorted(kwargs):
+                value = kwargs[keyword]
+                named = kinds.get(keyword, _VAR_KEYWORD) is not _VAR_KEYWORD
+                name = keyword if named or not rest else f"{rest}[{keyword!r}]"
+                passing.append((name, _NAMED))
+                if keyword in static_names:
+                    static.append((name, self.static(value, keyword=True)))
+                else:
+                    tree.add(name, value)
         passing += [
-            (parameter.name, Passing.OMITTED)
-            for parameter in known.values()
-            if parameter.default is not inspect.Parameter.empty and parameter.name not in given
+            (name, _OMITTED)
+            for name, _, has_default in known
+            if has_default and name not in parameters and name not in kwargs
         ]
         return Key(
             tuple(tree.leaves),
             tuple(tree.nodes),
             (*static, *tree.static),
             tuple(passing),
-            tuple(self.options(info, packed=is_array is not None)),
-            self.config(),
+            self._options_of(info, packed=is_array is not None),
+            context(self._lost, self._described),
         )
+
+    def _options_of(self, info: Any, packed: bool) -> tuple[tuple[str, Value], ...]:
+        # Nobody gives any, as a rule.
+        if (
+            type(info) is self._kind
+            and self._ask is not None
+            and self._ask(info) == self._defaults
+        ):
+            return ()
+        return tuple(self.options(info, packed))
 
     def static(self, value: Any, keyword: bool = False) -> Value:
         """A static argument: JAX compares its type too."""
@@ -116,7 +135,10 @@ class Keys:
 
     def config(self) -> tuple[tuple[str, Value], ...]:
         """The configuration that takes part in the key, by its public names."""
-        return context(self._lost, lambda value: snapshot(value, self._tokens.metadata))
+        return context(self._lost, self._described)
+
+    def _described(self, value: object) -> Value:
+        return snapshot(value, self._tokens.metadata)
 
 
 def _nothing() -> None: ...
@@ -136,15 +158,29 @@ def _is_inferred(info: Any, name: str) -> bool:
 
 def parameter_names(signature: inspect.Signature | None, count: int) -> list[str]:
     """A name for each of `count` positional arguments, as the user wrote them."""
+    return _positional(_parameters(signature), count)
+
+
+def _parameters(signature: inspect.Signature | None) -> list[tuple[str, Any, bool]]:
+    """Of each its name, its kind and whether it has a default; each is read once."""
     if signature is None:
-        return [f"args[{index}]" for index in range(count)]
+        return []
+    return [
+        (name, parameter.kind, parameter.default is not _EMPTY)
+        for name, parameter in signature.parameters.items()
+    ]
+
+
+def _positional(known: list[tuple[str, Any, bool]], count: int) -> list[str]:
     names: list[str] = []
-    for parameter in signature.parameters.values():
+    for name, kind, _ in known:
         if len(names) == count:
             break
-        if parameter.kind is parameter.VAR_POSITIONAL:
+        if kind is _VAR_POSITIONAL:
             first = len(names)
-            names += [f"{parameter.name}[{index - first}]" for index in range(first, count)]
-        elif parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
-            names.append(parameter.name)
-    return names + [f"args[{index}]" for index in range(len(names), count)]
+            names += [f"{name}[{index - first}]" for index in range(first, count)]
+        elif kind in _POSITIONAL:
+            names.append(name)
+    if len(names) < count:
+        names += [f"args[{index}]" for index in range(len(names), count)]
+    return names

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator, Sequence
+from functools import partial
 from types import FrameType
 from typing import Any, cast
 
@@ -22,9 +23,10 @@ from retrace.capture.operation import (
     interface_frame,
     parameters,
 )
-from retrace.capture.place import around, call_site
+from retrace.capture.place import Around, Line, around, call_site, stack_of
 from retrace.capture.settings import Settings
 from retrace.capture.snapshot import snapshot
+from retrace.capture.surroundings import surroundings
 from retrace.capture.tokens import Tokens
 from retrace.jax_internals import losses, names
 from retrace.jax_internals import names_frames as at
@@ -32,9 +34,11 @@ from retrace.jax_internals.calls import Call, Site, bare, is_clean, is_of_lax, m
 from retrace.jax_internals.clears import Clears
 from retrace.jax_internals.names_values import SIGNATURE
 from retrace.jax_internals.pmap import Options, is_mapped, mapped
-from retrace.model import JSON, CallSite, Function, Key, Kind, Stage, Value
+from retrace.model import JSON, Function, Key, Kind, Stage, Value
 from retrace.store.writer import Writer
 
+_TRACE = Stage.TRACE
+_OP, _TRANSFORM = Kind.OP, Kind.TRANSFORM
 _MOST_SOURCES = 10_000
 
 
@@ -66,11 +70,11 @@ class Misses:
         writers = self._journal.readers_of(call.info)
         if not writers or given is None:
             return None
-        site = call_site(call.frame)
+        stack = stack_of(call.frame)
         if is_internal(given) and mapped(given) is None:
-            return self._of_operation(call, given, site, fields, writers)
+            return self._of_operation(call, given, stack, fields, writers)
         packed = unpack(call)
-        traced = stage is Stage.TRACE
+        traced = stage is _TRACE
         static: tuple[Static, ...] = ()
         if packed is not None:
             function = self._functions.describe(packed.function, traced=traced)
@@ -93,13 +97,15 @@ class Misses:
                 static = changeable(key, _named(signature, call))
         if isinstance(call.info, Options):
             key = _without_axis(key)
-        if function.kind is Kind.OP:  # of a `pmap`
-            function = at_line(function, site)
+        seen = None
+        if function.kind is _OP:  # of a `pmap`
+            seen = around(stack)
+            function = at_line(function, seen.site)
         number = self._numbers()
         mark(call.frame, number)
         if call.ahead:
             fields["ahead"] = True
-        self._begin(number, function, key, site, fields, writers, call.frame)
+        self._begin(number, function, key, fields, writers, call.frame, stack, seen)
         if traced and "parent" not in fields and "nested" not in fields:
             subject = given if packed is None else packed.function
             self.kept.begin(number, subject, function, key, static)
@@ -113,10 +119,11 @@ class Misses:
         self,
         call: Call,
         given: Any,
-        site: CallSite | None,
+        stack: list[Line],
         fields: dict[str, JSON],
         writers: tuple[Writer, ...],
     ) -> int:
+        seen = around(stack)
         function = self._functions.describe(given)
         signature = SIGNATURE.of(call.info)
         key = self._keys.of_call(signature, call.info, call.args, call.kwargs)
@@ -128,10 +135,11 @@ class Misses:
         if interface is None:
             number = self._numbers()
             mark(call.frame, number)
-            self._begin(number, at_line(function, site), key, site, fields, writers, call.frame)
+            function = at_line(function, seen.site)
+            self._begin(number, function, key, fields, writers, call.frame, stack, seen)
             return number
         bodies = [self._functions.describe(body) for body in body_functions(interface)]
-        function = at_line(function, site, bodies)
+        function = at_line(function, seen.site, bodies)
         number = marked(interface)
         if number is not None:
             # It began when its body was traced. What JAX's function runs after it, as `cg`
@@ -142,7 +150,7 @@ class Misses:
             return number
         number = self._numbers()
         mark(call.frame, number)
-        self._begin(number, function, key, site, fields, writers, call.frame, bodies)
+        self._begin(number, function, key, fields, writers, call.frame, stack, seen, bodies)
         return number
 
     def of_body(
@@ -159,14 +167,15 @@ class Misses:
         # `fori_loop`, `map` and others wrap the user's body in one of JAX's own.
         if is_internal(traced) and not (given and is_of_lax(interface.f_code)):
             return None
-        site = call_site(interface)
+        stack = stack_of(interface)
+        seen = around(stack)
         bodies = [self._functions.describe(body) for body in given or (traced,)]
         name = interface.f_code.co_qualname.split(".")[0]
-        function = at_line(self._functions.describe(None, name), site, bodies)
+        function = at_line(self._functions.describe(None, name), seen.site, bodies)
         number = self._numbers()
         mark(interface, number)
         key = Key(config=self._keys.config())
-        self._begin(number, function, key, site, fields, writers, interface, bodies)
+        self._begin(number, function, key, fields, writers, interface, stack, seen, bodies)
         return number
 
     def of_trace(
@@ -179,7 +188,7 @@ class Misses:
         function = self._functions.describe(traced, traced=True)
         number = self._numbers()
         key = Key(config=self._keys.config())
-        self._begin(number, function, key, call_site(caller), fields, writers, caller)
+        self._begin(number, function, key, fields, writers, caller, stack_of(caller))
         return number
 
     def _forget(self, dead: int) -> None:
@@ -203,13 +212,14 @@ class Misses:
             fields["new"] = False  # it may be dead by now, and forgotten
         else:
             function = self._functions.from_source(source, name)
-        place = call_site(site.program)
-        if function.kind is Kind.OP:
-            function = at_line(function, place)
+        stack, seen = stack_of(site.program), None
+        if function.kind is _OP:
+            seen = around(stack)
+            function = at_line(function, seen.site)
         key = Key(leaves=program_leaves(site), config=self._keys.config())
         number = self._numbers()
         mark(site.program, number)
-        self._begin(number, function, key, place, fields, writers, site.program)
+        self._begin(number, function, key, fields, writers, site.program, stack, seen)
         return number
 
     def options_of(self, frame: FrameType) -> tuple[tuple[str, Value], ...]:
@@ -247,7 +257,7 @@ class Misses:
         number = self._numbers()
         function = self._functions.from_source(None, bare(name) or "<unknown>")
         key = Key(config=self._keys.config())
-        self._begin(number, function, key, call_site(frame), fields, self._journal.writers, frame)
+        self._begin(number, function, key, fields, self._journal.writers, frame, stack_of(frame))
         return number
 
     def _begin(
@@ -255,29 +265,21 @@ class Misses:
         number: int,
         function: Function,
         key: Key,
-        site: CallSite | None,
         fields: dict[str, JSON],
         writers: tuple[Writer, ...],
         frame: FrameType,
+        stack: list[Line],
+        seen: Around | None = None,
         bodies: Sequence[Function] = (),
     ) -> None:
-        seen = around(frame)
-        fields["lines"] = seen.lines
-        if seen.through is not None and (function.in_library or function.kind is Kind.OP):
-            fields["through"] = seen.through
-        if seen.via is not None and function.kind is not Kind.OP:
-            fields["via"] = seen.via
-        if seen.callers and "parent" not in fields and "nested" not in fields:
-            fields["callers"] = seen.callers
-        if function.kind is Kind.OP:
-            if seen.entry is not None and seen.entry != site:
-                fields["entry"] = seen.entry
-            if seen.within is not None:
-                fields["within"] = seen.within
+        if seen is None and self._journal.noted is not None:
+            seen = around(stack)
+        settings = self._settings.later(frame, stack, key.config)
+        is_outermost = "parent" not in fields and "nested" not in fields
+        # The thread that writes has the time to ask whose lines these are.
+        told = partial(surroundings, stack, seen, function, is_outermost, settings)
         if unseen := self._unseen(function, frame, fields):
             fields["unseen"] = unseen
-        if settings := self._settings.of(frame, key.config):
-            fields["settings"] = tuple(settings.items())
         if "new" not in fields:
             fields["new"] = self._is_new(function.object)
         fields["epoch"] = self._epoch()
@@ -288,7 +290,8 @@ class Misses:
                 fields["cold"] = True
         if bodies:
             fields["new_bodies"] = [self._is_new(body.object) for body in bodies]
-        self._journal.begin(number, function, key, site, fields, writers, bodies)
+        site = None if seen is None else seen.site
+        self._journal.begin(number, function, key, site, fields, writers, bodies, told)
 
     def _epoch(self) -> int:
         with self._lock:  # two threads that notice one clear would count two
@@ -298,15 +301,17 @@ class Misses:
         self, function: Function, frame: FrameType, fields: dict[str, JSON]
     ) -> tuple[str, ...]:
         """What this JAX does not show of a miss."""
+        if names.shows_all() and "unseen" not in fields:
+            return ()
         found = [*cast(tuple[str, ...], fields.get("unseen", ())), *names.unseen()]
-        operation = function.kind is Kind.OP
+        operation = function.kind is _OP
         concerned = (
             (losses.DERIVED, "derived" in fields or not is_clean()),
             (losses.AHEAD, "ahead" in fields),
             (losses.PMAP, is_mapped(frame)),
             (losses.OPERATIONS, operation),
             (losses.JIT_LINES, function.in_library and function.site.endswith(" at ?")),
-            (losses.FUNCTIONS, operation or function.kind is Kind.TRANSFORM),
+            (losses.FUNCTIONS, operation or function.kind is _TRANSFORM),
         )
         found += [
             loss.unseen

@@ -7,12 +7,15 @@ from collections.abc import Iterable, Iterator
 from types import FrameType
 from typing import Any
 
-from retrace.capture.function import is_internal, unwrap_plain
+from retrace.capture.function import is_internal
 from retrace.capture.place import Owner, owner
+from retrace.capture.wrappers import unwrap_plain
 from retrace.jax_internals import names_frames as at
 from retrace.jax_internals.calls import marked
 from retrace.jax_internals.names_values import CLOSED, JAXPR, OF_JAXPR
 from retrace.model import CallSite, Function
+
+_JAX, _OURS = Owner.JAX, Owner.OURS
 
 
 def at_line(
@@ -49,7 +52,7 @@ def interface_frame(frame: FrameType | None) -> FrameType | None:
     outermost: FrameType | None = None
     boundary = at.API_BOUNDARY.get()
     while frame is not None:
-        if owner(frame.f_code.co_filename) not in (Owner.JAX, Owner.OURS):
+        if owner(frame.f_code.co_filename) not in (_JAX, _OURS):
             break
         if frame.f_code is not boundary:
             outermost = frame

@@ -10,9 +10,10 @@ import site
 import stat
 import sys
 import sysconfig
+from collections.abc import Sequence
 from enum import Enum
 from types import CodeType, FrameType
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
 import jax
 
@@ -21,7 +22,7 @@ from retrace.jax_internals.callbacks import is_host_callback, is_tree_map
 from retrace.model import CallSite
 
 _LONGEST_SOURCE = 200
-_JAX = os.path.join(os.path.dirname(jax.__file__), "")
+_JAX_FOLDER = os.path.join(os.path.dirname(jax.__file__), "")
 
 
 class Owner(Enum):
@@ -31,6 +32,10 @@ class Owner(Enum):
     LIBRARY = "library"
     JAX = "jax"
     OURS = "ours"
+
+
+# To look up a member of an enumeration takes Python longer than all else here.
+_USER, _LIBRARY, _JAX, _OURS = Owner.USER, Owner.LIBRARY, Owner.JAX, Owner.OURS
 
 
 def _folders() -> tuple[str, ...]:
@@ -45,7 +50,7 @@ def _folders() -> tuple[str, ...]:
     )
 
 
-_OURS = os.path.join(os.path.dirname(os.path.dirname(__file__)), "")
+_OUR_FOLDER = os.path.join(os.path.dirname(os.path.dirname(__file__)), "")
 _LIBRARIES = _folders()
 _owners: dict[str, Owner] = {}
 _own_folders: list[str] = []
@@ -67,18 +72,18 @@ def owner(filename: str) -> Owner:
 
 
 def _owner(filename: str) -> Owner:
-    if filename.startswith(_JAX):
-        return Owner.JAX
-    if filename.startswith(_OURS):
-        return Owner.OURS
+    if filename.startswith(_JAX_FOLDER):
+        return _JAX
+    if filename.startswith(_OUR_FOLDER):
+        return _OURS
     if filename.startswith(tuple(_own_folders)):
-        return Owner.USER
+        return _USER
     if filename.startswith("<"):
         # Cells, `-c` and `exec` are the user's; frozen modules are Python's.
-        return Owner.LIBRARY if filename.startswith("<frozen") else Owner.USER
+        return _LIBRARY if filename.startswith("<frozen") else _USER
     if filename.startswith(_LIBRARIES) or f"{os.sep}site-packages{os.sep}" in filename:
-        return Owner.LIBRARY
-    return Owner.USER
+        return _LIBRARY
+    return _USER
 
 
 def source_lines(filename: str) -> list[str]:
@@ -101,21 +106,39 @@ def source_line(filename: str, line: int) -> str | None:
 
 def call_site(frame: FrameType | None) -> CallSite | None:
     """The innermost line of the user's own code, else the innermost outside JAX."""
-    library: FrameType | None = None
-    while frame is not None:
-        whose = owner(frame.f_code.co_filename)
+    return _innermost(stack_of(frame))
+
+
+def _innermost(stack: Sequence[Line]) -> CallSite | None:
+    library: Line | None = None
+    for line in stack:
+        whose = owner(line[0].co_filename)
         # `%time` has a frame of its own; around it is the line of the cell.
-        if whose is Owner.USER and not _is_of_magic(frame):
-            return _call_site(frame, in_library=False)
-        if library is None and whose is Owner.LIBRARY:
-            library = frame
+        if whose is _USER and not _is_of_magic(line[0]):
+            return _site_of(line, in_library=False)
+        if library is None and whose is _LIBRARY:
+            library = line
+    return None if library is None else _site_of(library, in_library=True)
+
+
+Line: TypeAlias = tuple[CodeType, int]
+"""Where a frame is: its code, and the instruction in it. It holds no frame, and so no locals."""
+
+
+def stack_of(frame: FrameType | None) -> list[Line]:
+    """Where a frame and all around it are, from the innermost on."""
+    stack: list[Line] = []
+    while frame is not None:
+        stack.append((frame.f_code, frame.f_lasti))
         frame = frame.f_back
-    return None if library is None else _call_site(library, in_library=True)
+    return stack
 
 
 class Around(NamedTuple):
     """What of the user's program stands around a call."""
 
+    site: CallSite | None
+    """As `call_site` tells it."""
     lines: str
     """A hash of all lines outside JAX."""
     entry: CallSite | None
@@ -135,59 +158,54 @@ _MOST_CALLERS = 24
 """Of more lines, as of a recursion, the outermost count."""
 
 
-def around(frame: FrameType | None) -> Around:
-    """What stands around an eager operation, from its outermost line to JAX."""
+def around(stack: Sequence[Line]) -> Around:
+    """What stands around a call, from its outermost line to JAX."""
     lines: list[str] = []
-    entry: FrameType | None = None
+    entry: Line | None = None
     through: str | None = None
     via: str | None = None
-    own: list[FrameType] = []
-    below: FrameType | None = None
+    own: list[Line] = []
+    below: CodeType | None = None
     within: Literal["callback", "import", "tree"] | None = None
-    for _ in range(_MOST_FRAMES):
-        if frame is None:
-            break
-        code = frame.f_code
+    is_innermost = True
+    for line in stack[:_MOST_FRAMES]:
+        code, at = line
         file = code.co_filename
         whose = _owners.get(file) or owner(file)
         # A stack under pytest is sixty frames: with `match` the walk takes a third longer.
-        if whose is Owner.LIBRARY:
-            lines.append(f"{file}:{frame.f_lasti}\n")
+        if whose is _LIBRARY:
+            lines.append(f"{file}:{at}\n")
             if within != "import" and file.startswith("<frozen importlib"):
                 within = "import"
             if not _is_wrapper(code):
-                below = frame
-        elif whose is Owner.USER:
-            lines.append(f"{file}:{frame.f_lasti}\n")
-            if below is not None and (called := _of_library(below.f_code)):
-                if via is None and not own:
+                below = code
+        elif whose is _USER:
+            lines.append(f"{file}:{at}\n")
+            if below is not None and (called := _of_library(below)):
+                if is_innermost:
                     via = called
-                entry, through = frame, called
-            own.append(frame)
-            below = frame
-        elif whose is Owner.OURS:
+                entry, through = line, called
+            is_innermost = False
+            if not _is_of_magic(code):
+                own.append(line)
+            below = code
+        elif whose is _OURS:
             break
         elif within != "import" and is_host_callback(code):
             within = "callback"
             break  # what stands around it is the program's call, not this code's
         elif within is None and is_tree_map(code):
             within = "tree"
-        frame = frame.f_back
     told = "".join(lines).encode(errors="replace")
     return Around(
+        _site_of(own[0], in_library=False) if own else _innermost(stack),
         hashlib.blake2b(told, digest_size=8).hexdigest(),
-        None if entry is None else _call_site(entry, in_library=False),
+        None if entry is None else _site_of(entry, in_library=False),
         through,
         within,
         via,
-        _callers(own),
+        tuple([_site_of(line, in_library=False) for line in own[1:][-_MOST_CALLERS:]]),
     )
-
-
-def _callers(own: list[FrameType]) -> tuple[CallSite, ...]:
-    """The lines above the innermost one of these frames, which is the call's own."""
-    own = [frame for frame in own if not _is_of_magic(frame)]
-    return tuple([_call_site(frame, in_library=False) for frame in own[1:][-_MOST_CALLERS:]])
 
 
 _RUNNERS = frozenset(
@@ -216,7 +234,7 @@ def _is_wrapper(code: CodeType) -> bool:
 
 def _of_library(code: CodeType) -> str | None:
     """`flax:Module.init`, where the code is of an installed package that does work itself."""
-    if owner(code.co_filename) is not Owner.LIBRARY:
+    if owner(code.co_filename) is not _LIBRARY:
         return None
     package = _package(code.co_filename)
     return (
@@ -243,13 +261,22 @@ def _package(filename: str) -> str | None:
     return found
 
 
-def _is_of_magic(frame: FrameType) -> bool:
-    code = frame.f_code
-    return code.co_name.startswith("<") and is_timed(code.co_filename)
+def _is_of_magic(code: CodeType) -> bool:
+    file = code.co_filename
+    return file.startswith("<") and code.co_name.startswith("<") and is_timed(file)
 
 
-def _call_site(frame: FrameType, *, in_library: bool) -> CallSite:
-    return site_of_line(frame.f_code, frame.f_lineno or frame.f_code.co_firstlineno, in_library)
+def _site_of(line: Line, *, in_library: bool) -> CallSite:
+    code, at = line
+    return site_of_line(code, line_at(code, at), in_library)
+
+
+def line_at(code: CodeType, at: int) -> int:
+    """The line of an instruction; the first one where Python knows none."""
+    for start, end, line in code.co_lines():
+        if start <= at < end:
+            return line or code.co_firstlineno
+    return code.co_firstlineno
 
 
 _UNTRACEABLE = frozenset(

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from retrace.capture.meeting import Meeting
     from retrace.capture.slow import Clock
 
+_TRACE, _COMPILE = Stage.TRACE, Stage.COMPILE
 _MOST_HASHES = 10_000
 
 
@@ -73,7 +74,8 @@ class Recorder:
         # Under an eager transform JAX interprets a program that it has, and runs what it finds
         # there, such as the rule of a `custom_vjp`: what these trace is not the call's own.
         call = None if site.traced else site.call
-        if (running or is_staging()) and (call is None or is_internal(trace.function)):
+        staging = is_staging()
+        if (running or staging) and (call is None or is_internal(trace.function)):
             self.inner_trace(trace.caller)
             return
         if call is not None and is_lowering(running, call.number):
@@ -89,17 +91,17 @@ class Recorder:
         if call is not None:
             number = call.number
             if number is None:
-                number = self._belonging.begin_call(site, Stage.TRACE, trace.function)
+                number = self._belonging.begin_call(site, _TRACE, trace.function, staging)
         elif not names.shows(losses.CALLS):
             number = self.misses.of_trace(
-                trace.function, trace.caller, self._belonging.fields(Stage.TRACE)
+                trace.function, trace.caller, self._belonging.fields(_TRACE)
             )
             if number is not None:
                 name = getattr(trace.function, "__name__", "")
-                self._thread.nameless = (number, bare(str(name)), Stage.TRACE)
+                self._thread.nameless = (number, bare(str(name)), _TRACE)
         else:
             number = self.misses.of_body(
-                trace.function, trace.caller, self._belonging.fields(Stage.TRACE)
+                trace.function, trace.caller, self._belonging.fields(_TRACE)
             )
         if number is not None:
             trace.number = number
@@ -108,7 +110,7 @@ class Recorder:
             if not trace.ahead and not trace.body and not running:
                 self._thread.progress.traced(number)
             self._thread.ended = None
-            running.append(Running(number, Stage.TRACE))
+            running.append(Running(number, _TRACE))
             if self.slow is not None and len(running) == 1:
                 self.slow.trace_began(number)
 
@@ -121,7 +123,7 @@ class Recorder:
             return
         jaxpr = None if trace.result is None else trace.result[0]
         self.misses.kept.end(trace.number, trace, jaxpr)
-        fields = stage_fields(self._thread.pop(trace.number, Stage.TRACE), Stage.TRACE, seconds)
+        fields = stage_fields(self._thread.pop(trace.number, _TRACE), _TRACE, seconds)
         if self.slow is not None and not self._thread.running:
             self.slow.trace_ended(trace.number)
         if trace.raised is not None:
@@ -131,8 +133,7 @@ class Recorder:
         if jaxpr is not None:
             self._belonging.by_jaxpr.put(jaxpr, trace.number)
             few = NESTED if self._thread.running or trace.body else 0
-            at_once = AHEAD if trace.ahead else few
-            self._programs.add(trace.number, jaxpr, at_once)
+            self._programs.add(trace.number, jaxpr, AHEAD if trace.ahead else few)
         if self._thread.running or trace.raised is not None or trace.ahead:
             self._belonging.write_held()
 
@@ -153,7 +154,7 @@ class Recorder:
     def stage_started(self, stage: Stage, name: str, frame: FrameType) -> None:
         """JAX begins to lower or to compile."""
         # A trace is told by JAX's trace function: the event fires on hits too.
-        if stage is Stage.TRACE:
+        if stage is _TRACE:
             return
         number = self._belonging.of_stage(stage, name, frame)
         if number is None:
@@ -164,12 +165,13 @@ class Recorder:
         self._begins = True
         self._thread.ended = None
         under_way.append(Running(number, stage))
-        self._belonging.hold(number, {"stage": stage})
-        if stage is Stage.COMPILE and self._thread.progress.compiles(number):
-            self._belonging.missed(losses.LOWERINGS)
-        if stage is Stage.COMPILE:
+        if stage is not _COMPILE:
+            self._belonging.hold(number, {"stage": stage})
+        else:
+            if self._thread.progress.compiles(number):
+                self._belonging.missed(losses.LOWERINGS)
             # For whoever follows the recording meanwhile: `retrace watch`.
-            self._belonging.hold(number, {**_spans(frame), "since": time()})
+            self._belonging.hold(number, {"stage": stage, **_spans(frame), "since": time()})
             # A process that hangs here has to say which of its job's it is.
             self.journal.tell_backend()
             # It may take minutes, and be the last that the program does.
@@ -193,7 +195,7 @@ class Recorder:
 
     def stage_ended(self, stage: Stage, name: str, seconds: float, frame: FrameType) -> None:
         """JAX has lowered or compiled, or raised in doing so."""
-        if stage is Stage.TRACE:
+        if stage is _TRACE:
             self._parallel_trace_ended(seconds, frame)
             return
         running = self._thread.running
@@ -208,11 +210,11 @@ class Recorder:
         fields = stage_fields(top, stage, seconds)
         if top is not None:
             running.pop()
-            if stage is Stage.COMPILE:
+            if stage is _COMPILE:
                 self._background.compiling(-1)
         if (error := raised(frame, top)) is not None:
             fields["raised"] = error
-        if stage is Stage.COMPILE:
+        if stage is _COMPILE:
             lookup = (top.lookup if top is not None else self._thread.lookup) or Lookup()
             self._thread.lookup = None
             if (cache := lookup.outcome(seconds)) is not None:
@@ -225,12 +227,12 @@ class Recorder:
             if "raised" not in fields:
                 self._thread.progress.lowered(number)
         self._belonging.hold(number, fields)
-        if stage is Stage.COMPILE or "raised" in fields or top is None:
+        if stage is _COMPILE or "raised" in fields or top is None:
             # Where beginnings are not told, this is the last chance before XLA compiles.
             self._belonging.write_held()
         if top is None:
-            self._background.compiling(-1 if stage is Stage.COMPILE else +1)
-        if self.asked and stage is Stage.COMPILE and not running:
+            self._background.compiling(-1 if stage is _COMPILE else +1)
+        if self.asked and stage is _COMPILE and not running:
             self._outermost_ended()
 
     def _compiled(self, number: int, seconds: float, frame: FrameType) -> None:
@@ -240,11 +242,10 @@ class Recorder:
         self._programs.compiled(number)
 
     def _outermost_ended(self) -> None:
-        """A miss is over, and the program may go on: an audit may have been asked for."""
-        if is_staging():
-            return
+        # A miss is over, and the program may go on: an audit may have been asked for.
         for one in list(self.asked.values()):
-            one.missed()
+            if one.looks() and not is_staging():
+                one.missed()
 
     def _compiled_untold(self, number: int, frame: FrameType) -> dict[str, JSON]:
         """What is done as a compilation begins, where this JAX tells only that it ended."""
@@ -276,9 +277,9 @@ class Recorder:
         if site.call is not None:
             number = site.call.number
             if number is None:
-                number = self._belonging.begin_call(site, Stage.TRACE)
+                number = self._belonging.begin_call(site, _TRACE)
             if number is not None:
-                fields: dict[str, JSON] = {"stages": {Stage.TRACE: seconds}}
+                fields: dict[str, JSON] = {"stages": {_TRACE: seconds}}
                 if (error := raised(frame, None)) is not None:
                     fields["raised"] = error
                 self._belonging.hold(number, fields)
@@ -391,8 +392,8 @@ class Recorder:
 
 def _spans(frame: FrameType) -> dict[str, JSON]:
     """On how many processes a program runs that is being compiled, where it is not this alone."""
-    found = len(spanning.which(frame))
-    return {"processes": found} if found > 1 else {}
+    found = spanning.which(frame)
+    return {"processes": len(found)} if len(found) > 1 else {}
 
 
 def _unguarded(task: Task) -> None:

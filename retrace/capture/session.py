@@ -109,7 +109,7 @@ class Session:
             listener, self._listener = self._listener, None
             self.detach(listener)
         self.recorder.meeting, self.recorder.journal.noted = meeting, noted
-        self._hooks.stop = stop or _nothing
+        self._hooks.stop = stop
 
     def doubts(self, since: int = 0) -> list[str]:
         """Why misses may have gone unseen; empty where a silence means that there were none.
@@ -223,10 +223,6 @@ class Session:
         if not self._hooks.installed:
             _count()
             self._hooks.install()
-
-
-def _nothing() -> None:
-    """Nothing is to be raised."""
 
 
 def _count() -> None:

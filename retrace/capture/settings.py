@@ -6,15 +6,25 @@ A setting that was made otherwise has no place: nothing of ours runs when a cont
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
 import jax
 
-from retrace.capture.place import Owner, call_site, owner, site_of_line, source_lines
+from retrace.capture.place import (
+    Line,
+    Owner,
+    call_site,
+    line_at,
+    owner,
+    site_of_line,
+    source_lines,
+)
 from retrace.model import CallSite, Value
 
+_USER = Owner.USER
 _MOST_FILES = 256
 _MESH = "mesh"
 _UNSET = "NoneType"
@@ -49,15 +59,57 @@ class Settings:
         if (site := call_site(frame)) is not None:
             self._updates[name] = site
 
+    def later(
+        self,
+        frame: FrameType | None,
+        stack: Sequence[Line],
+        config: tuple[tuple[str, Value], ...],
+    ) -> Callable[[], Mapping[str, CallSite]]:
+        """What tells on another thread where the options in force at a call were set.
+
+        Args:
+            frame: of the call.
+            stack: the same and all around it.
+            config: the options of its key.
+        """
+        updates = tuple(self._updates.items()) if self._updates else ()
+        if _SETS_MESH.isdisjoint(self._options(config)):
+            return partial(self.of, stack, config, updates)
+        # A mesh is known by the global variables, which are not held.
+        names: list[Mapping[str, Any]] = []
+        while frame is not None:
+            names.append(frame.f_globals)
+            frame = frame.f_back
+        return partial(dict[str, CallSite], self.of(stack, config, updates, names))
+
     def of(
-        self, frame: FrameType | None, config: tuple[tuple[str, Value], ...]
+        self,
+        stack: Sequence[Line],
+        config: tuple[tuple[str, Value], ...],
+        updates: Iterable[tuple[str, CallSite]],
+        names: Sequence[Mapping[str, Any]] = (),
     ) -> dict[str, CallSite]:
         """Where the options that are in force at a call were set, as far as that can be seen.
 
         Args:
-            frame: of the call.
+            stack: around the call.
             config: the options of its key.
+            updates: what was set for all threads by then.
+            names: the global variables of each frame, where a mesh is in force.
         """
+        options = self._options(config)
+        known = options.values()
+        found = {name: site for name, site in updates if name in known}
+        around: dict[str, CallSite] = {}
+        for index, (code, at) in enumerate(stack):
+            if getattr(code, "co_exceptiontable", b"") and owner(code.co_filename) is _USER:
+                names_there = names[index] if names else {}
+                for name, site in self._around(code, at, names_there, options):
+                    around.setdefault(name, site)  # the innermost counts
+        return found | around
+
+    def _options(self, config: tuple[tuple[str, Value], ...]) -> dict[str, str]:
+        """The options of a key by the names under which they are set."""
         last, options = self._named
         if config is not last:
             options = {name.removeprefix("jax_"): name for name, _ in config}
@@ -65,35 +117,26 @@ class Settings:
             if mesh is not None and mesh.type != _UNSET:
                 options |= dict.fromkeys(_SETS_MESH, _MESH)
             self._named = (config, options)
-        names = options.values()
-        found = {name: site for name, site in list(self._updates.items()) if name in names}
-        around: dict[str, CallSite] = {}
-        while frame is not None:
-            code = frame.f_code
-            if getattr(code, "co_exceptiontable", b"") and owner(code.co_filename) is Owner.USER:
-                for name, site in self._around(frame, code, options):
-                    around.setdefault(name, site)  # the innermost counts
-            frame = frame.f_back
-        return found | around
+        return options
 
     def _around(
-        self, frame: FrameType, code: CodeType, options: dict[str, str]
+        self, code: CodeType, at: int, names: Mapping[str, Any], options: dict[str, str]
     ) -> Iterator[tuple[str, CallSite]]:
         has_mesh = not _SETS_MESH.isdisjoint(options)
         held = [
             name
             for name in code.co_names
-            if name in options or (has_mesh and _is_mesh(frame, name))
+            if name in options or (has_mesh and _is_mesh(names, name))
         ]
         if not held:
             return
         function = 0 if code.co_name == "<module>" else code.co_firstlineno
-        line = frame.f_lineno or 0
+        line = line_at(code, at)
         for one in reversed(self._withs(code.co_filename)):
             if one.name in held and one.function == function and one.first <= line <= one.last:
                 if one.called and one.name in options:
                     yield options[one.name], site_of_line(code, one.line)
-                elif not one.called and _is_mesh(frame, one.name):
+                elif not one.called and _is_mesh(names, one.name):
                     yield _MESH, site_of_line(code, one.line)
 
     def _withs(self, file: str) -> tuple[_With, ...]:
@@ -125,6 +168,6 @@ def _found(tree: ast.AST, function: int) -> Iterator[_With]:
         yield from _found(node, inner)
 
 
-def _is_mesh(frame: FrameType, name: str) -> bool:
+def _is_mesh(names: Mapping[str, Any], name: str) -> bool:
     # Of the locals none is looked at: Python would keep them until the function returns.
-    return isinstance(frame.f_globals.get(name), jax.sharding.Mesh)
+    return isinstance(names.get(name), jax.sharding.Mesh)

@@ -105,18 +105,10 @@ class Tokens:
 
     def number(self, value: object) -> int | None:
         """A number for an object's identity; None where it takes no weak reference."""
-        if (known := self._numbers.get(value)) is not None:
-            return known
-        with self._lock:
-            # Another thread may have met it meanwhile.
-            if (known := self._numbers.get(value)) is not None:
-                return known
-            number = self._counter()
-            try:
-                self._numbers.put(value, number)
-            except TypeError:
-                return None
-            return number
+        try:
+            return self._numbers.of(value, self._counter)
+        except TypeError:
+            return None
 
     def seen(self, value: object) -> bool:
         """Whether the object has a number already."""

@@ -18,7 +18,7 @@ from retrace.capture.snapshot import snapshot
 from retrace.capture.tokens import Tokens
 from retrace.jax_internals import losses, names
 from retrace.jax_internals.names_values import BY_POSITION, FLATTEN, LABELS, REGISTRY
-from retrace.jax_internals.shardings import leaf
+from retrace.jax_internals.shardings import ARRAYS, leaf
 from retrace.model import Leaf, Node, Value
 
 _LEAVES = (jax.Array, np.ndarray, np.generic, bool, int, float, complex)
@@ -34,12 +34,14 @@ class Tree:
         """Leaves that a wrapper keeps out of the dynamic arguments, by path."""
         self._tokens = tokens
         self._is_array = is_array
-        self._graphs = Graphs(tokens)
+        self._graphs: Graphs | None = None
 
     def add(self, path: str, value: Any) -> None:
         """Append the leaves and nodes of `value`."""
         kind = type(value)
-        if kind is dict:
+        if kind in ARRAYS and self._is_array is None:
+            self.leaves.append(leaf(value, path))
+        elif kind is dict:
             self._add_dict(path, value)
         elif kind is tuple or kind is list:
             labels = tuple([f"[{index}]" for index in range(len(value))])
@@ -52,11 +54,16 @@ class Tree:
             self.leaves.append(leaf(value, path))
         elif isinstance(value, _LEAVES) or (row := FLATTEN.of(REGISTRY.get())(value)) is None:
             self._add_leaf(path, value)
-        elif (split := self._graphs.split(path, value)) is not None:
+        elif (split := self._split(path, value)) is not None:
             self.nodes += split[0]
             self.leaves += split[1]
         else:
             self._add_custom(path, value, list(row[0]), row[1])
+
+    def _split(self, path: str, value: Any) -> tuple[list[Node], list[Leaf]] | None:
+        if self._graphs is None:
+            self._graphs = Graphs(self._tokens)
+        return self._graphs.split(path, value)
 
     def _add_leaf(self, path: str, value: Any) -> None:
         if self._is_array is not None and not self._is_array(value):

@@ -13,6 +13,7 @@ from retrace.jax_internals.disk_cache import Lookup
 from retrace.jax_internals.traces import Trace
 from retrace.model import JSON, Stage
 
+_LOWER, _COMPILE = Stage.LOWER, Stage.COMPILE
 Held: TypeAlias = tuple[int, dict[str, Any]] | None
 
 
@@ -27,7 +28,7 @@ class Running:
         self.inner = 0
         self.handled = sys.exc_info()[1]
         """What the program was handling when the stage began: it did not raise that."""
-        self.lookup = Lookup() if stage is Stage.COMPILE else None
+        self.lookup = Lookup() if stage is _COMPILE else None
 
 
 class Progress:
@@ -118,16 +119,16 @@ class Underway(threading.local):
             self.held = (number, fields)
             return held
         known = held[1]
-        stages = {**_stages(known), **_stages(fields)}
-        began = {**known.get("began", {}), **fields.get("began", {})}
-        inner = known.get("inner", 0)
+        inner = known.get("inner", 0) if "inner" in fields else 0
+        stages, began = known.get("stages"), known.get("began")
         known.update(fields)
-        if stages:
-            known["stages"] = stages
-            known["began"] = began
-            if known.get("stage") in stages:
-                del known["stage"]
-        if inner and "inner" in fields:
+        if stages and stages is not known["stages"]:
+            known["stages"] = {**stages, **known["stages"]}
+        if began and began is not known["began"]:
+            known["began"] = {**began, **known["began"]}
+        if "stage" in known and known["stage"] in known.get("stages", ()):
+            del known["stage"]
+        if inner:
             known["inner"] += inner
         return None
 
@@ -136,14 +137,13 @@ def is_lowering(running: list[Running], number: int | None) -> bool:
     """Whether a miss is being lowered."""
     # Nothing runs, as a rule, and a generator would cost more than the question.
     return bool(running) and any(
-        each.number == number and each.stage is Stage.LOWER for each in running
+        each.number == number and each.stage is _LOWER for each in running
     )
 
 
 def stage_fields(running: Running | None, stage: Stage, seconds: float) -> dict[str, JSON]:
     """What a line tells of a stage that ends now."""
-    began = {stage: round(time() - seconds, 6)}
-    fields: dict[str, JSON] = {"stages": {stage: seconds}, "began": began}
+    fields: dict[str, JSON] = {"stages": {stage: seconds}, "began": {stage: time() - seconds}}
     if running is not None and running.inner:
         fields["inner"] = running.inner
     return fields
@@ -173,7 +173,3 @@ def _passes(error: BaseException, frame: FrameType) -> bool:
             return True
         passed = passed.tb_next
     return False
-
-
-def _stages(fields: dict[str, Any]) -> dict[str, float]:
-    return fields.get("stages") or {}

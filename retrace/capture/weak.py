@@ -17,6 +17,9 @@ from retrace.capture import lock
 
 _Known = TypeVar("_Known")
 
+_MOST_DEAD = 16
+"""So many are taken out at once: cold code, which is quick at the second one."""
+
 
 class _Reference(weakref.ref[Any]):
     # A closure for each would be four times as large.
@@ -46,6 +49,28 @@ class ByObject(Generic[_Known]):
         entry = self._entries.get(id(thing))
         return entry.value if entry is not None and entry() is thing else None
 
+    def of(self, thing: Any, make: Callable[[], _Known]) -> _Known:
+        """What is known of an object; of a new one, what is made for it.
+
+        Raises:
+            TypeError: it takes no weak reference.
+        """
+        entry = self._entries.get(id(thing))
+        if entry is not None and entry() is thing:
+            return entry.value
+        if len(self._dead) >= _MOST_DEAD:
+            self.forget_dead()
+        with self._lock:
+            # Another thread may have met it meanwhile.
+            entry = self._entries.get(id(thing))
+            if entry is not None and entry() is thing:
+                return entry.value
+            value = make()
+            reference = _Reference(thing, self._dead.append)
+            reference.key, reference.value = id(thing), value
+            self._entries[reference.key] = reference
+        return value
+
     def put(self, thing: Any, value: _Known) -> bool:
         """This is known of an object from here on.
 
@@ -57,7 +82,8 @@ class ByObject(Generic[_Known]):
         """
         reference = _Reference(thing, self._dead.append)
         reference.key, reference.value = id(thing), value
-        self.forget_dead()
+        if len(self._dead) >= _MOST_DEAD:
+            self.forget_dead()
         with self._lock:
             is_first = self.get(thing) is None
             self._entries[reference.key] = reference

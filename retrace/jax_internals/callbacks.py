@@ -8,21 +8,25 @@ from types import CodeType, FunctionType
 
 import jax
 
-_CALLBACKS = (
-    os.path.join(os.path.dirname(jax.__file__), "_src", "callback.py"),
-    os.path.join(os.path.dirname(jax.__file__), "_src", "debugging.py"),
+_CALLBACKS = frozenset(
+    os.path.join(os.path.dirname(jax.__file__), "_src", name)
+    for name in ("callback.py", "debugging.py")
 )
 
 
-_MAPS = frozenset(
-    getattr(function, "__wrapped__", function).__code__
-    for function in (jax.tree_util.tree_map, jax.tree_util.tree_map_with_path)
-)
+_MAPS = {
+    id(code): code
+    for code in (
+        getattr(function, "__wrapped__", function).__code__
+        for function in (jax.tree_util.tree_map, jax.tree_util.tree_map_with_path)
+    )
+}
+"""By identity: a code object hashes all that it holds, each time."""
 
 
 def is_tree_map(code: CodeType) -> bool:
     """Whether this frame runs the user's Python for each leaf of a tree."""
-    return code in _MAPS
+    return id(code) in _MAPS
 
 
 def printed(callback: FunctionType) -> str:

@@ -25,6 +25,8 @@ from retrace.jax_internals.traces import Trace, TraceProxy
 
 _FOLDER = os.path.dirname(jax.__file__) + os.sep
 _LAX = os.path.join(os.path.dirname(jax.__file__), "_src", "lax") + os.sep
+_INFO, _FUN = at.CALL_INFO.name, at.CALL_FUN.name
+_ARGS, _KWARGS = at.CALL_ARGS.name, at.CALL_KWARGS.name
 _MARK = "__retrace_miss__"
 _INNER = "__retrace_inner__"
 
@@ -209,16 +211,15 @@ def is_served(frame: FrameType | None) -> bool:
 def _call(frame: FrameType, role: Role) -> Call:
     local = frame.f_locals
     if role is Role.CALL:
-        info = at.CALL_INFO.among(local)
-        function = at.CALL_FUN.among(local)
+        info, function = local.get(_INFO), local.get(_FUN)
         if function is None and (prepare := at.PMAP_PREPARE.among(local)) is not None:
             function, info = prepared(prepare, at.PMAP_AXIS_NAME.among(local))
         return Call(
             frame,
             function,
             info,
-            at.CALL_ARGS.among(local, ()),
-            at.CALL_KWARGS.among(local, {}),
+            local.get(_ARGS, ()),
+            local.get(_KWARGS, {}),
             False,
             local.get(_MARK),
         )

@@ -118,7 +118,8 @@ def _is_inert(value: Any) -> bool:
 
 def _values() -> tuple[Any, ...]:
     traced: tuple[Any, ...] = TRACE_CONTEXT.get()()
-    return (*traced, *[HELD.of(holder) for holder in _jit_key_only()])
+    held = HELD.name
+    return (*traced, *[getattr(holder, held, None) for holder in _jit_key_only()])
 
 
 @lru_cache(maxsize=1)

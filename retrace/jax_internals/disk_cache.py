@@ -47,6 +47,7 @@ _DEEPEST = 8
 _OPTIONS = "compile_options"
 """What JAX calls the ingredient whose fields are told."""
 _DIGITS = 16
+_OFF = PersistentCache("off")
 _SLACK = 0.05
 """Seconds that the stage may take longer than what JAX holds against its limit."""
 
@@ -115,6 +116,8 @@ class Lookup:
         """Take in one of JAX's events; of the frame, a few locals of its callers are read."""
         if name == LOOKED_UP.name:
             self._looked_up = True
+            if self._off:
+                return
             self._read(frame)
             if names.shows(losses.DISK):
                 path = _path(CACHE.value(), self._key)
@@ -136,7 +139,10 @@ class Lookup:
         """
         if not names.shows(losses.DISK):
             return None
-        return self._outcome(compile_seconds)._replace(
+        found = self._outcome(compile_seconds)
+        if not self._parts and self._saved is None:
+            return found
+        return found._replace(
             ingredients=tuple(self._parts),
             own=tuple(self._own),
             saved=self._saved,
@@ -144,8 +150,8 @@ class Lookup:
         )
 
     def _outcome(self, compile_seconds: float) -> PersistentCache:
-        if not self._looked_up:
-            return PersistentCache("off")
+        if not self._looked_up or (self._off and not self._found):
+            return _OFF
         if self._found:
             return PersistentCache("hit", self._key)
         cache: Any = CACHE.value()
@@ -153,7 +159,7 @@ class Lookup:
             if IS_ENABLED.get()():
                 # There is a directory, but it could not be made or opened.
                 return PersistentCache("not-stored", self._key, "write-failed")
-            return PersistentCache("off")
+            return _OFF
         path = _path(cache, self._key)
         if self._there and path is not None and _is_readable(path):
             # JAX warned that it cannot read it; it writes over no entry.
@@ -211,8 +217,7 @@ class Lookup:
 
 
 def _option(name: str) -> float:
-    values: dict[str, Any] = jax.config.values
-    return values.get(name) or 0.0
+    return getattr(jax.config, name, None) or 0.0
 
 
 def _refuses_callbacks() -> bool:
@@ -223,7 +228,8 @@ def _refuses_callbacks() -> bool:
 def _path(cache: Any, key: str | None) -> str | None:
     """The file of an entry; None where it takes a network to look at it."""
     if cache is None:  # JAX opens it at the first look-up
-        folder = str(jax.config.values.get("jax_compilation_cache_dir") or "://")
+        # Not `jax.config.values`, which reads two hundred options.
+        folder = str(getattr(jax.config, "jax_compilation_cache_dir", None) or "://")
     else:
         folder = str(FOLDER.of(cache, "://"))
     # Other caches than JAX's own may be registered, and know other names.

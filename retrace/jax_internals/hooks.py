@@ -23,6 +23,7 @@ from retrace.errors import RetraceError
 from retrace.failure import contain, ignore, send
 from retrace.jax_internals import losses, names, replacements
 from retrace.jax_internals import names_hooks as at
+from retrace.jax_internals.names_frames import PMAP_TRACE
 from retrace.jax_internals.row import Row, resolve
 from retrace.jax_internals.traces import Trace, TraceProxy, leave
 from retrace.jax_internals.wiring import PROBE, Wiring
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
 
 _TELLS_BEFORE = at.TRACE_BEFORE.expected
 """Whether JAX traces by its function of before 0.9, which tells of every trace."""
+_TELLS_ENDS = _TELLS_BEFORE or PMAP_TRACE.expected
+"""Whether the end of a trace says anything that its beginning does not."""
+_TRACE, _COMPILE, _SAVED = Stage.TRACE, Stage.COMPILE, at.SAVED.name
 _STAGES = {
     at.TRACE_EVENT.name: Stage.TRACE,
     at.LOWER_EVENT.name: Stage.LOWER,
@@ -51,9 +55,8 @@ def _hidden_already(file: str) -> None:
     """Nothing can be hidden on this JAX."""
 
 
-# A frame of ours between JAX's would otherwise be taken for the user's line; those
-# around a program that `retrace run` launched would stand in the places that JAX
-# writes into programs, and in cache keys where these count.
+# A frame of ours would otherwise be taken for the user's line; those around a program that
+# `retrace run` launched would stand in programs, and in cache keys where lines count.
 _hide: Callable[[str], None] = at.HIDE_IN_PROGRAMS.get() or _hidden_already
 _hide(_OURS)
 if (_hide_in_tracebacks := at.HIDE_IN_TRACEBACKS.get()) is not None:
@@ -85,17 +88,15 @@ class Hooks:
         self._reported: set[str] = set()
         self._undo: list[Callable[[], None]] = []
         self._installation: object = None
-        """What was put into JAX with another one than this is left there by those who wrapped
-        it meanwhile, and silent."""
+        """What stands in JAX of another one was left by whoever wrapped it, and is silent."""
         self._stuck: set[Row] = set()
         """Where a listener stands that cannot be taken out again."""
         self._heard = False
         """Whether JAX has told of a real trace: then it tells of each."""
-        self._refusal: Callable[[], BaseException | None] = _none
+        self._refusal: Callable[[], BaseException | None] | None = None
         self._undo_refusal: Callable[[], None] = _none
-        self.stop: Callable[[], BaseException | None] = _none
-        """Asked before a program is compiled what to raise there, whatever JAX has under way: the
-        job is lost, and what JAX lowers again later is its least trouble."""
+        self.stop: Callable[[], BaseException | None] | None = None
+        """Asked before a program is compiled what to raise there, whatever JAX has under way."""
 
     @property
     def installed(self) -> bool:
@@ -171,7 +172,7 @@ class Hooks:
         """
         self._undo_refusal()
         self._undo_refusal = _none
-        self._refusal = refusal or _none
+        self._refusal = refusal
         if refusal is None:
             return
         module, name = resolve(at.CALL.where), at.CALL.name
@@ -202,14 +203,12 @@ class Hooks:
 
     def guarded(self, call: Callable[..., _T], *args: Any) -> _T | None:
         """What something of ours returns; None where it fails, away from the program."""
-        # Around everything that runs inside JAX: a bug of ours, a full disk or a
-        # strange object of the user's must not reach the program.
+        # A bug of ours, a full disk, a strange object of the user's must not reach the program.
         return contain(self._fail, call, *args)
 
     def _refused(self) -> BaseException | None:
-        # A guard of the user's may refuse a miss. What it raises passes through JAX as an
-        # error of the traced function would, and so must not be raised inside `guarded`.
-        return contain(self._fail, self._refusal)
+        # What a guard raises passes through JAX as the traced function's would: not in `guarded`.
+        return None if (refusal := self._refusal) is None else contain(self._fail, refusal)
 
     def _fail(self, error: Exception) -> None:
         ours = isinstance(error, OSError | RetraceError)
@@ -226,54 +225,58 @@ class Hooks:
         else:
             send("a failure while recording, reported once; the program goes on", error)
 
-    def _told(self, stage: Stage) -> None:
-        # The event of a trace proves nothing: it is also sent where the tracing cache hits.
-        if stage is not Stage.TRACE:
-            self.guarded(self._witness.told, stage)
+    # Each has one call of `guarded`: what costs is code, since XLA has used the caches meanwhile.
 
     def _on_scalar(self, event: str, value: float, **metadata: Any) -> None:
-        if (stage := _STAGES.get(event)) is not None and self.installed:
-            self._told(stage)
-            name = str(metadata.get("fun_name", ""))
-            frame = sys._getframe(1)
-            self.guarded(self.observer.stage_started, stage, name, frame)
-            if stage is Stage.COMPILE:
-                self._stop_at(stage, name, frame)
-            # Raised inside JAX's caches of lowerings and executables, it would stay in them:
-            # JAX would lower and compile anew at every later call.
-            if not self._thread.calls and (refused := self._refused()) is not None:
-                try:
-                    _raise(refused)
-                finally:
-                    # JAX does not tell the end of a stage that did not get to begin.
-                    self.guarded(self.observer.stage_ended, stage, name, 0.0, frame)
+        if (stage := _STAGES.get(event)) is None or not self._undo:
+            return
+        # The event of a trace proves nothing: it is also sent where the tracing cache hits.
+        if stage is _TRACE and self._refusal is None:
+            return
+        name, frame = str(metadata.get("fun_name", "")), sys._getframe(1)
+        if stage is not _TRACE:
+            self.guarded(self._stage_started, stage, name, frame)
+            if stage is _COMPILE and (stop := self.stop) is not None:
+                self._give_up(contain(self._fail, stop), stage, name, frame)
+        # Raised inside JAX's caches of lowerings and executables, it would stay in them:
+        # JAX would lower and compile anew at every later call.
+        if self._refusal is not None and not self._thread.calls:
+            self._give_up(self._refused(), stage, name, frame)
+
+    def _stage_started(self, stage: Stage, name: str, frame: FrameType) -> None:
+        self._witness.told(stage)
+        self.observer.stage_started(stage, name, frame)
 
     def _on_duration(self, event: str, duration_secs: float, **metadata: Any) -> None:
-        if (stage := _STAGES.get(event)) is not None and self.installed:
-            name = str(metadata.get("fun_name", ""))
-            self._told(stage)
-            if stage is Stage.TRACE and _TELLS_BEFORE:
-                self.guarded(self._trace_told)
-            self.guarded(self.observer.stage_ended, stage, name, duration_secs, sys._getframe(1))
-            if stage is Stage.COMPILE and (stopped := contain(self._fail, self.stop)) is not None:
-                raise stopped
+        if (stage := _STAGES.get(event)) is not None and self._undo:
+            if stage is not _TRACE or _TELLS_ENDS:
+                name = str(metadata.get("fun_name", ""))
+                self.guarded(self._stage_ended, stage, name, duration_secs, sys._getframe(1))
+            if stage is _COMPILE and (stop := self.stop) is not None:
+                _raise(contain(self._fail, stop))
             # jax 0.6.0 tells no beginnings.
-            if not self._thread.calls and (refused := self._refused()) is not None:
-                raise refused
-        elif event == at.SAVED.name and self.installed:
+            if self._refusal is not None and not self._thread.calls:
+                _raise(self._refused())
+        elif event == _SAVED and self._undo:
             self.guarded(self.observer.cache_saved, duration_secs)
 
-    def _stop_at(self, stage: Stage, name: str, frame: FrameType) -> None:
-        if (stopped := contain(self._fail, self.stop)) is None:
-            return
-        try:
-            _raise(stopped)
-        finally:
-            # JAX does not tell the end of a stage that did not get to begin.
-            self.guarded(self.observer.stage_ended, stage, name, 0.0, frame)
+    def _stage_ended(self, stage: Stage, name: str, seconds: float, frame: FrameType) -> None:
+        if stage is not _TRACE:
+            self._witness.told(stage)
+        elif _TELLS_BEFORE:
+            self._trace_told()
+        self.observer.stage_ended(stage, name, seconds, frame)
+
+    def _give_up(self, why: BaseException | None, stage: Stage, name: str, at: FrameType) -> None:
+        if why is not None:
+            try:
+                _raise(why)
+            finally:
+                # JAX does not tell the end of a stage that did not get to begin.
+                self.guarded(self.observer.stage_ended, stage, name, 0.0, at)
 
     def _on_event(self, event: str, **metadata: Any) -> None:
-        if event in _CACHE_EVENTS and self.installed:
+        if event in _CACHE_EVENTS and self._undo:
             self.guarded(self.observer.cache_event, event, sys._getframe(1))
 
     def _install_trace_proxy(self) -> None:
@@ -288,9 +291,9 @@ class Hooks:
         def on_test_event(name: str, *args: Any) -> None:
             if name in _REAL_TRACE and self.is_current(installation):
                 self.guarded(self._on_real_trace, id(sys._getframe(2)))
-                if (refused := self._refused()) is not None:
+                if self._refusal is not None and (refused := self._refused()) is not None:
                     raise refused
-            if name == PROBE and contain(self._fail, self.wiring.is_probe, name, installation):
+            elif name == PROBE and contain(self._fail, self.wiring.is_probe, name, installation):
                 return
             if earlier is not None:
                 earlier(name, *args)
@@ -320,7 +323,7 @@ class Hooks:
         self._undo.append(undo)
 
     def _on_real_trace(self, frame: int) -> None:
-        self.guarded(self._witness.told, Stage.TRACE)
+        self._witness.told(_TRACE)
         traces = self._thread.traces
         if traces and traces[-1].frame == frame:
             return  # told twice
@@ -329,8 +332,7 @@ class Hooks:
             self.observer.inner_trace(sys._getframe(1))
             return
         trace = traces[-1]
-        trace.frame = frame
-        trace.started = perf_counter()
+        trace.frame, trace.started = frame, perf_counter()
         self._heard = True
         listeners = at.DURATION_LISTENERS.look()
         if listeners is not None and self._on_duration not in listeners:
@@ -347,13 +349,13 @@ class Hooks:
             self.observer.lost(losses.TRACES)
 
     def enter_trace(self, given: tuple[Any, ...], caller: FrameType, cached: Any) -> Trace | None:
-        return contain(self._fail, self._enter, given, caller, cached)
+        return self.guarded(self._enter, given, caller, cached)
 
     def exit_trace(self, trace: Trace) -> None:
         self.guarded(self._exit, trace)
 
     def _enter(self, given: tuple[Any, ...], caller: FrameType, cached: Any) -> Trace:
-        self.guarded(self._witness.told, Stage.TRACE)
+        self._witness.told(_TRACE)
         trace = Trace(_unwrapped(given[0] if given else None), caller, given)
         if not self._heard:
             trace.cached, trace.misses = cached, _misses(cached)
@@ -364,12 +366,16 @@ class Hooks:
         traces = self._thread.traces
         while traces and traces.pop() is not trace:
             pass
-        if trace.started is not None:
-            self.guarded(self.observer.trace_ended, trace, perf_counter() - trace.started)
-        elif not self._heard and trace.raised is None and trace.misses < _misses(trace.cached):
-            self.observer.lost(losses.TRACES)
-        trace.cached = None
-        trace.result = trace.raised = trace.caller = trace.function = trace.given = None
+        try:
+            if trace.started is not None:
+                self.observer.trace_ended(trace, perf_counter() - trace.started)
+            elif (
+                not self._heard and trace.raised is None and trace.misses < _misses(trace.cached)
+            ):
+                self.observer.lost(losses.TRACES)
+        finally:
+            trace.cached = trace.result = trace.raised = None
+            trace.caller = trace.function = trace.given = None
 
     def evicted(self, function: object) -> None:
         self.guarded(self.observer.evicted, function)
@@ -385,8 +391,9 @@ def _misses(cached: Any) -> int:
     return getattr(told(), "misses", 0) if told is not None else 0
 
 
-def _raise(error: BaseException) -> None:
-    raise error
+def _raise(error: BaseException | None) -> None:
+    if error is not None:
+        raise error
 
 
 def _unwrapped(function: Any) -> Any:

@@ -12,6 +12,8 @@ from retrace.jax_internals import names_frames as at
 from retrace.jax_internals.results import result_paths
 from retrace.jax_internals.shardings import describe
 
+_GIVEN = [row.name for row in at.LOWERING_WITH.values()]
+_NAME = list(at.LOWERING_WITH).index("name")
 _MAX_ARRAYS = 10_000
 """Maximum number of arguments and results whose placement is read."""
 
@@ -31,12 +33,12 @@ def lowered_with(frame: FrameType) -> Callable[[], str] | None:
         For another thread, later: it holds types and placements, and no program.
     """
     local = frame.f_locals
-    given = {name: row.among(local) for name, row in at.LOWERING_WITH.items()}
-    if given["name"] is None:
+    given = [local.get(name) for name in _GIVEN]
+    if given[_NAME] is None:
         return None
     jaxpr = at.LOWERING_JAXPR.among(local)
     avals = getattr(jaxpr, "in_avals", ())
-    return partial(_digest, avals, result_paths(jaxpr), tuple(given.values()))
+    return partial(_digest, avals, result_paths(jaxpr), given)
 
 
 def _digest(avals: Sequence[Any], results: object, given: Sequence[Any]) -> str:

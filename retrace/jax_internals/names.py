@@ -23,7 +23,7 @@ from retrace.jax_internals import (
 )
 from retrace.jax_internals.row import Loss, Row, at_once, forget
 
-__all__ = ["TABLE", "Loss", "Row", "absent", "check", "lose", "shows", "unseen"]
+__all__ = ["TABLE", "Loss", "Row", "absent", "check", "lose", "shows", "shows_all", "unseen"]
 
 
 def _rows(module: ModuleType) -> Iterator[Row]:
@@ -61,6 +61,11 @@ def check() -> None:
 def shows(loss: Loss) -> bool:
     """Whether this JAX has every name that is needed for something, as far as is known."""
     return loss not in _gone
+
+
+def shows_all() -> bool:
+    """Whether it has all of them."""
+    return not _gone
 
 
 def lose(loss: Loss) -> bool:

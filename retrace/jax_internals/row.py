@@ -122,6 +122,8 @@ def at_once() -> Generator[None, None, None]:
 
 def resolve(path: str) -> Any:
     """A module, a class or a function of JAX by its dotted path; None where it is not there."""
+    if (module := sys.modules.get(path)) is not None:
+        return module
     if (known := _resolved) is None:
         return _walked(path)
     found = known.get(path, _ABSENT)

@@ -32,6 +32,9 @@ _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 # and names, no arrays. `forget` lets go of them when recording stops.
 _described: OrderedDict[Any, tuple[str, str | None]] = OrderedDict()
 _dtype_names: dict[Any, str] = {}
+_WEAK_TYPE, _COMMITTED = WEAK_TYPE.name, COMMITTED.name
+ARRAYS: set[type] = set()
+"""JAX's classes of arrays that hold data, as they were met: to ask for each would take long."""
 
 
 def leaf(value: Any, path: str) -> Leaf:
@@ -43,13 +46,19 @@ def leaf(value: Any, path: str) -> Leaf:
     """
     if not names.shows(losses.ARGUMENTS):
         return Leaf(path, (), type(value).__name__, False, None, False, None)
-    if isinstance(value, TRACER.get()):
+    kind = type(value)
+    is_known = kind in ARRAYS
+    if not is_known and isinstance(value, TRACER.get()):
         return _abstract(value.aval, path, traced=True)
-    if isinstance(value, jax.Array):
+    if is_known or isinstance(value, jax.Array):
+        if not is_known and kind.__module__.partition(".")[0] in ("jax", "jaxlib"):
+            ARRAYS.add(kind)
         aval: Any = value.aval
-        name = dtype_name(aval.dtype)
-        shape, weak = dims(aval.shape), WEAK_TYPE.of(aval)
-        if not names.shows(losses.PLACEMENT) or not COMMITTED.of(value, False):
+        dtype = aval.dtype
+        name = _dtype_names.get(dtype) or dtype_name(dtype)
+        shape = dims(aval.shape)
+        weak: Any = getattr(aval, _WEAK_TYPE, None)
+        if not getattr(value, _COMMITTED, False) or not names.shows(losses.PLACEMENT):
             return Leaf(path, shape, name, weak, None, False, None)
         text, memory = _describe(value.sharding)
         return Leaf(path, shape, name, weak, text, True, memory, _layout(value))

@@ -23,8 +23,10 @@ def which(frame: FrameType | None) -> tuple[int, ...]:
         if frame is None or compiles is None:
             return ()
         if frame.f_code is compiles:
-            before = at.COMPILED_FOR_BEFORE.among(frame.f_locals)
-            devices = at.COMPILED_FOR.among(frame.f_locals, before)
+            local = frame.f_locals
+            devices = at.COMPILED_FOR.among(local)
+            if devices is None:
+                devices = at.COMPILED_FOR_BEFORE.among(local)
             if devices is None:
                 return ()
             return tuple(sorted({device.process_index for device in devices}))

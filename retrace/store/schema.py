@@ -165,6 +165,10 @@ def _by_stage(rows: Any) -> dict[Stage, float]:
     return {Stage(stage): seconds(value) for stage, value in rows.items()}
 
 
+def _rounded(times: Mapping[Stage, float]) -> JSON:
+    return {stage: round(at, 6) for stage, at in times.items()}
+
+
 def _put_parent(miss: Miss, parent: int) -> None:
     miss.parent = f"{miss.run}-{parent}"
 
@@ -242,7 +246,7 @@ MISS: Mapping[str, Field[Miss]] = {
     "function_epoch": Field("function_epoch", number),
     "cold": Field("cold", bool),
     "stages": Field("stages", _by_stage, put=_put_durations),
-    "began": Field("began", _by_stage, put=_put_starts),
+    "began": Field("began", _by_stage, write=_rounded, put=_put_starts),
     "stage": Field("in_flight", Stage, put=_put_in_flight),
     "since": Field("since", seconds),
     "raised": Field("raised", text),

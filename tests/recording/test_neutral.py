@@ -139,13 +139,13 @@ def test_a_signal_that_comes_while_we_work_reaches_the_program(
     def handler(number: int, frame: FrameType | None) -> None:
         raise TimeIsUpError
 
-    original = beginnings.call_site
+    original = beginnings.stack_of
 
     def interrupted(frame: FrameType | None) -> Any:
         signal.raise_signal(signal.SIGALRM)
         return original(frame)
 
-    monkeypatch.setattr(beginnings, "call_site", interrupted)
+    monkeypatch.setattr(beginnings, "stack_of", interrupted)
     before = signal.signal(signal.SIGALRM, handler)
     try:
         with retrace.recording(), pytest.raises(TimeIsUpError):

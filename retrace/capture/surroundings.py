@@ -1,0 +1,44 @@
+"""What a miss tells of the lines around it, worked out by the thread that writes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from retrace.capture.place import Around, Line, around
+from retrace.model import JSON, CallSite, Function, Kind
+
+
+def surroundings(
+    stack: Sequence[Line],
+    seen: Around | None,
+    function: Function,
+    is_outermost: bool,
+    settings: Callable[[], Mapping[str, CallSite]],
+) -> tuple[CallSite | None, dict[str, JSON]]:
+    """The line of a call, and what a miss tells of the lines around it.
+
+    Args:
+        stack: where the call's frame and all around it were.
+        seen: what stands there, where that was asked before.
+        function: that missed.
+        is_outermost: whether it ran inside no other miss.
+        settings: tells where options were set.
+    """
+    if seen is None:
+        seen = around(stack)
+    operation = function.kind is Kind.OP
+    fields: dict[str, JSON] = {"lines": seen.lines}
+    if seen.through is not None and (function.in_library or operation):
+        fields["through"] = seen.through
+    if seen.via is not None and not operation:
+        fields["via"] = seen.via
+    if seen.callers and is_outermost:
+        fields["callers"] = seen.callers
+    if operation:
+        if seen.entry is not None and seen.entry != seen.site:
+            fields["entry"] = seen.entry
+        if seen.within is not None:
+            fields["within"] = seen.within
+    if found := settings():
+        fields["settings"] = tuple(found.items())
+    return seen.site, fields

@@ -1,0 +1,82 @@
+"""What stands around the user's function: JAX's transforms, a library's closures, decorators."""
+
+from __future__ import annotations
+
+import functools
+from types import CodeType, FunctionType, MethodType
+from typing import Any
+
+from retrace.capture.held import contents, held
+from retrace.capture.place import Owner, owner
+from retrace.jax_internals import names_frames as at
+
+_MOST_WRAPPERS = 32
+
+
+def decorator(wrapper: Any) -> str:
+    """The user's function that made a wrapper around another function; empty if none did."""
+    code = getattr(wrapper, "__code__", None)
+    if not isinstance(code, CodeType) or owner(code.co_filename) is Owner.JAX:
+        return ""
+    made, _, name = code.co_qualname.rpartition(".<locals>.")
+    return (made or name).rpartition(".<locals>.")[2]
+
+
+def transform_name(wrapper: Any, wrapped: Any) -> str:
+    """The transform that made a wrapper of JAX's; empty for the boundary around its API."""
+    code: CodeType = wrapper.__code__
+    name = code.co_qualname.split(".")[0]
+    if name != at.API_BOUNDARY.where.rpartition(".")[2]:
+        return name
+    if at.BOUNDARY_FUN.name not in code.co_freevars:
+        return ""
+    # It shortens tracebacks around all that JAX exports, transforms' wrappers too.
+    cell = wrapper.__closure__[code.co_freevars.index(at.BOUNDARY_FUN.name)]
+    inner = cell.cell_contents
+    return "" if inner is wrapped else inner.__qualname__.split(".")[0]
+
+
+def users_argument(partial: functools.partial[Any]) -> Any:
+    """The user's function that a library's function is bound to, or None."""
+    function = unwrap_plain(partial.func)
+    if function is None or owner(function.__code__.co_filename) is not Owner.LIBRARY:
+        return None
+    for content in partial.args:
+        base = unwrap_plain(content)
+        if base is not None and owner(base.__code__.co_filename) is Owner.USER:
+            return content
+    return None
+
+
+def users_function(function: FunctionType, depth: int) -> Any:
+    """The user's function that a closure of a library's closes over, or None."""
+    for content in contents(function):
+        if isinstance(content, functools.partial):
+            content = content.func
+        content = held(content) or content
+        base = unwrap_plain(content)
+        if base is None:
+            continue
+        match owner(base.__code__.co_filename):
+            case Owner.USER:
+                return content
+            case Owner.LIBRARY | Owner.JAX if depth > 1 and base.__closure__:
+                if (found := users_function(base, depth - 1)) is not None:
+                    return found
+            case _:
+                pass
+    return None
+
+
+def unwrap_plain(content: Any) -> FunctionType | None:
+    """The plain function behind methods and `functools.wraps`, or None."""
+    for _ in range(_MOST_WRAPPERS):
+        if isinstance(content, MethodType):
+            content = content.__func__
+        elif isinstance(content, FunctionType) and "__wrapped__" not in content.__dict__:
+            return content
+        elif isinstance(content, FunctionType):
+            content = content.__dict__["__wrapped__"]
+        else:
+            return None
+    return None
