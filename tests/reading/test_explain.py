@@ -499,7 +499,7 @@ def test_more_arguments_than_before_may_be_intended() -> None:
         )
     )
     assert verdicts(call(few), call(many))[1].avoidable == "maybe"
-    assert advised(call(few), call(many)).startswith("give `rest` the same")
+    assert advised(call(few), call(many)).startswith("pass `rest` the same")
 
 
 def test_a_number_among_the_static_fields_can_be_a_leaf() -> None:

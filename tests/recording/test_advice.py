@@ -183,8 +183,8 @@ class Solver:
 @pytest.mark.parametrize(
     ("made", "named"),
     [
-        (jax.jit, "where `body` is made"),
-        (functools.partial, "where the partial of `body` is made"),
+        (jax.jit, "if `body` is created"),
+        (functools.partial, "if the partial of `body` is created"),
     ],
 )
 def test_the_body_of_a_loop_is_named_whatever_it_is_wrapped_in(
@@ -220,7 +220,7 @@ def score(x):
     exec(compile(source, "/opt/site-packages/package/module.py", "exec"), own)
     if by_library:
         text, avoidable = last(lambda: [own["fit"](ones), own["score"](ones)])
-        by = "`score` of package passes the arguments of `filtered` in another way"
+        by = "`score` of package passes the arguments of `filtered` differently"
         assert text.startswith(by) and avoidable == "maybe"
     else:
         call = own["filtered"]
