@@ -483,7 +483,7 @@ def test_rows_that_a_loop_goes_over_are_asked_for(judge_all: JudgeAll, scans: bo
             continue
         assert isinstance(verdict.fix, PadShape)
         assert ("scan" in verdict.fix.ordered) == scans == (verdict.fix.sure == "ask")
-        assert ("if rows may be added" in advised(verdict.fix)) == scans
+        assert ("if rows may still be added" in advised(verdict.fix)) == scans
 
 
 def test_what_an_update_calls_inside_has_the_sizes_of_the_update(planned: Planned) -> None:
