@@ -26,7 +26,8 @@ from retrace.jax_internals.calls import (
     marked,
 )
 from retrace.jax_internals.lowered import lowered_with
-from retrace.model import JSON, Stage
+from retrace.model import Stage
+from retrace.model.miss_fields import MissFields
 
 _TRACE, _LOWER = Stage.TRACE, Stage.LOWER
 _ORDER = {stage: position for position, stage in enumerate(Stage)}
@@ -131,18 +132,18 @@ class Belonging:
             self._add_program(number, site.jaxpr)
         return number
 
-    def fields(self, stage: Stage, staging: bool | None = None) -> dict[str, JSON]:
+    def fields(self, stage: Stage, staging: bool | None = None) -> MissFields:
         """What is known of a miss when it begins, by what is under way around it."""
         if self._thread.held is not None:
             self.write_held()
-        fields: dict[str, JSON] = {"stage": stage}
+        fields: MissFields = {"stage": stage}
         if running := self._thread.running:
             fields["parent"] = running[-1].number
         if is_staging() if staging is None else staging:
             fields["nested"] = True
         return fields
 
-    def hold(self, number: int, fields: dict[str, Any]) -> None:
+    def hold(self, number: int, fields: MissFields) -> None:
         """Keep what is known of a miss until there is reason to write it."""
         if (other := self._thread.hold(number, fields)) is not None:
             self._journal.amend(*other)

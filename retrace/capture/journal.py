@@ -6,7 +6,8 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from retrace.capture.background import NAMED, Task
 from retrace.jax_internals.backend import running
@@ -20,6 +21,7 @@ from retrace.model import (
     PersistentCache,
     Stage,
 )
+from retrace.model.miss_fields import MissFields
 from retrace.store.fields import encode_fields
 from retrace.store.parts import PARTS, encode_call_site, encode_function
 from retrace.store.schema import MISS_LINE
@@ -34,7 +36,8 @@ Event: TypeAlias = Literal["begun", "known", "compiled"]
 _COMPILE = Stage.COMPILE
 _MOST_LOSSES = 10_000
 _MOST_OPEN = 100_000
-"""So many misses can be amended; older ones have long been complete."""
+"""Maximum number of misses that can be amended; older ones have long been complete."""
+_NO_PARTS: Mapping[str, JSON] = MappingProxyType({})
 
 
 class Journal:
@@ -73,10 +76,10 @@ class Journal:
         function: Function,
         key: Key,
         site: CallSite | None,
-        fields: dict[str, JSON],
+        fields: MissFields,
         writers: tuple[Writer, ...],
         bodies: Iterable[Function] = (),
-        around: Callable[[], tuple[CallSite | None, dict[str, JSON]]] | None = None,
+        around: Callable[[], tuple[CallSite | None, MissFields]] | None = None,
     ) -> None:
         """A miss began.
 
@@ -103,23 +106,16 @@ class Journal:
         told = around or partial(_known, site)
         self._write(partial(_begin, number, function, key, told, fields, writers, bodies))
 
-    def again(
-        self, number: int, before: int, site: CallSite | None, fields: dict[str, JSON]
-    ) -> None:
+    def again(self, number: int, before: int, site: CallSite | None, fields: MissFields) -> None:
         """A miss began that has the function and the key of an earlier one."""
         # Whoever was not told of that one could not read this one.
         writers = self._writers[number] = self._writers.get(before, ())
-        line = {
-            **fields,
-            "again": before,
-            "at": time.time(),
-            "thread": _thread_name(),
-        }
+        fields["at"], fields["thread"] = time.time(), _thread_name()
         if self.told is not None and self.writers:
             self.told(number, "begun", ())
-        self._write(partial(_again, number, site, line, writers))
+        self._write(partial(_again, number, before, site, fields, writers))
 
-    def amend(self, number: int, fields: dict[str, JSON]) -> None:
+    def amend(self, number: int, fields: MissFields) -> None:
         """Something became known of a miss; parts are given by their content."""
         writers = self._writers.get(number, ())
         if self.told is not None and _COMPILE in _stages(fields):
@@ -127,7 +123,7 @@ class Journal:
         if writers:
             self._write(partial(_amend, number, fields, writers))
 
-    def replace(self, number: int, function: Function, key: Key, fields: dict[str, JSON]) -> None:
+    def replace(self, number: int, function: Function, key: Key, fields: MissFields) -> None:
         """An operation that began with its body is known now."""
         if self.noted is not None:
             self.noted(number, function, key, None)
@@ -200,14 +196,14 @@ def _begin(
     number: int,
     function: Function,
     key: Key,
-    around: Callable[[], tuple[CallSite | None, dict[str, JSON]]],
-    line: dict[str, JSON],
+    around: Callable[[], tuple[CallSite | None, MissFields]],
+    line: MissFields,
     writers: tuple[Writer, ...],
     bodies: tuple[Function, ...],
 ) -> None:
     site, more = around()
     line = {**line, **more}
-    callers = cast(tuple[CallSite, ...], line.pop("callers", ()))
+    callers = line.pop("callers", ())
     for redaction, told in _by_redaction(writers):
         config, place = key.config, site
         if redaction is None:
@@ -230,17 +226,21 @@ def _begin(
             writer.miss(number, fields, encoded, described, shared)
 
 
-def _known(site: CallSite | None) -> tuple[CallSite | None, dict[str, JSON]]:
+def _known(site: CallSite | None) -> tuple[CallSite | None, MissFields]:
     return site, {}
 
 
 def _again(
-    number: int, site: CallSite | None, line: dict[str, JSON], writers: tuple[Writer, ...]
+    number: int,
+    before: int,
+    site: CallSite | None,
+    line: MissFields,
+    writers: tuple[Writer, ...],
 ) -> None:
     for redaction, told in _by_redaction(writers):
         where = site if site is None or redaction is None else redaction.call_site(site)
         parts = {} if where is None else {"call_site": encode_call_site(where)}
-        fields = encode_fields(line, MISS_LINE, redaction)
+        fields = {**encode_fields(line, MISS_LINE, redaction), "again": before}
         for writer in told:
             writer.miss(number, fields, parts)
 
@@ -261,7 +261,7 @@ def _replace(
     number: int,
     function: Function,
     key: Key,
-    fields: dict[str, JSON],
+    fields: MissFields,
     writers: tuple[Writer, ...],
 ) -> None:
     for redaction, told in _by_redaction(writers):
@@ -270,27 +270,33 @@ def _replace(
         else:
             hidden = redaction.key(key, function.site)
             encoded = _encode(redaction.function(function), hidden, None)
-        _amend(number, {**fields, **encoded}, tuple(told))
+        _amend(number, fields, tuple(told), encoded)
 
 
 def _audit(writer: Writer, encode: Callable[[Redaction | None], dict[str, JSON]]) -> None:
     writer.audit(encode(writer.redaction))
 
 
-def _stages(fields: dict[str, JSON]) -> Mapping[Stage, float]:
-    return cast(Mapping[Stage, float], fields.get("stages", {}))
+def _stages(fields: MissFields) -> Mapping[Stage, float]:
+    return fields.get("stages", {})
 
 
-def _amend(number: int, fields: dict[str, JSON], writers: tuple[Writer, ...]) -> None:
-    kinds = [kind for kind in PARTS if kind in fields]
-    if (digest := fields.get("lowered_with")) is not None:
-        fields = {**fields, "lowered_with": cast(Callable[[], str], digest)()}
+def _amend(
+    number: int,
+    fields: MissFields,
+    writers: tuple[Writer, ...],
+    parts: Mapping[str, JSON] = _NO_PARTS,
+) -> None:
+    if "leaves" in fields:
+        parts = {**parts, "leaves": fields["leaves"]}
+    if callable(digest := fields.get("lowered_with")):
+        fields = {**fields, "lowered_with": digest()}
     for writer in writers:
-        parts = {kind: writer.part(kind, fields[kind]) for kind in kinds}
+        numbers = {kind: writer.part(kind, value) for kind, value in parts.items()}
         told = fields
         if writer.redaction is None and (cache := fields.get("persistent_cache")) is not None:
-            told = {**fields, "persistent_cache": _once(writer, cast(PersistentCache, cache))}
-        writer.amend(number, {**encode_fields(told, MISS_LINE, writer.redaction), **parts})
+            told = {**fields, "persistent_cache": _once(writer, cache)}
+        writer.amend(number, {**encode_fields(told, MISS_LINE, writer.redaction), **numbers})
 
 
 def _once(writer: Writer, cache: PersistentCache) -> PersistentCache:

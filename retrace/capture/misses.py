@@ -34,7 +34,8 @@ from retrace.jax_internals.calls import Call, Site, bare, is_clean, is_of_lax, m
 from retrace.jax_internals.clears import Clears
 from retrace.jax_internals.names_values import SIGNATURE
 from retrace.jax_internals.pmap import Options, is_mapped, mapped
-from retrace.model import JSON, Function, Key, Kind, Stage, Value
+from retrace.model import Function, Key, Kind, Stage, Value
+from retrace.model.miss_fields import MissFields
 from retrace.store.writer import Writer
 
 _TRACE = Stage.TRACE
@@ -63,9 +64,7 @@ class Misses:
         """Whether a marker of a test is making functions cold, and not the program."""
         self._tokens.forgotten.append(self._forget)
 
-    def of_call(
-        self, call: Call, given: Any, stage: Stage, fields: dict[str, JSON]
-    ) -> int | None:
+    def of_call(self, call: Call, given: Any, stage: Stage, fields: MissFields) -> int | None:
         """A call of a jitted function, or of an eager operation's."""
         writers = self._journal.readers_of(call.info)
         if not writers or given is None:
@@ -120,7 +119,7 @@ class Misses:
         call: Call,
         given: Any,
         stack: list[Line],
-        fields: dict[str, JSON],
+        fields: MissFields,
         writers: tuple[Writer, ...],
     ) -> int:
         seen = around(stack)
@@ -153,9 +152,7 @@ class Misses:
         self._begin(number, function, key, fields, writers, call.frame, stack, seen, bodies)
         return number
 
-    def of_body(
-        self, traced: Any, caller: FrameType | None, fields: dict[str, JSON]
-    ) -> int | None:
+    def of_body(self, traced: Any, caller: FrameType | None, fields: MissFields) -> int | None:
         """The body of an eager operation, which JAX traces before the operation itself."""
         writers = self._journal.writers
         interface = interface_frame(caller)
@@ -178,9 +175,7 @@ class Misses:
         self._begin(number, function, key, fields, writers, interface, stack, seen, bodies)
         return number
 
-    def of_trace(
-        self, traced: Any, caller: FrameType | None, fields: dict[str, JSON]
-    ) -> int | None:
+    def of_trace(self, traced: Any, caller: FrameType | None, fields: MissFields) -> int | None:
         """A trace of which JAX shows the function, and not the call."""
         writers = self._journal.writers
         if not writers or caller is None:
@@ -201,7 +196,7 @@ class Misses:
         site: Site,
         name: str,
         source: str | None,
-        fields: dict[str, JSON],
+        fields: MissFields,
         writers: tuple[Writer, ...],
     ) -> int | None:
         """A program that JAX made from a call's own, outside the call: its backward program."""
@@ -235,7 +230,7 @@ class Misses:
         frame: FrameType,
         lowered: int,
         options: tuple[tuple[str, Value], ...],
-        fields: dict[str, JSON],
+        fields: MissFields,
     ) -> int | None:
         """A further compilation of what another miss has lowered."""
         number = self._numbers()
@@ -248,7 +243,7 @@ class Misses:
         self._journal.again(number, lowered, call_site(frame), fields)
         return number
 
-    def of_name(self, name: str, frame: FrameType, fields: dict[str, JSON]) -> int | None:
+    def of_name(self, name: str, frame: FrameType, fields: MissFields) -> int | None:
         """A stage of which JAX shows no more than the name."""
         if not self._journal.writers:
             return None
@@ -265,7 +260,7 @@ class Misses:
         number: int,
         function: Function,
         key: Key,
-        fields: dict[str, JSON],
+        fields: MissFields,
         writers: tuple[Writer, ...],
         frame: FrameType,
         stack: list[Line],
@@ -298,7 +293,7 @@ class Misses:
             return self._clears.epoch()
 
     def _unseen(
-        self, function: Function, frame: FrameType, fields: dict[str, JSON]
+        self, function: Function, frame: FrameType, fields: MissFields
     ) -> tuple[str, ...]:
         """What this JAX does not show of a miss."""
         if names.shows_all() and "unseen" not in fields:

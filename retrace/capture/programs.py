@@ -10,7 +10,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from retrace.capture.background import Background
 from retrace.capture.callbacks import callbacks
@@ -19,7 +19,7 @@ from retrace.capture.place import Owner, owner
 from retrace.capture.snapshot import snapshot
 from retrace.jax_internals import losses, names
 from retrace.jax_internals.jaxprs import Transcript, has_at_most, is_jaxpr, transcribe
-from retrace.model import JSON
+from retrace.model.miss_fields import MissFields
 from retrace.store.schema import encode_program
 
 NESTED = 48
@@ -51,7 +51,7 @@ def transcript(jaxpr: Any, *, with_names: bool = True) -> Transcript:
     return found._replace(program=found.program._replace(callbacks=calls)) if calls else found
 
 
-def described(found: Transcript, number_of: Callable[[object], int | None]) -> dict[str, JSON]:
+def described(found: Transcript, number_of: Callable[[object], int | None]) -> MissFields:
     """What a line tells of a program that was written down.
 
     Args:
@@ -60,7 +60,8 @@ def described(found: Transcript, number_of: Callable[[object], int | None]) -> d
     """
     arrays = tuple(map(number_of, found.arrays))
     held = tuple(map(number_of, found.held))
-    return encode_program(found.program._replace(arrays=arrays, held=held))
+    program = found.program._replace(arrays=arrays, held=held)
+    return cast(MissFields, encode_program(program))
 
 
 def _plain(value: object) -> str | None:

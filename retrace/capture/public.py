@@ -20,7 +20,8 @@ from retrace.capture.lock import Count
 from retrace.capture.place import call_site
 from retrace.failure import contain, ignore
 from retrace.jax_internals import names_hooks as at
-from retrace.model import JSON, Function, Key, Kind, Stage
+from retrace.model import Function, Key, Kind, Stage
+from retrace.model.miss_fields import MissFields
 from retrace.store.writer import Writer
 
 LOSS = "this JAX is not known, recorded with its public events alone, without keys"
@@ -100,7 +101,7 @@ class PublicEvents:
             function = Function(
                 name, name, name, Kind.DEF, None, None, f"{name} at {where}", object=0
             )
-            fields: dict[str, JSON] = {"stage": stage}
+            fields: MissFields = {"stage": stage}
             self.journal.begin(number, function, Key(), site, fields, self.journal.writers)
         self._thread.last = (number, name, stage)
         self.journal.amend(number, {"stages": {stage: seconds}})

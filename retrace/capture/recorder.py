@@ -33,7 +33,8 @@ from retrace.jax_internals.calls import (
 from retrace.jax_internals.disk_cache import Lookup
 from retrace.jax_internals.jaxprs import Transcript
 from retrace.jax_internals.traces import Trace
-from retrace.model import JSON, Function, Stage
+from retrace.model import Function, Stage
+from retrace.model.miss_fields import MissFields
 from retrace.store.writer import Writer
 
 if TYPE_CHECKING:
@@ -247,7 +248,7 @@ class Recorder:
             if one.looks() and not is_staging():
                 one.missed()
 
-    def _compiled_untold(self, number: int, frame: FrameType) -> dict[str, JSON]:
+    def _compiled_untold(self, number: int, frame: FrameType) -> MissFields:
         """What is done as a compilation begins, where this JAX tells only that it ended."""
         if self.meeting is not None:
             self._meet(self.meeting, number, frame)
@@ -279,7 +280,7 @@ class Recorder:
             if number is None:
                 number = self._belonging.begin_call(site, _TRACE)
             if number is not None:
-                fields: dict[str, JSON] = {"stages": {_TRACE: seconds}}
+                fields: MissFields = {"stages": {_TRACE: seconds}}
                 if (error := raised(frame, None)) is not None:
                     fields["raised"] = error
                 self._belonging.hold(number, fields)
@@ -390,7 +391,7 @@ class Recorder:
         self._background.flush()
 
 
-def _spans(frame: FrameType) -> dict[str, JSON]:
+def _spans(frame: FrameType) -> MissFields:
     """On how many processes a program runs that is being compiled, where it is not this alone."""
     found = spanning.which(frame)
     return {"processes": len(found)} if len(found) > 1 else {}

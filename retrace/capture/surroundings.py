@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from retrace.capture.place import Around, Line, around
-from retrace.model import JSON, CallSite, Function, Kind
+from retrace.model import CallSite, Function, Kind
+from retrace.model.miss_fields import MissFields
 
 
 def surroundings(
@@ -14,7 +15,7 @@ def surroundings(
     function: Function,
     is_outermost: bool,
     settings: Callable[[], Mapping[str, CallSite]],
-) -> tuple[CallSite | None, dict[str, JSON]]:
+) -> tuple[CallSite | None, MissFields]:
     """The line of a call, and what a miss tells of the lines around it.
 
     Args:
@@ -27,7 +28,7 @@ def surroundings(
     if seen is None:
         seen = around(stack)
     operation = function.kind is Kind.OP
-    fields: dict[str, JSON] = {"lines": seen.lines}
+    fields: MissFields = {"lines": seen.lines}
     if seen.through is not None and (function.in_library or operation):
         fields["through"] = seen.through
     if seen.via is not None and not operation:

@@ -7,14 +7,15 @@ import threading
 from collections import Counter
 from time import time
 from types import FrameType
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from retrace.jax_internals.disk_cache import Lookup
 from retrace.jax_internals.traces import Trace
-from retrace.model import JSON, Stage
+from retrace.model import Stage
+from retrace.model.miss_fields import MissFields
 
 _LOWER, _COMPILE = Stage.LOWER, Stage.COMPILE
-Held: TypeAlias = tuple[int, dict[str, Any]] | None
+Held: TypeAlias = tuple[int, MissFields] | None
 
 
 class Running:
@@ -112,24 +113,23 @@ class Underway(threading.local):
             lookup = self.lookup = self.lookup or Lookup()
         return lookup
 
-    def hold(self, number: int, fields: dict[str, Any]) -> Held:
+    def hold(self, number: int, fields: MissFields) -> Held:
         """Keep what is known of a miss; what was kept of another one, and is to be written."""
         held = self.held
         if held is None or held[0] != number:
             self.held = (number, fields)
             return held
         known = held[1]
-        inner = known.get("inner", 0) if "inner" in fields else 0
-        stages, began = known.get("stages"), known.get("began")
+        inner, stages, began = known.get("inner", 0), known.get("stages"), known.get("began")
         known.update(fields)
-        if stages and stages is not known["stages"]:
-            known["stages"] = {**stages, **known["stages"]}
-        if began and began is not known["began"]:
-            known["began"] = {**began, **known["began"]}
+        if stages and "stages" in fields:
+            known["stages"] = {**stages, **fields["stages"]}
+        if began and "began" in fields:
+            known["began"] = {**began, **fields["began"]}
         if "stage" in known and known["stage"] in known.get("stages", ()):
             del known["stage"]
-        if inner:
-            known["inner"] += inner
+        if inner and "inner" in fields:
+            known["inner"] = inner + fields["inner"]
         return None
 
 
@@ -141,9 +141,9 @@ def is_lowering(running: list[Running], number: int | None) -> bool:
     )
 
 
-def stage_fields(running: Running | None, stage: Stage, seconds: float) -> dict[str, JSON]:
+def stage_fields(running: Running | None, stage: Stage, seconds: float) -> MissFields:
     """What a line tells of a stage that ends now."""
-    fields: dict[str, JSON] = {"stages": {stage: seconds}, "began": {stage: time() - seconds}}
+    fields: MissFields = {"stages": {stage: seconds}, "began": {stage: time() - seconds}}
     if running is not None and running.inner:
         fields["inner"] = running.inner
     return fields
