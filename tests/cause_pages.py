@@ -1,6 +1,6 @@
-"""The pages of docs/causes as cases: their programs, what these must record, what retrace says.
+"""The pages of docs/causes as test cases: programs, what they must record, what retrace says.
 
-python tests/cause_pages.py [CODE]...    writes the messages of the pages, and their index, anew
+python tests/cause_pages.py [CODE]...    rewrites the messages of the pages, and their index
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ _MARK = re.compile(r"#\s*miss: (.*)$")
 _MISS = re.compile(r"(?P<cause>[\w-]+)(?: at (?P<paths>.*?))?(?: \((?P<times>[\d,]+) times\))?")
 
 Missed = tuple[int, str, tuple[str, ...]]
-"""A line, the cause of what was missed on it, and the paths of what had changed."""
+"""A line, the cause of a miss on it, and the paths of what changed."""
 
 
 class Page(NamedTuple):
-    """One page: a program that misses, what retrace says of it, a program that does not."""
+    """One page: a program that misses, what retrace says about it, and one that does not."""
 
     cause: Cause
     text: str
     programs: tuple[str, ...]
     message: str
     advice: frozenset[str]
-    """The codes of the fixes that the page tells of."""
+    """The codes of the fixes that the page describes."""
 
 
 def page(cause: Cause) -> Page:
-    """The page of a cause, taken apart."""
+    """Parse the page of a cause."""
     text = (FOLDER / f"{cause.value}.md").read_text()
     blocks = _BLOCK.findall(text)
     programs = tuple(body for language, body in blocks if language == "python")
@@ -59,12 +59,12 @@ def page(cause: Cause) -> Page:
 
 
 def marked(program: str) -> Counter[Missed]:
-    """What the comments of a program say that it misses."""
+    """The misses that the comments of a program announce."""
     found: Counter[Missed] = Counter()
     for line, text in enumerate(program.splitlines(), 1):
         mark = _MARK.search(text)
-        for said in mark[1].split("; ") if mark else ():
-            miss = _MISS.fullmatch(said.strip())
+        for announced in mark[1].split("; ") if mark else ():
+            miss = _MISS.fullmatch(announced.strip())
             assert miss is not None, f"cannot read {text!r}"
             paths = tuple(sorted(miss["paths"].split(" and "))) if miss["paths"] else ()
             times = int(miss["times"].replace(",", "")) if miss["times"] else 1
@@ -72,11 +72,11 @@ def marked(program: str) -> Counter[Missed]:
     return found
 
 
-def told(page: Page, report: dict[str, Any]) -> Counter[Missed]:
-    """What a report says that a program missed.
+def reported(page: Page, report: dict[str, Any]) -> Counter[Missed]:
+    """The misses in a report.
 
-    First traces and the operations that make a program's arrays are left out, but on the pages
-    that are about these.
+    First traces and the operations that create a program's arrays are left out, except on the
+    pages about them.
     """
     quiet = {Cause.FIRST_TRACE.value, Cause.EAGER_OP.value} - {page.cause.value}
     found: Counter[Missed] = Counter()
@@ -96,35 +96,35 @@ class Recorded(NamedTuple):
     folder: Path
 
     def report(self) -> dict[str, Any]:
-        """As `retrace report --format json` gives it."""
-        return json.loads(self._said("--format", "json"))
+        """Return the output of `retrace report --format json`."""
+        return json.loads(self._report("--format", "json"))
 
     def message(self, cause: Cause) -> str:
-        """What `retrace report` prints of the misses of one cause."""
-        _, _, body = self._said("--cause", cause.value, "--sort", "time").partition("\n\n")
+        """Return what `retrace report` prints about the misses of one cause."""
+        _, _, body = self._report("--cause", cause.value, "--sort", "time").partition("\n\n")
         links = r"^  (more|cause) .*\n|\nabout each cause:.*\n(https.*\n)?"
         more = re.compile(links, re.MULTILINE)
         return more.sub("", body)
 
-    def _said(self, *options: str) -> str:
+    def _report(self, *options: str) -> str:
         # In this process: the report imports no jax, and another interpreter would.
         from retrace.command.cli import main
 
-        said = io.StringIO()
+        out = io.StringIO()
         argv = ["retrace", "report", "recording", *options]
         with (
             contextlib.chdir(self.folder),
-            contextlib.redirect_stdout(said),
+            contextlib.redirect_stdout(out),
             mock.patch.object(sys, "argv", argv),
             mock.patch.dict(os.environ, {"COLUMNS": "80"}),
             contextlib.suppress(SystemExit),
         ):
             main()
-        return said.getvalue()
+        return out.getvalue()
 
 
 def record(programs: tuple[str, ...], folder: Path) -> Iterator[Recorded]:
-    """Run programs under `retrace run`, at once, each in a process and folder of its own."""
+    """Run programs under `retrace run` in parallel, each in its own process and folder."""
     started: list[tuple[Path, subprocess.Popen[str]]] = []
     kept = {
         name: value
@@ -167,22 +167,22 @@ def record(programs: tuple[str, ...], folder: Path) -> Iterator[Recorded]:
 
 _PLAIN = (
     (re.compile(r"(?:under )?[\d,.]+ s\b"), "T"),  # seconds
-    (re.compile(r"[\d,]+(?= equations?)"), "N"),  # another number on another JAX
+    (re.compile(r"[\d,]+(?= equations?)"), "N"),  # the number differs between JAX releases
     (re.compile(r"equations?"), "equations"),
     (re.compile(r"identical to that of .*? (?=fix|$)"), "identical "),
-    (re.compile(r"\s+"), " "),  # and so another place to wrap
+    (re.compile(r"\s+"), " "),  # lines wrap in other places
 )
 
 
 def plain(message: str) -> str:
-    """A message without what differs from run to run, and from JAX to JAX."""
-    for pattern, instead in _PLAIN:
-        message = pattern.sub(instead, message)
+    """A message without what differs between runs and between JAX releases."""
+    for pattern, replacement in _PLAIN:
+        message = pattern.sub(replacement, message)
     return message.strip()
 
 
 def index(text: str) -> str:
-    """The page that lists the causes, with what the cards say of each."""
+    """The page that lists the causes, with what the cards say about each."""
     rows = "".join(
         f"| [`{cause.value}`]({cause.value}.md) | {CAUSES[cause]} |\n" for cause in Cause
     )
@@ -191,13 +191,13 @@ def index(text: str) -> str:
 
 
 def rewrite(cause: Cause, folder: Path) -> None:
-    """Put what retrace says today into a page."""
+    """Write what retrace says today into a page."""
     case = page(cause)
     (recorded,) = record(case.programs[:1], folder)
-    said = recorded.message(cause)
+    message = recorded.message(cause)
     report = recorded.report()
-    print(f"== {cause.value}\n{said}")
-    found = told(case, report)
+    print(f"== {cause.value}\n{message}")
+    found = reported(case, report)
     if found != marked(case.programs[0]):
         print("found ", found, "\nmarked", marked(case.programs[0]))
     print(
@@ -207,7 +207,7 @@ def rewrite(cause: Cause, folder: Path) -> None:
             if miss["cause"] == cause.value
         }
     )
-    text = case.text.replace(f"```text\n{case.message}```", f"```text\n{said}```")
+    text = case.text.replace(f"```text\n{case.message}```", f"```text\n{message}```")
     (FOLDER / f"{cause.value}.md").write_text(text)
 
 

@@ -1,6 +1,6 @@
-"""docs/commands.md, made of the command line itself.
+"""docs/commands.md, generated from the command line itself.
 
-python tests/command_page.py    writes the page anew
+python tests/command_page.py    rewrites the page
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ the program does.
 
 
 def written() -> str:
-    """The page, as it should be."""
+    """Return the page as it should be."""
     group: Any = typer.main.get_command(application())
     return _HEAD + "".join(
         _section(name, command) for name, command in group.commands.items() if not command.hidden
@@ -35,16 +35,16 @@ def written() -> str:
 
 def _section(name: str, command: Any) -> str:
     about, _, example = re.sub("Examples?:", "\0", command.help or "").partition("\0")
-    said = f"\n## `retrace {name}`\n\n{_paragraphs(about)}\n"
+    section = f"\n## `retrace {name}`\n\n{_paragraphs(about)}\n"
     if example:
-        said += (
+        section += (
             "\n```sh\n"
             + "\n".join(line.strip() for line in re.split(r"[;\n]\s", example.strip()))
             + "\n```\n"
         )
     given = [one for one in command.params if not getattr(one, "hidden", False)]
     rows = [f"| {_names(one)} | {_cell(one.help)} |" for one in given if one.name != "help"]
-    return said + ("\n| | |\n|---|---|\n" + "\n".join(rows) + "\n" if rows else "")
+    return section + ("\n| | |\n|---|---|\n" + "\n".join(rows) + "\n" if rows else "")
 
 
 def _paragraphs(text: str) -> str:

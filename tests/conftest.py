@@ -1,4 +1,4 @@
-"""What holds for every test: JAX on the CPU, and nothing of ours left inside JAX."""
+"""For every test: JAX runs on the CPU, and no hook of retrace is left in JAX afterwards."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ for name in (
 ):
     os.environ.pop(name, None)
 
-# Where a hook could stand: JAX's listeners, its trace functions, its `jit` and its stages.
+# Where hooks could be: JAX's listeners, its trace functions, its `jit` and its stages.
 _PLACES = (
     "jax",
     "jax.monitoring",
@@ -37,7 +37,7 @@ _PLACES = (
 )
 
 
-# What counts for `retrace.counts` stays where it once was put: it does nothing else.
+# The hooks of `retrace.counts` stay in place, and do nothing but count.
 _COUNTS = "retrace.jax_internals.counting"
 
 
@@ -49,7 +49,7 @@ def _is_ours(value: object) -> bool:
 
 
 def hooks_in_jax() -> list[str]:
-    """The names in JAX behind which something of retrace's stands."""
+    """The names in JAX that refer to something of retrace."""
     found: list[str] = []
     for place in _PLACES:
         module, _, class_name = place.rpartition(".")
@@ -61,7 +61,7 @@ def hooks_in_jax() -> list[str]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what CI runs on another JAX: of tests marked `drawn`, one run does a part."""
+    """Leave out what CI runs on another JAX: each run does a part of the tests marked `drawn`."""
     left_out = [item for item in items if not _is_drawn(item)]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
@@ -70,7 +70,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def _is_drawn(item: pytest.Item) -> bool:
     mark = item.get_closest_marker("drawn")
-    # Without its parameters: what a fixture makes for all of them is made on one JAX alone.
+    # Ignore parameters, so that a fixture shared by all of them is only used on one JAX.
     name = item.nodeid.partition("[")[0]
     return mark is None or sample.is_drawn(name, **{"of": 2, **mark.kwargs})
 

@@ -4,14 +4,14 @@
     python tests/matrix.py --all       the tests on every supported JAX
     python tests/matrix.py 0.8 0.12    the tests on these
     python tests/matrix.py --next      the tests on the newest pre-release or nightly of JAX
-    python tests/matrix.py --full      as CI, but what CI tries a sample of is tried whole
+    python tests/matrix.py --full      like CI, but with everything of which CI tries a sample
 
-The tests that need no JAX run once, with the last of these. Tests marked `drawn` start processes
-and take seconds: CI runs each on the oldest JAX or on the newest, as the commit draws
+Tests that need no JAX run once, with the last of these. Tests marked `drawn` start processes
+and take seconds: CI runs each on either the oldest or the newest JAX, depending on the commit
 (`tests/sample.py`); with any argument they run on each.
 
-Run it with the Python of an environment that has retrace[test,check]. Each JAX that this
-environment has not gets one of its own under .venv/matrix/, which is kept and used again.
+Run it with the Python of an environment that has retrace[test,check]. Every other JAX gets its
+own environment under .venv/matrix/, which is kept and reused.
 Arguments after `--` go to pytest.
 """
 
@@ -42,11 +42,11 @@ class Job(NamedTuple):
 
 
 MATRIX = (
-    # Of our own dependencies, too, the oldest that pyproject.toml allows.
+    # This includes the oldest versions of our own dependencies that pyproject.toml allows.
     Job(
         "0.6",
         ((3, 11), (3, 12), (3, 13)),
-        # Newer releases of click warn of what typer 0.21 imports from them.
+        # Newer releases of click warn about what typer 0.21 imports from them.
         ("jax==0.6.0", "jaxlib==0.6.0", "deepdiff==8.0.*", "typer==0.21.*", "click==8.1.*"),
     ),
     Job("0.7", ((3, 11), (3, 12), (3, 13)), ("jax==0.7.*", "jaxlib==0.7.*")),
@@ -55,12 +55,12 @@ MATRIX = (
     Job("0.10", ((3, 11), (3, 12), (3, 13)), ("jax==0.10.*", "jaxlib==0.10.*")),
     Job("0.11", ((3, 12), (3, 13)), ("jax==0.11.*", "jaxlib==0.11.*")),
     Job("0.12", ((3, 12), (3, 13)), ("jax==0.12.*", "jaxlib==0.12.*")),
-    # Whatever is the newest today: what a user gets who installs JAX now.
+    # The newest release today, as for a user who installs JAX now.
     Job("newest", ((3, 13), (3, 12)), ("jax", "jaxlib")),
 )
-# What users will get next; nothing where the index has no pre-release newer than the release.
+# What users will get next, if the index has a pre-release newer than the newest release.
 NEXT = Job("next", ((3, 13), (3, 12)), ("jax", "jaxlib"))
-# What knows no JAX is tested once, with the newest of everything else.
+# Tests without JAX run once, with the newest of everything else.
 WITHOUT_JAX = (
     "tests/hostile",
     "tests/logs",
@@ -74,7 +74,7 @@ WITHOUT_JAX = (
     # Once is enough.
     "tests/test_tutorial.py",
 )
-# Two at a time; the one that takes as long as all others comes first.
+# Two run in parallel; the first takes as long as all others.
 CHECKS = (
     ("-m", "pyright", "--pythonpath", sys.executable),
     ("-m", "ruff", "check"),
@@ -97,7 +97,7 @@ def passes(python: str, *arguments: str, **more: str) -> bool:
 
 
 def is_version(python: str, wanted: tuple[int, int]) -> bool:
-    """Whether `python` runs and is of this version; a pyenv shim may stand for none."""
+    """Whether `python` runs and has this version; a pyenv shim may not lead to any."""
     source = "import sys, ensurepip, venv; print(*sys.version_info[:2])"
     try:
         found = subprocess.run(
@@ -125,10 +125,10 @@ def interpreter(pythons: tuple[tuple[int, int], ...]) -> str | None:
 
 
 def environment(job: Job) -> str | None:
-    """The Python of an environment with the job's packages; None where installing failed."""
+    """The Python of an environment with the job's packages; None if installing failed."""
     base = interpreter(job.pythons)
     if base is None or (job.name == "newest" and base == sys.executable):
-        # retrace's own requirements have brought the newest JAX for this Python here.
+        # retrace's own requirements have installed the newest JAX for this Python.
         return sys.executable
     home = ROOT / ".venv" / "matrix" / f"jax-{job.name}"
     python = str(home / "bin" / "python")
@@ -156,7 +156,7 @@ def installed(python: str) -> str:
 
 
 def plugins() -> str:
-    """A folder with pytest plugins that must not load in each run: pytest-randomly shuffles."""
+    """A folder with pytest plugins that must not load in every run (pytest-randomly shuffles)."""
     folder = ROOT / ".venv" / "matrix" / "plugins"
     wanted = ("pytest-randomly", "pytest-rerunfailures")
     install = ("-m", "pip", "install", "-q", "--no-deps", "--upgrade", "--target", str(folder))
@@ -193,12 +193,12 @@ def tested(
 
 
 def check(command: tuple[str, ...]) -> tuple[str, str]:
-    """Run one of the checks; its name, and how it ended."""
+    """Run one of the checks; return its name and result."""
     name = "import contracts" if command[0] == "-c" else " ".join(command[1:3])
     done = subprocess.run(
         [sys.executable, *command], cwd=ROOT, capture_output=True, text=True, check=False
     )
-    # In one piece: two of them run at a time.
+    # Print in one piece, because two checks run in parallel.
     say(f"{name}\n{done.stdout}{done.stderr}".rstrip())
     return name, "passed" if done.returncode == 0 else "FAILED"
 
@@ -226,12 +226,12 @@ def main() -> int:
         return 2
     else:
         chosen = names or [known[0], known[-1]]
-    # Tests start thousands of processes, each of which would compile retrace anew.
+    # Tests start thousands of processes, each of which would compile retrace again.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-    # A test that needs them is skipped, and says so, where they could not be installed.
+    # A test that needs them is skipped with a message if they could not be installed.
     os.environ["RETRACE_TEST_PLUGINS"] = plugins()
     jobs = [job for job in (*MATRIX, NEXT) if job.name in chosen]
-    # Installing waits for the network: the next environment is made while something is tested.
+    # Installing waits for the network, so the next environment is created during tests.
     with ThreadPoolExecutor(max_workers=1) as making:
         made = [making.submit(environment, job) for job in jobs]
         results = {} if names else checked()
@@ -240,7 +240,7 @@ def main() -> int:
             part = {} if names or full else {"RETRACE_TEST_PART": str(number)}
             name = f"tests on jax {job.name}"
             results[name] = tested(job, python, options, part, whole=whole)
-    say("in short")
+    say("summary")
     for name, result in results.items():
         print(f"{name:22}{result}")
     return 1 if any(result.startswith("FAILED") for result in results.values()) else 0

@@ -1,6 +1,6 @@
-"""Pictures for the docs, of the real page and the real terminal.
+"""Pictures of the real page and the real terminal, for the docs.
 
-python -m tests.pictures    records examples/train_digits.py, and writes docs/pictures anew
+python -m tests.pictures    records examples/train_digits.py, and rewrites docs/pictures
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ _CODES = re.compile(r"\x1b\[([\d;]*)m(.*?)\x1b\[0m", re.DOTALL)
 
 
 def made(recording: Path, program: Path, browser: Any, folder: Path) -> None:
-    """All of them.
+    """Take all pictures.
 
     Args:
-        recording: what the report is of.
+        recording: the recording to report.
         program: the folder that the program ran in.
-        browser: a Chromium that playwright has launched.
-        folder: where they go.
+        browser: a Chromium launched by playwright.
+        folder: where to write the pictures.
     """
     page = folder / "page.html"
-    told = [*COMMAND, "report", str(recording)]
+    report = [*COMMAND, "report", str(recording)]
     options: dict[str, Any] = {"cwd": program, "env": environment(COLUMNS=str(_COLUMNS))}
-    subprocess.run([*told, "--format", "html", "-fo", str(page)], check=True, **options)
-    _terminal(on_a_terminal(told, **options), browser, folder / "terminal.png")
+    subprocess.run([*report, "--format", "html", "-fo", str(page)], check=True, **options)
+    _terminal(on_a_terminal(report, **options), browser, folder / "terminal.png")
     shown = browser.new_page(viewport={"width": 1100, "height": 760}, color_scheme="light")
     shown.goto(page.as_uri())
     shown.wait_for_selector("html[data-ready]", state="attached")
@@ -52,7 +52,7 @@ def made(recording: Path, program: Path, browser: Any, folder: Path) -> None:
 
 
 def on_a_terminal(command: list[str], **options: Any) -> str:
-    """What a command writes where stdout is a terminal."""
+    """What a command writes if stdout is a terminal."""
     ours, theirs = pty.openpty()
     with subprocess.Popen(command, stdout=theirs, **options):
         os.close(theirs)
@@ -60,7 +60,7 @@ def on_a_terminal(command: list[str], **options: Any) -> str:
         try:
             while data := os.read(ours, 65536):
                 shown += data
-        except OSError:  # how Linux ends a terminal
+        except OSError:  # the end of a terminal on Linux
             pass
     os.close(ours)
     return shown.decode().replace("\r\n", "\n")
@@ -68,8 +68,8 @@ def on_a_terminal(command: list[str], **options: Any) -> str:
 
 def _terminal(text: str, browser: Any, file: Path) -> None:
     lines = text.splitlines()
-    said = "\n".join(["$ retrace report", *lines[:_LINES]])
-    shown = "".join(_painted(said))
+    text = "\n".join(["$ retrace report", *lines[:_LINES]])
+    shown = "".join(_painted(text))
     page = browser.new_page(viewport={"width": 760, "height": 300})
     page.set_content(
         "<style>body{margin:0;background:#14171a;color:#e4e7ea;display:inline-block}"
@@ -80,7 +80,7 @@ def _terminal(text: str, browser: Any, file: Path) -> None:
 
 
 def _painted(text: str) -> list[str]:
-    """The codes of a terminal as colours of a page."""
+    """Convert terminal codes to HTML colours."""
     out: list[str] = []
     at = 0
     for found in _CODES.finditer(text):

@@ -1,4 +1,4 @@
-"""The command line, as a process of its own."""
+"""Runs the command line in a separate process."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""docs/schema/, made of what the tests hold the JSON reports to.
+"""docs/schema/, generated from the schemas that the tests use for the JSON reports.
 
-python -m tests.schema_files    writes the files anew
+python -m tests.schema_files    rewrites the files
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _FILES = {"retrace-report-1.json": REPORT, "retrace-slow-1.json": SLOW}
 
 
 def written() -> dict[str, str]:
-    """Each file by its name, as it should be."""
+    """Return each file, by name, as it should be."""
     return {name: _text(name, schema) for name, schema in _FILES.items()}
 
 
@@ -26,7 +26,7 @@ def _text(name: str, schema: Any) -> str:
 
 
 def _open(schema: Any) -> Any:
-    """A schema that lets later fields in: within one number, fields may be added."""
+    """A schema that allows later fields: they may be added without a new version number."""
     if isinstance(schema, list):
         return [_open(each) for each in cast(list[Any], schema)]
     if not isinstance(schema, dict):

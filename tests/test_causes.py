@@ -1,4 +1,4 @@
-"""The pages of docs/causes are cases: their programs are run, and do what the page says."""
+"""The pages of docs/causes are test cases: their programs run, and do what the page says."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from tests.reading.story import HOME, training
 
 CAUSES = sorted(
     (cause for cause in Cause if cause is not Cause.UNKNOWN),
-    # It takes longest; the other worker does the rest meanwhile.
+    # It takes longest, so it starts first while the other worker does the rest.
     key=lambda cause: cause is not Cause.CACHE_EVICTED,
 )
 
 
 @pytest.mark.drawn
 @pytest.mark.parametrize("cause", CAUSES, ids=str)
-def test_the_program_of_a_page_misses_what_it_marks_and_the_fixed_one_nothing(
+def test_the_program_of_a_page_has_the_marked_misses_and_the_fixed_one_has_none(
     cause: Cause, tmp_path: Path
 ) -> None:
     page = pages.page(cause)
@@ -32,16 +32,16 @@ def test_the_program_of_a_page_misses_what_it_marks_and_the_fixed_one_nothing(
 
     report = misses.report()
     marked = pages.marked(page.programs[0])
-    assert pages.told(page, report) == marked
-    assert cause.value in {said for _, said, _ in marked}
+    assert pages.reported(page, report) == marked
+    assert cause.value in {code for _, code, _ in marked}
     assert [run["losses"] for run in report["runs"]] == [{}]
     own = [miss for miss in report["misses"] if miss["cause"] == cause.value]
     assert {miss["fix"]["code"] for miss in own if miss["fix"] is not None} == page.advice
     assert pages.plain(misses.message(cause)) == pages.plain(page.message)
 
-    # First traces are left, and, but on the page of eager operations, these.
-    assert pages.told(page, fixed.report()) == pages.marked(page.programs[1])
-    assert {said for _, said, _ in pages.marked(page.programs[1])} <= {Cause.FIRST_TRACE.value}
+    # Only what the page marks remains, which are first traces.
+    assert pages.reported(page, fixed.report()) == pages.marked(page.programs[1])
+    assert {code for _, code, _ in pages.marked(page.programs[1])} <= {Cause.FIRST_TRACE.value}
 
 
 def test_each_cause_has_a_page_and_a_sentence_in_the_index() -> None:
@@ -51,12 +51,12 @@ def test_each_cause_has_a_page_and_a_sentence_in_the_index() -> None:
     assert pages.index(index) == index
 
 
-def test_what_cannot_be_told_is_said_as_on_its_page() -> None:
+def test_an_unknown_cause_is_worded_as_on_its_page() -> None:
     page = pages.page(Cause.UNKNOWN)
     assert (page.programs, page.advice) == ((), frozenset())
     recording = training().recording()
     verdicts = judge(recording)
     step = [verdict for verdict in verdicts if verdict.miss.function.name == "train_step"][1]
     verdict = replace(step, cause=Cause.UNKNOWN, changes=(), fix=None, detail=None, pattern=None)
-    said = message(View(recording, verdicts, HOME), verdict)
-    assert pages.plain(said) == pages.plain(page.message)
+    text = message(View(recording, verdicts, HOME), verdict)
+    assert pages.plain(text) == pages.plain(page.message)

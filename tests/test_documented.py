@@ -1,4 +1,4 @@
-"""Every command that docs and messages name: its options exist; those to be typed run."""
+"""Commands in docs and messages: their options exist, and those in code blocks run."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ ACTION = ROOT / ".github" / "actions" / "retrace" / "action.yml"
 HOOKS = ROOT / ".pre-commit-hooks.yaml"
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 SAMPLE = 3
-"""So many pages have their commands run in CI; with RETRACE_TEST_ALL_COMMANDS=1 each of them."""
+"""Number of pages whose commands run in CI; with RETRACE_TEST_ALL_COMMANDS=1, all do."""
 LONG = ("tutorial.md",)
-"""Not in a sample: tests/test_tutorial.py follows it, with its edits."""
+"""Never sampled: tests/test_tutorial.py follows it, including its edits."""
 NOT_RUN = {
-    "python3 -m venv": "makes an environment; the line that runs the tests is what CI runs",
+    "python3 -m venv": "creates an environment; CI runs the line that runs the tests",
     ".venv/bin/python -m tests.benchmarks": "takes minutes",
     "git clone --depth 1": "needs the network",
-    ".venv/bin/python -m tests.suites": "needs the same; tests/running/test_suites.py",
+    ".venv/bin/python -m tests.suites": "also needs the network; tests/running/test_suites.py",
     "claude mcp add": "needs that program; tests/reading/test_agents.py is a client",
     "retrace audit 14658": "needs a program that runs; tests/auditing/test_asked.py has one",
     "retrace run --out s3:": "needs a bucket; tests/store/test_remote.py has one",
@@ -41,9 +41,9 @@ NOT_RUN = {
     "retrace diff s3:": "the same",
     "retrace report /shared/recording --dask": "needs a cluster; tests/reading/test_workers.py",
 }
-"""What is parsed alone, by how it begins."""
+"""Commands that are only parsed, by their beginning."""
 FINDS = ("--expect", "--fail-on", "retrace check", "retrace hosts")
-"""A block with one of these may end with 1, for something found."""
+"""A block with one of these may exit with 1, because something was found."""
 
 TRAIN = """
 import jax, numpy as np
@@ -68,9 +68,9 @@ END
 STUBS = {
     "retrace": '#!/bin/sh\nexec "{python}" -m retrace "$@"\n',
     "python": '#!/bin/sh\nexec "{python}" "$@"\n',
-    # The scheduler: it starts the command.
+    # The scheduler just starts the command.
     "srun": '#!/bin/sh\nexec "$@"\n',
-    # What is installed must be an extra of ours, what is fetched a file of the repository.
+    # Only our own extras may be installed, and only files of the repository downloaded.
     "pip": (
         "#!{python}\nimport pathlib, sys, tomllib\n"
         "text = pathlib.Path({root!r}, 'pyproject.toml').read_text()\n"
@@ -97,7 +97,7 @@ BESIDE = {
     "notebook.md": "running/test_notebook.py",
     "causes": "cause_pages.py",
 }
-"""Pages, or folders of them, whose Python blocks have a test of their own."""
+"""Pages, or folders of pages, whose Python blocks have their own test."""
 AROUND = """
 import logging
 import jax, numpy as np, pytest, retrace
@@ -140,11 +140,11 @@ def main():
     for _ in range(2):
         train_step(1.0), predict(1.0)
 """
-"""What the page on it makes of the program, in short."""
+"""A short version of the program on its page."""
 
 
 def blocks(page: Path) -> Iterator[str]:
-    """What a reader would type, block by block."""
+    """Yield what a reader would type, block by block."""
     for kind, text in re.findall(
         r"^```(sh|console)\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL
     ):
@@ -154,8 +154,8 @@ def blocks(page: Path) -> Iterator[str]:
         yield "\n".join(line for line in lines if not line.startswith(tuple(NOT_RUN)))
 
 
-def said(page: Path) -> Iterator[str]:
-    """Each `retrace ...` of a page, in its blocks and among its words."""
+def commands_in(page: Path) -> Iterator[str]:
+    """Yield each `retrace ...` on a page, in code blocks and in text."""
     text = page.read_text()
     yield from re.findall(r"`(retrace [a-z][^`\n]*)`", text)
     shown = re.findall(r"^```(?:sh|console)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
@@ -164,14 +164,14 @@ def said(page: Path) -> Iterator[str]:
 
 
 def _wrong(line: str, commands: dict[str, Any]) -> str | None:
-    """What no command line knows of this."""
+    """What is wrong with a command line, if anything."""
     words = shlex.shlex(line, posix=True, punctuation_chars="&;<>")
     words.whitespace_split = True
     _, name, *rest = itertools.takewhile(lambda word: not set(word) <= set("&;<>"), words)
     if name not in commands:
         return f"there is no command {name!r}"
     if name == "run":
-        # What follows the script is the script's.
+        # Everything after the script belongs to the script.
         whole = "|".join(rest)
         rest = re.split(r"(?:^|\|)(?:-m\||[^|]+\.py)", whole)[0].split("|")
     known = {opt for one in commands[name].params for opt in [*one.opts, *one.secondary_opts]}
@@ -180,14 +180,14 @@ def _wrong(line: str, commands: dict[str, Any]) -> str | None:
     return f"there is no {', '.join(lost)}" if lost else None
 
 
-def test_each_option_that_docs_and_messages_name_exists() -> None:
+def test_options_named_in_docs_and_messages_exist() -> None:
     group: Any = typer.main.get_command(application())
     sources = sorted((ROOT / "retrace").rglob("*.py"))
-    told = [(page, line) for page in [*PAGES, *sources] for line in said(page)]
-    assert len(told) > 250
+    found = [(page, line) for page in [*PAGES, *sources] for line in commands_in(page)]
+    assert len(found) > 250
     wrong = [
         f"{page.name}: {line}: {why}"
-        for page, line in told
+        for page, line in found
         if (why := _wrong(line, group.commands))
     ]
     assert wrong == []
@@ -195,7 +195,7 @@ def test_each_option_that_docs_and_messages_name_exists() -> None:
     assert _wrong("retrace run train.py --epochs 3", group.commands) is None
 
 
-def test_what_is_not_run_is_still_there() -> None:
+def test_commands_that_are_not_run_are_still_in_the_docs() -> None:
     lines = [line for page in PAGES for line in page.read_text().splitlines()]
     gone = [start for start in NOT_RUN if not any(line.startswith(start) for line in lines)]
     assert gone == []
@@ -203,7 +203,7 @@ def test_what_is_not_run_is_still_there() -> None:
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder as a reader has it, with programs and recordings of the names that pages use."""
+    """A reader's folder, with programs and recordings named as on the pages."""
     folder = tmp_path_factory.mktemp("docs")
     (folder / "bin").mkdir()
     for name, text in STUBS.items():
@@ -258,14 +258,14 @@ def _sample() -> list[Path]:
 
 @pytest.mark.drawn
 @pytest.mark.skipif(shutil.which("bash") is None, reason="the commands are for a shell")
-def test_each_command_of_the_docs_runs(prepared: Path) -> None:
+def test_the_commands_in_the_docs_run(prepared: Path) -> None:
     wrong: list[str] = []
     for page in _sample():
         work = prepared / f"{page.parent.name}-{page.stem}"
         shutil.copytree(prepared / "work", work, symlinks=True)
         for block in blocks(page):
             script = block.replace("/shared/", f"{work}/shared/")
-            # Programs of our size are none that this option is for.
+            # Our programs are too small for the default of this option.
             script = script.replace("run --slow ", "run --slow --slow-over 0.001 ")
             script = script.replace("/tmp/profile", f"{work}/profile")
             done = _run(script, prepared, work)
@@ -279,13 +279,13 @@ def test_each_command_of_the_docs_runs(prepared: Path) -> None:
 
 
 @pytest.mark.drawn
-def test_the_python_of_the_docs_runs(tmp_path: Path) -> None:
+def test_the_python_in_the_docs_runs(tmp_path: Path) -> None:
     assert [name for name in BESIDE.values() if not (ROOT / "tests" / name).is_file()] == []
     (tmp_path / "train_digits.py").write_text(DIGITS)
     for page in PAGES:
         found = re.findall(r"^```python\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
         if found and page.name not in BESIDE and page.parent.name not in BESIDE:
-            # One module a page, since a block goes on with what one above it made.
+            # One module for each page, because blocks continue earlier ones.
             name = re.sub(r"\W", "_", str(page.relative_to(ROOT).with_suffix("")))
             (tmp_path / f"test_{name}.py").write_text(AROUND.format(page="\n\n".join(found)))
     assert len(list(tmp_path.glob("test_*.py"))) >= 10
@@ -311,7 +311,7 @@ def test_the_python_of_the_docs_runs(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_the_workflows_of_the_docs_name_what_is_there() -> None:
+def test_the_workflows_in_the_docs_use_existing_inputs() -> None:
     ours, hooks = yaml.safe_load(ACTION.read_text()), yaml.safe_load(HOOKS.read_text())
     steps: list[dict[str, Any]] = []
     hooked: list[str] = []

@@ -1,4 +1,4 @@
-"""What the package shows, and what each part of it may load."""
+"""The public names of the package, and what each part of it may import."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def run(*arguments: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
 
 
 def loaded_by(*modules: str) -> list[str]:
-    """Which heavy packages a fresh process has loaded after these imports."""
+    """Return the heavy packages that a fresh process has loaded after these imports."""
     source = (
         f"import sys, {', '.join(modules)}\n"
         f"print(*(name for name in {HEAVY} if name in sys.modules))"
@@ -82,7 +82,7 @@ def test_importing_retrace_loads_nothing() -> None:
     assert loaded_by("retrace") == []
 
 
-def test_reading_loads_neither_jax_nor_what_is_slow_to_load() -> None:
+def test_reading_loads_neither_jax_nor_slow_packages() -> None:
     assert loaded_by(*modules_of(*READING)) == []
 
 
@@ -108,7 +108,7 @@ BREACHES = [
     ("model/miss.py", "import retrace.store.schema", "The rooms of the reading wing"),
     ("compare/keys.py", "import numpy", "Reading a recording never loads JAX"),
     ("errors.py", "import jax", "Reading a recording never loads JAX"),
-    # Indirectly: `live` is a front door, and touches both wings.
+    # Indirectly: `live` is a front door and uses both wings.
     ("reason/verdict.py", "import retrace.inside.live", "Reading a recording never loads JAX"),
     ("capture/recorder.py", "import retrace.reason", "Recording never compares"),
     ("jax_internals/hooks.py", "import rich", "Recording never compares"),
@@ -121,7 +121,7 @@ BREACHES = [
 
 @pytest.fixture(scope="module")
 def house(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the package, to be broken."""
+    """A copy of the package that tests may break."""
     copy = tmp_path_factory.mktemp("house")
     shutil.copy(ROOT / "pyproject.toml", copy)
     shutil.copytree(retrace.__path__[0], copy / "retrace")
@@ -176,7 +176,7 @@ def test_a_banned_import_is_found_by_ruff(house: Path, module: str, line: str, r
     assert rule in done.stdout
 
 
-def test_the_one_room_may_name_the_private_side(house: Path) -> None:
+def test_jax_internals_may_use_private_names(house: Path) -> None:
     path = house / "retrace" / "jax_internals" / "hooks.py"
     done = run("-m", "ruff", "check", "--select", "TID251", str(path), cwd=house)
     assert done.returncode == 0, done.stdout

@@ -1,4 +1,4 @@
-"""The example programs, recorded as a user records them: every miss explained, then none left."""
+"""The example programs, recorded as by a user: every miss is explained, and fixing works."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 
 
 def retrace(*arguments: str, cwd: Path) -> str:
-    """What a `retrace` command prints; it must succeed."""
+    """Run a `retrace` command that must succeed; return what it prints."""
     done = subprocess.run(
         [sys.executable, "-m", "retrace", *arguments],
         capture_output=True,
@@ -34,7 +34,7 @@ def retrace(*arguments: str, cwd: Path) -> str:
 def recorded(program: str, folder: Path) -> dict[str, Any]:
     printed = retrace("run", "--out", "recording", str(EXAMPLES / program), cwd=folder)
     accuracy = float(printed.split()[-1])
-    assert accuracy > 0.85, "it does not learn"
+    assert accuracy > 0.85, "the program does not learn"
     return json.loads(retrace("report", "recording", "--format", "json", cwd=folder))
 
 
@@ -53,7 +53,9 @@ def fixed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return recorded("train_digits_fixed.py", tmp_path_factory.mktemp("fixed"))
 
 
-def test_what_compiled_once_is_told_as_that(fixed: dict[str, Any], tmp_path: Path) -> None:
+def test_a_program_that_compiles_once_is_reported_as_such(
+    fixed: dict[str, Any], tmp_path: Path
+) -> None:
     folder = next(path for path in tmp_path.parent.glob("fixed*") if path.is_dir())
     compiles = fixed["summary"]["compiles"]
     first = retrace("report", "recording", cwd=folder).splitlines()[0]
@@ -61,7 +63,7 @@ def test_what_compiled_once_is_told_as_that(fixed: dict[str, Any], tmp_path: Pat
     assert first.endswith("each compiled once")
 
 
-_FOLLOWED = {
+_EDITS = {
     "reuse-object": [
         ("def new_state(params, steps):", "def new_state(params, tx):"),
         ("    tx = optax.adam(optax.cosine_decay_schedule(5e-3, steps))\n", ""),
@@ -121,26 +123,26 @@ _FOLLOWED = {
         ),
     ],
 }
-"""Each line of the plan that is worth doing, as an edit of the program."""
+"""Each step of the plan that is worth doing, as an edit of the program."""
 
 
-def test_the_plan_followed_line_by_line_leaves_what_it_says(
+def test_following_the_plan_leaves_what_it_promises(
     report: dict[str, Any], folder: Path, tmp_path: Path
 ) -> None:
     plan = json.loads(retrace("plan", "recording", "--format", "json", cwd=folder))
     steps = [step for step in plan["steps"] if step["worth"]]
     assert [step["fix"]["code"] for step in steps if step["gone"]["calls"] == 0] == []
-    assert sorted(step["fix"]["code"] for step in steps) == sorted(_FOLLOWED)
+    assert sorted(step["fix"]["code"] for step in steps) == sorted(_EDITS)
     text = (EXAMPLES / "train_digits.py").read_text()
     for step in steps:
-        for old, new in _FOLLOWED[step["fix"]["code"]]:
+        for old, new in _EDITS[step["fix"]["code"]]:
             assert text.count(old) == 1, old
             text = text.replace(old, new)
     (tmp_path / "followed.py").write_text(text)
     after = recorded(str(tmp_path / "followed.py"), tmp_path)
     calls = [m for m in after["misses"] if m["parent"] is None and m["cause"] != "eager-op"]
     assert len(calls) == steps[-1]["left"]["calls"] == 2
-    # `train_digits_fixed.py` is that, with what makes parameters and state jitted besides.
+    # `train_digits_fixed.py` also jits what creates parameters and state.
     assert plan["floor"]["calls"] == 2
 
 
@@ -216,8 +218,8 @@ def test_the_advice_leaves_first_traces_alone(fixed: dict[str, Any]) -> None:
         ("new_state", "first-trace"),
         ("train_step", "first-trace"),
     ]
-    # Inside these, Flax and optax trace small functions of their own, Flax a new lambda for
-    # each parameter. That is theirs to change, and nothing of it is compiled.
+    # Inside these, Flax and optax trace their own small functions, Flax a new lambda for each
+    # parameter. The user cannot change that, and nothing of it is compiled.
     nested = [miss for miss in fixed["misses"] if miss["parent"] is not None]
     assert not any(miss["function"]["file"].startswith(str(EXAMPLES)) for miss in nested)
     assert all(miss["stages"]["compile"] is None for miss in nested)

@@ -1,4 +1,4 @@
-"""What GitHub runs for us and for others: each step, as it stands in its file."""
+"""What GitHub runs for us and for others: each step as written in its file."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def loaded(path: Path) -> dict[str, Any]:
 
 
 class Runner:
-    """Runs the steps of a composite action as GitHub does."""
+    """Runs the steps of a composite action like GitHub."""
 
     def __init__(self, folder: Path) -> None:
         self.workspace = folder / "workspace"
@@ -54,7 +54,7 @@ class Runner:
         self.folder = folder
 
     def run(self, action: Path, **given: str) -> tuple[bool, str, dict[str, str]]:
-        """Whether all steps passed, what they printed, and what they gave as output."""
+        """Return whether all steps passed, what they printed, and their outputs."""
         found = loaded(action)
         inputs = {name: str(one.get("default", "")) for name, one in found["inputs"].items()}
         known = {f"inputs.{name.replace('_', '-')}": text for name, text in inputs.items()}
@@ -131,7 +131,7 @@ def test_the_action_records_reports_and_checks(tmp_path: Path) -> None:
 
     passed, printed, _ = runner.run(ACTION, run="'train it.py' 3 0", **given)
     assert not passed
-    # The paths are those of the repository, whatever folder it ran in.
+    # Paths are relative to the repository, whatever folder it ran in.
     (error,) = re.findall(
         "^::error file=project/train it.py,line=11,title=(.*)$", printed, re.MULTILINE
     )
@@ -140,7 +140,7 @@ def test_the_action_records_reports_and_checks(tmp_path: Path) -> None:
     assert "| `step` |" in summary
     assert "- step was traced 3 times, at most 2 allowed" in summary and " of " in summary
 
-    # Without a check it passes, and says the same as a warning; a program that fails, fails.
+    # Without a check it passes, with a warning instead; a failing program still fails.
     passed, printed, _ = runner.run(ACTION, run="'train it.py' 3 0", check="false", **given)
     assert passed and "::warning file=project/train it.py,line=11" in printed
     passed, printed, outputs = runner.run(ACTION, run="'train it.py' 1 3", **given)
@@ -149,54 +149,54 @@ def test_the_action_records_reports_and_checks(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="GitHub runs the steps in bash")
 @pytest.mark.parametrize(
-    ("run", "said"),
+    ("run", "message"),
     [
         ("tain.py 2", "no such script: tain.py, did you mean train.py?"),
         ("'train.py 2", "the input `run` is no command line: no closing quotation"),
         ("", "the input `run` is empty"),
     ],
 )
-def test_the_action_says_once_what_never_ran(tmp_path: Path, run: str, said: str) -> None:
+def test_the_action_reports_once_what_never_ran(tmp_path: Path, run: str, message: str) -> None:
     runner = Runner(tmp_path)
     (runner.project / "train.py").write_text(PROGRAM)
     (runner.project / "pyproject.toml").write_text(BUDGET)
     given = {"python": sys.executable, "working_directory": str(runner.project)}
     passed, printed, outputs = runner.run(ACTION, run=run, **given)
-    assert not passed and printed.count(said) == 1 and printed.count("::error") == 1, printed
+    assert not passed and printed.count(message) == 1 and printed.count("::error") == 1, printed
     assert printed.count("nothing was recorded") >= 2 and "cannot read" not in printed
     assert outputs["report"] == ""
 
 
 def _matched(lines: list[str]) -> list[tuple[str, str, str]]:
-    """What GitHub's runner finds: for each matcher, patterns, one line after the other."""
+    """What GitHub's runner finds: the patterns of each matcher apply to consecutive lines."""
     found: list[tuple[str, str, str]] = []
     for matcher in json.loads((ACTION.parent / "matcher.json").read_text())["problemMatcher"]:
         patterns = matcher["pattern"]
         for at in range(len(lines) - len(patterns) + 1):
-            told: dict[str, str] = {}
+            fields: dict[str, str] = {}
             for pattern, line in zip(patterns, lines[at:], strict=False):
                 if (match := re.search(pattern["regexp"], line)) is None:
                     break
-                told |= {
+                fields |= {
                     k: match[pattern[k]] for k in ("message", "file", "line") if k in pattern
                 }
             else:
-                found.append((told["message"], told["file"], told["line"]))
+                found.append((fields["message"], fields["file"], fields["line"]))
     return found
 
 
 @pytest.mark.parametrize("width", [60, 80, 200])
 @pytest.mark.parametrize("name", ["step", "a_name_of_a_function_" + "x" * 26])
-def test_what_the_terminal_shows_is_matched_on_its_line(name: str, width: int) -> None:
+def test_messages_in_the_terminal_are_matched_to_their_line(name: str, width: int) -> None:
     heading = f"{name} traced again (twice, perhaps avoidable)"
     lines = (Line("because", ("shape", "x", "float32[1] -> float32[2]", "at train.py:3")),)
     for file in ("src/train.py", "a folder/train it.py"):
-        told = Message("maybe", heading, f"{file}:31", lines)
-        ((message, where, line),) = _matched(["before", *written(told, width).splitlines()])
+        shown = Message("maybe", heading, f"{file}:31", lines)
+        ((message, where, line),) = _matched(["before", *written(shown, width).splitlines()])
         assert heading.startswith(message) and (where, line) == (file, "31")
-    # A path that was cut is none that GitHub could find.
-    told = Message("maybe", heading, ".../loop.py:2", lines)
-    assert not _matched(written(told, width).splitlines())
+    # GitHub cannot find a shortened path.
+    shown = Message("maybe", heading, ".../loop.py:2", lines)
+    assert not _matched(written(shown, width).splitlines())
     summary = ["retrace: 3 misses in train.py, 0.50 s", "         trace under 0.01 s (3)"]
     assert not _matched(summary)
 
@@ -222,7 +222,7 @@ def test_a_release_needs_its_tag_its_version_and_its_changelog(tmp_path: Path) -
     assert not agrees("v1.2.0", "## [Unreleased]\n")
 
 
-def test_the_files_name_what_is_there() -> None:
+def test_files_named_in_workflows_exist() -> None:
     workflows = {path.name: loaded(path) for path in (ROOT / ".github/workflows").glob("*.yml")}
     assert set(workflows) == {"tests.yml", "wheel.yml", "release.yml"}
     for found in workflows.values():
@@ -239,10 +239,10 @@ def test_the_files_name_what_is_there() -> None:
     assert hook["entry"] == "retrace check"
 
 
-def test_what_the_check_of_the_wheel_spoils_is_there() -> None:
-    for what, spoil in wheel.PACKAGE.items():
-        if isinstance(spoil, wheel.Replaced) and not spoil.name.startswith("retrace_jax-"):
-            assert spoil.old in (ROOT / spoil.name).read_text(), what
+def test_what_the_wheel_check_damages_exists() -> None:
+    for what, damage in wheel.DAMAGES.items():
+        if isinstance(damage, wheel.Replaced) and not damage.name.startswith("retrace_jax-"):
+            assert damage.old in (ROOT / damage.name).read_text(), what
 
 
 def _between(workflow: dict[str, Any]) -> list[dict[str, str]]:

@@ -1,4 +1,4 @@
-"""Names of JAX's private side stand in the one room that may know them."""
+"""Private names of JAX are only in the one room that may know them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ROOM = PACKAGE / "jax_internals"
 
 
 def distinctive() -> frozenset[str]:
-    """The names of the table that are hardly anybody else's: private ones, and long ones."""
+    """Names in the table that are unlikely elsewhere: private ones and long ones."""
     found = {row.name for row in names.TABLE}
     return frozenset(
         name
@@ -26,7 +26,7 @@ def distinctive() -> frozenset[str]:
 
 
 def named(source: str) -> Iterator[tuple[int, str]]:
-    """Each string and each attribute in some code, but for attributes of `self`."""
+    """Yield each string and attribute in some code, except attributes of `self`."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield node.lineno, node.value
@@ -47,7 +47,7 @@ def breaches(source: str) -> list[tuple[int, str]]:
     ]
 
 
-def test_no_private_name_of_jax_stands_in_another_room() -> None:
+def test_no_private_name_of_jax_is_in_another_room() -> None:
     found = {
         f"{path.relative_to(PACKAGE)}:{line} {text}"
         for path in PACKAGE.rglob("*.py")

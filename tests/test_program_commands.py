@@ -1,4 +1,4 @@
-"""The commands about programs, over the example that shows each kind of difference."""
+"""The commands about programs, run on the example with each kind of difference."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def retrace(*arguments: str, cwd: Path, code: int = 0) -> str:
     return done.stdout if not code else done.stderr
 
 
-def test_where_nothing_missed_there_is_no_program_to_count(tmp_path: Path) -> None:
+def test_without_misses_there_is_no_program_to_count(tmp_path: Path) -> None:
     (tmp_path / "quiet.py").write_text("import jax")
     retrace("run", "--quiet", "--out", "recording", "quiet.py", cwd=tmp_path)
     assert "no misses were recorded" in retrace("programs", "recording", cwd=tmp_path, code=2)
@@ -42,12 +42,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_each_kind_of_difference_is_told(folder: Path) -> None:
+def test_each_kind_of_difference_is_reported(folder: Path) -> None:
     report = json.loads(
         retrace("report", "recording", "--function", "step", "--format", "json", cwd=folder)
     )
-    told = [(miss["program"]["change"], miss["avoidable"]) for miss in report["misses"]]
-    assert told == [
+    found = [(miss["program"]["change"], miss["avoidable"]) for miss in report["misses"]]
+    assert found == [
         (None, "no"),
         ("shapes-only", "maybe"),
         ("constants-only", "yes"),
@@ -64,11 +64,11 @@ def test_each_kind_of_difference_is_told(folder: Path) -> None:
 
 
 def test_show_prints_the_equations_that_differ(folder: Path) -> None:
-    said = retrace("show", "step #5", "recording", "--program", cwd=folder)
-    assert re.search(r"^  \+ abs\(\w+\) -> f32\[32,8\]", said, re.MULTILINE)
-    assert any(line.startswith("  - ") for line in said.splitlines())
+    printed = retrace("show", "step #5", "recording", "--program", cwd=folder)
+    assert re.search(r"^  \+ abs\(\w+\) -> f32\[32,8\]", printed, re.MULTILINE)
+    assert any(line.startswith("  - ") for line in printed.splitlines())
     short = retrace("show", "step #5", "recording", cwd=folder)
-    assert len(short.splitlines()) < min(40, len(said.splitlines()))
+    assert len(short.splitlines()) < min(40, len(printed.splitlines()))
     assert "  + abs(" not in short
     assert short.rstrip().endswith(
         "add --program to see the whole key and what differs in the program"
@@ -76,18 +76,18 @@ def test_show_prints_the_equations_that_differ(folder: Path) -> None:
 
 
 def test_programs_counts_equations_by_line(folder: Path) -> None:
-    said = retrace(
+    printed = retrace(
         "programs", "recording", "--function", "step", "--pprof", "equations.pb.gz", cwd=folder
     )
-    assert "equations in 5 programs" in said
-    assert "program_changes.py:17 step" in said.replace("  ", " ")
+    assert "equations in 5 programs" in printed
+    assert "program_changes.py:17 step" in printed.replace("  ", " ")
     assert (folder / "equations.pb.gz").read_bytes().startswith(b"\x1f\x8b")
 
 
 def test_diff_of_two_misses_and_of_two_recordings(folder: Path) -> None:
-    said = retrace("diff", "step #1", "step #4", "--recording", "recording", cwd=folder)
-    assert "the programs are repeated" in said
-    assert "static depth: 3 -> 7" in said
+    printed = retrace("diff", "step #1", "step #4", "--recording", "recording", cwd=folder)
+    assert "the programs are repeated" in printed
+    assert "static depth: 3 -> 7" in printed
     assert "equal: 9 misses" in retrace("diff", "recording", "recording", cwd=folder)
     assert "no miss" in retrace(
         "diff", "step #1", "stop #9", "--recording", "recording", cwd=folder, code=2

@@ -1,4 +1,4 @@
-"""What CI leaves out on one JAX it does on another, and `pytest` alone leaves out nothing."""
+"""What CI leaves out on one JAX it runs on another; plain `pytest` leaves out nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tutorial, followed to the letter; the page of commands, held to the command line."""
+"""The tutorial, followed exactly; the page of commands, compared with the command line."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ EDIT = re.compile(r"^```diff\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def edited(program: str) -> str:
-    """The program with each change of the page made in it."""
+    """The program after each change described on the page."""
     for edit in EDIT.findall(PAGE.read_text()):
         lines = edit.splitlines(keepends=True)
         old, new = ("".join(line[1:] for line in lines if line[0] in " " + sign) for sign in "-+")
@@ -35,29 +35,29 @@ def edited(program: str) -> str:
     return program
 
 
-def test_the_program_of_the_tutorial_compiles_twice_in_the_end(tmp_path: Path) -> None:
+def test_the_final_program_of_the_tutorial_compiles_twice(tmp_path: Path) -> None:
     program = (ROOT / "examples" / "train_digits.py").read_text()
     (tmp_path / "train_digits.py").write_text(edited(program))
     run = [sys.executable, "-m", "retrace", "run", "-q", "--out", "out", "train_digits.py"]
     subprocess.run(run, cwd=tmp_path, env=environment(), check=True, capture_output=True)
-    told = json.loads(retrace("plan", "out", "--format", "json", cwd=tmp_path).stdout)
+    plan = json.loads(retrace("plan", "out", "--format", "json", cwd=tmp_path).stdout)
     names = ["train_step", "predict"]
     report = json.loads(retrace("report", "out", "--format", "json", cwd=tmp_path).stdout)
     ran = [m["function"]["name"] for m in report["misses"] if m["function"]["name"] in names]
     assert sorted(ran) == sorted(names)
-    assert not [step for step in told["steps"] if step.get("worth", True)], told["steps"]
+    assert not [step for step in plan["steps"] if step.get("worth", True)], plan["steps"]
 
 
-def test_the_page_of_commands_is_that_of_the_command_line() -> None:
+def test_the_page_of_commands_matches_the_command_line() -> None:
     assert COMMANDS.read_text(encoding="utf-8") == written(), "run python tests/command_page.py"
 
 
-def test_the_schemas_of_the_docs_are_those_of_the_tests() -> None:
+def test_the_schemas_in_the_docs_match_the_tests() -> None:
     found = {file.name: file.read_text("utf-8") for file in schema_files.FOLDER.iterdir()}
     assert found == schema_files.written(), "run python -m tests.schema_files"
 
 
-def test_the_schemas_of_the_docs_take_a_report_with_later_fields() -> None:
+def test_the_schemas_in_the_docs_accept_later_fields() -> None:
     schema = json.loads((schema_files.FOLDER / "retrace-report-1.json").read_text("utf-8"))
     validator: Any = Draft202012Validator(schema)
     report = report_json.report(training().view(), keys=True)

@@ -1,12 +1,12 @@
-"""The wheel from outside: what a user gets who installs it, and ten ways to spoil it.
+"""Checks the wheel from outside, as a user gets it, and that eleven kinds of damage are detected.
 
-    python tests/wheel.py                  builds, installs, checks, spoils; some minutes
+    python tests/wheel.py                  builds, installs, checks, damages; some minutes
     python tests/wheel.py jax==0.6.0 ...   the same with these packages
 
 Builds wheel and sdist, installs the wheel into a fresh environment, and checks from a folder
-outside the checkout: metadata, types, the commands, the guards, the pytest plugin on a
-guarded test that is spoiled in eleven ways. Then it spoils the installed package itself, one
-thing at a time, and the check has to fail each time.
+outside the checkout: metadata, types, the commands, the guards, and the pytest plugin on a
+guarded test that misses in eleven ways. Then it damages the installed package, one thing at a
+time, and the check must fail each time.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def test_step():
 STEP = "@jax.jit\ndef step(x, y=1.0): return x * y"
 MADE = "def made():\n    def step(x): return x + 1\n    return jax.jit(step)"
 UNJITTED = "def step(x, y=1.0): return x * y"
-SPOILED = {
+MISSES = {
     # name: setup, call, what the explanation says
     "shape": (STEP, "step(x[: 3 + index])", "because   shape"),
     "dtype": (STEP, "step(x.astype([np.float32, np.int32][index]))", "because   dtype"),
@@ -115,11 +115,11 @@ BUDGETS = '[tool.retrace.budgets."step"]\ntraces = {traces}\n'
 
 
 class Failed(Exception):
-    """What the check found."""
+    """The check found a problem."""
 
 
 class Install(NamedTuple):
-    """A fresh environment with the wheel in it, and a project beside it."""
+    """A fresh environment with the wheel installed, and a project that uses it."""
 
     python: str
     scripts: Path
@@ -127,7 +127,7 @@ class Install(NamedTuple):
     project: Path
 
     def run(self, *command: str, expected: int = 0) -> str:
-        """Run a command in the project; its output, or `Failed` for another exit code."""
+        """Run a command in the project and return its output; `Failed` for another exit code."""
         done = subprocess.run(
             command,
             cwd=self.project,
@@ -137,11 +137,11 @@ class Install(NamedTuple):
             timeout=300,
             env=_environment(),
         )
-        said = done.stdout + done.stderr
+        output = done.stdout + done.stderr
         if done.returncode != expected:
             what = " ".join(command[1:4])
-            raise Failed(f"{what!r} exited {done.returncode}, not {expected}:\n{said[-1500:]}")
-        return said
+            raise Failed(f"{what!r} exited {done.returncode}, not {expected}:\n{output[-1500:]}")
+        return output
 
     def file(self, name: str) -> Path:
         """One of the installed files."""
@@ -171,7 +171,7 @@ def environment(folder: Path) -> str:
 
 
 def built(folder: Path) -> Path:
-    """The wheel; `SystemExit` where the sdist does not make the same one."""
+    """Build the wheel; raises `SystemExit` if the sdist does not give the same one."""
     builder = environment(folder / "builder")
     requires = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"]
     call(builder, "-m", "pip", "install", "-q", *requires)
@@ -200,7 +200,7 @@ def installed(folder: Path, wheel: Path, packages: list[str]) -> Install:
     (project / "asleep" / "test_empty.py").write_text("def test_nothing(): pass\n")
     good = TEST.format(setup=STEP, call="step(x)")
     (project / "test_good.py").write_text(good)
-    for name, (setup, line, _) in SPOILED.items():
+    for name, (setup, line, _) in MISSES.items():
         (project / f"test_{name}.py").write_text(TEST.format(setup=setup, call=line))
     (project / "guards.py").write_text(GUARDS)
     (project / "asleep.py").write_text(ASLEEP)
@@ -209,7 +209,7 @@ def installed(folder: Path, wheel: Path, packages: list[str]) -> Install:
 
 
 def check(at: Install) -> None:
-    """Everything that a user relies on, the quick parts first; raises `Failed`."""
+    """Check everything that a user relies on, fast parts first; raises `Failed`."""
     _check_files(at)
     _check_commands(at)
     at.run(at.python, "asleep.py")
@@ -219,14 +219,14 @@ def check(at: Install) -> None:
 
 def _check_files(at: Install) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    said = at.run(
+    output = at.run(
         at.python,
         "-c",
         "import json, importlib.metadata as m; d = m.distribution('retrace-jax'); "
         "print(json.dumps([d.version, [r for r in d.requires if 'extra' not in r], "
         "__import__('retrace').__file__]))",
     )
-    version, requires, file = json.loads(said)
+    version, requires, file = json.loads(output)
     if version != project["version"] or sorted(requires) != sorted(project["dependencies"]):
         raise Failed(f"metadata: {version}, {requires}")
     if not Path(file).is_relative_to(at.packages):
@@ -240,58 +240,58 @@ def _check_commands(at: Install) -> None:
     if not Path(retrace).exists():
         raise Failed("the console script is missing")
     at.run(retrace, "run", "--quiet", "--force", "--out", "recorded", "program.py")
-    told = json.loads(at.run(retrace, "report", "recorded", "--format", "json"))
-    if [miss["cause"] for miss in told["misses"]] != ["first-trace"]:
-        raise Failed(f"report: {[miss['cause'] for miss in told['misses']]}")
+    report = json.loads(at.run(retrace, "report", "recorded", "--format", "json"))
+    if [miss["cause"] for miss in report["misses"]] != ["first-trace"]:
+        raise Failed(f"report: {[miss['cause'] for miss in report['misses']]}")
     budgets = at.project / "pyproject.toml"
     budgets.write_text(BUDGETS.format(traces=1))
     at.run(retrace, "check", "recorded")
     budgets.write_text(BUDGETS.format(traces=0))
     if "step" not in at.run(retrace, "check", "recorded", expected=1):
-        raise Failed("check does not say what is too much")
+        raise Failed("check does not name the function over its budget")
     budgets.unlink()
 
 
 def _check_plugin(at: Install) -> None:
     run = (at.python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--strict-markers")
     at.run(*run, "--retrace-dir", f"tested-{time.monotonic_ns()}", "test_good.py")
-    files = [f"test_{name}.py" for name in SPOILED]
-    said = at.run(*run, "--tb=short", *files, expected=1)
-    parts = re.split(r"\n_+ test_step _+\n", said.partition("= short test summary")[0])[1:]
-    if len(parts) != len(SPOILED):
-        raise Failed(f"{len(parts)} guarded tests failed, not {len(SPOILED)}:\n{said}")
-    for part, (name, (_, _, words)) in zip(parts, SPOILED.items(), strict=True):
+    files = [f"test_{name}.py" for name in MISSES]
+    output = at.run(*run, "--tb=short", *files, expected=1)
+    parts = re.split(r"\n_+ test_step _+\n", output.partition("= short test summary")[0])[1:]
+    if len(parts) != len(MISSES):
+        raise Failed(f"{len(parts)} guarded tests failed, not {len(MISSES)}:\n{output}")
+    for part, (name, (_, _, words)) in zip(parts, MISSES.items(), strict=True):
         if words not in part:
-            raise Failed(f"the test spoiled by {name} does not say {words!r}:\n{part}")
+            raise Failed(f"the test that misses by {name} does not say {words!r}:\n{part}")
 
 
 class Replaced(NamedTuple):
-    """One text of an installed file put in place of another."""
+    """A text of an installed file, and its replacement."""
 
     name: str
     old: str
     new: str
 
     def __call__(self, at: Install) -> Path:
-        """Spoil it; the file."""
+        """Replace the text; return the file."""
         file = at.file(self.name)
         text = file.read_text()
         if self.old not in text:
-            raise SystemExit(f"there is no {self.old!r} in {self.name}: keep tests/wheel.py true")
+            raise SystemExit(f"there is no {self.old!r} in {self.name}: update tests/wheel.py")
         file.write_text(text.replace(self.old, self.new))
         return file
 
 
 def _removed(name: str) -> Callable[[Install], Path]:
-    def spoil(at: Install) -> Path:
+    def damage(at: Install) -> Path:
         file = at.file(name)
         file.unlink()
         return file
 
-    return spoil
+    return damage
 
 
-PACKAGE = {
+DAMAGES = {
     "no entry point for pytest": Replaced(
         "retrace_jax-*/entry_points.txt", "[pytest11]", "[other]"
     ),
@@ -321,9 +321,9 @@ PACKAGE = {
 
 
 @contextmanager
-def _spoiled(at: Install, spoil: Callable[[Install], Path]) -> Generator[None]:
+def _damaged(at: Install, damage: Callable[[Install], Path]) -> Generator[None]:
     before = {file: file.read_bytes() for file in _own(at)}
-    file = spoil(at)
+    file = damage(at)
     try:
         yield
     finally:
@@ -352,19 +352,19 @@ def main() -> int:
             say(f"FAILED: {error}")
             return 1
         say("the check passes")
-        unseen = 0
-        for what, spoil in PACKAGE.items():
-            with _spoiled(at, spoil):
+        undetected = 0
+        for what, damage in DAMAGES.items():
+            with _damaged(at, damage):
                 try:
                     check(at)
                 except Failed as error:
-                    say(f"{what}: seen ({str(error).splitlines()[0]})")
+                    say(f"{what}: detected ({str(error).splitlines()[0]})")
                 else:
-                    say(f"{what}: NOT SEEN")
-                    unseen += 1
+                    say(f"{what}: NOT DETECTED")
+                    undetected += 1
         check(at)
-        say("and passes again, repaired" if not unseen else f"{unseen} NOT SEEN")
-    return 1 if unseen else 0
+        say("and passes again, repaired" if not undetected else f"{undetected} NOT DETECTED")
+    return 1 if undetected else 0
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Recordings that somebody tampered with, read by every command.
+"""Recordings that were tampered with, read by every command.
 
-python -m tests.hostile --seconds 600     more of them than the suite has time for
+python -m tests.hostile --seconds 600     tries more than the suite has time for
 """

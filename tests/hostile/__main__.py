@@ -1,4 +1,4 @@
-"""Tampers with recordings until the time is over; prints what was found."""
+"""Tampers with recordings until the time is up; prints what was found."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def record(directory: Path) -> Path:
 
 
 def ids(files: Files) -> list[str]:
-    """The ids of a few misses."""
+    """Return the ids of a few misses."""
     stem = next(name for name in sorted(files) if name.endswith(".jsonl")).removesuffix(".jsonl")
     return [f"{stem}-{number}" for number in (3, 8)]
 
 
 def main() -> None:
-    """Run for as long as was asked."""
+    """Run for the requested time."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--seed", type=int, default=0)
@@ -62,27 +62,27 @@ def main() -> None:
             seed += 1
             random = Random(seed)
             damage = bomb if inputs < options.bombs else mutate
-            told = write(damage(files, random), home / "told")
+            damaged = write(damage(files, random), home / "damaged")
             inputs += 1
-            arguments = lines(told, whole, home / "profile.pb.gz", project)
-            arguments += [("show", id_, str(told)) for id_ in ids(files)]
-            arguments += [("show", id_, str(told), "--format", "json") for id_ in ids(files)]
-            arguments.append(("diff", *ids(files), "--recording", str(told)))
+            arguments = lines(damaged, whole, home / "profile.pb.gz", project)
+            arguments += [("show", id_, str(damaged)) for id_ in ids(files)]
+            arguments += [("show", id_, str(damaged), "--format", "json") for id_ in ids(files)]
+            arguments.append(("diff", *ids(files), "--recording", str(damaged)))
             for line in random.sample(arguments, 5):
                 commands += 1
                 try:
                     ended = run(*line)
                     wrong = complaint(ended)
                     slowest = max(slowest, (ended.seconds, f"seed {seed}: {' '.join(line)}"))
-                except Exception as error:  # noqa: BLE001 - that is what is looked for
+                except Exception as error:  # noqa: BLE001 - this is what we look for
                     last = traceback.extract_tb(error.__traceback__)[-1]
                     wrong = f"{type(error).__name__}: {error} ({last.filename}:{last.lineno})"
                 if wrong is not None and wrong[:60] not in found:
                     found[wrong[:60]] = f"seed {seed}: {' '.join(line)}: {wrong[:400]}"
                     print(found[wrong[:60]], flush=True)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    told = {"inputs": inputs, "commands": commands, "found": len(found)}
-    print(json.dumps({**told, "slowest": slowest, "peak_MiB": peak // 1024}))
+    counts = {"inputs": inputs, "commands": commands, "found": len(found)}
+    print(json.dumps({**counts, "slowest": slowest, "peak_MiB": peak // 1024}))
     sys.exit(bool(found))
 
 

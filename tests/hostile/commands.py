@@ -1,4 +1,4 @@
-"""Every command that reads, in this process: how it ended, and what it wrote."""
+"""Runs every command that reads, in this process: how it ends, and what it writes."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from retrace.command import cli
 from retrace.command.report import FORMATS
 from tests.hostile.mutations import Files
 
-LONGEST = 120
-"""Seconds after which a command counts as one that does not end."""
+MAX_SECONDS = 120
+"""After this time a command counts as hanging."""
 
 
 class Ended(NamedTuple):
@@ -47,31 +47,31 @@ def read(directory: Path) -> Files:
 
 def lines(recording: Path, other: Path, profile: Path, project: Path) -> list[tuple[str, ...]]:
     """The arguments of every command that reads, on a recording."""
-    told, clean = str(recording), str(other)
+    damaged, clean = str(recording), str(other)
     return [
-        *(("report", told, "--format", name) for name in FORMATS),
-        *(("report", told, "--keys", "--format", name) for name in FORMATS),
-        ("report", told, clean, "--sort", "time"),
-        ("hosts", told, clean),
-        ("hosts", told, clean, "--format", "json"),
-        ("programs", told, "--pprof", str(profile)),
-        ("diff", told, clean),
-        ("check", told, "--config", str(project)),
-        ("check", told, "--config", str(project), "--format", "github"),
+        *(("report", damaged, "--format", name) for name in FORMATS),
+        *(("report", damaged, "--keys", "--format", name) for name in FORMATS),
+        ("report", damaged, clean, "--sort", "time"),
+        ("hosts", damaged, clean),
+        ("hosts", damaged, clean, "--format", "json"),
+        ("programs", damaged, "--pprof", str(profile)),
+        ("diff", damaged, clean),
+        ("check", damaged, "--config", str(project)),
+        ("check", damaged, "--config", str(project), "--format", "github"),
     ]
 
 
 def run(*arguments: str) -> Ended:
-    """Run one command; an exception of ours comes out of it as it is."""
+    """Run one command; unexpected exceptions are not caught."""
     out, err = io.StringIO(), io.StringIO()
     signal.signal(signal.SIGALRM, _too_long)
-    signal.alarm(LONGEST)
+    signal.alarm(MAX_SECONDS)
     start = time.perf_counter()
     with (
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(err),
         mock.patch.object(sys, "argv", ["retrace", *arguments]),
-        # The command line keeps what it read until it exits, and this process does not.
+        # The command line freezes garbage collection until it exits, but this process goes on.
         mock.patch.object(gc, "freeze"),
     ):
         try:
@@ -84,11 +84,11 @@ def run(*arguments: str) -> Ended:
 
 
 def _too_long(_: int, frame: object) -> None:
-    raise TimeoutError(f"still at it after {LONGEST} s")
+    raise TimeoutError(f"still running after {MAX_SECONDS} s")
 
 
 def complaint(ended: Ended) -> str | None:
-    """What is wrong with how a command ended; None where nothing is."""
+    """What is wrong with how a command ended, if anything."""
     if ended.status not in (0, 1, 2):
         return f"exit code {ended.status}"
     if ended.status == 2 and (ended.out or ended.err.count("\n") != 1):

@@ -10,7 +10,7 @@ from random import Random
 from typing import Any, TypeAlias, cast
 
 Files: TypeAlias = dict[str, bytes]
-"""The content of a recording's directory, by name."""
+"""The contents of a recording's directory, by file name."""
 
 DEEP = 5_000
 BOMB = 1 << 27
@@ -82,7 +82,7 @@ _WORDS = (
 
 
 def mutate(files: Files, random: Random) -> Files:
-    """A damaged copy."""
+    """Return a damaged copy."""
     files = dict(files)
     for _ in range(random.choice((1, 1, 2, 4))):
         random.choice(_MUTATIONS)(files, random)
@@ -103,7 +103,7 @@ def _flip(files: Files, random: Random) -> None:
 
 
 def _splice(files: Files, random: Random) -> None:
-    """Cut a piece out, or put a piece of it elsewhere."""
+    """Cut a piece out, or copy a piece elsewhere."""
     name = _some(files, random)
     data = files[name]
     start = random.randrange(len(data) + 1)
@@ -121,7 +121,7 @@ def _truncate(files: Files, random: Random) -> None:
 
 
 def _lines(files: Files, random: Random) -> None:
-    """Lines lost, doubled or in another order."""
+    """Lose, duplicate or reorder lines."""
     name = _some(files, random)
     lines = files[name].split(b"\n")
     for _ in range(random.choice((1, 3, 30))):
@@ -140,7 +140,7 @@ def _lines(files: Files, random: Random) -> None:
 
 
 def _swap(files: Files, random: Random) -> None:
-    """One file in place of another."""
+    """Replace a file by another one."""
     name, other = _some(files, random), _some(files, random)
     files[name], files[other] = files[other], files[name]
 
@@ -175,7 +175,7 @@ def _places(value: Any, found: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
 
 
 def _replace(value: Any, random: Random) -> None:
-    """Put something else at a few places in a JSON value."""
+    """Replace a few places in a JSON value."""
     places = _places(value, [])
     if not places:
         return
@@ -189,7 +189,7 @@ def _replace(value: Any, random: Random) -> None:
         elif how == 1:
             other, place = random.choice(places)
             if not isinstance(other, dict) or place in other:
-                # As text: a value put into itself would be no JSON.
+                # Copy it as text: a value inside itself would not be JSON.
                 holder[at] = json.loads(_dumps(other[place]))
         else:
             holder[at] = _junk(random)
@@ -200,7 +200,7 @@ def _dumps(value: Any) -> str:
 
 
 def _json(files: Files, random: Random) -> None:
-    """Other values in a line that stays JSON."""
+    """Change values in a line that stays JSON."""
     name = _some(files, random)
     lines = files[name].split(b"\n")
     for _ in range(random.choice((1, 2, 10))):
@@ -215,7 +215,7 @@ def _json(files: Files, random: Random) -> None:
 
 
 def _block(files: Files, random: Random, *, rings: bool = False) -> None:
-    """Other values inside a packed block of programs, still packed."""
+    """Change values inside a packed block of programs."""
     names = [name for name in sorted(files) if name.endswith(".programs")]
     if not names:
         return
@@ -240,7 +240,7 @@ def _block(files: Files, random: Random, *, rings: bool = False) -> None:
 
 
 def _rings(block: dict[str, Any], random: Random) -> None:
-    """Programs that hold themselves, or each other, many times over."""
+    """Make programs contain themselves or each other, many times."""
     rows: list[list[Any]] = block["programs"]
     ids = [row[0] for row in rows]
     hashes = [f"{index:032x}" for index in range(len(rows))]
@@ -251,7 +251,7 @@ def _rings(block: dict[str, Any], random: Random) -> None:
 
 
 def _bomb(files: Files, random: Random) -> None:
-    """A few kilobytes that unpack to more than anyone has."""
+    """Add a few kilobytes that unpack to more than any memory."""
     unit = random.choice((b"[],", b"0,", b'"",', b"[" * 64, b'{"a":', b" "))
     zipper = zlib.compressobj(9)
     data = zipper.compress(b'{"texts":[')
@@ -269,7 +269,7 @@ def _bomb(files: Files, random: Random) -> None:
 
 
 def _deep(files: Files, random: Random) -> None:
-    """Nesting without end."""
+    """Add endless nesting."""
     name = _some(files, random)
     depth = random.choice((100, 900, DEEP, 200_000))
     opening, closing = random.choice((("[", "]"), ('{"a":', "}")))
@@ -290,7 +290,7 @@ def _deep(files: Files, random: Random) -> None:
 
 
 def _likes(files: Files, random: Random) -> None:
-    """A chain of leaves, each like the one before; or a ring of them."""
+    """Add a chain of leaves, each like the previous one, or a circle of them."""
     names = [name for name in sorted(files) if name.endswith(".jsonl")]
     name = random.choice(names)
     leaves = [[f"x[{n}]", [n], "float32", False, None, False, None, None] for n in range(5)]
@@ -306,7 +306,7 @@ def _likes(files: Files, random: Random) -> None:
 
 
 def _climb(files: Files, random: Random) -> None:
-    """Names and paths that lead out of the directory."""
+    """Use names and paths that lead out of the directory."""
     name = _some(files, random)
     data = files[name]
     old = random.choice((b".py", b'"id":"', b'"listing":"', b'"listings":["'))
@@ -314,7 +314,7 @@ def _climb(files: Files, random: Random) -> None:
 
 
 def _same_run(files: Files, random: Random) -> None:
-    """A second process of the same id, or of another with the same misses."""
+    """Add a second process with the same id, or another one with the same misses."""
     names = [name for name in sorted(files) if name.endswith(".jsonl")]
     name = random.choice(names)
     stem = name.removesuffix(".jsonl").encode()
@@ -339,7 +339,7 @@ _MUTATIONS: tuple[Callable[[Files, Random], None], ...] = (
 
 
 def nested_programs(files: Files, random: Random) -> None:
-    """Under the ids of real programs, blocks that nest without end."""
+    """Replace real programs, under their ids, by endlessly nested blocks."""
     for name in [name for name in files if name.endswith(".programs")]:
         ids = b",".join(_ids(line) for line in files[name].split(b"\n") if line)
         depth = random.choice((DEEP, 200_000))
@@ -352,7 +352,7 @@ def _ids(line: bytes) -> bytes:
 
 
 def rings(files: Files, random: Random) -> None:
-    """Programs that hold themselves and each other."""
+    """Replace programs by ones that contain themselves and each other."""
     for _ in range(4):
         _block(files, random, rings=True)
 
@@ -365,11 +365,11 @@ NAMED: tuple[Callable[[Files, Random], None], ...] = (
     rings,
     nested_programs,
 )
-"""Those that chance may leave out of a short run."""
+"""Kinds of damage that a short random run may not try."""
 
 
 def bomb(files: Files, random: Random) -> Files:
-    """A copy with a compressed bomb among its programs; making one takes a second."""
+    """Return a copy with a compressed bomb among its programs; creating one takes a second."""
     files = dict(files)
     _bomb(files, random)
     return files

@@ -1,4 +1,4 @@
-"""Names, values, places and source lines of a program that would rather be commands."""
+"""Names, values, places and source lines of a program that contain commands."""
 
 from __future__ import annotations
 
@@ -32,10 +32,19 @@ FRAGMENTS = (
     "| owned | @owned #1 owned/owned#1 http://owned.example www.owned.example",
     "\u202egpj\u2066\u200f\u2028",
     "\U000e0041\u00ad\u200b\ufeff",
-    "\udfff \ud800",  # the other way round they would be one character, once read
+    "\udfff \ud800",  # in the other order, they would be read as one character
 )
-NOT_OURS = ("kind", "part", "id", "stages", "stage", "persistent_cache", "program", "listing")
-"""Fields of the format, which no program writes."""
+FORMAT_FIELDS = (
+    "kind",
+    "part",
+    "id",
+    "stages",
+    "stage",
+    "persistent_cache",
+    "program",
+    "listing",
+)
+"""Fields of the format, whose values never come from the program."""
 
 
 @pytest.fixture(scope="module")
@@ -46,11 +55,11 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def with_text(value: Any, text: str) -> Any:
-    """Every name, value, place and line of the program, with `text` in it."""
+    """Add `text` to every name, value, place and line of the program."""
     if isinstance(value, dict):
         fields = cast(dict[str, Any], value)
         return {
-            name: item if name in NOT_OURS else with_text(item, text)
+            name: item if name in FORMAT_FIELDS else with_text(item, text)
             for name, item in fields.items()
         }
     if isinstance(value, list):
@@ -61,40 +70,40 @@ def with_text(value: Any, text: str) -> Any:
 
 
 def damaged(files: Files, text: str) -> Files:
-    """The recording of a program that has `text` everywhere."""
+    """Create the recording of a program that has `text` everywhere."""
     found: Files = {}
     for name, data in files.items():
         lines = [json.loads(line) for line in data.splitlines()]
-        told = [json.dumps(with_text(line, text), separators=(",", ":")) for line in lines]
-        found[name] = "".join(f"{line}\n" for line in told).encode()
+        changed = [json.dumps(with_text(line, text), separators=(",", ":")) for line in lines]
+        found[name] = "".join(f"{line}\n" for line in changed).encode()
     return found
 
 
 @pytest.mark.parametrize("text", FRAGMENTS, ids=ascii)
-def test_no_output_has_a_command_in_it(home: Path, text: str) -> None:
+def test_no_output_contains_a_command(home: Path, text: str) -> None:
     files = damaged(commands.read(home / "whole"), text)
-    told = commands.write(files, home / "told")
+    damaged_copy = commands.write(files, home / "damaged")
     project = home / "pyproject.toml"
     project.write_text('[tool.retrace.budgets."*"]\ntraces = 1\n')
-    lines = commands.lines(told, home / "whole", home / "profile.pb.gz", project)
-    lines += [("show", id_, str(told), "--program") for id_ in ids(files)]
-    lines.append(("diff", *ids(files), "--recording", str(told)))
+    lines = commands.lines(damaged_copy, home / "whole", home / "profile.pb.gz", project)
+    lines += [("show", id_, str(damaged_copy), "--program") for id_ in ids(files)]
+    lines.append(("diff", *ids(files), "--recording", str(damaged_copy)))
     for line in lines:
         ended = commands.run(*line)
         assert ended.status in (0, 1), ended
         assert commands.complaint(ended) is None, ended
         ended.out.encode()
         if "github" in line:
-            held_to_commands(ended.out)
+            check_commands(ended.out)
         if "markdown" in line:
-            held_to_markdown(ended.out)
+            check_markdown(ended.out)
         if "html" in line:
-            held_to_page(ended.out)
+            check_page(ended.out)
 
 
-def held_to_commands(out: str) -> None:
-    """Each line is a command of ours: what the program wrote stands behind its `::`."""
-    assert "a%0A" not in out, "GitHub would end the line there"
+def check_commands(out: str) -> None:
+    """Each line is one of our commands; text of the program only follows its `::`."""
+    assert "a%0A" not in out, "GitHub would end the line here"
     for line in out.splitlines():
         found = re.fullmatch(r"::(error|warning|notice) ([^\r\n]*?)::([^\r\n]*)", line)
         assert found, line
@@ -102,8 +111,8 @@ def held_to_commands(out: str) -> None:
             assert re.match("(file|line|title)=[^:,]*$", pair), line
 
 
-def held_to_markdown(out: str) -> None:
-    """Outside of code there is nothing of the program's that Markdown or GitHub would obey."""
+def check_markdown(out: str) -> None:
+    """Outside code, no text of the program has an effect in Markdown or on GitHub."""
     block = re.sub(r"````text\n.*?\n````\n", "", out, flags=re.DOTALL)
     outside = re.sub(r"(?<!\\)(`+)(?!`).*?(?<!`)\1(?!`)", "", block)
     assert not re.search(r"(?<!\\)<(?!!-- -->)", outside), outside
@@ -112,7 +121,7 @@ def held_to_markdown(out: str) -> None:
     for line in out.splitlines():
         assert not re.match("#+ owned|````<", line)
     for line in block.splitlines():
-        if line.startswith("|"):  # a row ends at a bar, within code as well
+        if line.startswith("|"):  # a cell ends at a bar, even within code
             assert len(re.findall(r"(?<!\\)\|", line)) in (5, 7), line
 
 
@@ -140,8 +149,8 @@ class Page(HTMLParser):
         self._open = ""
 
 
-def held_to_page(out: str) -> None:
-    """Nothing of the program's is more than text: no tag, no link, no script of its own."""
+def check_page(out: str) -> None:
+    """All content of the program is plain text: no tag, no link, no script."""
     page = Page()
     page.feed(out)
     assert page.tags["script"] == 3 and page.tags["style"] == page.tags["html"] == 1
@@ -152,16 +161,16 @@ def held_to_page(out: str) -> None:
     assert "owned" not in ours
 
 
-def test_a_line_that_begins_as_a_command_does_is_none() -> None:
-    # Where a line is wrapped, any word of the program's may come to stand first.
-    told = "a because\n  ::error::owned\n::x ##[error]y\nb::c [::2]\n"
+def test_a_line_that_looks_like_a_command_is_escaped() -> None:
+    # After wrapping, any word of the program may come first in a line.
+    text = "a because\n  ::error::owned\n::x ##[error]y\nb::c [::2]\n"
     shown = "a because\n  :\\x3aerror::owned\n:\\x3ax #\\x23[error]y\nb::c [::2]\n"
-    assert inert(told) == shown
+    assert inert(text) == shown
 
 
-def test_what_is_kept_from_a_log_is_still_told_in_json(home: Path) -> None:
+def test_json_holds_names_unchanged(home: Path) -> None:
     text = "##[error]owned"
     files = damaged(commands.read(home / "whole"), text)
-    told = commands.write(files, home / "told")
-    report = json.loads(commands.run("report", str(told), "--format", "json").out)
+    changed = commands.write(files, home / "damaged")
+    report = json.loads(commands.run("report", str(changed), "--format", "json").out)
     assert {miss["function"]["name"] for miss in report["misses"]} >= {f"step{text}"}

@@ -34,25 +34,29 @@ def files(home: Path) -> Files:
 
 def arguments(home: Path, files: Files) -> list[tuple[str, ...]]:
     """Every command that reads, on the damaged recording."""
-    told = home / "told"
-    found = commands.lines(told, home / "whole", home / "profile.pb.gz", home / "pyproject.toml")
-    found += [("show", id_, str(told), "--format", how) for id_ in ids(files) for how in FORMATS]
-    return [*found, ("diff", *ids(files), "--recording", str(told))]
+    damaged = home / "damaged"
+    found = commands.lines(
+        damaged, home / "whole", home / "profile.pb.gz", home / "pyproject.toml"
+    )
+    found += [
+        ("show", id_, str(damaged), "--format", how) for id_ in ids(files) for how in FORMATS
+    ]
+    return [*found, ("diff", *ids(files), "--recording", str(damaged))]
 
 
 FORMATS = ("text", "json")
 
 
-def test_every_command_reads_the_whole_one(home: Path, files: Files) -> None:
-    commands.write(files, home / "told")
-    assert read_recording([home / "told"]).runs[0].losses == {}
+def test_every_command_reads_the_undamaged_recording(home: Path, files: Files) -> None:
+    commands.write(files, home / "damaged")
+    assert read_recording([home / "damaged"]).runs[0].losses == {}
     for line in arguments(home, files):
         ended = commands.run(*line)
         assert ended.status == (1 if line[0] == "check" else 0), ended
         assert commands.complaint(ended) is None
 
 
-# Longer: python -m tests.hostile --seconds 600
+# For longer: python -m tests.hostile --seconds 600
 @settings(
     max_examples=25,
     deadline=None,
@@ -61,7 +65,7 @@ def test_every_command_reads_the_whole_one(home: Path, files: Files) -> None:
 @given(seed=st.integers(0, 1 << 32))
 def test_a_damaged_recording_is_an_error_or_a_loss(home: Path, seed: int) -> None:
     random, files = Random(seed), commands.read(home / "whole")
-    commands.write(mutate(files, random), home / "told")
+    commands.write(mutate(files, random), home / "damaged")
     for line in random.sample(arguments(home, files), 3):
         ended = commands.run(*line)
         assert commands.complaint(ended) is None, ended
@@ -72,8 +76,8 @@ def test_each_kind_of_damage(home: Path, files: Files, damage: Callable[..., Non
     for seed in range(4):
         damaged = dict(files)
         damage(damaged, Random(seed))
-        commands.write(damaged, home / "told")
-        for line in (("report", str(home / "told")), ("programs", str(home / "told"))):
+        commands.write(damaged, home / "damaged")
+        for line in (("report", str(home / "damaged")), ("programs", str(home / "damaged"))):
             ended = commands.run(*line)
             assert commands.complaint(ended) is None, ended
 
@@ -87,20 +91,20 @@ def test_what_cannot_be_read_is_counted(home: Path, files: Files) -> None:
     ):
         damaged = {name: data.replace(intact, damage) for name, data in files.items()}
         assert damaged != files
-        commands.write(damaged, home / "told")
+        commands.write(damaged, home / "damaged")
         for how in FORMATS:
-            ended = commands.run("report", str(home / "told"), "--format", how)
+            ended = commands.run("report", str(home / "damaged"), "--format", how)
             assert ended.status == 0
             assert reason in " ".join(ended.out.split())
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_compressed_bomb_is_not_blown_up(home: Path, files: Files, seed: int) -> None:
-    commands.write(bomb(files, Random(seed)), home / "told")
+def test_a_compressed_bomb_is_not_unpacked(home: Path, files: Files, seed: int) -> None:
+    commands.write(bomb(files, Random(seed)), home / "damaged")
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    for line in (("report", str(home / "told")), ("programs", str(home / "told"))):
+    for line in (("report", str(home / "damaged")), ("programs", str(home / "damaged"))):
         ended = commands.run(*line)
         assert commands.complaint(ended) is None, ended
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-    # Its objects would take thirty times what it unpacks to.
+    # Its objects would need thirty times its unpacked size.
     assert grown * 1024 < 4 * BOMB, f"{grown >> 10} MiB"

@@ -1,4 +1,4 @@
-"""What a reader takes at most, as the docs say, and what becomes of more."""
+"""The limits of a reader, as documented, and what happens beyond them."""
 
 # pyright: reportPrivateUsage=false
 
@@ -35,14 +35,14 @@ MISS = '{"miss":0,"at":1.0,"thread":"t","function":0}'
 VALUES = ",".join(["0"] * (schema.MAX_ITEMS + 1))
 
 ITEMS = f"{schema.MAX_ITEMS >> 20} million values"
-INSIDE = "programs inside programs"
-AT_MOST = [
+NESTED_PROGRAMS = "programs inside programs"
+LIMITS = [
     ("a line", f"{schema.MAX_LINE_BYTES >> 20} MiB and {ITEMS}"),
     ("nesting of a value", f"{decoded._MAX_DEPTH} levels"),
     ("a block of programs, unpacked", f"{programs._MAX_BLOCK_BYTES >> 20} MiB and {ITEMS}"),
     ("programs that are kept unpacked", f"{programs._MAX_CACHE_BYTES >> 20} MiB of text"),
     ("programs unpacked in total", f"{programs._MAX_UNPACKED >> 30} GiB of text"),
-    *((INSIDE, f"{part._MAX_DEPTH} levels") for part in (comparison, line_counts, size)),
+    *((NESTED_PROGRAMS, f"{part._MAX_DEPTH} levels") for part in (comparison, line_counts, size)),
     (
         "equations of programs that are repeatedly nested in others",
         f"{size._BUDGET // 10**6} million frames",
@@ -51,12 +51,12 @@ AT_MOST = [
 
 
 def test_the_limits_are_those_of_the_docs() -> None:
-    told = DOCS.read_text()
-    assert [row for row in AT_MOST if f"| {' | '.join(row)} |" not in told] == []
+    text = DOCS.read_text()
+    assert [row for row in LIMITS if f"| {' | '.join(row)} |" not in text] == []
 
 
 def losses(directory: Path, line: str) -> dict[str, int]:
-    """What is lost of a recording that has one more line."""
+    """Return the losses of a recording with one additional line."""
     lines = [RUN, FUNCTION, MISS, line, '{"end":true}', ""]
     (directory / "abc.jsonl").write_text("\n".join(lines))
     recording = read([directory])
@@ -80,7 +80,9 @@ def nested(levels: int) -> str:
     ],
     ids=["short", "long", "values", "deep", "deeper"],
 )
-def test_a_line_beyond_is_unreadable_and_counted(tmp_path: Path, line: str, lost: bool) -> None:
+def test_a_line_beyond_the_limit_is_unreadable_and_counted(
+    tmp_path: Path, line: str, lost: bool
+) -> None:
     assert losses(tmp_path, line) == ({"unreadable line": 1} if lost else {})
 
 
@@ -105,7 +107,7 @@ def chained(number: int, *texts: str, inner: Sequence[Listing] = ()) -> Listing:
     [('""', False), (f'"{" " * programs._MAX_BLOCK_BYTES}"', True), (f"[{VALUES}]", True)],
     ids=["short", "long", "values"],
 )
-def test_a_block_beyond_is_unreadable_and_counted(
+def test_a_block_beyond_the_limit_is_unreadable_and_counted(
     tmp_path: Path, beside: str, lost: bool
 ) -> None:
     program = chained(1, "sin\t$\tf32[8]")
@@ -119,7 +121,7 @@ def test_a_block_beyond_is_unreadable_and_counted(
     assert recording.runs[0].losses == ({"unreadable programs": 1} if lost else {})
 
 
-def test_programs_beyond_what_is_unpacked_in_all_are_counted(
+def test_programs_beyond_the_total_limit_are_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = [chained(number, *["sin\t$\tf32[8]"] * 1000) for number in range(20)]
@@ -134,7 +136,7 @@ def test_programs_beyond_what_is_unpacked_in_all_are_counted(
 
 
 def deep(levels: int, innermost: str, first: int) -> list[Listing]:
-    """A program that stands in another, and so on; the outermost comes last."""
+    """Nest a program in another, and so on; the outermost comes last."""
     found = [chained(first, innermost)]
     for number in range(first + 1, first + levels + 1):
         inside = found[-1]
@@ -142,28 +144,30 @@ def deep(levels: int, innermost: str, first: int) -> list[Listing]:
     return found
 
 
-@pytest.mark.parametrize(("levels", "told"), [(35, True), (45, False), (5000, False)])
-def test_programs_inside_programs(levels: int, told: bool) -> None:
+@pytest.mark.parametrize(("levels", "compared"), [(35, True), (45, False), (5000, False)])
+def test_programs_inside_programs(levels: int, compared: bool) -> None:
     old = deep(levels, "mul\t$ 2.0:f32[]\tf32[8]", 0)
     new = deep(levels, "mul\t$ 3.0:f32[]\tf32[8]", 10_000)
     other = deep(levels, "sin\t$\tf32[8]", 20_000)
     listings = {program.id: program for program in (*old, *new, *other)}
-    assert compare(old[-1], new[-1], listings).kind == ("constants-only" if told else "different")
+    assert compare(old[-1], new[-1], listings).kind == (
+        "constants-only" if compared else "different"
+    )
     found = compare(old[-1], other[-1], listings)
-    assert found.kind == "different" and bool(found.lines) is told
+    assert found.kind == "different" and bool(found.lines) is compared
     samples = size.samples(old[-1:], listings)
-    assert (sum(amount.equations for amount in samples.values()) == levels + 1) is told
-    said = table(View(Recording([], []), [], ""), 1, samples, [])
-    assert ("deeper programs were not counted" in said) is not told
+    assert (sum(amount.equations for amount in samples.values()) == levels + 1) is compared
+    printed = table(View(Recording([], []), [], ""), 1, samples, [])
+    assert ("deeper programs were not counted" in printed) is not compared
 
 
-def test_programs_that_stand_in_each_other_again_and_again() -> None:
+def test_programs_that_are_repeatedly_nested() -> None:
     inside = chained(0, "sin\t$\tf32[8]")
     found = [inside]
-    for number in range(1, 30):  # each twice in the next: a billion in all
+    for number in range(1, 30):  # each is called twice by the next: a billion in total
         text = f"jit\t$\tf32[8]\tjaxpr=@{found[-1].hash}"
         found.append(chained(number, text, f"{text}\tname=again", inner=[found[-1]]))
     samples = size.samples(found[-1:], {program.id: program for program in found})
     assert not samples.whole
-    said = table(View(Recording([], []), [], ""), 1, samples, [])
-    assert "deeper programs were not counted" in said
+    printed = table(View(Recording([], []), [], ""), 1, samples, [])
+    assert "deeper programs were not counted" in printed

@@ -1,4 +1,4 @@
-"""Reading a recording runs nothing from it, imports nothing and starts nothing."""
+"""Reading a recording executes nothing from it, imports nothing and starts nothing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.hostile.__main__ import record
 
 ROOT = Path(__file__).parents[2]
-READS = """
+PROGRAM = """
 import re, sys
 from pathlib import Path
 from tests.hostile import commands
@@ -23,7 +23,7 @@ lines = commands.lines(whole, whole, home / "profile.pb.gz", project)
 lines += [("show", id_, str(whole), "--program") for id_ in ids(commands.read(whole))]
 ANY = ("exec", "compile", "import", "pickle.find_class", "marshal.loads", "ctypes.dlopen")
 ANY += ("subprocess.Popen", "os.exec", "os.system", "os.posix_spawn", "os.fork", "socket.connect")
-heard = []
+seen = []
 
 def reads():
     # Typer compiles its own annotations.
@@ -33,24 +33,24 @@ def reads():
             return True
         frame = frame.f_back
 
-def hear(event, arguments):
+def note(event, arguments):
     if listening and event in ANY and reads():
-        heard.append((event, str(arguments)[:200]))
+        seen.append((event, str(arguments)[:200]))
 
 listening = False
-sys.addaudithook(hear)
-for listening in (False, True):  # what a command imports, the first run of it has imported
+sys.addaudithook(note)
+for listening in (False, True):  # the first run of a command has done its imports
     for line in lines:
         commands.run(*line)
 listening = False
-print(*heard, sep="\\n")
+print(*seen, sep="\\n")
 """
 
 
 def test_no_command_runs_anything(tmp_path: Path) -> None:
     whole = record(tmp_path / "whole")
     done = subprocess.run(
-        [sys.executable, "-c", READS, str(whole), str(tmp_path)],
+        [sys.executable, "-c", PROGRAM, str(whole), str(tmp_path)],
         env={**os.environ, "PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu"},
         capture_output=True,
         text=True,

@@ -11,7 +11,7 @@ import pytest
 
 @pytest.fixture
 def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """The address of an empty bucket of S3, as moto serves it."""
+    """The address of an empty S3 bucket, served by moto."""
     moto: Any = __import__("moto.server").server
     fsspec: Any = __import__("fsspec")
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
@@ -23,7 +23,7 @@ def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         host, port = server.get_host_and_port()
         monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://{host}:{port}")
         found = fsspec.filesystem("s3", skip_instance_cache=True)
-        name = f"bucket-{os.urandom(4).hex()}"  # all servers of a process have the same
+        name = f"bucket-{os.urandom(4).hex()}"  # all servers of a process share their buckets
         found.mkdir(name)
         yield f"s3://{name}"
     finally:

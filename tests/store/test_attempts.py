@@ -1,4 +1,4 @@
-"""Processes that start at once agree, without a lock, which of them belong together."""
+"""Processes that start at the same time agree, without a lock, which of them belong together."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ sys.stdin.read()
 """
 
 
-def joined_at_once(folder: Path, job: str, ranks: range) -> list[str]:
-    """The attempts of processes that all lived at the same time."""
+def joined_together(folder: Path, job: str, ranks: range) -> list[str]:
+    """The attempts of processes that all ran at the same time."""
     started = [
         subprocess.Popen(
             [sys.executable, "-c", JOIN, str(folder), job, str(rank)],
@@ -51,12 +51,12 @@ def joined_at_once(folder: Path, job: str, ranks: range) -> list[str]:
 
 @pytest.mark.parametrize("job", ["", "job"])
 def test_processes_that_start_together_are_one_attempt(job: str, tmp_path: Path) -> None:
-    assert joined_at_once(tmp_path, job, range(8)) == ["1"] * 8
-    assert joined_at_once(tmp_path, job, range(8)) == ["2"] * 8
+    assert joined_together(tmp_path, job, range(8)) == ["1"] * 8
+    assert joined_together(tmp_path, job, range(8)) == ["2"] * 8
     assert sorted(os.listdir(tmp_path)) == [".attempt-1", ".attempt-2"]
 
 
-def test_a_late_process_of_a_job_joins_and_one_that_is_started_again_does_not(
+def test_a_late_process_of_a_job_joins_but_a_restarted_one_does_not(
     tmp_path: Path,
 ) -> None:
     assert join(tmp_path, Job("a", 0, 3)) == Attempt(1, "a", 3)
@@ -67,15 +67,15 @@ def test_a_late_process_of_a_job_joins_and_one_that_is_started_again_does_not(
     assert join(tmp_path, Job("c"), append=True).number == 3
 
 
-def test_a_restart_that_the_scheduler_counts_is_the_next_attempt(tmp_path: Path) -> None:
+def test_a_restart_counted_by_the_scheduler_is_the_next_attempt(tmp_path: Path) -> None:
     assert join(tmp_path, Job("a", 0, 3)).number == 1
-    # With a process that the first start did not get to.
+    # This process did not exist at the first start.
     assert join(tmp_path, Job("a", 1, 3, 1)).number == 2
     assert join(tmp_path, Job("a", 0, 3, 1)).number == 2
     assert join(tmp_path, Job("a", 1, 3, 2)).number == 3
 
 
-def test_a_job_whose_processes_nobody_numbers_is_started_again(tmp_path: Path) -> None:
+def test_a_restart_is_found_without_numbered_processes(tmp_path: Path) -> None:
     def started(*ranks: str, name: str = "job") -> list[str]:
         processes = [
             subprocess.Popen(
@@ -92,30 +92,30 @@ def test_a_job_whose_processes_nobody_numbers_is_started_again(tmp_path: Path) -
             process.communicate("")
         return found
 
-    # One after the other, as hosts that come late do.
+    # One after the other, like hosts that come late.
     assert [*started("0"), *started("1"), *started("2")] == ["1", "1", "1"]
-    # Started again: the first has ended, and so have all others.
+    # Restarted: all earlier processes have ended.
     assert started("0", "1", "2") == ["2", "2", "2"]
-    # Nothing tells these apart, but that they live at the same time.
+    # Nothing distinguishes these, except that they run at the same time.
     assert started("", "", name="equal") == ["3", "3"]
     assert started("", "", name="equal") == ["4", "4"]
 
 
-def test_what_was_recorded_before_there_were_attempts_is_the_first(tmp_path: Path) -> None:
+def test_a_recording_older_than_attempts_is_the_first(tmp_path: Path) -> None:
     (tmp_path / "old.jsonl").write_text("{}")
     assert join(tmp_path, Job()).number == 2
 
 
-def test_a_file_that_is_no_list_of_processes_is_no_attempt_of_this_one(tmp_path: Path) -> None:
+def test_an_invalid_attempt_file_is_another_attempt(tmp_path: Path) -> None:
     (tmp_path / ".attempt-4").write_bytes(b'\xff\n[1]\n{"pid": "x", "job": {}}\n{"pid": -1')
     assert join(tmp_path, Job()).number == 5
 
 
-def test_what_a_child_is_told_outlives_a_newer_attempt(tmp_path: Path) -> None:
+def test_a_child_joins_its_parents_attempt_despite_newer_ones(tmp_path: Path) -> None:
     for job in "abc":
         join(tmp_path, Job(job))
-    told = {"RETRACE_DIR": str(tmp_path), "RETRACE_ATTEMPT": "2"}
-    assert join(tmp_path, Job(), variables=told).number == 2
+    inherited = {"RETRACE_DIR": str(tmp_path), "RETRACE_ATTEMPT": "2"}
+    assert join(tmp_path, Job(), variables=inherited).number == 2
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_what_a_child_is_told_outlives_a_newer_attempt(tmp_path: Path) -> None:
         ),
         ({"JOB_COMPLETION_INDEX": "2", "HOSTNAME": "train-2"}, Job("kubernetes-train", 2)),
         ({"JOB_COMPLETION_INDEX": "2", "HOSTNAME": "train-2-x7k2p"}, Job("kubernetes-train", 2)),
-        # The host's network: the name is the node's.
+        # With host networking, the name is that of the node.
         ({"JOB_COMPLETION_INDEX": "2", "HOSTNAME": "node-b-7"}, Job("kubernetes", 2)),
         (
             {
@@ -147,6 +147,6 @@ def test_what_a_child_is_told_outlives_a_newer_attempt(tmp_path: Path) -> None:
         ({"JAX_COORDINATOR_ADDRESS": "h:1", "JAX_PROCESS_ID": "x"}, Job("at-h:1")),
     ],
 )
-def test_schedulers_tell(variables: dict[str, str], job: Job) -> None:
+def test_the_job_comes_from_the_scheduler(variables: dict[str, str], job: Job) -> None:
     assert known_job(variables=variables) == job
     assert known_job("mine", variables) == job._replace(name="mine")

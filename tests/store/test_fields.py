@@ -1,4 +1,4 @@
-"""Every field of a miss, a function and a process has a row by which it is read and written."""
+"""Every field of a miss, a function and a process has a row that reads and writes it."""
 
 from __future__ import annotations
 
@@ -13,19 +13,29 @@ from retrace.store.header import RUN
 from retrace.store.parts import FUNCTION
 from retrace.store.schema import MISS, MISS_LINE
 
-APART = {"id", "run", "number", "parent", "function", "key", "call_site", "callers", "bodies"}
-"""Of a miss: what its line tells by numbers, of other lines among them."""
-BY_OTHER_LINES = {"complete", "losses"}
-"""Of a run: whether its file has an end, and the losses beside it."""
+WITHOUT_ROWS = {
+    "id",
+    "run",
+    "number",
+    "parent",
+    "function",
+    "key",
+    "call_site",
+    "callers",
+    "bodies",
+}
+"""Fields of a miss that its line gives as numbers, some referring to other lines."""
+FROM_OTHER_LINES = {"complete", "losses"}
+"""Fields of a run that come from the end line and from losses."""
 
 
 def attributes(rows: Mapping[str, Field[Any]]) -> set[str]:
     return {row.attribute for row in rows.values() if row.attribute}
 
 
-def test_no_field_is_left_out_of_the_rows() -> None:
-    assert {field.name for field in fields(Miss)} == attributes(MISS) | APART | {"program"}
-    assert {field.name for field in fields(Run)} == attributes(RUN) | BY_OTHER_LINES
+def test_every_field_has_a_row() -> None:
+    assert {field.name for field in fields(Miss)} == attributes(MISS) | WITHOUT_ROWS | {"program"}
+    assert {field.name for field in fields(Run)} == attributes(RUN) | FROM_OTHER_LINES
     assert {*Function._fields} == attributes(FUNCTION)
 
 

@@ -1,4 +1,4 @@
-"""Paths that lead to what is no file, and files that are written over others."""
+"""Paths that do not lead to regular files, and files that replace others."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from tests.reading.story import training, write
 
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder to work in, where whatever waits is ended."""
+    """An empty working directory, with the usual umask."""
     monkeypatch.chdir(tmp_path)
     mask = os.umask(0o022)
     yield tmp_path
     os.umask(mask)
 
 
-def odd(folder: Path) -> list[Path]:
-    """All that is no file, and a link to each."""
+def irregular(folder: Path) -> list[Path]:
+    """Everything that is not a regular file, and a link to each."""
     folder.mkdir()
     (folder / "folder").mkdir()
     os.mkfifo(folder / "pipe")
     with socket.socket(socket.AF_UNIX) as bound:
-        bound.bind("odd/socket" if folder.name == "odd" else str(folder / "socket"))
+        bound.bind("irregular/socket" if folder.name == "irregular" else str(folder / "socket"))
     (folder / "ring").symlink_to("ring")
     (folder / "nowhere").symlink_to("gone")
     found = [*sorted(folder.iterdir()), Path("/dev/zero"), Path("/dev/null")]
@@ -47,7 +47,7 @@ def odd(folder: Path) -> list[Path]:
 
 
 def test_only_files_are_read(here: Path) -> None:
-    for path in odd(here / "odd"):
+    for path in irregular(here / "irregular"):
         with pytest.raises(OSError, match=str(path)) as raised:
             files.content(path)
         assert not isinstance(raised.value, FileNotFoundError), path
@@ -59,12 +59,14 @@ def test_only_files_are_read(here: Path) -> None:
     assert files.content(here / "file", 4) == b"text"
     with pytest.raises(files.NotRegularError):
         files.content(here / "file", 3)
-    assert files.content(Path("/proc/self/cmdline")) != b""  # has no size before it is read
+    assert (
+        files.content(Path("/proc/self/cmdline")) != b""
+    )  # its size is unknown before it is read
 
 
-def test_a_recording_is_read_beside_what_is_none(here: Path) -> None:
+def test_a_recording_is_read_among_other_files(here: Path) -> None:
     directory = write(training(), here / "rec")
-    for index, path in enumerate(odd(here / "odd")):
+    for index, path in enumerate(irregular(here / "irregular")):
         (directory / f"x{index}.jsonl").symlink_to(path)
         os.replace(directory / f"x{index}.jsonl", directory / f"{chr(97 + index)}{index}.jsonl")
     (directory / "k3x9f2a.programs").unlink(missing_ok=True)
@@ -73,19 +75,19 @@ def test_a_recording_is_read_beside_what_is_none(here: Path) -> None:
     recording = read([directory])
     assert len(recording.misses) == 20
     assert len(recording.listings) == 0
-    for path in odd(here / "more"):
+    for path in irregular(here / "more"):
         with pytest.raises(UnreadableError):
             read([path])
 
 
-def test_a_file_without_an_end_is_no_recording(here: Path) -> None:
+def test_an_endless_file_is_not_a_recording(here: Path) -> None:
     with (here / "sparse").open("wb") as file:
         file.truncate(1 << 40)
     with pytest.raises(UnreadableError):
         read([here / "sparse"])
 
 
-def test_a_header_that_was_written_anew_is_one(here: Path) -> None:
+def test_a_rewritten_header_is_recognised(here: Path) -> None:
     directory = write(training(), here / "rec")
     (file,) = directory.glob("*.jsonl")
     text = file.read_text()
@@ -95,7 +97,7 @@ def test_a_header_that_was_written_anew_is_one(here: Path) -> None:
     assert len(read([directory]).misses) == 20
 
 
-def test_a_file_is_written_whole_or_not_at_all(here: Path) -> None:
+def test_a_file_is_written_completely_or_not_at_all(here: Path) -> None:
     target = here / "report"
 
     def broken() -> Iterator[str]:
@@ -128,7 +130,7 @@ def test_a_file_is_written_whole_or_not_at_all(here: Path) -> None:
     ]  # fmt: skip
 
 
-def test_what_is_no_file_is_written_to_as_it_is(here: Path) -> None:
+def test_irregular_files_are_written_directly(here: Path) -> None:
     os.mkfifo(here / "pipe")
     reader = os.open(here / "pipe", os.O_RDONLY | os.O_NONBLOCK)
     files.write(here / "pipe", ["through"])
@@ -144,7 +146,7 @@ def test_what_is_no_file_is_written_to_as_it_is(here: Path) -> None:
     assert (here / "log").read_text() == "before\nbetween\nafter\n"
 
 
-# A folder that everybody may write to
+# World-writable folders
 
 
 def run_into(directory: Path) -> Path:
@@ -157,7 +159,7 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def test_among_everybody_a_recording_is_its_users_alone(here: Path) -> None:
+def test_in_a_shared_folder_only_the_user_can_read_a_recording(here: Path) -> None:
     shared = here / "shared"
     shared.mkdir()
     shared.chmod(0o1777)
@@ -172,7 +174,7 @@ def test_among_everybody_a_recording_is_its_users_alone(here: Path) -> None:
     assert mode(run_into(here / "own")) == 0o644
 
 
-def test_nobody_elses_folder_or_link_is_taken_there(
+def test_another_users_folder_or_link_is_refused_there(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shared, elsewhere = here / "shared", here / "elsewhere"

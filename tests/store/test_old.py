@@ -1,4 +1,4 @@
-"""Which recordings are old, and what goes with them."""
+"""Which recordings are old, and what is removed with them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def record(root: Path, name: str, days: float = 0, ended: bool = True, **header:
     (file,) = directory.glob("*.jsonl")
     first, *lines = file.read_text().splitlines()
     fields = json.loads(first)
-    fields["run"] |= {"host": socket.gethostname(), "pid": gone(), **header}
+    fields["run"] |= {"host": socket.gethostname(), "pid": ended_process(), **header}
     lines = [line for line in lines if line != '{"end":true}']
     end = ['{"end":true}'] if ended else []
     file.write_text("\n".join([json.dumps(fields, separators=(",", ":")), *lines, *end, ""]))
@@ -35,8 +35,8 @@ def record(root: Path, name: str, days: float = 0, ended: bool = True, **header:
     return directory
 
 
-def gone() -> int:
-    """A process that has ended."""
+def ended_process() -> int:
+    """The number of a process that has ended."""
     done = subprocess.Popen([sys.executable, "-c", ""])
     done.wait()
     return done.pid
@@ -52,7 +52,7 @@ def names(root: Path) -> list[str]:
     return sorted(path.name for path in root.iterdir())
 
 
-def test_only_old_recordings_go(root: Path) -> None:
+def test_only_old_recordings_are_removed(root: Path) -> None:
     for day in range(1, 6):
         record(root, f"2025-01-0{day}T10-00-00", days=10 - day)
     assert run("clean", "--keep", "3").status == 0
@@ -74,7 +74,7 @@ def test_only_old_recordings_go(root: Path) -> None:
         assert (ended.status, ended.out, ended.err.count("\n")) == (2, "", 1)
 
 
-def test_what_is_not_ours_stays(root: Path, tmp_path: Path) -> None:
+def test_other_files_stay(root: Path, tmp_path: Path) -> None:
     mine = record(root, "mine")
     for name in ("notes.txt", "data.jsonl", "data.programs", "zero.jsonl"):
         (mine / name).write_text("" if name == "zero.jsonl" else '{"mine":1}\n')
@@ -100,7 +100,7 @@ def test_what_is_not_ours_stays(root: Path, tmp_path: Path) -> None:
     assert names(tmp_path / "moved") == before
 
 
-def test_what_is_being_written_stays(root: Path) -> None:
+def test_a_recording_being_written_stays(root: Path) -> None:
     record(root, "ended", pid=os.getpid())
     record(root, "killed", ended=False)
     record(root, "running", ended=False, pid=os.getpid(), days=90)

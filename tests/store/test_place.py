@@ -30,7 +30,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_by_default_it_is_new_named_by_time_and_ignored_by_git(here: Path) -> None:
+def test_the_default_is_a_new_directory_named_by_time_and_ignored_by_git(here: Path) -> None:
     made = [create() for _ in range(3)]
     assert len(set(made)) == 3
     for path in made:
@@ -39,25 +39,25 @@ def test_by_default_it_is_new_named_by_time_and_ignored_by_git(here: Path) -> No
     assert (here / ".retrace" / ".gitignore").read_text() == "*\n"
 
 
-def test_the_newest_is_the_last_that_was_begun(here: Path) -> None:
+def test_the_newest_is_the_one_started_last(here: Path) -> None:
     root = here / ".retrace"
     names = ["2026-01-02T03-04-05", "2026-01-02T03-04-05-2", "2026-01-02T03-04-05-10"]
     for name in reversed(names):
         record(root / name)
-    (root / "2026-12-31T00-00-00").mkdir()  # begun, and nothing recorded
+    (root / "2026-12-31T00-00-00").mkdir()  # created, but nothing recorded
     assert newest().name == names[-1]
     assert [path.name for path in recordings()] == names[::-1]
     os.utime(record(root / "mine"), (0, 0))
     assert [path.name for path in recordings()] == [*names[::-1], "mine"]
 
 
-def test_without_any_it_says_what_to_do() -> None:
+def test_without_recordings_the_error_says_what_to_do() -> None:
     assert list(recordings()) == []
     with pytest.raises(UnreadableError, match="make one with `retrace run SCRIPT`"):
         newest()
 
 
-def test_a_recording_is_not_lost_unasked(here: Path) -> None:
+def test_a_recording_is_only_replaced_with_force(here: Path) -> None:
     out = record(here / "out")
     (out / "notes.jsonl").write_text('{"mine":1}\n')
     (out / "notes.txt").write_text("mine")
@@ -69,7 +69,7 @@ def test_a_recording_is_not_lost_unasked(here: Path) -> None:
     assert not holds_recording(out)
 
 
-def test_processes_of_a_job_that_all_replace_leave_each_other_s_recordings(here: Path) -> None:
+def test_processes_of_a_job_with_force_keep_each_others_recordings(here: Path) -> None:
     out = record(here / "out")
     create(out, job="training")
     (old,) = out.glob("*.jsonl")
@@ -87,14 +87,14 @@ def test_processes_of_a_job_that_all_replace_leave_each_other_s_recordings(here:
     assert len(list(out.glob("*.jsonl"))) == 1
 
 
-def test_a_directory_of_other_things_is_used_as_it_is(here: Path) -> None:
+def test_a_directory_with_other_files_is_used_unchanged(here: Path) -> None:
     (here / "notes.txt").write_text("mine")
     assert create(Path()) == here
     assert create(Path("new/one")) == here / "new" / "one"
     assert not (here / "new" / ".gitignore").exists()
 
 
-def test_what_cannot_be_written_is_one_line(here: Path) -> None:
+def test_a_directory_that_cannot_be_written_is_one_line(here: Path) -> None:
     (here / "file").write_text("")
     with pytest.raises(UsageError, match="file is a file"):
         create(Path("file"))
@@ -112,7 +112,7 @@ def test_run_ids_are_short_and_need_no_quoting() -> None:
 
 
 @pytest.mark.parametrize("address", ["gs://bucket/run", "s3://bucket/a/b", "memory://x"])
-def test_an_object_store_is_no_folder(address: str, here: Path) -> None:
+def test_an_object_store_is_not_a_folder(address: str, here: Path) -> None:
     with pytest.raises(UsageError, match="object store"):
         create(Path(address))
     assert list(here.iterdir()) == []

@@ -1,4 +1,4 @@
-"""The text of programs on disk: bounded when read, whole up to where a process was killed."""
+"""The text of programs on disk: bounded when read, complete up to where a process was killed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PRIMITIVES = ("sin", "cos", "tanh", "exp", "abs", "neg")
 
 
 def listing(number: int, size: int) -> Listing:
-    """A chain of equations in an order without a period."""
+    """A chain of equations in an aperiodic order."""
     choice = random.Random(number)
     return Listing(
         id=f"{number:024x}",
@@ -49,17 +49,17 @@ def library(found: list[Listing]) -> Library:
 
 
 def test_a_library_keeps_few_of_many_programs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(programs, "_MAX_CACHE_BYTES", 36_000)  # bytes of four blocks
+    monkeypatch.setattr(programs, "_MAX_CACHE_BYTES", 36_000)  # the size of four blocks
     kept = library([listing(number, 1000) for number in range(20)])
-    for _ in range(2):  # what was let go of is read again
+    for _ in range(2):  # dropped programs are read again
         assert [len(kept[id_].equations) for id_ in kept] == [1000] * 20
     gc.collect()
-    # Other tests of this process hold programs of their own.
+    # Other tests of this process hold their own programs.
     held = [each for each in gc.get_objects() if type(each) is Listing and each.id in kept]
     assert len(held) <= 6
 
 
-def test_a_large_program_takes_little_memory() -> None:
+def test_a_large_program_needs_little_memory() -> None:
     size = 200_000
     text = encode([listing(1, size)])
     assert len(text) < 100 * size
@@ -75,7 +75,7 @@ def test_a_large_program_takes_little_memory() -> None:
     assert peak < 150 * size
 
 
-_WRITES_FOR_EVER = """
+_WRITE_FOR_EVER = """
 import sys
 from pathlib import Path
 from tests.store.test_programs import listing
@@ -94,26 +94,26 @@ while True:
 def test_what_was_written_before_a_kill_can_be_read(tmp_path: Path) -> None:
     path = tmp_path / "x.programs"
     process = subprocess.Popen(
-        [sys.executable, "-c", _WRITES_FOR_EVER, str(path)],
+        [sys.executable, "-c", _WRITE_FOR_EVER, str(path)],
         stdout=subprocess.PIPE,
         text=True,
         env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
     )
     assert process.stdout is not None
-    said = [int(process.stdout.readline()) for _ in range(200)]
+    printed = [int(process.stdout.readline()) for _ in range(200)]
     process.send_signal(signal.SIGKILL)
     assert process.wait(60) == -signal.SIGKILL
     process.stdout.close()
     kept = Library()
     kept.add_file(path, Run("r", "", 0, None, 0.0, [], "", "", ""))
-    assert len(kept) >= said[-1]
-    for number in range(said[-1]):
+    assert len(kept) >= printed[-1]
+    for number in range(printed[-1]):
         assert kept[f"{number:024x}"] == listing(number, 3 + number % 700)
 
 
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.99])
-def test_a_line_torn_off_loses_itself_alone(tmp_path: Path, share: float) -> None:
-    # What a kill in the middle of an append, or a full disk, leaves behind.
+def test_an_incomplete_last_line_loses_nothing_else(tmp_path: Path, share: float) -> None:
+    # This is what a kill in the middle of an append, or a full disk, leaves behind.
     path = tmp_path / "x.programs"
     last = encode([listing(2, 3000)])
     path.write_text(f"{encode([listing(1, 3000)])}\n{last[: int(len(last) * share)]}")
@@ -128,7 +128,7 @@ RUN = Run("r", "", 0, None, 0.0, [], "", "", "")
 
 
 @pytest.mark.parametrize("ended", [True, False])
-def test_a_line_too_long_is_a_loss_and_takes_no_memory(
+def test_a_line_that_is_too_long_is_a_loss_and_needs_no_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ended: bool
 ) -> None:
     monkeypatch.setattr(bounded_lines, "MAX_LINE_BYTES", 50_000)
@@ -153,7 +153,7 @@ def test_a_line_too_long_is_a_loss_and_takes_no_memory(
     assert [kept[id_] for id_ in found] == expected
 
 
-def test_ids_and_variables_without_end_are_a_loss(
+def test_too_many_ids_or_variables_are_a_loss(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(schema, "MAX_ITEMS", 1000)
@@ -178,7 +178,7 @@ def test_a_block_is_read_as_it_was_written() -> None:
     assert list(decode(encode(found))) == found
 
 
-def test_few_ids_are_kept_of_many_programs(
+def test_a_writer_keeps_few_ids_of_many_programs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(programs, "_MAX_KNOWN", 8)

@@ -1,4 +1,4 @@
-"""Recordings with anything in them: one clear line, or a counted loss."""
+"""Recordings with arbitrary contents: one clear line, or a counted loss."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ NESTED = json.dumps(
     ],
     ids=lambda line: f"{line[:32]}..{line[-32:]}",
 )
-def test_nonsense_is_one_unreadable_line_and_no_more(line: str) -> None:
+def test_invalid_data_is_one_unreadable_line_and_no_more(line: str) -> None:
     expected = read_lines(GOOD)
     recording = read_lines([*GOOD, line])
     assert recording.misses == expected.misses
@@ -117,7 +117,7 @@ def test_a_missing_call_site_leaves_the_miss() -> None:
     assert recording.runs[0].losses == {"a call site is missing": 1}
 
 
-def test_misses_come_in_the_order_in_which_they_began() -> None:
+def test_misses_come_in_the_order_in_which_they_started() -> None:
     later = MISS.replace('"miss":0', '"miss":1')
     assert [m.number for m in read_lines([*GOOD[:3], later, MISS]).misses] == [0, 1]
 
@@ -129,7 +129,7 @@ def test_a_damaged_header_leaves_the_misses(tmp_path: Path) -> None:
     assert recording.runs[0].losses == {"unreadable line": 1}
 
 
-def test_an_id_that_climbs_out_names_no_run(tmp_path: Path) -> None:
+def test_an_id_that_leaves_the_folder_is_invalid(tmp_path: Path) -> None:
     (tmp_path / "abc.jsonl").write_text(
         "\n".join([HEADER.replace("abc", "../etc"), *GOOD[1:], ""])
     )
@@ -137,15 +137,15 @@ def test_an_id_that_climbs_out_names_no_run(tmp_path: Path) -> None:
     assert (run.id, run.losses) == ("abc", {"unreadable line": 1})
 
 
-@pytest.mark.parametrize("begun", ["", '{"ret', HEADER[:60]])
-def test_a_process_killed_in_its_header_did_record(tmp_path: Path, begun: str) -> None:
-    (tmp_path / "abc.jsonl").write_text(begun)
+@pytest.mark.parametrize("start", ["", '{"ret', HEADER[:60]])
+def test_a_process_killed_in_its_header_is_a_recording(tmp_path: Path, start: str) -> None:
+    (tmp_path / "abc.jsonl").write_text(start)
     recording = read([tmp_path])
     assert recording.misses == []
     assert [(run.id, run.complete, run.losses) for run in recording.runs] == [("abc", False, {})]
 
 
-def test_a_line_without_end_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_endless_line_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lines_module, "MAX_LINE_BYTES", 500)
     lines = [*GOOD[:3], '{"loss":"' + "x" * 5000 + '"}', MISS, ""]
     (tmp_path / "abc.jsonl").write_text("\n".join(lines))
@@ -173,7 +173,7 @@ def test_several_directories_are_one_recording(tmp_path: Path) -> None:
     assert [run.losses for run in recording.runs] == [{}, {}]
 
 
-def test_a_copy_of_a_file_is_told_and_left_out(tmp_path: Path) -> None:
+def test_a_copy_of_a_file_is_a_loss(tmp_path: Path) -> None:
     for name in ("abc", "copy"):
         (tmp_path / f"{name}.jsonl").write_text("\n".join([*GOOD, ""]))
     recording = read([tmp_path])

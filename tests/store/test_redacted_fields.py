@@ -1,4 +1,4 @@
-"""Every text that a recording can hold: redaction hides it, or it is listed here as told."""
+"""Every string that a recording can hold: redaction hides it, or it is listed here as public."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _TYPES = "names of types stay"
 _KEY = "paths of arrays, with the keys of dicts among the arguments, stay"
 _ARRAYS = "what an array is, not what it holds"
 _JAX = "JAX's own words and options"
-_MACHINE = "says what it ran on"
+_MACHINE = "describes what it ran on"
 _OURS = "made by retrace"
 
-TOLD = {
+PUBLIC = {
     **dict.fromkeys(("Run.id", "Audit.run", "Miss.id", "Miss.parent", "Miss.run"), _OURS),
     **dict.fromkeys(("Miss.derived", "Miss.unseen", "Run.losses", "Run.off_fast_path"), _OURS),
     **dict.fromkeys(("Compiling.unprofiled",), _OURS),
@@ -46,8 +46,8 @@ TOLD = {
     **dict.fromkeys(("Pass.kind", "Pass.name", "PersistentCache.reason", "Miss.said"), _JAX),
     **dict.fromkeys((f"Key.options Value.{one}" for one in ("text", "data", "token")), _JAX),
 }
-"""Texts that a redacted recording still holds, each with the reason. Of a field of pairs this is
-the name in each pair; the values have rows of their own."""
+"""Strings that a redacted recording still holds, each with the reason. For a field of pairs this
+is the name in each pair; the values have their own rows."""
 
 _VALUES = (
     *("Function.closure", "Function.defaults", "Function.bound", "Function.reads"),
@@ -55,23 +55,23 @@ _VALUES = (
     *("Reading.old", "Reading.new"),
 )
 for _place in _VALUES:
-    TOLD[f"{_place} Value.type"] = _TYPES
-    TOLD[f"{_place} Value.classes Class.name"] = _TYPES
-TOLD["Node.made Class.name"] = _TYPES
+    PUBLIC[f"{_place} Value.type"] = _TYPES
+    PUBLIC[f"{_place} Value.classes Class.name"] = _TYPES
+PUBLIC["Node.made Class.name"] = _TYPES
 
 
 class Filled:
-    """Makes instances of the model in which each text is another one, and knows whose it is."""
+    """Creates instances of the model in which all strings differ, and remembers their fields."""
 
     def __init__(self) -> None:
         self.owners: dict[str, str] = {}
         self._numbers = count(1)
 
     def make(self, hint: Any, owner: str = "", within: str = "") -> Any:
-        """Something of a type; `owner` is the field that it is for."""
+        """Create a value of a type for the field `owner`."""
         origin, args = get_origin(hint), get_args(hint)
         if origin in (Union, types.UnionType):
-            # The one that can say most: a text where it may be a number or a text.
+            # Choose the most revealing type: a string rather than a number.
             kinds = [kind for kind in args if kind is not type(None)]
             return self.make(str if str in kinds else kinds[0], owner, within)
         if origin is Literal:
@@ -90,13 +90,13 @@ class Filled:
         if hint in (str, object):
             text = f"/home/secret{next(self._numbers)}/x.py"
             self.owners[text.split("/")[2]] = owner
-            # An equation has a form: of these it is the parameter that may hold a value.
+            # Put the string where an equation may hold a value: in a parameter.
             return f"sin\t$\tf32[2]\tvalue={text!r}" if owner == "Listing.equations" else text
         return self._instance(hint, within)
 
     def _instance(self, kind: Any, within: str) -> Any:
         name = kind.__name__
-        # A value is told or not by where it stands.
+        # Whether a value is public depends on the field that holds it.
         own = f"{within} {name}" if name in ("Value", "Class") else name
         hints = get_type_hints(kind)
         names = kind._fields if hasattr(kind, "_fields") else kind.__dataclass_fields__
@@ -105,14 +105,14 @@ class Filled:
         )
 
 
-def test_no_text_is_told_because_it_was_forgotten() -> None:
+def test_every_string_is_hidden_or_listed() -> None:
     filled = Filled()
     run, miss = filled.make(Run), cast(Miss, filled.make(Miss))
     audit, listing = filled.make(Audit), filled.make(Listing)
-    hidden = Redaction([])
-    shown = hidden.recording(Recording([run], [miss], {}, [audit]))
-    text = repr((shown.runs, shown.misses, shown.audits, hidden.listing(listing)))
-    told = {owner for secret, owner in filled.owners.items() if f"{secret}/" in text}
-    forgotten = sorted(told - TOLD.keys())
-    assert not forgotten, f"to be hidden in store/redaction, or given a reason: {forgotten}"
-    assert sorted(TOLD.keys() - told) == [], "these are hidden"
+    redaction = Redaction([])
+    shown = redaction.recording(Recording([run], [miss], {}, [audit]))
+    text = repr((shown.runs, shown.misses, shown.audits, redaction.listing(listing)))
+    public = {owner for secret, owner in filled.owners.items() if f"{secret}/" in text}
+    forgotten = sorted(public - PUBLIC.keys())
+    assert not forgotten, f"hide these in store/redaction, or give a reason: {forgotten}"
+    assert sorted(PUBLIC.keys() - public) == [], "these are hidden"

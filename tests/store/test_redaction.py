@@ -1,4 +1,4 @@
-"""Names in a recording that somebody tampered with are redacted in bounded time."""
+"""What redaction hides and keeps, in bounded time even in a recording that was tampered with."""
 
 from __future__ import annotations
 
@@ -45,47 +45,47 @@ def redacted(*names: str) -> list[str]:
     ],
 )
 def test_keys_are_hidden_and_items_stay(name: str, shown: str) -> None:
-    (told,) = redacted(name)
-    assert re.sub("<redacted [0-9a-f]{8}>", "#", told) == shown
+    (shown_as,) = redacted(name)
+    assert re.sub("<redacted [0-9a-f]{8}>", "#", shown_as) == shown
 
 
 def test_the_key_of_what_an_audited_function_writes_is_hidden() -> None:
     checked = Checked(1, Outcome.UNTRACED, reason=Reason.WRITES, detail="TABLE['secret']")
-    (told,) = Redaction([]).audit(Audit("r", 1, 1.0, 1, 1, 0.1, (checked,)), {}).checked
-    assert re.sub("<redacted [0-9a-f]{8}>", "#", told.detail) == "TABLE[#]"
+    (shown_as,) = Redaction([]).audit(Audit("r", 1, 1.0, 1, 1, 0.1, (checked,)), {}).checked
+    assert re.sub("<redacted [0-9a-f]{8}>", "#", shown_as.detail) == "TABLE[#]"
 
 
-def test_equal_keys_are_told_at_one_place_alone() -> None:
+def test_equal_keys_have_equal_hashes_only_in_one_place() -> None:
     names = "G['a']", "H['a']", "G['a']['a']", "G['b']['a']"
     hashes = re.findall("[0-9a-f]{8}", " ".join(redacted(*names)))
     assert len(hashes) == 6
-    assert len(set(hashes)) == 5  # `G['a']` stands there twice
+    assert len(set(hashes)) == 5  # `G['a']` is there twice
 
 
 @pytest.mark.parametrize("name", ["G" + "['a']" * 50_000, "G[" * 50_000, "G[" + "'a" * 50_001])
-def test_a_name_without_end_takes_little_time(name: str) -> None:
+def test_an_endless_name_takes_little_time(name: str) -> None:
     began = time.process_time()
     redacted(name)
     assert time.process_time() - began < 5
 
 
 def equations(*texts: str) -> list[str]:
-    """The equations of a program of `f32[6,4]` as they are told; a hash is `#`."""
+    """The redacted equations of a program of `f32[6,4]`, with hashes as `#`."""
     program = Listing(
         *("id", "hash", len(texts), ("f32[6,4]",), (), list(texts)),
         *([0] * len(texts), [], (), ("$0",), {}),
     )
-    told = Redaction([]).listing(program).equations
-    return [re.sub("(?<=#)[0-9a-f]{12}", "", text) for text in told]
+    shown_as = Redaction([]).listing(program).equations
+    return [re.sub("(?<=#)[0-9a-f]{12}", "", text) for text in shown_as]
 
 
-def test_a_number_that_an_argument_could_bring_is_hidden_however_small() -> None:
-    told = equations(
+def test_a_number_that_could_be_an_argument_is_hidden_even_if_small() -> None:
+    shown_as = equations(
         "integer_pow\t$\tf32[6,4]\ty=2",
         "slice\t$\tf32[2,1]\tlimit_indices=(2,2)\tstart_indices=(1,1)\tstrides=None",
         "scan\t$\tf32[]\tlength=2\treverse=False",
     )
-    assert told == [
+    assert shown_as == [
         "integer_pow\t$\tf32[6,4]\ty=#",
         "slice\t$\tf32[2,1]\tlimit_indices=(#,#)\tstart_indices=(#,#)\tstrides=None",
         "scan\t$\tf32[]\tlength=#\treverse=False",
@@ -93,7 +93,7 @@ def test_a_number_that_an_argument_could_bring_is_hidden_however_small() -> None
 
 
 def test_sizes_of_axes_and_their_numbers_stay() -> None:
-    # Those of f32[6,4], their product, one more, one less, and one over them.
+    # The sizes of f32[6,4], their product, one more, one less, and reciprocals.
     kept = ["6", "4.0", "24.0", "23", "25.0", "5.0", str(1 / 6), str(1 / 24)]
     assert equations(*(f"mul\t$ {one}:f32[]\tf32[6,4]" for one in kept)) == [
         f"mul\t$ {one}:f32[]\tf32[6,4]" for one in kept
@@ -102,25 +102,25 @@ def test_sizes_of_axes_and_their_numbers_stay() -> None:
     assert equations("mul\t$ 8.0:f32[]\tf32[6,4]") == ["mul\t$ #:f32[]\tf32[6,4]"]
 
 
-def test_types_times_and_places_of_arrays_stay() -> None:
+def test_types_and_placements_of_arrays_stay() -> None:
     leaf = Leaf("x", (3,), "bfloat16", True, "GSPMDSharding(replicated)", True, "pinned_host")
     key = Redaction([]).key(Key((leaf,)), "t.py:1 f")
     assert key.leaves == (leaf,)
 
 
-def test_values_that_were_cut_are_not_told_as_equal() -> None:
+def test_values_that_were_cut_do_not_look_equal() -> None:
     def texts(*values: Value) -> set[str]:
         function = Function("f", "f", "f", Kind.DEF, "t.py", 1, "t.py:1 f", 1)
         redaction = Redaction([])
-        told = [redaction.function(function._replace(closure=(("c", v),))) for v in values]
-        return {value.text for each in told for _, value in each.closure}
+        shown_as = [redaction.function(function._replace(closure=(("c", v),))) for v in values]
+        return {value.text for each in shown_as for _, value in each.closure}
 
     cut, whole = Value("C", "C(1, ...", "=1", False), Value("C", "C(1)", "#1", False, {"n": 1})
     assert len(texts(cut, cut._replace(token="=2"))) == 2
     assert len(texts(whole, whole._replace(token="#2"))) == 1
 
 
-def test_a_key_from_a_file_is_shared_and_a_short_one_refused(tmp_path: Path) -> None:
+def test_a_key_from_a_file_is_shared_and_a_short_one_is_refused(tmp_path: Path) -> None:
     key = tmp_path / "key"
     key.write_bytes(bytes(range(64)))
     one, other = (Redaction([], read_key(key)) for _ in range(2))

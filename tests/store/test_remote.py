@@ -28,7 +28,7 @@ def test_files_of_an_address_are_fetched() -> None:
         files_of(Path("memory://bucket/none"))
 
 
-def test_one_file_is_an_address() -> None:
+def test_a_single_file_has_an_address() -> None:
     fsspec: Any = __import__("fsspec")
     store = fsspec.filesystem("memory")
     for name in ("a", "b"):
@@ -41,7 +41,7 @@ def test_one_file_is_an_address() -> None:
         files_of(Path("memory://home/.retrace/monday/c.jsonl"))
 
 
-def test_a_worker_that_does_not_see_the_copy_makes_one_of_its_own() -> None:
+def test_a_worker_without_access_to_the_copy_makes_its_own() -> None:
     fsspec: Any = __import__("fsspec")
     store = fsspec.filesystem("memory")
     for end in ("jsonl", "2.jsonl", "programs"):
@@ -64,7 +64,7 @@ def test_a_worker_that_does_not_see_the_copy_makes_one_of_its_own() -> None:
     assert remote.origin_of(Path(__file__)) is None
 
 
-def test_of_an_address_that_ends_in_retrace_the_newest_recording_is_read() -> None:
+def test_the_newest_recording_under_a_retrace_address_is_read() -> None:
     fsspec: Any = __import__("fsspec")
     store = fsspec.filesystem("memory")
     for name in ("2026-11-20T12-00-00", "2026-11-22T09-00-00", "2026-11-21T18-00-00"):
@@ -74,7 +74,7 @@ def test_of_an_address_that_ends_in_retrace_the_newest_recording_is_read() -> No
     assert len(files_of(Path("memory://team/.retrace/2026-11-20T12-00-00"))) == 1
 
 
-def test_without_fsspec_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_fsspec_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "fsspec", None)
     with pytest.raises(UnreadableError, match=r"retrace-jax\[remote\]"):
         files_of(Path("s3://bucket/absent"))

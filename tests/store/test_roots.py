@@ -1,4 +1,4 @@
-"""What counts as the project's, and what as its user's."""
+"""Which folders belong to the project, and which to its user."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from retrace.store.roots import roots_of
 
 @pytest.mark.parametrize("home", ["home", "home/", "link", "link/../home"])
 @pytest.mark.parametrize("root", ["home", "home/", "link", "link/"])
-def test_a_home_is_no_project_however_it_is_named(
+def test_a_home_folder_is_never_a_project(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, home: str, root: str
 ) -> None:
     (tmp_path / "home" / "project").mkdir(parents=True)
@@ -20,13 +20,13 @@ def test_a_home_is_no_project_however_it_is_named(
     monkeypatch.setenv("HOME", f"{tmp_path}/{home}")
     redaction = Redaction([f"{tmp_path}/{root}", f"{tmp_path}/home/project"])
     for name in ("home", "link"):
-        told = redaction.path(f"{tmp_path}/{name}/customer-acme/notes.py")
-        assert told.startswith("<outside ") and "acme" not in told
+        shown = redaction.path(f"{tmp_path}/{name}/customer-acme/notes.py")
+        assert shown.startswith("<outside ") and "acme" not in shown
     assert redaction.path(f"{tmp_path}/home/project/model.py") == "model.py"
 
 
 @pytest.mark.parametrize(
-    ("path", "told"),
+    ("path", "shown"),
     [
         (
             "/home/ann/env/lib/python3.12/site-packages/optax/base.py",
@@ -36,11 +36,11 @@ def test_a_home_is_no_project_however_it_is_named(
         ("/home/ann/.uv/lib/python3.12/json/decoder.py", "json/decoder.py"),
     ],
 )
-def test_of_what_is_installed_the_place_is_left_out(path: str, told: str) -> None:
-    assert Redaction(["/home/ann/project"]).path(path) == f"<python>/{told}"
+def test_the_location_of_installed_packages_is_hidden(path: str, shown: str) -> None:
+    assert Redaction(["/home/ann/project"]).path(path) == f"<python>/{shown}"
 
 
-def test_a_project_is_where_it_runs_where_its_script_lies_and_what_these_are_part_of(
+def test_a_project_is_the_working_directory_the_scripts_folder_and_their_roots(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for folder in ("here/inner", "there/scripts", "elsewhere"):
@@ -49,7 +49,7 @@ def test_a_project_is_where_it_runs_where_its_script_lies_and_what_these_are_par
     monkeypatch.chdir(tmp_path / "here" / "inner")
     redaction = Redaction(roots_of([f"{tmp_path}/there/scripts/train.py"]))
     inside = ("here/inner/a.py", "there/scripts/b.py", "there/model/c.py")
-    told = [redaction.path(f"{tmp_path}/{file}") for file in inside]
-    assert told == ["a.py", "b.py", "model/c.py"]
+    shown = [redaction.path(f"{tmp_path}/{file}") for file in inside]
+    assert shown == ["a.py", "b.py", "model/c.py"]
     for file in ("here/d.py", "elsewhere/e.py"):
         assert redaction.path(f"{tmp_path}/{file}").startswith("<outside ")

@@ -1,4 +1,4 @@
-"""What is written is read again, and damage takes nothing but what it touched."""
+"""What is written can be read, and damage only affects what it touches."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ misses = st.builds(
 
 @st.composite
 def programs(draw: st.DrawFn) -> list[Miss]:
-    """The misses of one process, numbered, some within the one before."""
+    """The numbered misses of one process, some nested in the previous one."""
     found = draw(st.lists(misses, max_size=4))
     for number, miss in enumerate(found):
         miss.number = number
@@ -179,7 +179,7 @@ def programs(draw: st.DrawFn) -> list[Miss]:
 
 
 def write(writer: Writer, found: Iterable[Miss]) -> None:
-    """Write misses as the recorder does: first how each began, then what became of it."""
+    """Write misses like the recorder: first their start, then their outcome."""
     for miss in found:
         key = miss.key
         function = writer.part("function", encode_function(miss.function))
@@ -232,7 +232,7 @@ def write(writer: Writer, found: Iterable[Miss]) -> None:
 
 
 def written(found: Iterable[Miss]) -> bytes:
-    """The file of a process that missed so."""
+    """The file of a process with these misses."""
     sink = Memory()
     writer = Writer(sink, RUN)
     write(writer, found)
@@ -253,7 +253,7 @@ SURROGATE = Miss(
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One for all examples of a property; each writes its file anew."""
+    """One folder for all examples of a property; each rewrites its file."""
     return tmp_path_factory.mktemp("recording")
 
 
@@ -270,7 +270,7 @@ def test_a_miss_is_read_as_it_was_written(found: list[Miss]) -> None:
 
 @given(programs(), st.data())
 @settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
-def test_a_file_cut_anywhere_keeps_every_whole_line(
+def test_a_file_cut_anywhere_keeps_every_complete_line(
     folder: Path, found: list[Miss], data: st.DataObject
 ) -> None:
     whole_file = written(found)
@@ -278,8 +278,8 @@ def test_a_file_cut_anywhere_keeps_every_whole_line(
     path = folder / f"{RUN.id}.jsonl"
     path.write_bytes(cut)
     recording = read([path])
-    begun = [line for line in cut.split(b"\n") if line[:8] == b'{"miss":' and line[-1:] == b"}"]
-    assert len(recording.misses) == sum(map(is_whole, begun))
+    starts = [line for line in cut.split(b"\n") if line[:8] == b'{"miss":' and line[-1:] == b"}"]
+    assert len(recording.misses) == sum(map(is_complete, starts))
     (run,) = recording.runs
     assert run.losses == {}
     assert run.complete == (cut.rstrip(b"\n") == whole_file.rstrip(b"\n"))
@@ -287,7 +287,7 @@ def test_a_file_cut_anywhere_keeps_every_whole_line(
 
 @given(programs(), st.data())
 @settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
-def test_flipped_bytes_lose_what_they_touched_and_raise_nothing_else(
+def test_flipped_bytes_only_lose_what_they_touch(
     folder: Path, found: list[Miss], data: st.DataObject
 ) -> None:
     damaged = bytearray(written(found))
@@ -298,14 +298,14 @@ def test_flipped_bytes_lose_what_they_touched_and_raise_nothing_else(
     try:
         recording = read([path])
     except UnreadableError:
-        return  # the header was hit: a greater format number, or no line left that is ours
+        return  # the header was hit: a greater format number, or no recognised line
     numbers = [miss.number for miss in recording.misses]
     assert numbers == sorted(set(numbers))
 
 
 @given(programs(), st.data())
 @settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
-def test_a_damaged_miss_takes_no_other_with_it(found: list[Miss], data: st.DataObject) -> None:
+def test_a_damaged_miss_loses_no_other(found: list[Miss], data: st.DataObject) -> None:
     for miss in found:
         miss.parent = None
     lines = written(found).decode().splitlines()
@@ -344,7 +344,7 @@ json_lines = st.recursive(
 
 
 @given(st.lists(json_lines, max_size=6))
-def test_json_that_is_no_recording_is_counted_and_raises_nothing(lines: list[object]) -> None:
+def test_json_that_is_not_a_recording_is_counted_and_raises_nothing(lines: list[object]) -> None:
     reader = Reader()
     # A newer format is refused, and that is tested elsewhere.
     assume(not any(isinstance(line, dict) and "retrace" in line for line in lines))
@@ -354,7 +354,7 @@ def test_json_that_is_no_recording_is_counted_and_raises_nothing(lines: list[obj
     assert reader.recognised + sum(run.losses.values()) >= len(lines)
 
 
-def test_a_file_is_read_as_its_lines_are(tmp_path: Path) -> None:
+def test_a_file_is_read_like_its_lines(tmp_path: Path) -> None:
     sink = Memory()
     path = tmp_path / f"{RUN.id}.jsonl"
     for writer in (Writer(sink, RUN), Writer(File(path), RUN)):
@@ -375,7 +375,7 @@ def test_equal_parts_are_one_object() -> None:
     assert len({id(miss.function) for miss in recording.misses}) == 1
 
 
-def is_whole(line: bytes) -> bool:
+def is_complete(line: bytes) -> bool:
     try:
         json.loads(line)
     except ValueError:

@@ -1,4 +1,4 @@
-"""A long recording is cut into segments, which are read as the one that they are."""
+"""A long recording is split into segments, which are read as one."""
 
 # JAX's own annotations are partial.
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
@@ -27,20 +27,20 @@ from retrace.store.writer import Writer
 
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> int:
-    """Segments of a few kB, as days would fill those of 64 MiB."""
+    """Use segments of a few kB, because filling those of 64 MiB takes days."""
     monkeypatch.setattr(sinks, "_FULL", 12_000)
     return 12_000
 
 
 def grow(sizes: range) -> None:
-    """A program of which every size is a miss, and every third one another function's."""
+    """Miss once for each size, with another function for every third."""
     for size in sizes:
         step = (lambda x: x * 2) if size % 3 else (lambda x: jax.numpy.sin(x) + 1)
         jax.jit(step)(np.ones(size, np.float32))
 
 
 def recorded(folder: Path, program: Callable[[], object]) -> Path:
-    """Run a program under recording into a folder."""
+    """Record a program into a folder."""
     folder.mkdir()
     jax.clear_caches()
     writer = begin_file(folder)
@@ -51,8 +51,8 @@ def recorded(folder: Path, program: Callable[[], object]) -> Path:
     return folder
 
 
-def told(folder: Path) -> list[tuple[Any, ...]]:
-    """What is concluded of each miss, and what it is compared with."""
+def conclusions(folder: Path) -> list[tuple[Any, ...]]:
+    """What is concluded about each miss, and what it is compared with."""
     recording = read([folder])
     assert len(recording.runs) == 1
     assert recording.runs[0].losses == {} and recording.runs[0].complete
@@ -79,8 +79,8 @@ def test_segments_are_read_as_one_file(tmp_path: Path, monkeypatch: pytest.Monke
     found = segments.all_of(first)
     assert len(found) > 3 and len([*cut.glob("*.programs")]) > 1
     assert sorted(found) == sorted(cut.glob("*.jsonl"))
-    assert told(cut) == told(whole)
-    # By the name of any of them, and where a shell names them all, once.
+    assert conclusions(cut) == conclusions(whole)
+    # A path may name any of them, or all of them, as from a shell.
     number = len(read([whole]).misses)
     for paths in ([first], [found[2]], sorted(cut.glob("*.jsonl"))):
         recording = read(paths)
@@ -89,7 +89,9 @@ def test_segments_are_read_as_one_file(tmp_path: Path, monkeypatch: pytest.Monke
         assert all(listing in recording.listings for listing in programs if listing)
 
 
-def test_each_segment_stands_alone_for_what_began_in_it(tmp_path: Path, short: int) -> None:
+def test_each_segment_is_complete_for_misses_that_started_in_it(
+    tmp_path: Path, short: int
+) -> None:
     cut = recorded(tmp_path / "cut", lambda: grow(range(1, 31)))
     (first,) = segments.firsts(cut.glob("*.jsonl"))
     *_, last = segments.all_of(first)
@@ -98,12 +100,12 @@ def test_each_segment_stands_alone_for_what_began_in_it(tmp_path: Path, short: i
             segment.unlink()
     recording = read([cut])
     assert recording.misses and recording.runs[0].id == first.stem
-    # What is missing is of the misses that began before it.
+    # Only lines about misses that started before it are lost.
     assert {*recording.runs[0].losses} <= {"a later line about a miss that is missing"}
     assert all(miss.function.name for miss in recording.misses)
 
 
-def test_a_segment_that_is_missing_is_a_loss(tmp_path: Path, short: int) -> None:
+def test_a_missing_segment_is_a_loss(tmp_path: Path, short: int) -> None:
     cut = recorded(tmp_path / "cut", lambda: grow(range(1, 31)))
     (first,) = segments.firsts(cut.glob("*.jsonl"))
     found = segments.all_of(first)
@@ -134,7 +136,7 @@ def test_a_program_is_followed_from_one_segment_to_the_next(tmp_path: Path, shor
     assert following.is_over
 
 
-def test_a_recording_that_goes_takes_all_its_segments(tmp_path: Path, short: int) -> None:
+def test_removing_a_recording_removes_all_its_segments(tmp_path: Path, short: int) -> None:
     root = tmp_path / ".retrace"
     root.mkdir()
     folder = recorded(root / "2026-01-01T00-00-00", lambda: grow(range(1, 21)))
@@ -146,7 +148,7 @@ def test_a_recording_that_goes_takes_all_its_segments(tmp_path: Path, short: int
     assert not folder.exists()
 
 
-def test_no_segment_is_longer_than_it_may_be(tmp_path: Path) -> None:
+def test_no_segment_exceeds_the_maximum(tmp_path: Path) -> None:
     run = Run("abc", "", 1, None, 0.0, [], "", "", "")
     file = File(tmp_path / "abc.jsonl")
     writer = Writer(file, run, turn=file.turn)

@@ -35,7 +35,7 @@ try:
 except ChildProcessError:
     pass
 else:
-    raise SystemExit("a child of ours")
+    raise SystemExit("a child of retrace")
 """
 
 
@@ -54,7 +54,7 @@ def test_a_program_is_recorded_to_a_store_and_does_not_see_it(
     assert f"sent to {bucket}/run" in done.stderr
     (own,) = (tmp_path / ".retrace").glob("2*")
     kept = sorted(file.name for file in own.iterdir())
-    assert len(kept) == 2  # of the sending itself nothing is left
+    assert len(kept) == 2  # nothing is left of the sending itself
     assert [name for name in names(f"{bucket}/run") if not name.startswith(".")] == kept
     there = retrace("report", f"{bucket}/run", "--format", "json", cwd=tmp_path)
     here = retrace("report", own, "--format", "json", cwd=tmp_path)
@@ -62,8 +62,8 @@ def test_a_program_is_recorded_to_a_store_and_does_not_see_it(
     assert len(json.loads(here.stdout)["misses"]) >= 4
     again = retrace("run", "-q", "--out", f"{bucket}/run", "train.py", cwd=tmp_path)
     assert (again.returncode, again.stderr) == (0, "")
-    told = retrace("report", f"{bucket}/run", cwd=tmp_path)
-    assert "1 earlier attempt" in told.stderr
+    reported = retrace("report", f"{bucket}/run", cwd=tmp_path)
+    assert "1 earlier attempt" in reported.stderr
     compared = retrace("diff", f"{bucket}/run", cwd=tmp_path)
     assert (compared.returncode, compared.stderr) == (0, "")
 
@@ -80,21 +80,21 @@ def test_what_a_killed_program_had_recorded_is_sent(bucket: str, tmp_path: Path)
     ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"ready\n"
-        time.sleep(1)  # a hit: what was recorded is on disk
+        time.sleep(1)  # by then, what was recorded is on disk
         process.send_signal(signal.SIGKILL)
-    until = time.monotonic() + 60
+    deadline = time.monotonic() + 60
     while not any(name.endswith(".jsonl") for name in names(f"{bucket}/run")):
-        assert time.monotonic() < until
+        assert time.monotonic() < deadline
         time.sleep(0.2)
-    told = retrace("report", f"{bucket}/run", "--format", "json", cwd=tmp_path)
-    assert len(json.loads(told.stdout)["misses"]) >= 4
+    reported = retrace("report", f"{bucket}/run", "--format", "json", cwd=tmp_path)
+    assert len(json.loads(reported.stdout)["misses"]) >= 4
     (own,) = (tmp_path / ".retrace").glob("2*")
     while [file for file in own.iterdir() if file.name.startswith(".sending")]:
-        assert time.monotonic() < until
+        assert time.monotonic() < deadline
         time.sleep(0.2)
 
 
-def test_a_store_that_cannot_be_written_is_told_before_the_program_starts(
+def test_a_store_that_cannot_be_written_is_reported_before_the_program_starts(
     bucket: str, tmp_path: Path
 ) -> None:
     (tmp_path / "train.py").write_text("print('began')")
@@ -108,7 +108,7 @@ def test_a_store_that_cannot_be_written_is_told_before_the_program_starts(
     assert (done.returncode, done.stdout) == (2, "") and "--force" in done.stderr
 
 
-def test_without_fsspec_the_extra_is_named(
+def test_without_fsspec_the_error_names_the_extra(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sending, "find_spec", lambda name: None)  # pyright: ignore[reportUnknownArgumentType, reportUnknownLambdaType]
@@ -133,7 +133,7 @@ def read(address: str) -> bytes:
     return file.read_bytes()
 
 
-def test_a_file_that_grows_is_sent_in_parts_and_is_one_at_the_end(tmp_path: Path) -> None:
+def test_a_growing_file_is_sent_in_parts_and_is_one_object_in_the_end(tmp_path: Path) -> None:
     fsspec: Any = __import__("fsspec")
     memory = fsspec.filesystem("memory")
     own = sender("memory://grown/run", tmp_path / "run")
@@ -148,7 +148,7 @@ def test_a_file_that_grows_is_sent_in_parts_and_is_one_at_the_end(tmp_path: Path
     own.end()
     assert [one["name"] for one in memory.ls("/grown/run")] == ["/grown/run/a.jsonl"]
     assert read("memory://grown/run/a.jsonl") == file.read_bytes()
-    # A child of the program's goes on.
+    # A child of the program continues.
     with file.open("ab") as grown:
         grown.write(b"more\n")
     own.send_new(due=True)
@@ -163,7 +163,7 @@ def test_a_long_file_stays_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert read("memory://long/run") == bytes(range(65, 91))
 
 
-def test_parts_of_which_one_is_missing_end_there() -> None:
+def test_a_file_ends_at_the_first_missing_part() -> None:
     fsspec: Any = __import__("fsspec")
     memory = fsspec.filesystem("memory")
     for name in ("a.jsonl.0-3", "a.jsonl.2-6", "a.jsonl.8-9"):

@@ -1,4 +1,4 @@
-"""A recording being written: killed, forked, entered again, and with nowhere to write."""
+"""Writing a recording: when killed, forked, re-entered, and with nowhere to write."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ def numbers(path: Path) -> list[int]:
 
 
 @pytest.fixture
-def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every line is an attempt; the pause between attempts is over at once."""
+def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Remove the pause between attempts, so that every line is an attempt."""
     monkeypatch.setattr(writer_module, "RETRY_SECONDS", -1.0)
 
 
@@ -83,7 +83,7 @@ os.kill(os.getpid(), signal.SIGKILL)
     assert not recording.runs[0].complete
 
 
-def test_threads_write_whole_lines(tmp_path: Path) -> None:
+def test_threads_write_complete_lines(tmp_path: Path) -> None:
     path = tmp_path / "k3f9a2x.jsonl"
     writer = Writer(File(path), RUN)
     start = threading.Barrier(4)
@@ -107,7 +107,7 @@ def test_threads_write_whole_lines(tmp_path: Path) -> None:
 
 def test_a_signal_handler_may_write_in_the_middle_of_a_line() -> None:
     class Entered(Memory):
-        """Writes a miss of its own while each line is on its way."""
+        """Writes another miss while each line is being written."""
 
         depth = 0
 
@@ -126,7 +126,7 @@ def test_a_signal_handler_may_write_in_the_middle_of_a_line() -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="fork")
-# Where other tests have loaded jax: it warns of forks with threads.
+# If other tests have loaded jax, it warns about forks with threads.
 @pytest.mark.filterwarnings("ignore")
 def test_a_forked_child_leaves_its_parents_file_alone(tmp_path: Path) -> None:
     writer = Writer(File(tmp_path / "k3f9a2x.jsonl"), RUN)
@@ -163,8 +163,8 @@ class Disk(Memory):
         super().write(line)
 
 
-def test_a_full_disk_is_raised_once_counted_and_told_when_there_is_room_again(
-    at_once: None,
+def test_a_full_disk_is_raised_once_and_counted_once_there_is_room(
+    no_pause: None,
 ) -> None:
     disk = Disk()
     writer = Writer(disk, RUN)
@@ -183,7 +183,7 @@ def test_a_full_disk_is_raised_once_counted_and_told_when_there_is_room_again(
     assert recording.runs[0].complete
 
 
-def test_a_failing_disk_is_left_alone_between_attempts() -> None:
+def test_a_failing_disk_is_not_used_between_attempts() -> None:
     disk = Disk()
     writer = Writer(disk, RUN)
     disk.full = True
@@ -192,14 +192,12 @@ def test_a_failing_disk_is_left_alone_between_attempts() -> None:
     disk.full = False
     miss(writer, 0)
     assert len(disk.lines) == 1
-    writer.end()  # the last attempt waits for nothing
+    writer.end()  # the last attempt does not wait
     assert read_lines(disk.lines).runs[0].losses == {"not written: No space left on device": 2}
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="limits")
-def test_a_line_that_was_torn_by_a_full_disk_spoils_no_other(
-    tmp_path: Path, at_once: None
-) -> None:
+def test_a_line_cut_by_a_full_disk_damages_no_other(tmp_path: Path, no_pause: None) -> None:
     import resource
 
     path = tmp_path / "k3f9a2x.jsonl"
@@ -220,7 +218,7 @@ def test_a_line_that_was_torn_by_a_full_disk_spoils_no_other(
     assert recording.runs[0].losses == {"unreadable line": 1, "not written: File too large": 2}
 
 
-def test_a_header_that_was_torn_is_written_again(tmp_path: Path, at_once: None) -> None:
+def test_an_incomplete_header_is_written_again(tmp_path: Path, no_pause: None) -> None:
     class Torn(File):
         """Writes half of its first line, then fails."""
 
@@ -240,8 +238,8 @@ def test_a_header_that_was_torn_is_written_again(tmp_path: Path, at_once: None) 
     assert numbers(tmp_path) == [0]
 
 
-def test_a_folder_that_is_missing_from_the_start_raises_at_the_first_line(
-    tmp_path: Path, at_once: None
+def test_a_folder_missing_from_the_start_raises_at_the_first_line(
+    tmp_path: Path, no_pause: None
 ) -> None:
     folder = tmp_path / "gone"
     writer = Writer(File(folder / "k3f9a2x.jsonl"), RUN)
@@ -255,8 +253,8 @@ def test_a_folder_that_is_missing_from_the_start_raises_at_the_first_line(
     assert numbers(folder) == [0]
 
 
-def test_a_removed_file_is_begun_again_with_all_that_it_needs(
-    tmp_path: Path, at_once: None
+def test_a_removed_file_is_started_again_with_everything_it_needs(
+    tmp_path: Path, no_pause: None
 ) -> None:
     path = tmp_path / "k3f9a2x.jsonl"
     writer = Writer(File(path), RUN)
@@ -270,12 +268,12 @@ def test_a_removed_file_is_begun_again_with_all_that_it_needs(
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="descriptors")
-def test_a_descriptor_that_the_program_took_over_is_never_written_to(
-    tmp_path: Path, at_once: None
+def test_a_descriptor_reused_by_the_program_is_never_written(
+    tmp_path: Path, no_pause: None
 ) -> None:
     path, other = tmp_path / "k3f9a2x.jsonl", tmp_path / "the-programs-own"
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT)
-    os.close(descriptor)  # the lowest that is free, which the writer takes
+    os.close(descriptor)  # the lowest free number, which the writer gets
     writer = Writer(File(path), RUN)
     miss(writer, 0)
     os.close(descriptor)
@@ -285,20 +283,20 @@ def test_a_descriptor_that_the_program_took_over_is_never_written_to(
         miss(writer, 1)
     miss(writer, 2)
     writer.end()
-    os.fstat(descriptor)  # still open: not ours to close
+    os.fstat(descriptor)  # still open: the writer must not close it
     os.close(descriptor)
     assert other.read_bytes() == b""
     assert numbers(path) == [0, 2]
 
 
-def test_a_line_that_no_reader_would_take_is_counted() -> None:
+def test_a_line_too_long_for_readers_is_counted() -> None:
     sink = Memory()
     writer = Writer(sink, RUN)
     writer.part("static", [["x", ["str", "y" * MAX_LINE_BYTES, None, False, None]]])
     assert read_lines(sink.lines).runs[0].losses == {"too large to be recorded": 1}
 
 
-def test_a_line_after_the_end_opens_the_recording_again(tmp_path: Path) -> None:
+def test_a_line_after_the_end_reopens_the_recording(tmp_path: Path) -> None:
     writer = Writer(File(tmp_path / "k3f9a2x.jsonl"), RUN)
     miss(writer, 0)
     writer.end()
@@ -309,7 +307,7 @@ def test_a_line_after_the_end_opens_the_recording_again(tmp_path: Path) -> None:
     assert read([tmp_path]).runs[0].complete
 
 
-def test_equal_parts_are_written_once_and_others_apart() -> None:
+def test_equal_parts_are_written_once() -> None:
     sink = Memory()
     writer = Writer(sink, RUN)
     first = writer.part("static", [["x", ["int", "1", None, True, 1]]])
@@ -319,7 +317,7 @@ def test_equal_parts_are_written_once_and_others_apart() -> None:
     assert len(sink.lines) == 4
 
 
-def test_what_becomes_known_of_the_run_later_is_read() -> None:
+def test_later_facts_about_the_run_are_read() -> None:
     sink = Memory()
     writer = Writer(sink, RUN)
     writer.amend_run({"backend": "cpu", "process_index": 2})

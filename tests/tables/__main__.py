@@ -11,7 +11,7 @@ MARK = "<!-- made by `python -m tests.tables` -->\n"
 
 
 def written() -> str:
-    """What docs/tables.md should hold."""
+    """Return docs/tables.md as it should be."""
     before, _, _ = DOCS.read_text().partition(MARK)
     return f"{before}{MARK}\n{documented()}"
 

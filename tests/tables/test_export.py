@@ -1,4 +1,4 @@
-"""Recordings go in, tables come out, and answers come out of these."""
+"""Recordings go in, tables come out, and queries of these give answers."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def table(target: Path, name: str) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Four processes: of two commits, two hosts and an attempt that was killed."""
+    """Four processes, from two commits and two hosts, one of them killed."""
     folder = tmp_path_factory.mktemp("runs")
     for index, (host, commit) in enumerate(
         (("turing", "a1b2c3"), ("lovelace", "a1b2c3"), ("turing", "d4e5f6"))
@@ -82,10 +82,10 @@ def target(runs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_tables_hold_what_the_report_says(runs: Path, target: Path) -> None:
     recording = read([runs], attempt=0)
-    told = report_json.report(View(recording, judge(recording)))
+    report = report_json.report(View(recording, judge(recording)))
     by_id = {row["miss"]: row for row in table(target, "misses")}
-    assert set(by_id) == {miss["id"] for miss in told["misses"]}
-    for miss in told["misses"]:
+    assert set(by_id) == {miss["id"] for miss in report["misses"]}
+    for miss in report["misses"]:
         row = by_id[miss["id"]]
         assert {stage: row[stage] for stage in miss["stages"]} == miss["stages"]
         assert row["file"] == miss["function"]["file"]
@@ -95,8 +95,8 @@ def test_the_tables_hold_what_the_report_says(runs: Path, target: Path) -> None:
         assert row["program"] == miss["program"]["hash"]
         assert row["time"].isoformat().replace("+00:00", "Z") == miss["time"]
     changes = Counter(row["miss"] for row in table(target, "changes"))
-    assert changes == {m["id"]: len(m["changes"]) for m in told["misses"] if m["changes"]}
-    seconds = {cause: row["seconds"] for cause, row in told["summary"]["by_cause"].items()}
+    assert changes == {m["id"]: len(m["changes"]) for m in report["misses"] if m["changes"]}
+    seconds = {cause: row["seconds"] for cause, row in report["summary"]["by_cause"].items()}
     found: dict[str, float] = {}
     for row in by_id.values():
         found[row["cause"]] = found.get(row["cause"], 0.0) + row["own"]
@@ -110,7 +110,7 @@ def test_the_tables_hold_what_the_report_says(runs: Path, target: Path) -> None:
     assert (programs["run0", "p9"]["misses"], programs["run0", "p9"]["compiles"]) == (5, 5)
 
 
-def test_what_is_exported_again_is_there_once(runs: Path, tmp_path: Path) -> None:
+def test_exporting_again_gives_no_duplicates(runs: Path, tmp_path: Path) -> None:
     for paths in ([runs / "of-lovelace"], [runs], [runs / "of-turing", runs]):
         assert command.export(paths, tmp_path, jobs=1) == 0
     found = Counter(row["run"] for row in table(tmp_path, "runs"))
@@ -153,7 +153,7 @@ ANSWERS: dict[str, Callable[[Any], bool]] = {
 }
 
 
-def test_the_command_in_the_docs_comes_with_the_extra_and_reads_the_tables(target: Path) -> None:
+def test_the_duckdb_command_in_the_docs_reads_the_tables(target: Path) -> None:
     (line,) = re.findall(r"^duckdb -f docs/(tables/\w+\.sql)$", DOCS.read_text(), re.MULTILINE)
     duckdb = Path(sys.executable).with_name("duckdb")
     done = subprocess.run(
@@ -173,7 +173,7 @@ def test_there_are_ten_queries_and_each_is_in_the_docs() -> None:
     assert text == written(), "run `python -m tests.tables`"
 
 
-def test_a_tag_tells_what_is_new_since(target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tag_selects_what_is_new_since(target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(target.parent)
     connection = ask.connect()
     query = (DOCS.parent / "tables" / "regressions.sql").read_text()
@@ -197,8 +197,8 @@ def test_the_examples_in_the_docs_run(
     if not (docs := target.parent / "docs").exists():
         docs.symlink_to(DOCS.parent)
     exec(example, {})
-    said = capsys.readouterr().out
-    assert "lambda-recreated" in said or "train_step" in said
+    printed = capsys.readouterr().out
+    assert "lambda-recreated" in printed or "train_step" in printed
 
 
 def test_each_library_has_an_example() -> None:
@@ -249,7 +249,7 @@ def test_the_command_says_what_is_wrong_in_one_line(runs: Path, tmp_path: Path) 
     assert done.returncode == 2 and len(done.stderr.splitlines()) == 1
 
 
-def test_what_no_program_should_have_is_written(tmp_path: Path) -> None:
+def test_absurd_values_are_written(tmp_path: Path) -> None:
     story = hostile()
     story.misses[0].time = float("inf")
     story.misses[1].function = story.misses[1].function._replace(line=1 << 80)
@@ -272,13 +272,13 @@ def test_what_no_program_should_have_is_written(tmp_path: Path) -> None:
     assert (run["pid"], run["started"]) == (None, None)
 
 
-def test_nothing_of_a_redacted_export_gives_values_away(tmp_path: Path) -> None:
+def test_a_redacted_export_reveals_no_values(tmp_path: Path) -> None:
     for name in ("one", "two"):
         story = training(run=name, host="secret-host", argv=["/home/ada/x.py", "--token=secret"])
         write(story, tmp_path / "runs")
     assert command.export([tmp_path / "runs"], tmp_path / "t", redact=True, jobs=1) == 0
-    said = json.dumps([table(tmp_path / "t", name) for name in TABLES], default=str)
-    assert "secret" not in said and "/home/ada" not in said
+    text = json.dumps([table(tmp_path / "t", name) for name in TABLES], default=str)
+    assert "secret" not in text and "/home/ada" not in text
     programs = Counter(row["program"] for row in table(tmp_path / "t", "programs"))
     assert set(programs.values()) == {2}, "equal programs stay equal within one export"
     assert all(row["redacted"] for row in table(tmp_path / "t", "runs"))
@@ -322,12 +322,12 @@ def test_a_cluster_makes_the_same_tables(runs: Path, target: Path, tmp_path: Pat
         )
 
 
-def test_it_works_here_or_on_a_cluster(runs: Path, tmp_path: Path) -> None:
+def test_jobs_and_a_cluster_exclude_each_other(runs: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="pass only one of them"):
         command.export([runs], tmp_path, jobs=2, dask="tcp://127.0.0.1:9")
 
 
-def test_one_process_that_cannot_be_read_keeps_no_other_back(runs: Path, tmp_path: Path) -> None:
+def test_an_unreadable_process_does_not_stop_the_others(runs: Path, tmp_path: Path) -> None:
     broken = tmp_path / "of-newer"
     broken.mkdir()
     header = next((runs / "of-lovelace").iterdir()).read_text().split("\n", 1)[0]
@@ -337,20 +337,20 @@ def test_one_process_that_cannot_be_read_keeps_no_other_back(runs: Path, tmp_pat
     assert {row["run"] for row in table(tmp_path / "t", "runs")} == {"run0", "run2", "k3x9f2a"}
 
 
-def test_a_damaged_recording_is_exported_or_told(runs: Path, tmp_path: Path) -> None:
+def test_a_damaged_recording_is_exported_or_refused(runs: Path, tmp_path: Path) -> None:
     whole = damaged.read(runs / "of-lovelace")
     target = tmp_path / "t"
     writing.check(target)
-    told = 0
+    exported = 0
     for number in range(60):
         files = mutate(dict(whole), Random(number))
         folder = damaged.write(files, tmp_path / "damaged")
         try:
             for one in exporting.work([folder], target, "/", redact=number % 3 == 0):
                 made = exporting.export(one)
-                told += made.misses > 0
+                exported += made.misses > 0
         except UnreadableError:
             continue
-    assert told > 30
+    assert exported > 30
     assert {table_.name for table_ in target.iterdir()} == set(TABLES)
     assert table(target, "misses") and not list(target.rglob(".*"))
