@@ -172,10 +172,12 @@ def _computations(body: str, places: Mapping[int, _Place]) -> dict[str, list[_In
     found: dict[str, list[_Instruction]] = {}
     computation: list[_Instruction] = []
     for line in body.splitlines():
+        if line[:1] not in (" ", "}", ""):
+            if (begins := _COMPUTATION.match(line.lstrip("%"))) is not None:
+                computation = found.setdefault(begins[1], [])
+            continue
         instruction = _INSTRUCTION.match(line)
         if instruction is None:
-            if (begins := _COMPUTATION.match(line)) is not None:
-                computation = found.setdefault(begins[1], [])
             continue
         inner: tuple[str, ...] = ()
         if "=%" in line:  # few have any
@@ -250,10 +252,9 @@ def _mixed(
         for inside in computations.get(waiting.pop(), ()):
             if inside.operation not in _QUIET and inside.place is not None:
                 found[inside.place] += 1
-            if inside.inner:
-                new = [name for name in inside.inner if name not in seen]
-                waiting += new
-                seen.update(new)
+            new = [name for name in inside.inner if name not in seen]
+            waiting += new
+            seen.update(new)
     if not found and one.place is not None:
         found[one.place] = 1
     return found

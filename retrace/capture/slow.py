@@ -35,7 +35,7 @@ line, and is to be little beside a miss that is slow."""
 _QUICK = 0.5
 """Seconds: what is slow from fewer on is not told by a look at the program."""
 _MEMORY = 0.05
-"""Seconds that a compilation takes at the least whose memory is asked for."""
+"""Seconds that a compilation takes at the least whose memory is asked for, in 0.2 ms."""
 _LARGEST = 1 << 26
 """Bytes of a profile that are read: some minutes of compilation are a tenth of it."""
 
@@ -103,14 +103,14 @@ class Clock:
             self._doubts = True
         if (found := made(frame)) is None and data is None:
             return
-        if found is not None:
-            # First, since it holds the executable.
-            self._later(partial(self._remember, number, found.memory))
+        memory = None if found is None else found.memory()
         if seconds < self._patience:
+            if memory is not None:
+                self._journal.amend(number, {"slow": Slow(memory=memory, over=self._over)})
             return
         text = None if found is None else found.text
         given = None if found is None else found.given()
-        self._later(partial(self._account, number, data, text, given, why))
+        self._later(partial(self._account, number, data, text, memory, given, why))
 
     def forked(self) -> None:
         """This is a child now, without its parent's threads."""
@@ -129,19 +129,12 @@ class Clock:
     def _tell(self, number: int, tracing: Tracing) -> None:
         self._journal.amend(number, {"slow": Slow(tracing, over=self._over)})
 
-    def _remember(self, number: int, asked: Callable[[], Memory | None]) -> None:
-        """Ask XLA for the memory of an executable: of a large one that takes it half a second.
-
-        It lets the program go on meanwhile.
-        """
-        if (memory := asked()) is not None:
-            self._journal.amend(number, {"slow": Slow(memory=memory, over=self._over)})
-
     def _account(
         self,
         number: int,
         data: bytes | None,
         text: Callable[[], str | None] | None,
+        memory: Memory | None,
         given: Given | None,
         why: str | None,
     ) -> None:
@@ -158,7 +151,7 @@ class Clock:
             rows, named = kernels(written, seconds, machine)
             compiling = compiling._replace(kernels=rows, named=named)
         kept = None if given is None else self._keep(given)
-        told = Slow(compiling=compiling, module=kept, over=self._over)
+        told = Slow(compiling=compiling, memory=memory, module=kept, over=self._over)
         self._journal.amend(number, {"slow": told})
 
     def _keep(self, given: Given) -> Module:
