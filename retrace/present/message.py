@@ -42,8 +42,8 @@ _OF_FUNCTION = (Component.FUNCTION, Component.CODE, Component.CLOSURE, Component
 _VALUES = (*NAMED, Component.SIGNATURE)
 _MAX_CHANGES = 4
 """Maximum number of changes listed; the rest are counted."""
-_MIN_NAME = 12
-"""Minimum length that a name is cut to."""
+_MIN_NAME = 32
+"""Names up to this many characters are never shortened."""
 
 
 class Line(NamedTuple):
