@@ -1,7 +1,7 @@
 """Wrappers that pack the user's arguments before they call `jax.jit`.
 
-`equinox.filter_jit` splits them into arrays and the rest, and jits one function
-of its own for all. What the user called stands in a frame of the wrapper's.
+`equinox.filter_jit` splits them into arrays and everything else, and jits one internal
+function for all calls; the user's own call is found in a frame of the wrapper.
 `flax.linen.jit` puts the module and its variables before the user's arguments.
 `jax.pmap` flattens them.
 """
@@ -23,10 +23,10 @@ from retrace.jax_internals.names_values import SIGNATURE
 from retrace.jax_internals.pmap import mapped, pmapped
 
 _BITS = (1 << 64) - 1
-_NEAR = 4
-"""The wrapper's frame is so few frames outside JAX's at most."""
-_FAR = 8
-"""The same, where `pmap` stands between."""
+_MAX_FRAMES = 4
+"""How many frames outside JAX are searched for that of the wrapper."""
+_MAX_FRAMES_PMAP = 8
+"""The same, with `pmap` in between."""
 _EQUINOX_PMAP = "equinox._vmap_pmap"
 
 
@@ -38,17 +38,17 @@ class Packed(NamedTuple):
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     is_array: Callable[[Any], bool] | None
-    """The wrapper's test of what stays a dynamic argument; None where `jit` decides."""
+    """The wrapper's test for dynamic arguments; None if `jit` decides."""
     receiver: str | None = None
-    """What the first argument stands for, in words, where it cannot be read."""
+    """Describes what the first argument represents, if the argument itself cannot be read."""
     info: Any = None
-    """The wrapper's own options, where those of `jit` are made from them."""
+    """The wrapper's own options, if it derives those of `jit` from them."""
     options: tuple[tuple[str, Any], ...] = ()
-    """Those that `jit` does not have."""
+    """Options that `jit` does not have."""
 
 
 def unpack(call: Call) -> Packed | None:
-    """The user's own call, where a wrapper is known to have packed it."""
+    """The call as the user made it, if a known wrapper packed its arguments."""
     if (found := _linen(call)) is not None:
         return found
     equinox = sys.modules.get("equinox")
@@ -57,7 +57,7 @@ def unpack(call: Call) -> Packed | None:
     if (found := _pmap(call)) is not None or equinox is None:
         return found
     frame: FrameType | None = call.frame.f_back
-    for _ in range(_NEAR):
+    for _ in range(_MAX_FRAMES):
         if frame is None:
             return None
         if frame.f_code.co_name == "_call" and frame.f_globals.get("__name__") == "equinox._jit":
@@ -70,7 +70,7 @@ def _equinox(frame: FrameType, equinox: Any) -> Packed | None:
     local = frame.f_locals
     wrapper = local["jit_wrapper"]
     signature = wrapper._signature  # noqa: SLF001 - what it binds its arguments with
-    # Equinox binds first: positional or by keyword is the same to it.
+    # Equinox binds first: positional and keyword arguments are the same to it.
     bound = signature.bind(*local["args"], **local["kwargs"])
     return Packed(wrapper.__wrapped__, signature, bound.args, bound.kwargs, equinox.is_array)
 
@@ -82,7 +82,7 @@ def _equinox_pmap(call: Call, equinox: Any) -> Packed | None:
     if given.__globals__.get("__name__") != _EQUINOX_PMAP:
         return None
     frame: FrameType | None = call.frame.f_back
-    for _ in range(_FAR):
+    for _ in range(_MAX_FRAMES_PMAP):
         if frame is None:
             return None
         if frame.f_code.co_name == "_call" and frame.f_globals.get("__name__") == _EQUINOX_PMAP:
@@ -129,7 +129,7 @@ def _linen(call: Call) -> Packed | None:
     ]
     method = unwrap(function).base
     signature = SIGNATURE.of(call.info) if method is None else inspect.signature(method)
-    # What the method is given besides: Flax's own function of it takes scopes and a hash.
+    # Further parameters: Flax's internal version of the method takes scopes and a hash.
     taken = ("scopes", "module_hash") if method is None or _is_core(method) else ("self",)
     own = [
         p for p in signature.parameters.values() if p.name not in (*taken, "variables", "rngs")
@@ -143,7 +143,7 @@ def _is_core(function: FunctionType) -> bool:
 
 
 def _module(fingerprint: Any) -> str | None:
-    """A module in words, from what Flax gives `jit` in its place."""
+    """Describe a module, given the fingerprint that Flax passes to `jit` in its place."""
     try:
         mutable, proxy = fingerprint
         module, hashed = proxy.module_ref(), proxy.hash_key

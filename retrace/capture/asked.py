@@ -1,8 +1,8 @@
-"""Audits that are asked for from outside: at the end, every so often, by a file.
+"""Audits requested from outside: at exit, at intervals, or by a request file.
 
-`retrace run --audit` says so in the environment, so that it holds for what the program starts
-as well; `retrace audit` puts a file beside the recording. It is looked for at the end of each
-outermost miss, in the thread that missed: no signal and no thread of ours is in the way.
+`retrace run --audit` sets an environment variable, so child processes are audited as well;
+`retrace audit` puts a file beside the recording. The file is looked for at the end of each
+outermost miss, on the thread that missed, so neither a signal nor an extra thread is needed.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from time import monotonic
 from retrace.store.place import REQUEST
 
 VARIABLE = "RETRACE_AUDIT"
-"""`end`; before it, between commas, `every 100` or `every 30s`; `all` for `--audit-all`,
-`seconds 5` and `total 30` for its limits."""
+"""Comma-separated: `end`, `every 100` or `every 30s`, `all` (for `--audit-all`), and the limits
+`seconds 5` and `total 30`."""
 
 
-_PAUSE = 0.1
-"""Seconds between two looks for a request: each is a call of the system."""
+_CHECK_SECONDS = 0.1
+"""Seconds between two checks for a request: each is a system call."""
 
 
 class Asked:
-    """Whether an audit was asked for, of a process that records into a directory."""
+    """Requests to audit a process that records into a directory."""
 
     def __init__(self, directory: Path, run: str, wish: str) -> None:
-        """`wish` is what the environment says."""
+        """Read `wish`, the value of the environment variable."""
         self._request = str(directory / f"{run}{REQUEST}")
         words = [word.strip() for word in wish.split(",")]
         self._effects = "all" in words
@@ -43,29 +43,29 @@ class Asked:
         self._last = self._looked = monotonic()
         self._pid = os.getpid()
         if "end" in words:
-            # After jax's own handler, and so run before it, which clears all caches.
+            # Registered after jax's own handler, which clears all caches, so it runs before it.
             atexit.register(self._end)
 
     def looks(self) -> bool:
-        """Whether it is worth a look: that something is due, or may have been asked for."""
+        """Whether to check now: an audit may be due or requested."""
         if self._misses is None and self._seconds is None:
-            return monotonic() - self._looked >= _PAUSE
+            return monotonic() - self._looked >= _CHECK_SECONDS
         return True
 
     def missed(self) -> None:
-        """An outermost miss has ended, in this thread."""
+        """An outermost miss ended on this thread."""
         if self._is_due() or self._is_requested():
             self._audit()
 
     def _is_requested(self) -> bool:
         now = monotonic()
-        if now - self._looked < _PAUSE:
+        if now - self._looked < _CHECK_SECONDS:
             return False
         self._looked = now
         return os.path.exists(self._request)
 
     def stop(self) -> None:
-        """The recording ends."""
+        """End of the recording."""
         atexit.unregister(self._end)
         self._withdraw()
 
@@ -87,7 +87,7 @@ class Asked:
 
     def _audit(self) -> None:
         self._withdraw()
-        # Only here: whoever asks for no audit loads nothing of it.
+        # Imported here, so that a program without audits does not load this code.
         from retrace.auditing.examination import ALL, EACH, Limits
         from retrace.auditing.request import audit
 
@@ -98,5 +98,5 @@ class Asked:
 
 
 def wish() -> str:
-    """What the environment asks for."""
+    """The audits that the environment requests."""
     return os.environ.get(VARIABLE, "")

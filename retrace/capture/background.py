@@ -1,12 +1,12 @@
-"""The work that need not hold the program up, on a thread of its own.
+"""A background thread for work that the program need not wait for.
 
-Lines of the recording are encoded and written when XLA compiles and releases the
-interpreter, or a moment later; programs are walked only while XLA compiles, since
-walking one beside the program's own Python would slow that down. Where too many wait,
-the oldest are walked nevertheless.
+Lines of the recording are encoded and written while XLA compiles and has released the
+interpreter lock, or a moment later. Programs are walked only while XLA compiles: doing it
+while the program runs Python code would slow that code down. If too many are waiting,
+the oldest are walked anyway.
 
-The program shall not meet this thread: one that waits until no other thread is left would wait
-for ever. So `threading` does not know of it, and it ends as soon as there is nothing to do.
+The program must not notice this thread: a program that waits until no other thread is left would
+wait forever. So `threading` does not know it, and it ends as soon as there is nothing to do.
 """
 
 from __future__ import annotations
@@ -20,23 +20,24 @@ from typing import TypeAlias
 
 Task: TypeAlias = Callable[[], None]
 
-_PATIENCE = 10.0
-"""Seconds that the end of a recording waits for a disk that does not answer."""
+_MAX_FLUSH_SECONDS = 10.0
+"""Maximum number of seconds to wait for an unresponsive disk when a recording ends."""
 
 
-_LINGER = 0.02
-"""Seconds that the thread waits for more before it ends: to start it costs the program more
-than the rest of a line does."""
+_LINGER_SECONDS = 0.02
+"""Seconds that the thread waits for more work before it ends: starting it costs the program more
+than everything else about a line."""
 
 
-_MOST_WAITS = 50
-"""So often it waits while XLA compiles: an older JAX may not tell that a compilation ended."""
+_MAX_WAITS = 50
+"""Maximum number of waits while XLA compiles: an older JAX may not report the end."""
 
 NAMED: dict[int, str] = {}
-"""Threads of ours that call code of the program's, and what a miss there says of its thread."""
+"""retrace's own threads that call user code, with the thread name that a miss there records."""
 
-_MOST_WAITING = 1000
-"""Programs that may wait for a compilation: one that only traces would queue them for ever."""
+_MAX_WAITING = 1000
+"""Maximum number of programs that wait for a compilation. If the user's code only traces, none
+comes, and the queue would grow forever."""
 
 
 class Background:
@@ -47,9 +48,10 @@ class Background:
         self._lines: deque[Task] = deque()
         self._programs: deque[Task] = deque()
         self._at_work = allocate_lock()
-        """Held by whoever empties the queues. Nobody waits for it: a signal handler may ask."""
+        """Held by the thread that empties the queues. Nobody waits for it: a signal handler may
+        try to take it."""
         self._asleep = allocate_lock()
-        """Let go of to have the thread look at once."""
+        """Released to make the thread check its queues immediately."""
         self._asleep.acquire()
         self._lingers = False
         self._thread: int | None = None
@@ -57,27 +59,27 @@ class Background:
         self._flushing = 0
 
     def line(self, task: Task) -> None:
-        """Write something, after all that was to be written before."""
+        """Queue a task that writes, after all earlier ones."""
         self._lines.append(task)
         if not self._at_work.locked():
             self._stir()
 
     def program(self, task: Task) -> None:
-        """Walk a program while the next one compiles."""
+        """Queue a task that walks a program while the next one compiles."""
         self._programs.append(task)
-        if len(self._programs) > _MOST_WAITING and not self._at_work.locked():
+        if len(self._programs) > _MAX_WAITING and not self._at_work.locked():
             self._stir()
 
     def compiling(self, more: int) -> None:
-        """One compilation more is under way, or one less."""
+        """A compilation began (`more` is 1) or ended (-1)."""
         self._compiling = max(0, self._compiling + more)
         if more > 0 and self._programs:
-            # Also where it lingers: a small compilation ends before it would look again, and
-            # what JAX lets go of then could not be walked any more.
+            # Even if the thread lingers: a small compilation ends before it would check again,
+            # and a program that JAX has freed by then can no longer be walked.
             self._stir()
 
     def flush(self) -> None:
-        """Do all that waits, and return when it is done."""
+        """Run all queued tasks, and return when they are done."""
         if get_ident() == self._thread:
             return
         if not (self._lines or self._programs or self._at_work.locked()):
@@ -87,7 +89,7 @@ class Background:
         self._flushing += 1
         self._programs.append(done.release)
         self._stir()
-        done.acquire(timeout=_PATIENCE)
+        done.acquire(timeout=_MAX_FLUSH_SECONDS)
         self._flushing -= 1
 
     def _stir(self) -> None:
@@ -97,26 +99,26 @@ class Background:
             return
         try:
             start_new_thread(self._run, ())
-        except (RuntimeError, MemoryError):  # no thread is to be had: whoever asks does it
+        except (RuntimeError, MemoryError):  # no new thread is possible: run the tasks here
             self._work()
-        except BaseException:  # put into this thread from outside, just now
+        except BaseException:  # raised asynchronously in this thread
             let_go(self._at_work)
             raise
 
     def _run(self) -> None:
         try:
-            self._work(_LINGER)
-        except BaseException:  # noqa: BLE001 - a tracer's of all threads; nobody is there for it
+            self._work(_LINGER_SECONDS)
+        except BaseException:  # noqa: BLE001 - from a tracer set for all threads; nothing else catches it
             self._thread = None
             let_go(self._at_work)
 
     def _work(self, linger: float = 0.0) -> None:
-        """Empty the queues. Whoever calls it holds `_at_work`, which it lets go of."""
+        """Empty the queues. The caller must hold `_at_work`, which is released at the end."""
         self._thread = here = get_ident()
         waited = 0
         while True:
             while (task := self._next()) is not None:
-                self._guarded(task)  # nobody else is there to catch what it raises
+                self._guarded(task)  # nothing else catches what a task raises
                 del task
                 waited = 0
             if linger:
@@ -125,12 +127,12 @@ class Background:
                 again = self._lines or self._asleep.acquire(timeout=linger)
                 self._lingers = False
                 waited += 1
-                # What is compiled is told soon; meanwhile the interpreter is free.
-                if again or (self._compiling and waited < _MOST_WAITS):
+                # The end of a compilation is reported soon; until then the interpreter is free.
+                if again or (self._compiling and waited < _MAX_WAITS):
                     continue
             self._thread = None
             let_go(self._at_work)
-            # What was put there before it was known that nobody looks.
+            # Tasks that were queued while this thread still seemed to be at work.
             if not self._waits() or not self._at_work.acquire(blocking=False):
                 return
             self._thread = here
@@ -139,7 +141,7 @@ class Background:
         return bool(self._lines or (self._programs and self._may_walk()))
 
     def _may_walk(self) -> bool:
-        return bool(len(self._programs) > _MOST_WAITING or self._compiling or self._flushing)
+        return bool(len(self._programs) > _MAX_WAITING or self._compiling or self._flushing)
 
     def _next(self) -> Task | None:
         try:
@@ -161,10 +163,10 @@ def let_go(lock: LockType) -> None:
 
 
 def leave_no_trace(thread: int) -> None:
-    """Take out what the program's own code may have left behind on this thread.
+    """Remove what the program's own code may have left behind on this thread.
 
-    A finaliser or a weak reference's callback of the program's runs wherever the collector
-    does. It may ask for the current thread, which then gets a name and is counted.
+    The user's finalizers and weakref callbacks run on whichever thread the garbage collector
+    runs. They may ask for the current thread, which then gets a name and is counted.
     """
     active = getattr(threading, "_active", None)
     if active:

@@ -1,4 +1,4 @@
-"""Which miss a stage belongs to: one that is under way, or one that begins with the stage."""
+"""Which miss a stage belongs to: one already in progress, or one that begins with the stage."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _ORDER = {stage: position for position, stage in enumerate(Stage)}
 
 
 class Belonging:
-    """Finds the miss of a stage, in the thread that asks, and begins it where there is none."""
+    """Finds the miss that a stage on the current thread belongs to, or begins one."""
 
     def __init__(
         self,
@@ -43,13 +43,13 @@ class Belonging:
         thread: Underway,
         add_program: Callable[[int, Any], None],
     ) -> None:
-        """Begin to tell.
+        """Keep what is needed.
 
         Args:
-            misses: begins them.
-            journal: what is known of them is written to.
-            thread: what is under way.
-            add_program: is given the jaxpr of a miss.
+            misses: begins misses.
+            journal: where everything known about them is written.
+            thread: what is in progress on the current thread.
+            add_program: called with the number and the jaxpr of a miss.
         """
         self._misses = misses
         self._journal = journal
@@ -58,10 +58,10 @@ class Belonging:
         self.by_jaxpr = Numbers()
         self.by_lowering = Numbers()
         self._compiled = Numbers()
-        """The lowerings that were compiled ahead of time."""
+        """Lowerings that were compiled ahead of time."""
 
     def of_stage(self, stage: Stage, name: str, frame: FrameType) -> int | None:
-        """The miss that a stage belongs to; it begins here where nothing was traced."""
+        """The miss that a stage belongs to; begins one here if nothing was traced before."""
         if not names.shows(losses.CALLS):
             return self._nameless(stage, name, frame)
         site = find(frame)
@@ -102,19 +102,19 @@ class Belonging:
     def begin_call(
         self, site: Site, stage: Stage, traced: Any = None, staging: bool | None = None
     ) -> int | None:
-        """A call misses; its number, or None where nobody records it or it shows too little.
+        """Begin the miss of a call: its number, or None if unrecorded or if too little is known.
 
         Args:
-            site: the call, and what is under way around it.
-            stage: the first that runs.
-            traced: the function that JAX traces, where the call does not show its own.
-            staging: what `is_staging` says, where that was asked just now.
+            site: the call, and what is in progress around it.
+            stage: the first stage that runs.
+            traced: the function that JAX traces, if the call itself does not show it.
+            staging: the result of `is_staging`, if the caller already has it.
         """
         call = site.call
         assert call is not None
         running = self._thread.running
         if running and running[-1].stage is not _TRACE and not is_served(call.frame):
-            # A lowering that was left without a word, by a signal or an older JAX.
+            # A lowering whose end was never reported: a signal interrupted it, or JAX is older.
             running.clear()
         given = call.function if call.function is not None else traced
         if call.info is None and given is not None:
@@ -133,7 +133,7 @@ class Belonging:
         return number
 
     def fields(self, stage: Stage, staging: bool | None = None) -> MissFields:
-        """What is known of a miss when it begins, by what is under way around it."""
+        """The fields of a miss known when it begins, from what is in progress around it."""
         if self._thread.held is not None:
             self.write_held()
         fields: MissFields = {"stage": stage}
@@ -144,33 +144,33 @@ class Belonging:
         return fields
 
     def hold(self, number: int, fields: MissFields) -> None:
-        """Keep what is known of a miss until there is reason to write it."""
+        """Keep fields of a miss in memory until there is a reason to write them."""
         if (other := self._thread.hold(number, fields)) is not None:
             self._journal.amend(*other)
 
     def write_held(self) -> None:
-        """Write what is kept."""
+        """Write the fields that `hold` kept."""
         held, self._thread.held = self._thread.held, None
         if held is not None:
             self._journal.amend(*held)
 
     def lost(self, loss: names.Loss) -> None:
-        """This JAX turned out not to show something."""
+        """Note that this JAX does not show something."""
         if names.lose(loss):
             self._journal.lose(loss.name)
 
     def missed(self, loss: names.Loss) -> None:
-        """An event was not sent that must have been: what it tells is lost from here on."""
+        """Note that JAX did not send an expected event: its information is lost from here on."""
         names.lose(loss)
         self._journal.lose(loss.name)
 
     def watch_compiled(self) -> None:
-        """Notice that what was lowered last was not compiled, as far as JAX told."""
+        """Notice if JAX never reported compiling what it lowered last."""
         if not self._thread.running and self._thread.progress.left_uncompiled():
             self.missed(losses.COMPILATIONS)
 
     def _nameless(self, stage: Stage, name: str, frame: FrameType) -> int | None:
-        """The miss of a stage of which JAX shows the name alone."""
+        """The miss of a stage for which JAX shows only a name."""
         last, said = self._thread.nameless, bare(name)
         if last is not None and last[1] == said and _ORDER[last[2]] < _ORDER[stage]:
             number = last[0]
@@ -183,7 +183,7 @@ class Belonging:
         return number
 
     def _compile_of(self, frame: FrameType, stage: Stage) -> int | None:
-        """The miss of `Lowered.compile`: that of the lowering, and another one if done again."""
+        """The miss of `Lowered.compile`: that of the lowering, or a new one if repeated."""
         if (number := marked(frame)) is not None:
             return number
         lowering = at.LOWERING_OF.of(at.LOWERED_SELF.among(frame.f_locals))
@@ -200,14 +200,14 @@ class Belonging:
 
     def _begin_derived(self, site: Site, name: str, stage: Stage) -> int | None:
         if site.jaxpr is None and site.program is not None:
-            # It is lowered already, and that was not told.
+            # It has been lowered already, but JAX did not report that.
             site = site._replace(jaxpr=at.DERIVED_JAXPR.among(site.program.f_locals))
         source = source_of_program(site.jaxpr)
         fields = self.fields(stage)
         fields["derived"] = site.derived or "backward"
         parent = self._thread.forward.pop(source, None) if source is not None else None
         if parent is not None:
-            # Under a `vmap` as well, as in `jax.jacrev`.
+            # Also under a `vmap`, for example in `jax.jacrev`.
             fields |= {"derived": "backward", "parent": parent}
         writers = self._journal.writers_of(parent)
         number = self._misses.of_derived(site, bare(name), source, fields, writers)
@@ -219,20 +219,20 @@ class Belonging:
         return number
 
     def _derive(self, number: int, site: Site) -> None:
-        """What is lowered is not the call's own program but a transform's of it."""
+        """Note that JAX lowers a transform of the call's program, not the program itself."""
         assert site.call is not None
         if not is_internal(site.call.function):
             self.hold(
                 number, {"derived": site.derived or "forward", "leaves": program_leaves(site)}
             )
         elif site.derived == "batched":
-            # An operation under an eager `vmap`: JAX compiles it for what is mapped over.
+            # An operation under an eager `vmap`: JAX compiles it for the mapped arrays.
             self.hold(number, {"leaves": program_leaves(site)})
         if site.derived == "batched" and site.jaxpr is not None:
-            # Not the one that was traced, which is the same for each size.
+            # The traced program is not enough: it is the same for every batch size.
             self._add_program(number, site.jaxpr)
 
 
 def _is_lowered_at(stage: Stage) -> bool:
-    """Whether what a call's program is shows at this stage: at its lowering, if that is told."""
+    """Whether this stage shows which program is lowered: the lowering, if JAX reports it."""
     return stage is _LOWER or not names.shows(losses.LOWERINGS)

@@ -1,7 +1,7 @@
-"""What a function names, from its bytecode: globals, attributes, items, cells.
+"""What a function names in its bytecode: globals, attributes, items, cells.
 
-The instructions of CPython 3.11 to 3.14 are known here. `interpreter` tries it on a function
-of its own before anything is recorded: bytecode that reads otherwise is not looked into.
+This module knows the instructions of CPython 3.11 to 3.14. `interpreter` tries it on a test
+function before anything is recorded; if the result is wrong, bytecode is not read at all.
 """
 
 from __future__ import annotations
@@ -13,40 +13,40 @@ from typing import Any, NamedTuple
 
 
 class Item(NamedTuple):
-    """A step by index, where an attribute is a `str`."""
+    """A step by index or key; a step by attribute is a plain `str`."""
 
     key: str | int
 
 
 class Chain(NamedTuple):
-    """A name and what is taken of it: `config.rate`, `TABLE['rate']`."""
+    """A name and the steps taken from it: `config.rate`, `TABLE['rate']`."""
 
     source: str
     """`global`, `cell`, or `self`: the first parameter."""
     name: str
     steps: tuple[str | Item, ...]
     written: bool
-    """Whether the function writes it too, as one that counts its own traces does."""
+    """Whether the function also writes it, for example to count its own traces."""
 
 
 _CONSTANTS = ("LOAD_CONST", "LOAD_SMALL_INT")
 
 
 def _is_subscript(kind: str, argument: str) -> bool:
-    # In Python 3.14 it is one of the binary operators.
+    # Since Python 3.14, subscription is a binary operator.
     return kind == "BINARY_SUBSCR" or (kind == "BINARY_OP" and argument == "[]")
 
 
 def chains_of(
     code: CodeType, free: dict[str, str], written: set[str], *, top: bool
 ) -> Iterator[Chain]:
-    """The chains of a code object and of those inside it.
+    """The chains of a code object and of the code objects nested in it.
 
     Args:
-        code: where to look.
-        free: what the variables are that it has from outside, by name.
-        written: takes the names that are written to.
-        top: whether its own parameters are those of the function.
+        code: the code object.
+        free: the source of each variable from an enclosing scope, by name.
+        written: receives the names that are written to.
+        top: whether this is the function's own code, not a nested one.
     """
     local = {} if top else dict.fromkeys(code.co_varnames, "")
     known = free | local
@@ -73,7 +73,7 @@ def chains_of(
         if kind == "LOAD_GLOBAL":
             source, name = "global", value
         elif kind.startswith("LOAD_FAST") or kind == "LOAD_DEREF":
-            # Since Python 3.13 two are loaded at once; it is the second that is on top.
+            # Since Python 3.13 one instruction may load two; the second is on top of the stack.
             name = value[-1] if type(value) is tuple else value
             source = known.get(name, "")
         elif kind in ("STORE_GLOBAL", "STORE_ATTR"):

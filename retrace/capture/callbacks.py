@@ -1,8 +1,8 @@
-"""Where a program calls back into Python: such a program may leave JAX's fast path at each call.
+"""Where a program calls back into Python, which may make each call leave JAX's fast path.
 
-JAX drops what nobody needs before it compiles, and with it a `pure_callback` whose result is
-not used. So these are looked for among what leads to an output. All other callbacks have an
-effect and stay.
+Before compiling, JAX removes dead code, including any `pure_callback` whose result is unused.
+So a `pure_callback` counts only if an output depends on it. All other callbacks have an effect
+and always stay.
 """
 
 from __future__ import annotations
@@ -14,30 +14,30 @@ from retrace.model import Callback, Frame, Listing, Stack
 
 _EFFECTS = frozenset(("debug_print", "debug_callback", "io_callback", "inspect_sharding"))
 _CALLBACKS = _EFFECTS | {"pure_callback"}
-_BEGINNINGS = tuple([f"{name}\t" for name in _CALLBACKS])
+_PREFIXES = tuple([f"{name}\t" for name in _CALLBACKS])
 _KERNELS = frozenset(("pallas_call", "core_map"))
-"""What is printed in these is printed by the device."""
+"""Inside these, the device itself prints."""
 _INNER = re.compile("@([0-9a-f]{32})")
 _CARRIED = re.compile(r"\tnum_(carry|consts)=(\d+)")
-_MOST = 8
+_MAX_CALLBACKS = 8
 
 
 def callbacks(top: str | None, listings: Iterable[Listing]) -> tuple[Callback, ...]:
-    """The callbacks of a program, those of its sub-programs included; the first few.
+    """The first few callbacks of a program, including its sub-programs.
 
     Args:
         top: the id of the program's listing.
-        listings: that one, and those of the programs inside it.
+        listings: that listing, and those of the sub-programs.
     """
     known = {listing.id: listing for listing in listings}
     if top not in known or not any(
-        text.startswith(_BEGINNINGS) for one in known.values() for text in one.equations
+        text.startswith(_PREFIXES) for one in known.values() for text in one.equations
     ):
         return ()
     search = _Search(known)
     listing = known[top]
     search.needed(listing, frozenset(range(len(listing.outputs))), None)
-    return tuple(reversed(search.found))[:_MOST]
+    return tuple(reversed(search.found))[:_MAX_CALLBACKS]
 
 
 class _Search:
@@ -50,7 +50,7 @@ class _Search:
         self._with_effect: dict[str, bool] = {}
 
     def needed(self, listing: Listing, outputs: frozenset[int], outer: Frame | None) -> set[int]:
-        """The variables that some of the outputs, and the effects, need."""
+        """The variables that the effects and the given outputs need."""
         if (known := self._seen.get((listing.id, outputs))) is not None:
             return known
         live = self._seen[listing.id, outputs] = {
@@ -89,7 +89,7 @@ class _Search:
         first = len(inner.constants) + int(carried.get("consts", 0))
         while True:
             live = self.needed(inner, wanted, place)
-            # What one round of a loop needs, the round before must have made.
+            # The carry that one iteration needs must come from the iteration before.
             more = {n for n in range(int(carried.get("carry", 0))) if first + n in live}
             if more <= wanted:
                 return
@@ -121,7 +121,7 @@ def _inner(listing: Listing, text: str) -> list[str]:
 
 
 def _place(listing: Listing, index: int, outer: Frame | None) -> Frame | None:
-    """The user's innermost line, else that of the program around it, else a library's."""
+    """The innermost user line, else that of the enclosing program, else a library line."""
     stack: Stack = listing.stacks[listing.places[index]] if listing.places else ()
     own = next((frame for frame in stack if not frame.in_library), None)
     if own is not None:

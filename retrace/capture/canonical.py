@@ -1,4 +1,4 @@
-"""Plain data in a canonical form: two values have one form if and only if `==` holds."""
+"""Plain data in a canonical form: two values share one form if and only if they are equal."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from retrace.capture.objects import (
 from retrace.jax_internals.dims import symbolic
 from retrace.jax_internals.shardings import describe
 
-_MOST_ITEMS = 20_000
-_DEEPEST = 50
+_MAX_ITEMS = 20_000
+_MAX_DEPTH = 50
 _JAX_BY_REPR = frozenset(("P", "PartitionSpec", "ShapeDtypeStruct", "ShapedArray", "Device"))
 _JAX_SHARDINGS = frozenset(
     (
@@ -40,15 +40,15 @@ _JAX_SHARDINGS = frozenset(
     )
 )
 _COMPARES_A_TUPLE = sys.version_info < (3, 13)
-"""Whether a dataclass's `==` compares a tuple of its fields, where a NaN equals itself."""
+"""Whether the `==` of a dataclass compares tuples of fields, in which a NaN equals itself."""
 
 
 class CannotTellError(Exception):
-    """Neither plain data nor a weak reference can say what the value equals."""
+    """Neither plain data nor a weak reference can show what the value equals."""
 
 
 class Objects(Protocol):
-    """Tells what is not plain data (`Tokens`)."""
+    """Names objects that are not plain data (`Tokens`)."""
 
     def identity(self, value: object) -> str: ...
     def equal(self, value: object) -> str: ...
@@ -65,12 +65,16 @@ class Content:
         self._depth = 0
 
     def write(self, value: Any) -> str:
-        """The form; raises CannotTellError."""
+        """Return the form.
+
+        Raises:
+            CannotTellError: no form shows what the value equals.
+        """
         kind = kind_of(value)
         if (writer := _WRITERS.get(kind)) is not None:
             return writer(self, value)
         self._items += 1
-        if self._items > _MOST_ITEMS or self._depth > _DEEPEST:
+        if self._items > _MAX_ITEMS or self._depth > _MAX_DEPTH:
             raise CannotTellError
         self._depth += 1
         form = self._derived(value, kind)
@@ -78,7 +82,7 @@ class Content:
         return form
 
     def _derived(self, value: Any, kind: type) -> str:
-        """A value of a class that is not plain data itself, but may compare as such."""
+        """The form of a value whose class is not plain data, but may compare like it."""
         if kind in ARRAYS and not self._hashable:
             return self._array(value, kind)
         equality, hashing = defined(kind, "__eq__"), defined(kind, "__hash__")
@@ -108,8 +112,8 @@ class Content:
             (value.real, value.imag) if derives(kind_of(value), complex) else (value, 0)
         )
         if real != real or imaginary != imaginary:  # noqa: PLR0124 - only a NaN
-            # A NaN equals itself alone. It takes no weak reference, but as long as JAX
-            # has an entry for it, JAX keeps it alive, and its address is its own.
+            # A NaN object equals only itself. It cannot be weakly referenced, but while JAX
+            # has an entry for it, JAX keeps it alive, so its address is unique.
             return f"nan@{id(value)}"
         return _real(real) if imaginary == 0 else f"({_real(real)},{_real(imaginary)})"
 
@@ -141,7 +145,7 @@ class Content:
         return f"{{{','.join(sorted(map(self._item, base.__iter__(value))))}}}"
 
     def range(self, value: Any) -> str:
-        # Ranges are equal as sequences: the step of one item does not count.
+        # Ranges compare as sequences: with a single item, the step does not count.
         length = len(value)
         return f"range{(length, *value[:1], *(value[1:2]))}"
 
@@ -152,7 +156,7 @@ class Content:
         return self._objects.identity(value)
 
     def method(self, value: Any) -> str:
-        # Made anew at each `object.method`; equal by function and by the object's identity.
+        # `object.method` creates a new one each time; equal by function and object identity.
         return f"{self._item(value.__func__)} of {self._objects.identity(value.__self__)}"
 
     def path(self, value: Any) -> str:
@@ -160,12 +164,12 @@ class Content:
         return f"{flavour} {str(value)!r}"
 
     def dtype(self, value: Any) -> str:
-        # `str` alone is "<V2" for every type that NumPy does not know, such as bfloat16.
+        # `str` alone is "<V2" for every dtype unknown to NumPy, such as bfloat16.
         return f"dtype {value.str} {value.name if value.fields is None else value.descr}"
 
     def _item(self, value: object) -> str:
         self._items += 1
-        if self._items > _MOST_ITEMS or self._depth > _DEEPEST:
+        if self._items > _MAX_ITEMS or self._depth > _MAX_DEPTH:
             raise CannotTellError
         self._depth += 1
         form = self.write(value)
@@ -205,7 +209,7 @@ class Content:
         return self._objects.identity(value)
 
     def _jax(self, value: Any, kind: type) -> str | None:
-        """What of JAX's is immutable, but takes no weak reference."""
+        """The form of immutable JAX objects that cannot be weakly referenced."""
         name = str(own(kind, "__name__"))
         if name == "PyTreeDef":
             return self._structure(value)
@@ -219,7 +223,7 @@ class Content:
         node = value.node_data()
         if node is None:
             return "*" if value.num_leaves else "()"
-        # Unlike other values, it is hashable although its metadata may not be.
+        # Unlike other values, it is hashable even if its metadata is not.
         hashable, self._hashable = self._hashable, False
         try:
             return f"{self._item(node)}[{self._join(value.children())}]"
@@ -227,7 +231,7 @@ class Content:
             self._hashable = hashable
 
     def _dataclass(self, value: Any, kind: type, equality: Any) -> str | None:
-        """A dataclass whose `==` was generated: it compares the class and the fields."""
+        """The form of a dataclass with a generated `==`, which compares class and fields."""
         declared = defined(kind, "__dataclass_fields__")
         if (
             type(equality) is not FunctionType
@@ -252,7 +256,7 @@ class Content:
         try:
             return f"{self._objects.type(kind)}({self._join(contents)})"
         except CannotTellError:
-            # The object as a whole may take a weak reference.
+            # A weak reference to the whole object may still work.
             self._depth = depth
             return None
 
@@ -263,7 +267,7 @@ def _real(value: float) -> str:
             return float.__repr__(value)
         value = int(value)
     number = int(value)
-    # Decimal digits of a huge int take quadratic time, and Python refuses them.
+    # Converting a huge int to decimal takes quadratic time, and Python refuses it.
     return str(number) if number.bit_length() < 600 else hex(number)
 
 

@@ -1,8 +1,8 @@
-"""Which of several classes of one name is meant.
+"""Tells classes of the same name apart.
 
-A class that is defined again (in a cell run again, by a reload, inside a function) is another
-class to JAX, however alike the two are: nodes of pytrees and members of an Enum are told apart
-by the class object.
+A class that is defined again (a notebook cell run again, a reload, a class inside a function) is
+a different class to JAX, however similar the two are: JAX identifies pytree nodes and Enum
+members by the class object.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from retrace.capture.weak import ByObject
 from retrace.model import Class
 
 _STABLE = frozenset(("builtins", "collections", "numpy", "ml_dtypes", "jax", "jaxlib"))
-"""Packages whose classes are never made again in a process."""
-_MOST_CELLS = 50
-_MOST_FILES = 64
+"""Packages whose classes are never redefined within a process."""
+_MAX_CELLS = 50
+_MAX_FILES = 64
 
 
 class Classes:
-    """The classes that were met, each with its number among those of its name."""
+    """The classes seen so far, each numbered among the classes of its name."""
 
     def __init__(self) -> None:
         self._known: ByObject[Class] = ByObject()
         self._counts: dict[str, int] = {}
 
     def of(self, kind: type) -> Class | None:
-        """What a class is known by; None for one that is never defined again."""
+        """The description of a class; None if its package never redefines classes."""
         if (known := self._known.get(kind)) is not None:
             return known
         if package(kind) in _STABLE:
@@ -47,11 +47,11 @@ class Classes:
 
 
 CLASSES = Classes()
-"""Those of this process: several recordings give a class one number."""
+"""The classes of this process, shared so that all recordings give a class the same number."""
 
 
 def _place(kind: type) -> tuple[str | None, int | None]:
-    """Where a class was defined, as far as that can be seen without running its module."""
+    """Where a class was defined, as far as that is visible without running its module."""
     name, qualname = str(own(kind, "__name__")), str(own(kind, "__qualname__"))
     code = next(_methods(kind), None)
     file = _file(kind, qualname, name) if code is None else code.co_filename
@@ -65,20 +65,20 @@ def _place(kind: type) -> tuple[str | None, int | None]:
 
 
 def _methods(kind: type) -> Iterator[CodeType]:
-    """The code of the functions that stand in the body of a class."""
+    """The code of the functions defined in the body of a class."""
     within = f"{own(kind, '__qualname__')}."
     for value in list(cast(dict[str, Any], own(kind, "__dict__")).values()):
         function = value.__func__ if type(value) in (classmethod, staticmethod) else value
         if type(function) is FunctionType:
             code = function.__code__
-            # What a decorator makes stands in a file of its own, or of no name.
+            # Functions that a decorator generates come from another file, or from none.
             if code.co_qualname.startswith(within) and not code.co_filename.startswith("<string"):
                 yield code
 
 
 def _file(kind: type, qualname: str, name: str) -> str | None:
     module = own(kind, "__module__")
-    if type(module) is not str or module == "types":  # what `make_dataclass` says of its own
+    if type(module) is not str or module == "types":  # set by `make_dataclass`
         return None
     loaded = sys.modules.get(module)
     file: object = None if loaded is None else vars(loaded).get("__file__")
@@ -86,7 +86,7 @@ def _file(kind: type, qualname: str, name: str) -> str | None:
         return file
     if module != "__main__":
         return None
-    cells = [file for file in reversed(list(linecache.cache)) if is_cell(file)][:_MOST_CELLS]
+    cells = [file for file in reversed(list(linecache.cache)) if is_cell(file)][:_MAX_CELLS]
     wanted = {qualname, f"'{name}'"}
     return next((file for file in cells if not wanted.isdisjoint(_definitions(file))), None)
 
@@ -99,8 +99,9 @@ _tables: dict[str, tuple[object, dict[str, list[int]]]] = {}
 def _definitions(file: str) -> dict[str, list[int]]:
     """The lines of a file that define classes, by qualified name.
 
-    What a call may make, as `namedtuple("State", ...)`, stands under `'State'`. A line that looks
-    like a definition inside a text is taken for one, which parsing would not do; but that warns.
+    Classes that a call may create, as in `namedtuple("State", ...)`, are listed as `'State'`.
+    A line inside a string that looks like a definition is taken for one. Parsing would avoid
+    that, but may emit warnings.
     """
     linecache.checkcache(file)
     lines = linecache.getlines(file)
@@ -122,7 +123,7 @@ def _definitions(file: str) -> dict[str, list[int]]:
                 around.append((indent, f"{name}.<locals>."))
         elif (called := _CALLED.match(text)) is not None:
             table.setdefault(f"'{called[1]}'", []).append(number)
-    if len(_tables) >= _MOST_FILES:
+    if len(_tables) >= _MAX_FILES:
         _tables.clear()
     _tables[file] = version, table
     return table

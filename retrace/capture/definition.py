@@ -1,4 +1,4 @@
-"""Where the user wrote a function: what makes function objects one function."""
+"""Where the user wrote a function: objects with the same definition are one function."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from retrace.capture.notebook_cells import is_cell, shown
 from retrace.capture.place import source_lines
 from retrace.capture.weak import ByObject
 
-_LONGEST_SOURCE = 4000
+_MAX_SOURCE_LENGTH = 4000
 
 Version: TypeAlias = tuple[int, int] | None
-"""Of a file: when it was written and its size; None where there is no file."""
+"""Modification time and size of a file; None if there is no file."""
 
 
 class Definition(NamedTuple):
-    """What a code object says of the place where the user wrote it."""
+    """What a code object shows about where the user wrote it."""
 
     site: str
     file: str
@@ -32,7 +32,7 @@ class Definitions:
     """The definitions of one recording, by code object."""
 
     def __init__(self) -> None:
-        # By identity: equal code objects of two files are two definitions.
+        # By identity: equal code objects from two files are two definitions.
         self._known: ByObject[Definition] = ByObject()
         self._places: ByObject[str] = ByObject()
         self._sites: dict[tuple[str, str], dict[str, Version]] = {}
@@ -50,7 +50,7 @@ class Definitions:
         return found
 
     def site_of(self, code: CodeType) -> str:
-        """The site of a code object alone, which takes no reading of its source."""
+        """Only the site of a code object, without reading its source."""
         if (known := self._known.get(code)) is not None:
             return known.site
         if (place := self._places.get(code)) is not None:
@@ -60,7 +60,7 @@ class Definitions:
         return site
 
     def _site(self, code: CodeType, version: Version) -> str:
-        """The site, which stays the same where an edit of the file moved the function."""
+        """The site, which stays the same if an edit of the file moved the function."""
         site = _site(code)
         known = self._sites.setdefault((code.co_filename, code.co_qualname), {})
         if version is not None and known and version not in list(known.values()):
@@ -87,7 +87,7 @@ def _site(code: CodeType) -> str:
     if code.co_name == "<lambda>":
         # Several lambdas may share a line and a qualified name.
         columns = [start for _, _, start, _ in code.co_positions() if start]
-        # Under `-X no_debug_ranges` Python knows no columns.
+        # With `-X no_debug_ranges`, Python keeps no columns.
         site = f"{site}:{min(columns) if columns else _digest(code)[:8]}"
     return site
 
@@ -102,7 +102,7 @@ def _digest(code: CodeType) -> str:
             if isinstance(constant, CodeType):
                 add(constant)
             elif isinstance(constant, frozenset):
-                # The order of a set of strings is another in each process.
+                # The order of a set of strings differs between processes.
                 digest.update(repr(sorted(map(repr, constant))).encode())
             else:
                 digest.update(f"{type(constant).__name__} {constant!r}".encode())
@@ -118,4 +118,4 @@ def _source(code: CodeType) -> str | None:
             lines += [line for _, _, line in constant.co_lines() if line]
     first, last = code.co_firstlineno, max(lines, default=code.co_firstlineno)
     text = source_lines(code.co_filename)[first - 1 : last]
-    return "".join(text)[:_LONGEST_SOURCE] or None
+    return "".join(text)[:_MAX_SOURCE_LENGTH] or None

@@ -1,4 +1,4 @@
-"""Programs that JAX derives from a call's own, as a gradient's: from what, and of what."""
+"""Programs that JAX derives from a call's own, such as a gradient: their source and inputs."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from retrace.model import Leaf
 
 
 def source_of_call(call: Call) -> str | None:
-    """How JAX names the source of the function that is called."""
+    """JAX's name for the source of the called function."""
     source = SOURCE.of(call.info)
     return source if isinstance(source, str) else None
 
 
 def source_of_program(jaxpr: Any) -> str | None:
-    """How JAX names the source of the function that a jaxpr was made from."""
+    """JAX's name for the source of the function that a jaxpr was traced from."""
     info = DEBUG_INFO.of(getattr(jaxpr, "jaxpr", jaxpr))
     source = SOURCE_OF_PROGRAM.of(info)
     return source if isinstance(source, str) else None
 
 
 def program_leaves(site: Site) -> tuple[Leaf, ...]:
-    """What a derived program is given, under the user's names where JAX kept them."""
+    """The inputs of a derived program, with the user's names if JAX kept them."""
     assert site.program is not None
     local = site.program.f_locals
     args = at.DERIVED_ARGS.among(local, ())
@@ -44,7 +44,7 @@ def program_leaves(site: Site) -> tuple[Leaf, ...]:
     info = DEBUG_INFO.of(getattr(jaxpr, "jaxpr", jaxpr))
     paths: Sequence[str] = ARGUMENTS_OF_PROGRAM.of(info) or ()
     if len(paths) != len(args) and site.call is not None:
-        # Where JAX forgot them: a gradient's forward program is given what the call was.
+        # JAX did not keep them. A gradient's forward program has the inputs of the call.
         paths = _leaf_names(site.call)
     if len(paths) != len(args):
         paths = [""] * len(args)
@@ -55,7 +55,7 @@ def program_leaves(site: Site) -> tuple[Leaf, ...]:
 
 
 def _leaf_names(call: Call) -> list[str]:
-    """The paths of all arrays that a call was given, in JAX's order."""
+    """The paths of all arrays passed to a call, in JAX's order."""
     numbers, named = OPTIONS["static_argnums"], OPTIONS["static_argnames"]
     static = {number % len(call.args) for number in numbers.of(call.info, ()) if call.args}
     names = parameter_names(SIGNATURE.of(call.info), len(call.args))

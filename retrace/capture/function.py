@@ -1,4 +1,4 @@
-"""Which function of the user's stands behind the object that was given to JAX."""
+"""Which user function is behind the object that was passed to JAX."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from retrace.jax_internals.linear import Made, made
 from retrace.jax_internals.pmap import mapped
 from retrace.model import Function, Kind, Receiver, Value
 
-_MOST_WRAPPERS = 32
-_DEEPEST_SEARCH = 4
+_MAX_WRAPPERS = 32
+_MAX_SEARCH_DEPTH = 4
 _USER, _LIBRARY, _JAX = Owner.USER, Owner.LIBRARY, Owner.JAX
 _JITTED = {"pjitfunction": "jit", "pmapfunction": "pmap"}
-"""The classes of what `jit` and `pmap` return."""
+"""The lowercase names of the classes whose objects `jit` and `pmap` return."""
 _SOURCE = re.compile(r"(.+) at (.+):(\d+)")
-"""As JAX names the source of a function: "step at train.py:41"."""
+"""JAX's name for the source of a function: "step at train.py:41"."""
 
 
 class _Unwrapped:
@@ -46,21 +46,21 @@ class _Unwrapped:
         self.wrappers: list[str] = []
         self.decorators: list[str] = []
         self.layers: list[FunctionType] = []
-        """The user's wrappers that these made, which may hold something of their own."""
+        """The user-defined wrappers that the decorators returned, which may hold state."""
         self.bound: list[tuple[str, Any]] = []
         self.receiver: Any = None
         self.has_receiver = False
         self.base: FunctionType | None = None
 
     def through(self, kind: Kind | None, wrapper: str) -> None:
-        # The outermost wrapper is what is new at each call, so it names the kind.
+        # The outermost wrapper is what a new call recreates, so it determines the kind.
         if self.kind is None:
             self.kind = kind
         self.wrappers.append(wrapper)
 
 
 class Functions:
-    """Names the function objects of one recording."""
+    """Describes the function objects of one recording."""
 
     def __init__(self, tokens: Tokens) -> None:
         self._tokens = tokens
@@ -68,7 +68,7 @@ class Functions:
         self._reads = Reads(tokens.number)
         self._sites = Sites(tokens, self._definitions)
         self._plain: ByObject[Function] = ByObject()
-        """Functions that hold nothing, by their code: a `lambda` in a loop is made again."""
+        """Functions without state, by code object: a loop recreates its `lambda` each time."""
 
     def describe(
         self, function: Any, jax_name: str | None = None, *, traced: bool = False
@@ -77,8 +77,8 @@ class Functions:
 
         Args:
             function: what `jax.jit` was given.
-            jax_name: what JAX calls it, where that is known.
-            traced: whether it is about to run, so that what it reads counts.
+            jax_name: JAX's name for it, if known.
+            traced: whether it is about to be traced, so that what it reads is recorded.
         """
         number = self._tokens.number(function)
         if (known := self._plain_one(function)) is not None and jax_name is None:
@@ -109,7 +109,7 @@ class Functions:
             site = f"{site} around {around.site}"
         if in_library and base.__closure__:
             site = f"{site} at {self._sites.called_at(number or 0)}"
-        told = Function(
+        described = Function(
             name=name,
             jax_name=jax_name or jax_name_of(function),
             qualname=base.__qualname__,
@@ -136,11 +136,11 @@ class Functions:
             around=around.names,
         )
         if jax_name is None and _is_plain(function):
-            self._plain.put(function.__code__, told._replace(reads=()))
-        return told
+            self._plain.put(function.__code__, described._replace(reads=()))
+        return described
 
     def _plain_one(self, function: Any) -> Function | None:
-        """A function that was made of the same code, and is alike in all but its number."""
+        """The description of a function with the same code, which differs only in its number."""
         if not _is_plain(function):
             return None
         known = self._plain.get(function.__code__)
@@ -151,16 +151,16 @@ class Functions:
         return known if alike else None
 
     def value(self, value: Any) -> Value:
-        """A snapshot of something that a function holds."""
+        """A snapshot of a value that a function holds."""
         return snapshot(value, self._tokens.held)
 
     def running(self, function: Any) -> list[tuple[Any, Any]]:
-        """The user's functions that run when it does, each with the object it is a method of."""
+        """The user functions that run when it does, each with the object it is bound to."""
         found = unwrap(function)
         if found.base is None:
             return []
         receivers = (found.receiver,) if found.has_receiver else ()
-        # A decorator's wrapper runs as well.
+        # Wrappers that decorators returned run too.
         own = [(layer, None) for layer in found.layers if layer is not found.base]
         return [*self._reads.functions(found.base, *receivers), *own]
 
@@ -169,7 +169,7 @@ class Functions:
         self._sites.jitted(function, unwrap_plain(function), frame)
 
     def from_source(self, source: str | None, name: str) -> Function:
-        """A function of which JAX shows no object: its name, at best with its place."""
+        """A function whose object JAX does not show: only its name, and at best its place."""
         match = _SOURCE.fullmatch(source or "")
         file, line = (match[2], int(match[3])) if match else (None, None)
         operation = file is None or owner(file) is _JAX
@@ -202,7 +202,7 @@ class Functions:
         )
 
     def _linear(self, linear: Made, function: Any, number: int, jax_name: str | None) -> Function:
-        """What JAX made of a trace, under the name of the function that was traced."""
+        """A function that JAX made from a trace, named after the traced function."""
         name = jax_name or jax_name_of(function)
         traced = self.from_source(linear.source, linear.by)
         if traced.kind is Kind.OP and linear.source is not None:
@@ -220,8 +220,8 @@ class Functions:
 
     def _receiver(self, receiver: Any, kind: Kind) -> Receiver:
         type_ = type(receiver)
-        # Methods are equal where their objects are the same: only of a callable instance
-        # does JAX ask `==`.
+        # Methods are equal if bound to the same object; only callable instances does JAX
+        # compare with `==`.
         token = self._tokens.metadata if kind is Kind.CALLABLE else self._tokens.held
         return Receiver(
             type=f"{type_.__module__}.{type_.__qualname__}",
@@ -236,7 +236,7 @@ class Functions:
         yield from (own := dict(self._closure(base))).items()
         for layer in layers:
             for name, content in cells(layer):
-                # The wrapped function is what has been looked through.
+                # The wrapped function has already been unwrapped.
                 if name not in own and content is not layer.__dict__.get("__wrapped__"):
                     own[name] = self.value(content)
                     yield name, own[name]
@@ -256,7 +256,7 @@ class Functions:
 
 
 def _is_plain(function: Any) -> bool:
-    """Whether it is all code: it closes over nothing, and has no defaults and no attributes."""
+    """Whether it is nothing but code: no closure, no defaults, no attributes."""
     return (
         type(function) is FunctionType
         and not function.__closure__
@@ -267,10 +267,10 @@ def _is_plain(function: Any) -> bool:
 
 
 def unwrap(function: Any) -> _Unwrapped:
-    """Look through partials, methods, wrappers and transforms to the user's function."""
+    """Unwrap partials, methods, wrappers and transforms down to the user's function."""
     found = _Unwrapped()
     if type(function) is FunctionType and not (function.__closure__ or function.__dict__):
-        found.base = function  # nothing can be wrapped there
+        found.base = function  # it cannot wrap anything
     else:
         _look_through(function, found)
     return found
@@ -278,7 +278,7 @@ def unwrap(function: Any) -> _Unwrapped:
 
 def _look_through(function: Any, found: _Unwrapped) -> None:
     current: Any = function
-    for _ in range(_MOST_WRAPPERS):
+    for _ in range(_MAX_WRAPPERS):
         if isinstance(current, functools.partial):
             found.through(Kind.PARTIAL, "functools.partial")
             user = users_argument(current)
@@ -317,7 +317,7 @@ def _look_through(function: Any, found: _Unwrapped) -> None:
 
 
 def _inner(current: Any) -> tuple[Kind | None, str, Any] | None:
-    """One layer further in: the kind and name of the wrapper, and what it wraps."""
+    """Remove one layer: the kind and name of the wrapper, and the object it wraps."""
     if (inner := mapped(current)) is not None:
         return Kind.TRANSFORM, "pmap", inner
     wrapped = getattr(current, "__wrapped__", None)
@@ -336,10 +336,10 @@ def _inner(current: Any) -> tuple[Kind | None, str, Any] | None:
     if isinstance(current, FunctionType) and current.__closure__ and file is not None:
         match owner(file):
             case Owner.JAX:
-                if (user := users_function(current, _DEEPEST_SEARCH)) is not None:
+                if (user := users_function(current, _MAX_SEARCH_DEPTH)) is not None:
                     return Kind.TRANSFORM, current.__qualname__.split(".")[0], user
             case Owner.LIBRARY:
-                if (user := users_function(current, _DEEPEST_SEARCH)) is not None:
+                if (user := users_function(current, _MAX_SEARCH_DEPTH)) is not None:
                     return None, current.__qualname__, user
             case _:
                 pass
@@ -347,7 +347,7 @@ def _inner(current: Any) -> tuple[Kind | None, str, Any] | None:
 
 
 def is_internal(function: Any, found: _Unwrapped | None = None) -> bool:
-    """Whether a function is defined inside the jax package, not made from a user's."""
+    """Whether a function is defined inside the jax package, not derived from a user function."""
     if type(function) is FunctionType and "__wrapped__" not in function.__dict__:
         if owner(function.__code__.co_filename) is not _JAX:
             return False
@@ -360,7 +360,7 @@ def is_internal(function: Any, found: _Unwrapped | None = None) -> bool:
 
 
 def jax_name_of(function: Any) -> str:
-    """What JAX calls a function."""
+    """JAX's name for a function."""
     if isinstance(function, functools.partial):
         return jax_name_of(function.func)
     name = getattr(function, "__name__", None)

@@ -1,9 +1,9 @@
-"""What a function reads that is no argument: globals, attributes, cells of its helpers.
+"""What a function reads besides its arguments: globals, attributes, cells of its helpers.
 
-The names are taken from the bytecode, once a code object, and the functions of the
-user's that it names are looked into as well. Their values are taken at each trace:
-plain content and numbers of objects, a bounded number of them, without running code
-of the user's. What is read by a computed name, or in a library, is not seen.
+The names come from the bytecode, read once per code object, and user functions among them are
+examined as well. The values are taken at each trace, up to a limit and without running user
+code: plain content and object numbers. Reads by a computed name or inside a library are not
+seen.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from retrace.capture.weak import ByObject
 from retrace.model import Value
 
 _USER = Owner.USER
-_MOST_FUNCTIONS = 64
-_MOST_VALUES = 32
-_MOST_CONTAINERS = 4
-_MOST_DATA = 200
-_LONG_INTEGER = 64
-"""Bits."""
-_MOST_BYTES = 4096
-"""Of a numpy array up to which its content is hashed; a larger one is told by its object."""
+_MAX_FUNCTIONS = 64
+_MAX_VALUES = 32
+_MAX_CONTAINERS = 4
+_MAX_DATA = 200
+_MAX_INTEGER_BITS = 64
+"""In bits."""
+_MAX_BYTES = 4096
+"""Maximum size of a numpy array whose content is hashed; larger ones are identified by object."""
 
 _SCALARS = frozenset((bool, int, float, complex, str, bytes, type(None)))
 _MISSING = object()
@@ -51,42 +51,42 @@ Read: TypeAlias = tuple[str, Value]
 
 
 class _Visit(NamedTuple):
-    """A function to look into, and what its first parameter is, where that is known."""
+    """A function to examine, and the value of its first parameter, if known."""
 
     function: Any
     receiver: Any
     prefix: str
-    """How the receiver is called."""
+    """The name of the receiver."""
 
 
 class Reads:
     """What the functions of one recording read."""
 
     def __init__(self, number: Callable[[object], int | None]) -> None:
-        """`number` stands for an object's identity (`Tokens.number`)."""
+        """`number` identifies an object (`Tokens.number`)."""
         self._number = number
         self._is_blind = lacks(BYTECODE)
-        # By identity: equal code objects are found by a slow hash.
+        # By identity: hashing code objects is slow.
         self._codes: ByObject[tuple[Chain, ...]] = ByObject()
 
     def of(self, function: FunctionType, *receivers: Any) -> tuple[Read, ...]:
-        """What a function of the user's would read if it were traced now.
+        """What a user function would read if it were traced now.
 
         Args:
-            function: the user's own, all wrappers removed.
-            receivers: the one that it is a method of, if it is one.
+            function: the user's own function, without any wrappers.
+            receivers: for a method, the object that it is bound to.
         """
         if not self._reads_any(function, receivers[0] if receivers else _MISSING):
             return ()
         walk = _Walk(self._number, function)
         for _ in self._visits(walk, function, *receivers):
             pass
-        return walk.told()
+        return walk.reads()
 
     def functions(self, function: FunctionType, *receivers: Any) -> list[tuple[Any, Any]]:
-        """The functions of the user's that run when a function does, itself among them.
+        """The user functions that run when a function does, including itself.
 
-        Each with the object that is its first parameter, or None where that is not known.
+        Each comes with the object that is its first parameter, or None if that is not known.
         """
         walk = _Walk(self._number, function)
         found = [
@@ -96,14 +96,14 @@ class Reads:
         return found or [(function, receivers[0] if receivers else None)]
 
     def _visits(self, walk: _Walk, function: FunctionType, *receivers: Any) -> Iterator[_Visit]:
-        """Have all functions looked into, one after the other."""
+        """Visit all functions, one after the other."""
         receiver = receivers[0] if receivers else _MISSING
         if self._is_blind or not self._reads_any(function, receiver):
             return
         names = function.__code__.co_varnames
         waiting = deque([_Visit(function, receiver, names[0] if names else "self")])
         seen = {id(function)}
-        while waiting and len(seen) <= _MOST_FUNCTIONS:
+        while waiting and len(seen) <= _MAX_FUNCTIONS:
             visit = waiting.popleft()
             yield visit
             for found in walk.visit(visit, self._chains(visit.function.__code__)):
@@ -112,7 +112,7 @@ class Reads:
                     waiting.append(found)
 
     def _reads_any(self, function: FunctionType, receiver: Any) -> bool:
-        """Whether it is worth a look; most functions name nothing but libraries."""
+        """Whether examining it is worthwhile; most functions name only libraries."""
         code, names = function.__code__, function.__globals__
         if (known := self._codes.get(code)) is not None:
             return bool(known)
@@ -154,14 +154,14 @@ class _Walk:
         self._base = base
         self._found: dict[str, Value] = {}
         self._last: dict[str, Value] = {}
-        """What is told if there is room: it is seldom what changed."""
+        """Recorded only if there is room, since these values rarely change."""
         self._containers = 0
 
-    def told(self) -> tuple[Read, ...]:
-        return tuple((self._found | self._last).items())[:_MOST_VALUES]
+    def reads(self) -> tuple[Read, ...]:
+        return tuple((self._found | self._last).items())[:_MAX_VALUES]
 
     def visit(self, visit: _Visit, chains: tuple[Chain, ...]) -> Iterator[_Visit]:
-        """Take what one function reads; the functions that it names."""
+        """Take the values that one function reads, and yield the functions that it names."""
         function: FunctionType = visit.function
         cells: dict[str, Any] = {}
         for chain in chains:
@@ -201,7 +201,7 @@ class _Walk:
             path += f"[{step.key!r}]" if isinstance(step, Item) else f".{step}"
         kind = type(value)
         if kind in _SCALARS:
-            if taken or chain.source != "cell":  # else it is among the cells of the function
+            if taken or chain.source != "cell":  # otherwise it is recorded with the closure
                 self._take(path, value, last=chain.written)
             return
         if kind is ModuleType or (chain.source == "self" and not taken):
@@ -209,16 +209,16 @@ class _Walk:
         if (function := _function(value)) is not None:
             yield _Visit(function, _MISSING, path)
             if function.__name__ == path.rpartition(".")[2]:
-                return  # under the name of its `def`, it is seldom another one
+                return  # a function under its own name rarely changes
         self._take(path, value, last=chain.written)
 
     def _take(self, path: str, value: Any, *, last: bool) -> None:
-        if path in self._found or path in self._last or len(self._found) >= _MOST_VALUES:
+        if path in self._found or path in self._last or len(self._found) >= _MAX_VALUES:
             return
         kind = kind_of(value)
         if kind in _SCALARS:
             taken = _scalar(value, kind)
-        elif kind is np.ndarray and value.nbytes <= _MOST_BYTES:
+        elif kind is np.ndarray and value.nbytes <= _MAX_BYTES:
             array = str(array_type(value))
             content = {"array": array, "content": content_hash(value)}
             taken = Value("numpy.ndarray", array, None, False, content)
@@ -228,19 +228,19 @@ class _Walk:
         elif (text := named_text(value)) is not None:
             last = True
             taken = Value(type_name(kind), text, None, False)
-        elif self._containers < _MOST_CONTAINERS:
+        elif self._containers < _MAX_CONTAINERS:
             self._containers += 1
-            taken = snapshot(value, _no_token, _MOST_DATA)
+            taken = snapshot(value, _no_token, _MAX_DATA)
         else:
             return
         (self._last if last else self._found)[path] = taken
 
 
 def _scalar(value: Any, kind: type) -> Value:
-    long = value.bit_length() > _LONG_INTEGER if kind is int else kind in (str, bytes)
+    long = value.bit_length() > _MAX_INTEGER_BITS if kind is int else kind in (str, bytes)
     if long or kind is complex or kind is bytes:
-        return snapshot(value, _no_token, _MOST_DATA)
-    # By far the most there is, at a tenth of the price.
+        return snapshot(value, _no_token, _MAX_DATA)
+    # By far the most common case, at a tenth of the cost.
     text = repr(value)
     finite = kind is not float or isfinite(value)
     return Value(kind.__name__, text, None, True, value if finite else text)
@@ -269,12 +269,12 @@ def _is_users(module: ModuleType) -> bool:
 
 
 def _is_namespace(value: Any) -> bool:
-    """Whether a function found in it is one of its own, not a method."""
+    """Whether functions found in it are plain functions, not methods."""
     return type(value) is ModuleType or derives(kind_of(value), type)
 
 
 def _step(value: Any, step: str | Item) -> Any:
-    """One step further, without running code of the user's; `_MISSING` where that cannot be."""
+    """Take one step without running user code; `_MISSING` if that is impossible."""
     kind = kind_of(value)
     if isinstance(step, Item):
         if kind is dict:
@@ -291,7 +291,7 @@ def _step(value: Any, step: str | Item) -> Any:
     if type(of_class) is MemberDescriptorType:
         try:
             return of_class.__get__(value, kind)
-        except (AttributeError, TypeError):  # a class body may name another class's
+        except (AttributeError, TypeError):  # a class body may refer to another class's slot
             return _MISSING
     if of_class is None or not _is_data_descriptor(of_class):
         attributes = attributes_of(value)
@@ -301,7 +301,7 @@ def _step(value: Any, step: str | Item) -> Any:
 
 
 def _getter(value: Any, step: str | Item) -> FunctionType | None:
-    """The function behind a property, where a step is one."""
+    """The getter, if a step is a property."""
     found = defined(kind_of(value), step) if isinstance(step, str) else None
     getter = found.fget if type(found) is property else None
     return getter if type(getter) is FunctionType else None
@@ -312,14 +312,14 @@ def _is_data_descriptor(of_class: Any) -> bool:
 
 
 def _plain(of_class: Any) -> Any:
-    """What a class defines, if reading it runs nothing."""
+    """A class attribute, if reading it runs no code."""
     if of_class is None or type(of_class) is FunctionType:
         return _MISSING if of_class is None else of_class
     return _MISSING if defined(kind_of(of_class), "__get__") is not None else of_class
 
 
 def _function(value: Any) -> FunctionType | None:
-    """The plain function that a function, jitted or wrapped, was made of."""
+    """The plain function behind a jitted or wrapped one."""
     for _ in range(8):
         if type(value) is not FunctionType and package(kind_of(value)) not in ("jax", "jaxlib"):
             return None

@@ -1,4 +1,4 @@
-"""Modules of `flax.nnx` among the arguments, by the fields that the user gave them.
+"""`flax.nnx` modules among the arguments, described by the fields that the user gave them.
 
 `nnx.jit` splits each module into a graph definition, which is static, and the states
 of its variables. A definition lists the nodes depth first, with their attributes:
@@ -21,22 +21,22 @@ from retrace.jax_internals.shardings import leaf
 from retrace.model import Leaf, Node, Value
 
 _BOOKKEEPING = "_pytree__"
-"""Attributes of the module's own that follow from the others."""
+"""Prefix of the module's internal attributes, which follow from the others."""
 
 
 class UnknownGraphError(Exception):
-    """The definition is built otherwise than is known here."""
+    """The structure of the graph definition is not known here."""
 
 
 class Graphs:
-    """Reads the modules of one call; they may share parts."""
+    """Reads the modules of one call, which may share parts."""
 
     def __init__(self, tokens: Tokens) -> None:
         self._tokens = tokens
         self._shared: dict[Any, str] = {}
 
     def split(self, path: str, value: Any) -> tuple[list[Node], list[Leaf]] | None:
-        """The nodes and leaves of a module that `nnx` split; None for anything else."""
+        """The nodes and leaves of a module split by `nnx`; None for anything else."""
         name = type(value).__name__
         if name not in ("NodeStates", "GraphDef") or not _is_nnx(value):
             return None
@@ -53,7 +53,7 @@ class Graphs:
 
 
 class _Reading:
-    """Goes through one definition, node by node."""
+    """Walks one graph definition, node by node."""
 
     def __init__(self, graph: Any, shared: dict[Any, str], tokens: Tokens) -> None:
         self._nodes: Iterator[Any] = iter(graph.nodes)
@@ -61,10 +61,10 @@ class _Reading:
         self._shared = shared
         self._tokens = tokens
         self.slots: list[str] = []
-        """The paths of the variables and arrays that were passed, in order."""
+        """The paths of the visited variables and arrays, in order."""
 
     def nodes(self, path: str, of_variable: tuple[str, ...]) -> list[Node]:
-        """The node at `path` and all below it; `of_variable` are a variable's children."""
+        """The node at `path` and all nodes below it; `of_variable` are a variable's children."""
         definition = next(self._nodes, None)
         kind = type(definition).__name__
         if kind == "NodeRef":
@@ -122,12 +122,12 @@ def _is_nnx(value: object) -> bool:
 
 
 def _own_metadata(definition: Any) -> Any:
-    """What a definition says besides its type and its attributes."""
+    """The metadata of a definition besides its type and its attributes."""
     metadata: Any = definition.metadata
     if metadata is None or metadata is definition.type:
         return None
     if isinstance(metadata, tuple) and len(metadata) == 2:
-        return metadata[1]  # a pytree of another library's: its keys are the attributes
+        return metadata[1]  # a pytree from another library: its keys are the attributes
     entries: Any = getattr(metadata, "mapping", getattr(metadata, "_mapping", metadata))
     return dict(entries) if hasattr(entries, "items") else entries
 
@@ -137,7 +137,7 @@ def _label(key: object) -> str:
 
 
 def _leaves(path: str, state: Any, slots: list[str]) -> Iterator[Leaf]:
-    """The arrays of a state, where the user has them: `model.fc.kernel`."""
+    """The arrays of a state, under the user's paths: `model.fc.kernel`."""
     if type(state) is list:
         values = zip(slots, cast(list[Any], state), strict=True)
     elif type(state).__name__ == "FlatState":

@@ -1,4 +1,4 @@
-"""What functions hold in their closures, and the function that an object is made around."""
+"""What functions hold in their closures, and the function inside a JAX object."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from retrace.capture.objects import derives, kind_of, package
 from retrace.jax_internals import names_frames as at
 from retrace.jax_internals.names_values import CUSTOM, WRAPPED
 
-_MOST_CELLS = 32
+_MAX_CELLS = 32
 
 
 def cells(function: FunctionType) -> Iterator[tuple[str, Any]]:
-    """The variables that a function closes over, and what they hold now."""
+    """The variables that a function closes over, with their current values."""
     held = function.__closure__ or ()
-    for name, cell in zip(function.__code__.co_freevars[:_MOST_CELLS], held, strict=False):
+    for name, cell in zip(function.__code__.co_freevars[:_MAX_CELLS], held, strict=False):
         try:
             yield name, cell.cell_contents
         except ValueError:
@@ -26,17 +26,17 @@ def cells(function: FunctionType) -> Iterator[tuple[str, Any]]:
 
 
 def contents(function: FunctionType) -> Iterator[Any]:
-    """What a function closes over, the members of tuples one by one."""
+    """The values that a function closes over, with tuples split into their members."""
     for _, content in cells(function):
-        # Pairs of functions, such as an optimizer or a transformed model.
+        # Tuples of functions, for example an optimizer or a transformed model.
         if derives(kind_of(content), tuple):
-            yield from islice(tuple.__iter__(cast(tuple[Any, ...], content)), _MOST_CELLS)
+            yield from islice(tuple.__iter__(cast(tuple[Any, ...], content)), _MAX_CELLS)
         else:
             yield content
 
 
 def held(thing: Any) -> Any:
-    """The function that one of JAX's own objects around functions holds, or None."""
+    """The function that a JAX object wraps, or None."""
     kind = kind_of(thing)
     if package(kind) not in ("jax", "jaxlib") or derives(kind, functools.partial):
         return None

@@ -1,8 +1,8 @@
-"""What recording takes from the interpreter, and what is lost on a Python without it.
+"""What recording needs from the interpreter, and what is lost on a Python that lacks it.
 
-Each row is tried, not looked up by a version: a Python that nobody here has seen says for
-itself what it can do. All rows together take less than a millisecond, once a process.
-Nothing here needs JAX, so that `retrace doctor` can ask without it.
+Each row is tried, not looked up by version, so this also works on a Python that did not exist
+when this was written. All rows together take less than a millisecond, once per process.
+Nothing here needs JAX, so `retrace doctor` can run these checks without it.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from retrace.capture.bytecode import Chain, Item, chains_of
 from retrace.failure import asked
 
 PUBLIC = "this Python does not show frames"
-"""The loss where nothing but JAX's public events can be recorded."""
+"""The loss if only JAX's public events can be recorded."""
 BYTECODE = "this Python's bytecode is not known"
-"""The loss where it is not seen what functions read."""
+"""The loss if it is not known what functions read."""
 
 
 class Row(NamedTuple):
@@ -32,9 +32,9 @@ class Row(NamedTuple):
     where: str
     there: Callable[[], bool]
     lost: str | None
-    """As it is counted among the `losses` of a run; None where recordings lack nothing."""
+    """How this is named among the `losses` of a run; None if recordings lack nothing."""
     without: str
-    """What is missing then, in one sentence."""
+    """What is then missing, in one sentence."""
 
 
 class _Plain:
@@ -58,7 +58,7 @@ def _shows_frames() -> bool:
 
 
 def _keeps_marks() -> bool:
-    """Whether what is put among the locals of a frame is found there later."""
+    """Whether a value put among the locals of a frame can be found there later."""
     frame = sys._getframe()  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
     frame.f_locals["__retrace_mark__"] = 1
     later = "later"
@@ -79,13 +79,13 @@ def _reads_bytecode() -> bool:
     code: CodeType = _Read.method.__code__
     written: set[str] = set()
     found = set(chains_of(code, {"self": "self"}, written, top=True))
-    # Where a cell is made, the variable itself is loaded, on some releases by an instruction
-    # that looks like any other.
+    # Creating a closure also loads the variable itself, on some releases with an ordinary
+    # load instruction.
     return {chain for chain in found if chain.steps} == _CHAINS and written == {"_count"}
 
 
 class _Read:
-    """What `_reads_bytecode` tries: each kind of read that is told."""
+    """The test case of `_reads_bytecode`: each kind of read that is recorded."""
 
     def method(self: Any, config: Any) -> Any:
         global _count
@@ -154,7 +154,7 @@ ROWS = (
         "sys",
         _shows_frames,
         PUBLIC,
-        "Misses are recorded by JAX's public events alone: a name and seconds, without "
+        "Misses are recorded from JAX's public events only: a name and seconds, without "
         "arguments or causes.",
     ),
     Row(
@@ -162,7 +162,7 @@ ROWS = (
         "frames (PEP 667 since 3.13)",
         _keeps_marks,
         PUBLIC,
-        "Misses are recorded by JAX's public events alone: a name and seconds, without "
+        "Misses are recorded from JAX's public events only: a name and seconds, without "
         "arguments or causes.",
     ),
     Row(
@@ -170,7 +170,7 @@ ROWS = (
         "code objects",
         _tells_names,
         PUBLIC,
-        "Misses are recorded by JAX's public events alone: a name and seconds, without "
+        "Misses are recorded from JAX's public events only: a name and seconds, without "
         "arguments or causes.",
     ),
     Row(
@@ -178,61 +178,61 @@ ROWS = (
         "dis",
         _reads_bytecode,
         BYTECODE,
-        "What functions read besides their arguments (globals, attributes) is not recorded, so "
-        "that a program that changed under equal keys is told without what changed it.",
+        "What functions read besides their arguments (globals, attributes) is not recorded: if a "
+        "program changes although the keys are equal, it is not known what changed it.",
     ),
     Row(
         "co_exceptiontable",
         "code objects",
         _tells_withs,
         "this Python does not show `with` statements",
-        "Where a setting of JAX was made by a `with` statement is not recorded.",
+        "The line of a `with` statement that changed a JAX setting is not recorded.",
     ),
     Row(
         "co_positions",
         "code objects",
         _tells_columns,
         None,
-        "Lambdas of one line are told apart by what they do, and an edited lambda counts as "
-        "another one (Python was started with -X no_debug_ranges, or knows no columns).",
+        "Lambdas on the same line are told apart by their code, so an edited lambda counts as "
+        "another one (Python was started with -X no_debug_ranges, or keeps no columns).",
     ),
     Row(
         "__dict__ and __slots__ descriptors",
         "types",
         _shows_attributes,
         "this Python does not show attributes",
-        "The fields of static arguments and receivers are not recorded: one that changed is told "
-        "without the field.",
+        "The fields of static arguments and receivers are not recorded: if one of these changed, "
+        "it is not known in which field.",
     ),
     Row(
         "objects freed at once",
         "memory",
         _frees_at_once,
         "this Python frees objects late",
-        "A function or an object that has died may still count as alive: whether one was made "
-        "anew is told later than it was so.",
+        "A function or an object that has died may still count as alive, so it may be noticed "
+        "late that it was created again.",
     ),
     Row(
         "fork, register_at_fork",
         "os",
         _forks,
         None,
-        "There are no forked children to record. Processes started otherwise record with "
-        "`retrace run --children`.",
+        "There are no forked children to record. Processes that are started in another way are "
+        "recorded with `retrace run --children`.",
     ),
     Row(
         "SIGHUP",
         "signal",
         _has_signals,
         None,
-        "A program whose terminal is closed is not told apart from one that was ended otherwise.",
+        "Closing the terminal of a program cannot be told apart from other ways to end it.",
     ),
     Row(
         "geteuid",
         "os",
         _tells_users,
         None,
-        "Who may read a recording is up to the folder that it lies in.",
+        "The permissions of the folder decide who may read a recording.",
     ),
 )
 
@@ -244,10 +244,10 @@ def absent() -> tuple[Row, ...]:
 
 
 def losses() -> tuple[str, ...]:
-    """What recordings lack on this Python, each once, as it is counted."""
+    """The losses of recordings on this Python, without repetition."""
     return tuple(dict.fromkeys(row.lost for row in absent() if row.lost is not None))
 
 
 def lacks(loss: str) -> bool:
-    """Whether recordings lack this on this Python."""
+    """Whether recordings have this loss on this Python."""
     return any(row.lost == loss for row in absent())

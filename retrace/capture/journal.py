@@ -1,4 +1,4 @@
-"""Writes misses to everybody who listens: the recording on disk, windows in memory."""
+"""Writes misses to all recordings in progress, on disk and in memory."""
 
 from __future__ import annotations
 
@@ -31,43 +31,43 @@ if TYPE_CHECKING:
     from retrace.store.redaction import Redaction
 
 Event: TypeAlias = Literal["begun", "known", "compiled"]
-"""A miss began; the operation that it is of became known; it ran its last stage."""
+"""A miss began; its operation became known; it completed its last stage."""
 
 _COMPILE = Stage.COMPILE
-_MOST_LOSSES = 10_000
-_MOST_OPEN = 100_000
+_MAX_LOSSES = 10_000
+_MAX_OPEN = 100_000
 """Maximum number of misses that can be amended; older ones have long been complete."""
 _NO_PARTS: Mapping[str, JSON] = MappingProxyType({})
 
 
 class Journal:
-    """Who gets which miss, and what was written of it."""
+    """Sends each miss to its writers, and tells listeners in this process."""
 
     def __init__(self, background: Callable[[Task], None] | None = None) -> None:
         self.background = background
-        """Who writes: another thread, or, without one, whoever tells."""
+        """Runs tasks on another thread; if None, they run on the calling thread."""
         self.writers: tuple[Writer, ...] = ()
-        """Who gets every miss."""
+        """The writers that get every miss."""
         self.own: Callable[[Any], tuple[Writer, ...]] = _nobody
-        """Who gets the misses of functions with these options too (`retrace.jit`)."""
+        """Further writers for functions jitted with these options (`retrace.jit`)."""
         self.owned: tuple[Writer, ...] = ()
-        """Those of them that have begun."""
+        """Those further writers that have begun."""
         self.told: Callable[[int, Event, tuple[Function, ...]], None] | None = None
-        """Told at once, on the stack of the call, what became of a miss."""
+        """Called immediately, on the stack of the call, with each event of a miss."""
         self.noted: Callable[[int, Function, Key, CallSite | None], None] | None = None
-        """Told at once what is known of a miss as it begins, or when that becomes known."""
+        """Called immediately with what is known about a miss, as it begins or later."""
         self.losses: list[str] = []
-        """What could not be recorded, in order; bounded."""
+        """What could not be recorded, in order, up to a limit."""
         self._writers: dict[int, tuple[Writer, ...]] = {}
         self._told_all: tuple[Writer, ...] = ()
 
     def readers_of(self, info: Any) -> tuple[Writer, ...]:
-        """Who is to get the misses of a function that was jitted with `info`."""
+        """The writers that get the misses of a function jitted with `info`."""
         own = self.own(info) if self.own is not _nobody else ()
         return (*self.writers, *own) if own else self.writers
 
     def writers_of(self, number: int | None) -> tuple[Writer, ...]:
-        """Who is to get a program that was made from that of another miss."""
+        """The writers that get a program derived from that of miss `number`."""
         return self.writers or (() if number is None else self._writers.get(number, ()))
 
     def begin(
@@ -84,18 +84,18 @@ class Journal:
         """A miss began.
 
         Args:
-            number: of the miss.
-            function: that missed.
-            key: of the call.
-            site: its line, where that is known by now.
-            fields: what is known of it; taken over.
-            writers: who gets it.
-            bodies: the functions that an operation was given.
-            around: asked later for its line, and for more that is known of it.
+            number: the number of the miss.
+            function: the function that missed.
+            key: the key of the call.
+            site: the line of the call, if already known.
+            fields: what is known about the miss; modified and kept.
+            writers: the writers that get the miss.
+            bodies: the functions that were passed to an operation.
+            around: called later for the line of the call and further fields.
         """
-        if len(self._writers) >= _MOST_OPEN:
-            for old in list(self._writers)[: _MOST_OPEN // 2]:
-                self._writers.pop(old, None)  # another thread may be at it, too
+        if len(self._writers) >= _MAX_OPEN:
+            for old in list(self._writers)[: _MAX_OPEN // 2]:
+                self._writers.pop(old, None)  # another thread may be doing the same
         bodies = tuple(bodies)
         self._writers[number] = writers
         fields["at"], fields["thread"] = time.time(), _thread_name()
@@ -103,12 +103,12 @@ class Journal:
             self.noted(number, function, key, site)
         if self.told is not None and self.writers:
             self.told(number, "begun", (function, *bodies))
-        told = around or partial(_known, site)
-        self._write(partial(_begin, number, function, key, told, fields, writers, bodies))
+        later = around or partial(_known, site)
+        self._write(partial(_begin, number, function, key, later, fields, writers, bodies))
 
     def again(self, number: int, before: int, site: CallSite | None, fields: MissFields) -> None:
-        """A miss began that has the function and the key of an earlier one."""
-        # Whoever was not told of that one could not read this one.
+        """A miss began with the same function and key as an earlier one."""
+        # A writer that did not get the earlier miss could not make sense of this one.
         writers = self._writers[number] = self._writers.get(before, ())
         fields["at"], fields["thread"] = time.time(), _thread_name()
         if self.told is not None and self.writers:
@@ -116,7 +116,7 @@ class Journal:
         self._write(partial(_again, number, before, site, fields, writers))
 
     def amend(self, number: int, fields: MissFields) -> None:
-        """Something became known of a miss; parts are given by their content."""
+        """More became known about a miss; parts are given by content."""
         writers = self._writers.get(number, ())
         if self.told is not None and _COMPILE in _stages(fields):
             self.told(number, "compiled", ())
@@ -124,7 +124,7 @@ class Journal:
             self._write(partial(_amend, number, fields, writers))
 
     def replace(self, number: int, function: Function, key: Key, fields: MissFields) -> None:
-        """An operation that began with its body is known now."""
+        """The operation of a miss that began with its body is now known."""
         if self.noted is not None:
             self.noted(number, function, key, None)
         if self.told is not None and self.writers:
@@ -133,20 +133,20 @@ class Journal:
             self._write(partial(_replace, number, function, key, fields, writers))
 
     def listings(self, number: int, listings: Sequence[Listing]) -> None:
-        """The text of a miss's program, and of those inside it."""
+        """The text of the program of a miss, and of its sub-programs."""
         for writer in self._writers.get(number, ()):
             self._write(partial(writer.listings, listings))
 
     def audit(
         self, encode: Callable[[Redaction | None], dict[str, JSON]], listings: Sequence[Listing]
     ) -> None:
-        """What an audit found, and the text of the programs that differ."""
+        """The findings of an audit, and the text of the programs that differ."""
         for writer in self._all():
             self._write(partial(writer.listings, listings))
             self._write(partial(_audit, writer, encode))
 
     def tell_backend(self) -> None:
-        """Say once where compiled programs run."""
+        """Write once per writer where compiled programs run."""
         everybody = self._all()
         if everybody == self._told_all:
             return
@@ -162,8 +162,8 @@ class Journal:
             self._write(partial(writer.amend_run, fields))
 
     def lose(self, reason: str) -> None:
-        """Something could not be recorded."""
-        if len(self.losses) < _MOST_LOSSES:
+        """Note that something could not be recorded."""
+        if len(self.losses) < _MAX_LOSSES:
             self.losses.append(reason)
         for writer in self._all():
             self._write(partial(writer.loss, reason))
@@ -183,7 +183,7 @@ def _nobody(_: object) -> tuple[Writer, ...]:
 
 
 def _thread_name() -> str:
-    """Of this thread. Not by `current_thread`, which adds a thread that it does not know."""
+    """The name of this thread. `current_thread` would register a thread unknown to it."""
     active: dict[int, threading.Thread] = getattr(threading, "_active", {})
     number = threading.get_ident()
     if (name := NAMED.get(number)) is not None:
@@ -204,7 +204,7 @@ def _begin(
     site, more = around()
     line = {**line, **more}
     callers = line.pop("callers", ())
-    for redaction, told in _by_redaction(writers):
+    for redaction, group in _by_redaction(writers):
         config, place = key.config, site
         if redaction is None:
             encoded = _encode(function, key, site)
@@ -220,9 +220,9 @@ def _begin(
         if callers:
             above = callers if redaction is None else map(redaction.call_site, callers)
             encoded["callers"] = tuple(above)
-        # The same objects again and again: their parts need not be encoded each time.
+        # These are often the same objects, so their parts need not be encoded each time.
         shared = {"config": config, "call_site": place}
-        for writer in told:
+        for writer in group:
             writer.miss(number, fields, encoded, described, shared)
 
 
@@ -237,18 +237,18 @@ def _again(
     line: MissFields,
     writers: tuple[Writer, ...],
 ) -> None:
-    for redaction, told in _by_redaction(writers):
+    for redaction, group in _by_redaction(writers):
         where = site if site is None or redaction is None else redaction.call_site(site)
         parts = {} if where is None else {"call_site": encode_call_site(where)}
         fields = {**encode_fields(line, MISS_LINE, redaction), "again": before}
-        for writer in told:
+        for writer in group:
             writer.miss(number, fields, parts)
 
 
 def _by_redaction(
     writers: Iterable[Writer],
 ) -> Iterator[tuple[Redaction | None, list[Writer]]]:
-    """The writers that are told everything, and then each of the others."""
+    """First the writers without redaction together, then each of the others."""
     whole = [writer for writer in writers if writer.redaction is None]
     if whole:
         yield None, whole
@@ -264,13 +264,13 @@ def _replace(
     fields: MissFields,
     writers: tuple[Writer, ...],
 ) -> None:
-    for redaction, told in _by_redaction(writers):
+    for redaction, group in _by_redaction(writers):
         if redaction is None:
             encoded = _encode(function, key, None)
         else:
             hidden = redaction.key(key, function.site)
             encoded = _encode(redaction.function(function), hidden, None)
-        _amend(number, fields, tuple(told), encoded)
+        _amend(number, fields, tuple(group), encoded)
 
 
 def _audit(writer: Writer, encode: Callable[[Redaction | None], dict[str, JSON]]) -> None:
@@ -293,14 +293,14 @@ def _amend(
         fields = {**fields, "lowered_with": digest()}
     for writer in writers:
         numbers = {kind: writer.part(kind, value) for kind, value in parts.items()}
-        told = fields
+        written = fields
         if writer.redaction is None and (cache := fields.get("persistent_cache")) is not None:
-            told = {**fields, "persistent_cache": _once(writer, cache)}
-        writer.amend(number, {**encode_fields(told, MISS_LINE, writer.redaction), **numbers})
+            written = {**fields, "persistent_cache": _once(writer, cache)}
+        writer.amend(number, {**encode_fields(written, MISS_LINE, writer.redaction), **numbers})
 
 
 def _once(writer: Writer, cache: PersistentCache) -> PersistentCache:
-    """Without the fields of compile options that the writer has written: there are hundreds."""
+    """Omit the compile options if the writer has written them before: there are hundreds."""
     if not cache.options or writer.is_new("compile_options", cache.options):
         return cache
     return cache._replace(options=())

@@ -1,7 +1,7 @@
-"""The programs that JAX keeps, and what each was traced from, without keeping any of it.
+"""The programs that JAX keeps, and what each was traced from, without keeping them alive.
 
-For `retrace.audit`, which asks whether they are still what the code would give. A few weak
-references for each outermost trace: they go when JAX lets go of the program.
+For `retrace.audit`, which checks whether tracing the code again would give the same programs.
+Costs a few weak references per outermost trace, which go away when JAX drops the program.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from retrace.jax_internals.anew import Recipe
 from retrace.jax_internals.traces import Trace
 from retrace.model import Function, Key, Value
 
-_MOST = 20_000
-"""Programs; of more the oldest are not audited."""
-_MOST_DEAD = 16
-"""Programs that have died; so many are forgotten at once."""
-_MOST_BEGUN = 64
-"""Traces that are under way at once, in all threads."""
+_MAX_PROGRAMS = 20_000
+"""Maximum number of programs; beyond that, the oldest are not audited."""
+_DEAD_BATCH = 16
+"""Number of dead programs that are removed together."""
+_MAX_BEGUN = 64
+"""Maximum number of traces in progress at once, across all threads."""
 
 
 class Static(NamedTuple):
-    """A static argument that may change while JAX takes it for the same."""
+    """A static argument that may change while JAX considers it the same."""
 
     name: str
     value: Value
-    """As it was when the function was traced."""
+    """Its value when the function was traced."""
     object: weakref.ref[Any]
 
 
@@ -45,22 +45,22 @@ class Program(NamedTuple):
     """A program that JAX keeps."""
 
     subject: weakref.ref[Any] | None
-    """What the user had jitted; None where it takes no weak reference."""
+    """The function that the user jitted; None if it cannot be weakly referenced."""
     function: Function
-    """As it was when it was traced."""
+    """The state of the function when it was traced."""
     config: tuple[tuple[str, Value], ...]
     static: tuple[Static, ...]
     thread: int
-    """That traced it."""
+    """The thread that traced it."""
     recipe: Recipe
 
 
 def changeable(key: Key, given: Iterable[tuple[str, Any]]) -> tuple[Static, ...]:
-    """The static arguments that JAX would not see change: objects with attributes.
+    """The static arguments that can change unnoticed by JAX: objects with attributes.
 
     Args:
-        key: of the call.
-        given: what the call was given, by the names of the parameters.
+        key: the key of the call.
+        given: the arguments of the call, with the names of their parameters.
     """
     values = dict(key.static)
     found: list[Static] = []
@@ -80,11 +80,12 @@ class Kept:
         self._begun: dict[int, _Begun] = {}
         self._programs: dict[int, Program] = {}
         self._arrays: dict[int, tuple[str, ...]] = {}
-        # By C alone, as in `capture.weak`: what is raised in a callback of Python's is lost.
+        # Filled by a C function, as in `capture.weak`: an exception in a Python callback
+        # would be lost.
         self._dead: deque[Any] = deque()
         self._numbers: dict[int, int] = {}
         self.traced = 0
-        """How many programs there have been."""
+        """Total number of programs so far."""
 
     def begin(
         self,
@@ -95,7 +96,7 @@ class Kept:
         static: tuple[Static, ...] = (),
     ) -> None:
         """A call is about to be traced."""
-        if len(self._begun) >= _MOST_BEGUN:
+        if len(self._begun) >= _MAX_BEGUN:
             self._begun.clear()
         try:
             reference = weakref.ref(subject)
@@ -104,7 +105,7 @@ class Kept:
         self._begun[number] = _Begun(reference, function, key.config, static, get_ident())
 
     def end(self, number: int, trace: Trace, jaxpr: Any) -> None:
-        """It was traced, and JAX keeps what came of it; None where nothing did."""
+        """A trace ended with `jaxpr`, which JAX keeps; None if it keeps nothing."""
         begun = self._begun.pop(number, None)
         if begun is None or jaxpr is None:
             return
@@ -114,9 +115,9 @@ class Kept:
         except TypeError:
             return
         self.traced += 1
-        if len(self._dead) >= _MOST_DEAD:
+        if len(self._dead) >= _DEAD_BATCH:
             self._forget_dead()
-        if len(programs) >= _MOST:
+        if len(programs) >= _MAX_PROGRAMS:
             earliest = next(iter(programs))
             self._numbers.pop(id(programs[earliest].recipe.jaxpr), None)
             self._forget(earliest)
@@ -124,16 +125,16 @@ class Kept:
         self._numbers[id(recipe.jaxpr)] = number
 
     def known(self, number: int, arrays: tuple[str, ...]) -> None:
-        """What arrays on the host a program captured, by their content, when it was traced."""
+        """Note the host arrays, by content, that a program captured when it was traced."""
         if arrays and number in self._programs:
             self._arrays[number] = arrays
 
     def arrays(self, number: int) -> tuple[str, ...] | None:
-        """The same; None where that is not known, or where it captured none."""
+        """The captured host arrays; None if unknown or if it captured none."""
         return self._arrays.get(number)
 
     def programs(self) -> list[tuple[int, Program]]:
-        """Those that live, the earliest first."""
+        """The programs that are still alive, earliest first."""
         self._forget_dead()
         return list(self._programs.items())
 
@@ -141,7 +142,7 @@ class Kept:
         while self._dead:
             try:
                 reference = self._dead.popleft()
-            except IndexError:  # another thread was first
+            except IndexError:  # another thread emptied it
                 return
             number = self._numbers.pop(id(reference), None)
             if number is not None:

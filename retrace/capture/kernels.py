@@ -6,8 +6,8 @@
     StackFrames        1 {file_location_id=1 parent_frame_id=1}
     %sort.1 = f32[16]{0} sort(%x), ..., metadata={op_name="..." stack_frame_id=1}
 
-is what XLA writes since jax 0.7; before, `source_file="..." source_line=8` stands in the
-metadata.
+is what XLA writes since jax 0.7. Before that, the metadata contains
+`source_file="..." source_line=8`.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from retrace.capture.notebook_cells import shown
 from retrace.capture.place import Owner, owner
 from retrace.model.slow import Kernel
 
-_MOST_LINES = 500
-_MOST_OPERATIONS = 3
+_MAX_LINES = 500
+_MAX_OPERATIONS = 3
 
 _NAME = re.compile(r'(\d+) "((?:[^"\\]|\\.)*)"')
 _LOCATION = re.compile(r"(\d+) \{file_name_id=(\d+) function_name_id=(\d+) line=(\d+)")
@@ -31,14 +31,14 @@ _FRAME = re.compile(r"(\d+) \{file_location_id=(\d+)(?: parent_frame_id=(\d+))?"
 _INSTRUCTION = re.compile(r"\s+(?:ROOT )?%?([\w.\-]+) = (?:\(.*?\)|\S+) ([\w\-]+)\(")
 _NAMED = re.compile(r"=%([\w.\-]+)")
 _INNER = ("calls", "to_apply", "body", "condition", "_computation")
-"""What an instruction writes before the computations that it calls or applies."""
+"""Attributes of an instruction that name the computations it calls or applies."""
 _BRANCHES = re.compile(r"branch_computations=\{([^}]*)\}")
 _OPERAND = re.compile(r"%([\w.\-]+)")
 _COMPUTATION = re.compile(r"(?:ENTRY )?%?([\w.\-]+) (?:\(.*\) -> |\{)")
 _FIRST = re.compile(r"^(?:ENTRY )?%", re.MULTILINE)
 _BY_FRAME = re.compile(r"stack_frame_id=(\d+)")
 _BY_LINE = re.compile(r'source_file="((?:[^"\\]|\\.)*)" source_line=(\d+)')
-_QUIET = frozenset(
+_NO_CODE = frozenset(
     (
         "parameter",
         "constant",
@@ -50,14 +50,14 @@ _QUIET = frozenset(
         "after-all",
     )
 )
-"""What no code is made for."""
+"""Operations for which no code is generated."""
 _CALLS = frozenset(("while", "conditional", "call", "async-start"))
-"""What runs other computations: their kernels are kernels of their own."""
-_COMPARES = 0.05
-"""Of an instruction of a kernel, what one that compares two numbers of a sort takes LLVM: no loop
-over arrays is made for it. Twenty sorts of eight arrays were compiled beside none, and ten."""
+"""Operations that run other computations, which have their own kernels."""
+_COMPARISON_WEIGHT = 0.05
+"""LLVM time for an instruction of a sort's comparison, relative to one of a kernel: no loop over
+arrays is generated for it. Measured by compiling zero, ten and twenty sorts of eight arrays."""
 _SMALL = 'xla_cpu_small_call="true"'
-"""A computation of which XLA makes one kernel, with all that it runs."""
+"""Marks a computation that XLA compiles to one kernel, including everything it runs."""
 
 
 class _Place(NamedTuple):
@@ -87,12 +87,12 @@ class _Instruction:
 def kernels(
     text: str, seconds: Mapping[str, float], machine: float = 0.0
 ) -> tuple[tuple[Kernel, ...], int]:
-    """The instructions of a compiled program by the user's source line, and its kernels in all.
+    """The instructions of a compiled program by user source line, and its number of kernels.
 
     Args:
-        text: XLA's, of the compiled program.
-        seconds: what it took to compile each kernel, by name, as far as that was told.
-        machine: seconds of making machine code, which are told for all kernels together.
+        text: XLA's text of the compiled program.
+        seconds: compile time of each kernel, by name, as far as reported.
+        machine: seconds spent generating machine code, reported for all kernels together.
     """
     spent = {_plain(name): each for name, each in seconds.items()}
     rows: defaultdict[_Place, _Row] = defaultdict(_Row)
@@ -100,7 +100,7 @@ def kernels(
     begins = _FIRST.search(text)
     head, body = ("", "") if begins is None else (text[: begins.start()], text[begins.start() :])
     computations = _computations(body, _places(head.splitlines()))
-    # What a fusion calls, and a sort or a reduction applies, becomes part of its kernel.
+    # Computations called by a fusion or applied by a sort or reduction are part of its kernel.
     within: set[str] = set()
     for name, computation in reversed(computations.items()):
         for one in computation:
@@ -111,7 +111,7 @@ def kernels(
     timed = 0
     for name, computation in computations.items():
         for one in computation:
-            if one.operation in _QUIET and _SMALL not in one.text:
+            if one.operation in _NO_CODE and _SMALL not in one.text:
                 continue
             own = spent.get(_plain(one.name), 0.0) if spent else 0.0
             is_kernel = name not in within or own > 0
@@ -129,11 +129,11 @@ def kernels(
                 for place, share in mixed.items():
                     rows[place].seconds += own * share / mixed.total()
             elif name not in within and one.operation != "fusion" and _is_whole(one):
-                weight = _COMPARES if one.operation == "sort" else 1.0
+                weight = _COMPARISON_WEIGHT if one.operation == "sort" else 1.0
                 for place, number in _mixed(one, computations).items():
                     applied[place] = applied.get(place, 0.0) + number * weight
     _spread(machine, rows, applied, timed)
-    told = [
+    result = [
         Kernel(
             shown(place.file),
             place.line,
@@ -141,22 +141,22 @@ def kernels(
             row.instructions,
             row.kernels,
             row.seconds,
-            tuple(row.operations.most_common(_MOST_OPERATIONS)),
+            tuple(row.operations.most_common(_MAX_OPERATIONS)),
         )
         for place, row in rows.items()
     ]
-    told.sort(key=lambda one: (-one.seconds, -one.instructions))
-    return tuple(told[:_MOST_LINES]), named
+    result.sort(key=lambda one: (-one.seconds, -one.instructions))
+    return tuple(result[:_MAX_LINES]), named
 
 
 def _spread(
     machine: float, rows: Mapping[_Place, _Row], applied: Mapping[_Place, float], timed: int
 ) -> None:
-    """Add the seconds of making machine code to the lines that it was made for.
+    """Distribute the seconds of generating machine code among the source lines.
 
-    A kernel that took long before takes long there too. XLA makes equal kernels once, and only
-    that one has seconds. What a small loop or the like runs has none of its own: each of its
-    instructions counts as one of a kernel does, and each of a sort's comparison as less.
+    A kernel that took long before is assumed to take long here too. XLA compiles equal kernels
+    once, and only that one has seconds. A small loop or the like has no seconds of its own:
+    each of its instructions counts like one of a kernel, and in a sort's comparison less.
     """
     spent = sum(row.seconds for row in rows.values())
     if not spent:
@@ -168,7 +168,7 @@ def _spread(
 
 
 def _computations(body: str, places: Mapping[int, _Place]) -> dict[str, list[_Instruction]]:
-    """The computations of a program, those that are called before those that call them."""
+    """The computations of a program, callees before callers."""
     found: dict[str, list[_Instruction]] = {}
     computation: list[_Instruction] = []
     for line in body.splitlines():
@@ -180,7 +180,7 @@ def _computations(body: str, places: Mapping[int, _Place]) -> dict[str, list[_In
         if instruction is None:
             continue
         inner: tuple[str, ...] = ()
-        if "=%" in line:  # few have any
+        if "=%" in line:  # few instructions have any
             found_in = _NAMED.finditer(line)
             inner = tuple(one[1] for one in found_in if line.endswith(_INNER, 0, one.start()))
         if "branch_computations" in line and (branches := _BRANCHES.search(line)) is not None:
@@ -192,10 +192,10 @@ def _computations(body: str, places: Mapping[int, _Place]) -> dict[str, list[_In
 
 
 def _locate(computations: dict[str, list[_Instruction]]) -> None:
-    """Give a place to instructions that XLA added: that of what they were added for.
+    """Give each instruction that XLA added the place of the code it was added for.
 
-    That is what a fusion is made of, what uses an instruction, what it uses, or what applies
-    the computation that it stands in.
+    That is the place of what a fusion contains, of an instruction that uses it or that it uses,
+    or of the instruction that applies its computation.
     """
     around: dict[str, _Place] = {}
     for name, computation in reversed(computations.items()):
@@ -211,9 +211,9 @@ def _locate(computations: dict[str, list[_Instruction]]) -> None:
 
 
 def _locate_inside(computation: Sequence[_Instruction], around: _Place | None) -> None:
-    """The same for one computation, with the place of what applies it."""
+    """The same within one computation; `around` is the place of what applies it."""
     without = sum(one.place is None for one in computation)
-    if without == len(computation):  # as what a sort compares by
+    if without == len(computation):  # for example the comparison of a sort
         for one in computation:
             one.place = around
     elif without:
@@ -238,19 +238,19 @@ def _operands(one: _Instruction, known: Mapping[str, _Instruction]) -> list[_Ins
 
 
 def _is_whole(one: _Instruction) -> bool:
-    """Whether what an instruction calls or applies becomes one kernel with it."""
+    """Whether an instruction and the computations it calls or applies are one kernel."""
     return bool(one.inner) and (one.operation not in _CALLS or _SMALL in one.text)
 
 
 def _mixed(
     one: _Instruction, computations: Mapping[str, Sequence[_Instruction]]
 ) -> Counter[_Place]:
-    """The lines that the code of one kernel is made for, each with its instructions."""
+    """The source lines of one kernel, each with its number of instructions."""
     found: Counter[_Place] = Counter()
     waiting, seen = [*one.inner], set(one.inner)
     while waiting:
         for inside in computations.get(waiting.pop(), ()):
-            if inside.operation not in _QUIET and inside.place is not None:
+            if inside.operation not in _NO_CODE and inside.place is not None:
                 found[inside.place] += 1
             new = [name for name in inside.inner if name not in seen]
             waiting += new
@@ -261,7 +261,7 @@ def _mixed(
 
 
 def _plain(name: str) -> str:
-    """A name as it may be written otherwise in a profile."""
+    """A name normalized for comparison, as a profile may spell it differently."""
     return name.replace(".", "_").replace("-", "_")
 
 
@@ -276,7 +276,7 @@ def _place(line: str, places: Mapping[int, _Place]) -> _Place | None:
 
 
 def _places(lines: Iterable[str]) -> dict[int, _Place]:
-    """The user's innermost line of each stack; a library's where no line is the user's."""
+    """The innermost user line of each stack, or a library line if there is no user line."""
     table = ""
     files: dict[int, str] = {}
     functions: dict[int, str] = {}
@@ -292,7 +292,7 @@ def _places(lines: Iterable[str]) -> dict[int, _Place]:
             locations[int(at[1])] = _Place(file, int(at[4]), function)
         elif (frame := _FRAME.match(line)) is not None:
             frames[int(frame[1])] = int(frame[2]), int(frame[3] or 0)
-    # XLA writes the number of the parent, or on some releases the one behind it.
+    # XLA writes the number of the parent, or on some releases that number plus one.
     shift = 1 if any(parent == number for number, (_, parent) in frames.items()) else 0
     found: dict[int, _Place] = {}
     for number in frames:

@@ -1,4 +1,4 @@
-"""The cache key of one call, in the user's own names."""
+"""The cache key of a call, in the user's own names."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ _EMPTY = inspect.Parameter.empty
 _VAR_POSITIONAL, _VAR_KEYWORD = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 _NAMES = ("static_argnames", "donate_argnames")
-"""JAX infers them from the numbers, and the numbers from them."""
+"""JAX infers these from the positions, and the positions from these."""
 
 
 class Keys:
-    """Makes keys, with the equality tokens of one recording."""
+    """Creates keys, using the equality tokens of one recording."""
 
     def __init__(self, tokens: Tokens, lost: Callable[[str], None]) -> None:
         self._tokens = tokens
         self._lost = lost
         defaults: Any = JITTED_INFO.of(jax.jit(_nothing))
         self._options = [(name, row, row.of(defaults)) for name, row in OPTIONS.items()]
-        """Each with its default."""
+        """Each option with its default."""
         self._kind = type(defaults)
         names = [row.name for _, row, _ in self._options if hasattr(defaults, row.name)]
         self._ask = attrgetter(*names) if len(names) > 1 else None
         self._defaults = None if self._ask is None else self._ask(defaults)
-        """All of them at once."""
+        """All defaults in one tuple."""
 
     def of_call(
         self,
@@ -51,10 +51,10 @@ class Keys:
         kwargs: Mapping[str, Any],
         is_array: Callable[[Any], bool] | None = None,
     ) -> Key:
-        """The key of a call with these arguments, under these options of `jit`.
+        """The key of a call with these arguments and these options of `jit`.
 
-        Where a wrapper keeps what is no array out of the dynamic arguments, `is_array`
-        is its own test, and the static arguments are its, not `jit`'s.
+        If a wrapper makes everything but arrays static, `is_array` is its test, and the static
+        arguments are the wrapper's, not those of `jit`.
         """
         tree = Tree(self._tokens, is_array)
         static: list[tuple[str, Value]] = []
@@ -101,7 +101,7 @@ class Keys:
         )
 
     def _options_of(self, info: Any, packed: bool) -> tuple[tuple[str, Value], ...]:
-        # Nobody gives any, as a rule.
+        # Usually no options are given.
         if (
             type(info) is self._kind
             and self._ask is not None
@@ -111,15 +111,15 @@ class Keys:
         return tuple(self.options(info, packed))
 
     def static(self, value: Any, keyword: bool = False) -> Value:
-        """A static argument: JAX compares its type too."""
+        """A static argument, whose type JAX compares as well."""
         by_type = KEYWORD_STATICS_KEEP_THEIR_TYPE or not keyword
         return snapshot(value, self._tokens.static if by_type else self._tokens.keyword)
 
     def options(self, info: Any, packed: bool = False) -> Iterator[tuple[str, Value]]:
-        """The options of `jit` that are not at their default."""
+        """The options of `jit` that differ from their defaults."""
         for name, option, default in self._options:
             if packed and name in _POSITIONS:
-                continue  # they count the wrapper's parameters, not the user's
+                continue  # they refer to the wrapper's parameters, not the user's
             value = option.of(info)
             if value is None or value is default or value == default:
                 continue
@@ -134,7 +134,7 @@ class Keys:
             yield "axis_name", snapshot(axis, self._tokens.metadata)
 
     def config(self) -> tuple[tuple[str, Value], ...]:
-        """The configuration that takes part in the key, by its public names."""
+        """The configuration that is part of the key, by its public names."""
         return context(self._lost, self._described)
 
     def _described(self, value: object) -> Value:
@@ -145,7 +145,7 @@ def _nothing() -> None: ...
 
 
 def _is_inferred(info: Any, name: str) -> bool:
-    """Whether names of parameters say no more than their numbers do."""
+    """Whether parameter names add nothing to the given positions."""
     signature: inspect.Signature | None = SIGNATURE.of(info)
     numbers: tuple[int, ...] = getattr(info, name.replace("names", "nums"), ())
     if signature is None:
@@ -162,7 +162,7 @@ def parameter_names(signature: inspect.Signature | None, count: int) -> list[str
 
 
 def _parameters(signature: inspect.Signature | None) -> list[tuple[str, Any, bool]]:
-    """Of each its name, its kind and whether it has a default; each is read once."""
+    """The name and kind of each parameter, and whether it has a default; read only once."""
     if signature is None:
         return []
     return [

@@ -298,7 +298,7 @@ def test_asking_for_shapes_traces_alone(record: Record, ask: Any) -> None:
 def test_programs_that_are_never_compiled_do_not_queue_for_ever(
     record: Record, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(background, "_MOST_WAITING", 5)
+    monkeypatch.setattr(background, "_MAX_WAITING", 5)
     waiting = session().recorder._background._programs
     step = jax.jit(lambda x: functools.reduce(lambda y, _: y + 1, range(1100), x))
 
