@@ -69,7 +69,7 @@ def unpack(call: Call) -> Packed | None:
 def _equinox(frame: FrameType, equinox: Any) -> Packed | None:
     local = frame.f_locals
     wrapper = local["jit_wrapper"]
-    signature = wrapper._signature  # noqa: SLF001 - what it binds its arguments with
+    signature = wrapper._signature  # noqa: SLF001 - it binds its arguments with this
     # Equinox binds first: positional and keyword arguments are the same to it.
     bound = signature.bind(*local["args"], **local["kwargs"])
     return Packed(wrapper.__wrapped__, signature, bound.args, bound.kwargs, equinox.is_array)

@@ -41,7 +41,7 @@ comes, and the queue would grow forever."""
 
 
 class Background:
-    """Two queues and the thread that empties them, in order."""
+    """Two queues, and the thread that empties them in order."""
 
     def __init__(self, guarded: Callable[[Task], None]) -> None:
         self._guarded = guarded
@@ -149,16 +149,16 @@ class Background:
                 return self._lines.popleft()
             if self._programs and self._may_walk():
                 return self._programs.popleft()
-        except IndexError:  # a child of a fork may find the queue of its parent
+        except IndexError:  # a forked child may see its parent's queue
             pass
         return None
 
 
 def let_go(lock: LockType) -> None:
-    """Let go of a lock that somebody else may have let go of."""
+    """Release a lock that another thread may already have released."""
     try:
         lock.release()
-    except RuntimeError:  # somebody else was first
+    except RuntimeError:  # it was already released
         pass
 
 

@@ -43,7 +43,7 @@ class Belonging:
         thread: Underway,
         add_program: Callable[[int, Any], None],
     ) -> None:
-        """Keep what is needed.
+        """Take the parts of the recorder that this works with.
 
         Args:
             misses: begins misses.

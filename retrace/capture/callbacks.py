@@ -110,7 +110,7 @@ class _Search:
 
 
 def _shape(text: str) -> tuple[int, int]:
-    """How many variables an equation takes and makes."""
+    """How many variables an equation reads and defines."""
     _, arguments, results, *_ = text.split("\t", 3)
     return arguments.split(" ").count("$"), len(results.split(" ")) if results else 0
 

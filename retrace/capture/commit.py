@@ -80,7 +80,7 @@ def _around(folder: Path) -> Checkout | None:
             mode = os.stat(git).st_mode
             if stat.S_ISDIR(mode):
                 own = git
-            else:  # of a worktree or a submodule it is a file that names the folder
+            else:  # in a worktree or a submodule, a file that names the folder
                 text = content(git, _MAX_TEXT_BYTES).decode()
                 own = root / text.removeprefix("gitdir:").strip()
             shared = own

@@ -73,7 +73,7 @@ class Functions:
     def describe(
         self, function: Any, jax_name: str | None = None, *, traced: bool = False
     ) -> Function:
-        """The function as it is recorded.
+        """Describe a function for the recording.
 
         Args:
             function: what `jax.jit` was given.
@@ -165,7 +165,7 @@ class Functions:
         return [*self._reads.functions(found.base, *receivers), *own]
 
     def jitted(self, function: Any, frame: FrameType) -> None:
-        """`jit` was called."""
+        """Note where `jit` was called."""
         self._sites.jitted(function, unwrap_plain(function), frame)
 
     def from_source(self, source: str | None, name: str) -> Function:

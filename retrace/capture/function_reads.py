@@ -201,7 +201,7 @@ class _Walk:
             path += f"[{step.key!r}]" if isinstance(step, Item) else f".{step}"
         kind = type(value)
         if kind in _SCALARS:
-            if taken or chain.source != "cell":  # otherwise it is recorded with the closure
+            if taken or chain.source != "cell":  # otherwise it is in the function's closure
                 self._take(path, value, last=chain.written)
             return
         if kind is ModuleType or (chain.source == "self" and not taken):
@@ -209,7 +209,7 @@ class _Walk:
         if (function := _function(value)) is not None:
             yield _Visit(function, _MISSING, path)
             if function.__name__ == path.rpartition(".")[2]:
-                return  # a function under its own name rarely changes
+                return  # under the name of its `def`, it is rarely replaced
         self._take(path, value, last=chain.written)
 
     def _take(self, path: str, value: Any, *, last: bool) -> None:

@@ -26,7 +26,7 @@ BYTECODE = "this Python's bytecode is not known"
 
 
 class Row(NamedTuple):
-    """Something that retrace relies on."""
+    """An interpreter feature that retrace relies on."""
 
     name: str
     where: str

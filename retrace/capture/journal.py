@@ -51,7 +51,7 @@ class Journal:
         self.own: Callable[[Any], tuple[Writer, ...]] = _nobody
         """Further writers for functions jitted with these options (`retrace.jit`)."""
         self.owned: tuple[Writer, ...] = ()
-        """Those further writers that have begun."""
+        """The further writers that have started."""
         self.told: Callable[[int, Event, tuple[Function, ...]], None] | None = None
         """Called immediately, on the stack of the call, with each event of a miss."""
         self.noted: Callable[[int, Function, Key, CallSite | None], None] | None = None

@@ -95,7 +95,7 @@ class Kept:
         key: Key,
         static: tuple[Static, ...] = (),
     ) -> None:
-        """A call is about to be traced."""
+        """Note that a call is about to be traced."""
         if len(self._begun) >= _MAX_BEGUN:
             self._begun.clear()
         try:
