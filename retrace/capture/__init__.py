@@ -1,1 +1,1 @@
-"""The recording wing: from what JAX shows to lines of a recording."""
+"""The recording wing: turns what JAX exposes into lines of a recording."""

@@ -1,8 +1,8 @@
 """Locks around tables that the program's threads share, with a GIL or without.
 
-They are held for a few steps that run no code of the user's, so that no thread waits for one
-longer than that. The thread that holds one may enter again: the end of an object, or a signal,
-comes at any step. A forked child finds them free.
+They are held only for a few steps that run no user code, so no thread waits for one for long.
+They are reentrant, because an object's finalizer or a signal handler can run at any step. In a
+forked child all of them are free.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ _locks: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 def make() -> threading.RLock:  # pyright: ignore[reportInvalidTypeForm, reportUnknownParameterType]
-    """A lock for `with`."""
+    """Return a new lock, to be used in a `with` statement."""
     lock = threading.RLock()
     _locks.add(lock)
     return lock
 
 
 def _renew() -> None:
-    # Whoever held one may be a thread that this process does not have. The standard library's
-    # own locks are renewed in this way.
+    # The holder may be a thread that does not exist in the child. The standard library renews
+    # its own locks in the same way.
     for lock in _locks:
         lock._at_fork_reinit()  # noqa: SLF001
 
 
-if hasattr(os, "register_at_fork"):  # not where nothing forks
+if hasattr(os, "register_at_fork"):  # absent on platforms without fork
     os.register_at_fork(after_in_child=_renew)
 
 
 class Count:
-    """Numbers from a first one on, each given once."""
+    """Hands out consecutive numbers, each of them once."""
 
     def __init__(self, first: int = 0) -> None:
         self._lock = make()
@@ -42,7 +42,7 @@ class Count:
 
     @property
     def given(self) -> int:
-        """The next number, which has not been given yet."""
+        """The next number to be handed out."""
         return self._next
 
     def __call__(self) -> int:

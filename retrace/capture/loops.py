@@ -1,4 +1,4 @@
-"""The Python loops that a line stands in, by the bytecode of its function."""
+"""The Python loops around a line, found from the bytecode of its function."""
 
 from __future__ import annotations
 
@@ -6,35 +6,36 @@ import dis
 from types import CodeType
 from typing import NamedTuple
 
-_LARGEST = 20_000
-"""Bytes of a function's code; in a longer one no loops are looked for."""
+_MAX_CODE_BYTES = 20_000
+"""In functions with more bytecode than this, loops are not searched for."""
 
 
 class Around(NamedTuple):
-    """One loop of a function: where it is written, and what it runs again."""
+    """One loop of a function: its source lines, and the bytecode that it repeats."""
 
     line: int
-    """Of the `for` or `while`."""
+    """Line of the `for` or `while`."""
     end: int
-    """Its last line."""
+    """Last line of the loop."""
     first: int
-    """Where its bytecode begins, and ends."""
+    """Offset of its first instruction."""
     last: int
+    """Offset of its last instruction."""
 
 
 def loops(code: CodeType) -> tuple[Around, ...]:
-    """The loops of a function, comprehensions included, in the order in which they end."""
-    if len(code.co_code) > _LARGEST:
+    """The loops of a function, including comprehensions, in the order in which they end."""
+    if len(code.co_code) > _MAX_CODE_BYTES:
         return ()
     lines: list[tuple[int, int]] = []
     jumps: list[tuple[int, int]] = []
     for one in dis.get_instructions(code):
         if one.positions is not None and one.positions.lineno is not None:
             lines.append((one.offset, one.positions.lineno))
-        # Without NO_INTERRUPT: that is `await`, which waits and repeats nothing.
+        # NO_INTERRUPT is excluded: it belongs to `await`, which waits and repeats nothing.
         if "JUMP_BACKWARD" in one.opname and "NO_INTERRUPT" not in one.opname:
             jumps.append((int(one.argval), one.offset))
-    # `continue` jumps back too: a loop reaches to the last of its jumps.
+    # `continue` also jumps back, so a loop ends at the last of its jumps.
     ends: dict[int, int] = {}
     for target, offset in jumps:
         ends[target] = max(offset, ends.get(target, 0))
@@ -47,5 +48,5 @@ def loops(code: CodeType) -> tuple[Around, ...]:
 
 
 def around(found: tuple[Around, ...], position: int) -> tuple[Around, ...]:
-    """Those of a function's loops that an instruction is in."""
+    """Return those loops of a function that contain an instruction."""
     return tuple(one for one in found if one.first <= position <= one.last)

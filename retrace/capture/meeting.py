@@ -1,4 +1,4 @@
-"""Who holds the programs of several processes against each other before they are compiled."""
+"""The interface for comparing the programs of several processes before they are compiled."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from typing import Protocol
 
 
 class Meeting(Protocol):
-    """Who holds the programs of several processes against each other."""
+    """Compares the programs of several processes."""
 
     def joint(self, number: int, program: str | None, processes: tuple[int, ...]) -> None:
-        """A program that these processes run is about to be compiled, in this thread."""
+        """This thread is about to compile a program that these processes run."""
         ...
 
     def alone(self, number: int) -> None:
-        """One that this process runs by itself is."""
+        """This thread is about to compile a program that only this process runs."""
         ...

@@ -1,4 +1,4 @@
-"""Which miss an object of JAX's belongs to: a jaxpr, a lowering."""
+"""Which miss a JAX object, a jaxpr or a lowering, belongs to."""
 
 from __future__ import annotations
 
@@ -8,20 +8,22 @@ from retrace.capture.weak import ByObject
 
 
 class Numbers:
-    """Numbers of misses by objects, which it does not keep alive."""
+    """Numbers of misses by object. It does not keep the objects alive."""
 
     def __init__(self) -> None:
         self._known: ByObject[int] = ByObject()
 
     def __len__(self) -> int:
-        """How many objects it knows; the dead are none of them."""
+        """Number of live objects in the table."""
         return len(self._known)
 
     def put(self, thing: Any, number: int) -> bool:
-        """The object belongs to this miss; of what takes no weak reference nothing is kept.
+        """Record that an object belongs to a miss.
+
+        Objects that do not support weak references are not stored.
 
         Returns:
-            Whether it belonged to none before: of several threads one is told so.
+            True if it belonged to no miss before; only one of several threads gets True.
         """
         try:
             return self._known.put(thing, number)
@@ -29,5 +31,5 @@ class Numbers:
             return True
 
     def get(self, thing: Any) -> int | None:
-        """The number of its miss."""
+        """Return the number of the object's miss."""
         return self._known.get(thing)

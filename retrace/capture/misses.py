@@ -1,4 +1,4 @@
-"""Where misses begin: the function, the key and the call site, read off the live call."""
+"""Begins misses: reads function, key and call site from the live call."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ from retrace.store.writer import Writer
 
 _TRACE = Stage.TRACE
 _OP, _TRANSFORM = Kind.OP, Kind.TRANSFORM
-_MOST_SOURCES = 10_000
+_MAX_SOURCES = 10_000
 
 
 class Misses:
-    """Begins misses, each under the next number of this process."""
+    """Begins misses and numbers them consecutively within this process."""
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
@@ -61,11 +61,11 @@ class Misses:
         self._epochs: dict[int, int] = {}
         self._cold: dict[int, int] = {}
         self.making_cold = False
-        """Whether a marker of a test is making functions cold, and not the program."""
+        """Whether functions are being made cold by a test's marker rather than by the program."""
         self._tokens.forgotten.append(self._forget)
 
     def of_call(self, call: Call, given: Any, stage: Stage, fields: MissFields) -> int | None:
-        """A call of a jitted function, or of an eager operation's."""
+        """Begin the miss of a call to a jitted function or of an eager operation."""
         writers = self._journal.readers_of(call.info)
         if not writers or given is None:
             return None
@@ -109,7 +109,7 @@ class Misses:
             subject = given if packed is None else packed.function
             self.kept.begin(number, subject, function, key, static)
         if source := source_of_call(call):
-            if len(self._sources) >= _MOST_SOURCES:
+            if len(self._sources) >= _MAX_SOURCES:
                 self._sources.clear()
             self._sources[source] = function
         return number
@@ -141,8 +141,8 @@ class Misses:
         function = at_line(function, seen.site, bodies)
         number = marked(interface)
         if number is not None:
-            # It began when its body was traced. What JAX's function runs after it, as `cg`
-            # runs a `cond` and then a `while_loop`, is an operation of its own.
+            # This miss began when its body was traced. If JAX's function runs another operation
+            # afterwards (`cg` runs a `cond`, then a `while_loop`), that is a separate miss.
             mark(call.frame, number)
             mark(interface, None)
             self._journal.replace(number, function, key, fields)
@@ -153,7 +153,7 @@ class Misses:
         return number
 
     def of_body(self, traced: Any, caller: FrameType | None, fields: MissFields) -> int | None:
-        """The body of an eager operation, which JAX traces before the operation itself."""
+        """Begin the miss of an eager operation whose body JAX traces before the operation."""
         writers = self._journal.writers
         interface = interface_frame(caller)
         if not writers or interface is None:
@@ -161,7 +161,7 @@ class Misses:
         if (number := marked(interface)) is not None:
             return number
         given = body_functions(interface)
-        # `fori_loop`, `map` and others wrap the user's body in one of JAX's own.
+        # `fori_loop`, `map` and others wrap the user's body in a function of JAX.
         if is_internal(traced) and not (given and is_of_lax(interface.f_code)):
             return None
         stack = stack_of(interface)
@@ -176,7 +176,7 @@ class Misses:
         return number
 
     def of_trace(self, traced: Any, caller: FrameType | None, fields: MissFields) -> int | None:
-        """A trace of which JAX shows the function, and not the call."""
+        """Begin the miss of a trace for which JAX exposes the function but not the call."""
         writers = self._journal.writers
         if not writers or caller is None:
             return None
@@ -199,12 +199,12 @@ class Misses:
         fields: MissFields,
         writers: tuple[Writer, ...],
     ) -> int | None:
-        """A program that JAX made from a call's own, outside the call: its backward program."""
+        """Begin the miss of a program that JAX derives outside the call (backward pass)."""
         if not writers or site.program is None:
             return None
         function = self._sources.get(source or "")
         if function is not None:
-            fields["new"] = False  # it may be dead by now, and forgotten
+            fields["new"] = False  # the object may have been garbage collected and forgotten
         else:
             function = self._functions.from_source(source, name)
         stack, seen = stack_of(site.program), None
@@ -218,7 +218,7 @@ class Misses:
         return number
 
     def options_of(self, frame: FrameType) -> tuple[tuple[str, Value], ...]:
-        """What `Lowered.compile` was given beside the options of `jit`."""
+        """Options passed to `Lowered.compile`, in addition to those of `jit`."""
         given = at.LOWERED_OPTIONS.among(frame.f_locals)
         if not given:
             return ()
@@ -232,7 +232,7 @@ class Misses:
         options: tuple[tuple[str, Value], ...],
         fields: MissFields,
     ) -> int | None:
-        """A further compilation of what another miss has lowered."""
+        """Begin the miss of another compilation of what an earlier miss lowered."""
         number = self._numbers()
         mark(frame, number)
         fields |= {"ahead": True, "epoch": self._epoch()}
@@ -244,7 +244,7 @@ class Misses:
         return number
 
     def of_name(self, name: str, frame: FrameType, fields: MissFields) -> int | None:
-        """A stage of which JAX shows no more than the name."""
+        """Begin the miss of a stage for which JAX exposes only the name."""
         if not self._journal.writers:
             return None
         self._journal.lose("a stage without its call")
@@ -271,7 +271,7 @@ class Misses:
             seen = around(stack)
         settings = self._settings.later(frame, stack, key.config)
         is_outermost = "parent" not in fields and "nested" not in fields
-        # The thread that writes has the time to ask whose lines these are.
+        # Who wrote each line is determined later, on the writer thread.
         told = partial(surroundings, stack, seen, function, is_outermost, settings)
         if unseen := self._unseen(function, frame, fields):
             fields["unseen"] = unseen
@@ -280,7 +280,7 @@ class Misses:
         fields["epoch"] = self._epoch()
         if epoch := self._epochs.get(function.object):
             fields["function_epoch"] = epoch
-            # What clears everything since then is not the marker's doing.
+            # If all caches were cleared since, that was not the marker.
             if self._cold.get(function.object) == fields["epoch"]:
                 fields["cold"] = True
         if bodies:
@@ -289,13 +289,13 @@ class Misses:
         self._journal.begin(number, function, key, site, fields, writers, bodies, told)
 
     def _epoch(self) -> int:
-        with self._lock:  # two threads that notice one clear would count two
+        with self._lock:  # otherwise two threads could count the same clear twice
             return self._clears.epoch()
 
     def _unseen(
         self, function: Function, frame: FrameType, fields: MissFields
     ) -> tuple[str, ...]:
-        """What this JAX does not show of a miss."""
+        """What this version of JAX does not expose about a miss."""
         if names.shows_all() and "unseen" not in fields:
             return ()
         found = [*cast(tuple[str, ...], fields.get("unseen", ())), *names.unseen()]
@@ -323,7 +323,7 @@ class Misses:
             return True
 
     def jitted(self, function: Any, frame: FrameType) -> None:
-        """`jit` was called: its line tells closures of a library's apart."""
+        """`jit` was called: its line distinguishes closures made by a library."""
         self._functions.jitted(function, frame)
 
     def configured(self, option: str, frame: FrameType) -> None:
@@ -331,19 +331,19 @@ class Misses:
         self._settings.updated(option, frame)
 
     def described_now(self, function: Any) -> Function:
-        """A function as it would be recorded if it were traced now, with what it reads."""
+        """Describe a function as if it were traced now, including what it reads."""
         return self._functions.describe(function, traced=True)
 
     def config_now(self) -> tuple[tuple[str, Value], ...]:
-        """The configuration of this thread, as it takes part in keys."""
+        """The configuration of this thread, as it would be part of a key."""
         return self._keys.config()
 
     def functions_of(self, function: Any) -> list[tuple[Any, Any]]:
-        """The user's functions that run when it does, each with the object it is a method of."""
+        """The user's functions that run with it, each with the object it is bound to."""
         return self._functions.running(function)
 
     def evicted(self, function: Any) -> None:
-        """`f.clear_cache()` dropped the entries of one function."""
+        """`f.clear_cache()` dropped the cache entries of one function."""
         if (number := self._tokens.number(function)) is not None:
             with self._lock:
                 self._epochs[number] = self._epochs.get(number, 0) + 1
@@ -353,11 +353,11 @@ class Misses:
 
     @property
     def begun(self) -> int:
-        """How many misses there have been."""
+        """Number of misses so far."""
         return self._numbers.given
 
     def number_of(self, value: object) -> int | None:
-        """The number of an object in this process; None where it takes no weak reference."""
+        """The number of an object in this process; None if it has no weak references."""
         return self._tokens.number(value)
 
     def site_of(self, function: Any) -> str:
@@ -365,12 +365,12 @@ class Misses:
         return self.describe(function).site
 
     def describe(self, function: Any) -> Function:
-        """A function, jitted or not, as its misses would name it."""
+        """Describe a function, jitted or not, as its misses would."""
         return self._functions.describe(at.JITTED_FUN.of(function, function))
 
 
 def _without_axis(key: Key) -> Key:
-    """The key of a call of `pmap` until 0.8, which begins within the axis that it maps over."""
+    """The key of a `pmap` call without its own axis, inside which it begins before jax 0.8."""
     return key._replace(
         config=tuple(
             (name, value._replace(text="", token="", data=None) if name == "axis_env" else value)
@@ -387,6 +387,6 @@ def _signature(function: Any) -> inspect.Signature | None:
 
 
 def _named(signature: inspect.Signature | None, call: Call) -> Iterator[tuple[str, Any]]:
-    """What a call was given, by the names of the parameters."""
+    """The arguments of a call, by parameter name."""
     yield from zip(parameter_names(signature, len(call.args)), call.args, strict=True)
     yield from call.kwargs.items()

@@ -1,7 +1,7 @@
-"""Cells of a notebook, by the number under which people see them.
+"""Notebook cells, by the number that users see.
 
-    <ipython-input-3-6f1c...>        IPython in a terminal: another name at each run
-    /tmp/ipykernel_4711/2783934.py   a kernel: another name at each edit
+    <ipython-input-3-6f1c...>        IPython in a terminal: a new name at each run
+    /tmp/ipykernel_4711/2783934.py   a kernel: a new name at each edit
 
 are both `In [3]`.
 """
@@ -18,11 +18,11 @@ from retrace.model import CallSite
 _TERMINAL = re.compile(r"<ipython-input-(\d+)-")
 _KERNEL = f"{os.sep}ipykernel_"
 _MAGIC = re.compile(r"<timed (?:eval|exec)>|<magic-timeit>")
-"""What `%time` and `%timeit` call the code that they were given."""
+"""File names that `%time` and `%timeit` give to the code they run."""
 
 
 def is_cell(filename: str) -> bool:
-    """Whether a file name stands for a cell, or for a part of one."""
+    """Whether a file name is that of a cell or of a part of a cell."""
     return (
         _TERMINAL.match(filename) is not None
         or _KERNEL in filename
@@ -32,12 +32,12 @@ def is_cell(filename: str) -> bool:
 
 
 def is_timed(filename: str) -> bool:
-    """Whether it is code inside a cell that `%time` runs, with line numbers of its own."""
+    """Whether it is code that `%time` runs inside a cell, with its own line numbers."""
     return _MAGIC.match(filename) is not None
 
 
 def shown(filename: str) -> str:
-    """`In [3]` for a cell, `In [ ]` where its number is not known; any other file as it is."""
+    """`In [3]` for a cell, `In [ ]` if its number is unknown; other file names are unchanged."""
     if (found := _TERMINAL.match(filename)) is not None:
         return f"In [{found[1]}]"
     if (number := _numbered(filename)) is not None:
@@ -46,13 +46,13 @@ def shown(filename: str) -> str:
 
 
 def line_of(site: CallSite) -> str:
-    """A line as part of a definition site: cells are one file, known by what they say."""
+    """A line as part of a definition site; lines of cells are identified by their source."""
     is_shown = site.file.startswith("In [")
     return f"<cell> {site.source}" if is_shown else f"{site.file}:{site.line}"
 
 
 def _numbered(filename: str) -> str | None:
-    """The number that the running shell knows a file by: that of its latest run."""
+    """The number of a file in the running shell: that of its latest run."""
     shell = _shell()
     if shell is None:
         return None
@@ -65,6 +65,6 @@ def _shell() -> Any:
     ipython = sys.modules.get("IPython")
     try:
         shell: Any = ipython.get_ipython() if ipython is not None else None
-    except AttributeError:  # it is being imported
+    except AttributeError:  # it is still being imported
         return None
     return shell if hasattr(getattr(shell, "compile", None), "format_code_name") else None

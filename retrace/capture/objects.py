@@ -1,7 +1,7 @@
-"""Reads objects of the user's without running code of theirs.
+"""Reads the user's objects without running their code.
 
-A `__repr__`, `__getattr__` or property may be slow, raise, or change the object: a
-Flax module runs its `setup` when an attribute is asked of it.
+A `__repr__`, `__getattr__` or property may be slow, raise, or change the object. A Flax
+module, for example, runs its `setup` when an attribute is read.
 """
 
 from __future__ import annotations
@@ -21,36 +21,36 @@ from retrace.jax_internals.dims import dims
 _DICTIONARY = (GetSetDescriptorType, MemberDescriptorType)
 _NO_ARRAYS = frozenset((tuple, list, dict, set, frozenset, FunctionType))
 ARRAYS: set[type] = {np.ndarray}
-"""Classes of NumPy and JAX known to have a shape and a dtype; they are never made again."""
-_MOST_ARRAYS = 50
-_MOST_DTYPES = 1000
+"""NumPy and JAX classes known to have a shape and a dtype. They are never redefined."""
+_MAX_ARRAYS = 50
+_MAX_DTYPES = 1000
 _dtypes: dict[Any, str] = {}
 CONTENT = 64 * 1024
-"""Bytes of a numpy array up to which its content is hashed."""
+"""The content of numpy arrays up to this number of bytes is hashed."""
 
 
 def kind_of(value: object) -> type:
-    """As `type`, without a type parameter for the type checker to miss."""
+    """Like `type`, but without a type parameter that the type checker would report as missing."""
     return type(value)
 
 
 def derives(kind: type, *bases: type) -> bool:
-    """As `issubclass`, without narrowing the type for the type checker."""
+    """Like `issubclass`, but the type checker does not narrow the type."""
     return issubclass(kind, bases)
 
 
 def own(kind: type, name: str) -> Any:
-    """An attribute of a class, past whatever its metaclass does."""
+    """Read an attribute of a class, bypassing its metaclass."""
     return type.__getattribute__(kind, name)
 
 
 def mro_attributes(kind: type) -> list[Mapping[str, Any]]:
-    """What each class of a type's order of resolution defines, the type's own first."""
+    """The `__dict__` of each class in a type's MRO, starting with the type itself."""
     return [own(base, "__dict__") for base in own(kind, "__mro__")]
 
 
 def defined(kind: type, name: str) -> Any:
-    """What a type or its bases define under a name, as it stands in the class."""
+    """What a type or its bases define under a name, without invoking descriptors."""
     for attributes in mro_attributes(kind):
         if name in attributes:
             return attributes[name]
@@ -58,20 +58,20 @@ def defined(kind: type, name: str) -> Any:
 
 
 def type_name(kind: type) -> str:
-    """The qualified name of a type, bare for builtins: `int`, `numpy.int64`, `mymod.Config`."""
-    # A class body may put anything at `__module__`.
+    """The qualified name of a type, without module for builtins: `int`, `mymod.Config`."""
+    # A class body may assign anything to `__module__`.
     module, name = own(kind, "__module__"), str(own(kind, "__qualname__"))
     return f"{module}.{name}" if type(module) is str and module != "builtins" else name
 
 
 def package(kind: type) -> str:
-    """The package that a type was defined in: `numpy`."""
+    """The top-level package that defines a type, e.g. `numpy`."""
     module = own(kind, "__module__")
     return module.partition(".")[0] if type(module) is str else ""
 
 
 def tuple_fields(kind: type) -> tuple[str, ...] | None:
-    """The field names of a named tuple's type; None for any other type."""
+    """The field names of a named tuple type; None for any other type."""
     if kind is tuple or not derives(kind, tuple):
         return None
     for attributes in mro_attributes(kind):
@@ -82,7 +82,7 @@ def tuple_fields(kind: type) -> tuple[str, ...] | None:
 
 
 def attributes_of(value: object) -> dict[str, object]:
-    """The `__dict__` of an object; empty where it has none, or a property in its place."""
+    """The `__dict__` of an object; empty if it has none, or a property of that name."""
     if type(defined(kind_of(value), "__dict__")) not in _DICTIONARY:
         return {}
     try:
@@ -93,7 +93,7 @@ def attributes_of(value: object) -> dict[str, object]:
 
 
 def fields(value: object) -> dict[str, object] | None:
-    """The attributes that an object holds; None where none can be read."""
+    """The attributes of an object; None if none can be read."""
     kind = kind_of(value)
     slots = _slots(kind)
     found: dict[str, object] = {}
@@ -113,7 +113,7 @@ def _slots(kind: type) -> list[tuple[str, MemberDescriptorType]]:
     for attributes in reversed(mro_attributes(kind)):
         names: Any = attributes.get("__slots__")
         if type(names) is tuple:
-            # As written: the members themselves are sorted by name.
+            # In the order of the source: Python sorts the members by name.
             members = [(str(name), attributes.get(name)) for name in cast(tuple[Any, ...], names)]
         elif names is not None:
             members = list(attributes.items())
@@ -124,7 +124,7 @@ def _slots(kind: type) -> list[tuple[str, MemberDescriptorType]]:
 
 
 def array_type(value: object) -> str | None:
-    """`float32[3,4]` of whatever has a shape and a dtype; its data are never touched."""
+    """`float32[3,4]` for anything with a shape and a dtype. The data are never touched."""
     kind = kind_of(value)
     if kind in ARRAYS:
         return asked(_array_type, value)
@@ -135,9 +135,9 @@ def array_type(value: object) -> str | None:
         any("dtype" in names for names in defined) and any("shape" in names for names in defined)
     ):
         return None
-    if package(kind) in ("jax", "jaxlib") and len(ARRAYS) < _MOST_ARRAYS:
+    if package(kind) in ("jax", "jaxlib") and len(ARRAYS) < _MAX_ARRAYS:
         ARRAYS.add(kind)
-    # The properties may be the user's own, and then raise anything.
+    # The properties may be user code, which can raise anything.
     return asked(_array_type, value)
 
 
@@ -145,22 +145,22 @@ def _array_type(array: Any) -> str:
     dtype = array.dtype
     name = _dtypes.get(dtype) if isinstance(dtype, np.dtype) else str(dtype)
     if name is None:
-        # NumPy puts it together anew each time, which takes longer than all the rest.
-        if len(_dtypes) >= _MOST_DTYPES:
+        # NumPy builds this string anew each time, which takes longer than everything else here.
+        if len(_dtypes) >= _MAX_DTYPES:
             _dtypes.clear()
         name = _dtypes[dtype] = str(dtype)
     return f"{name}[{','.join(map(str, dims(array.shape)))}]"
 
 
 def content_hash(array: np.ndarray[Any, Any]) -> str | None:
-    """A hash of a numpy array's content; None where it is large or holds objects."""
+    """A hash of a numpy array's content; None if it is large or holds objects."""
     if array.nbytes > CONTENT or array.dtype.hasobject:
         return None
     return hashlib.blake2b(array.tobytes(), digest_size=8).hexdigest()
 
 
 def function_holds(function: FunctionType) -> list[tuple[str, object]]:
-    """The defaults and the closure cells of a function, by name."""
+    """The defaults and closure cells of a function, by name."""
     code = function.__code__
     defaults = function.__defaults__ or ()
     positional = code.co_varnames[: code.co_argcount]
@@ -176,7 +176,7 @@ def function_holds(function: FunctionType) -> list[tuple[str, object]]:
 
 
 def function_place(function: FunctionType) -> str:
-    """The name of a function and where it was written: `f at file.py:12`."""
+    """The name of a function and where it was defined: `f at file.py:12`."""
     code = function.__code__
     file = os.path.basename(shown(code.co_filename))
     return f"{function.__name__} at {file}:{code.co_firstlineno}"

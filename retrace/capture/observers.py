@@ -1,4 +1,4 @@
-"""Who observes JAX here: the recorder behind the hooks, or public events where JAX is unknown."""
+"""Chooses the observer of JAX: the recorder with its hooks, or only public events."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from retrace.capture.public import PublicEvents
 
 
 def observers() -> tuple[Any, Any]:
-    """Who observes, and the hooks that tell it; on an unknown JAX or Python one that is both."""
+    """Return the observer and its hooks; with an unknown JAX or Python one object is both."""
     if interpreter.lacks(interpreter.PUBLIC):
         public = PublicEvents(interpreter.PUBLIC)
         return public, public
@@ -31,7 +31,7 @@ def observers() -> tuple[Any, Any]:
 
 
 def _slow_from() -> float | None:
-    """From how many seconds on a miss is slow, as the environment says; None for no more."""
+    """Seconds from which a miss counts as slow, from the environment; None if not asked for."""
     try:
         over = float(os.environ.get("RETRACE_SLOW", ""))
     except ValueError:
@@ -40,6 +40,6 @@ def _slow_from() -> float | None:
 
 
 def _is_of_jax(error: ImportError | AttributeError) -> bool:
-    """Whether it is JAX that lacks something, and not we."""
+    """Whether the missing name belongs to JAX rather than to retrace."""
     module = getattr(getattr(error, "obj", None), "__name__", None) or error.name or ""
     return module.partition(".")[0] in ("jax", "jaxlib")

@@ -1,7 +1,7 @@
-"""Recording that begins when the program imports jax, and not before.
+"""Starts recording when the program imports jax, and not before.
 
-A program may set `JAX_ENABLE_X64` or `XLA_FLAGS` first, and JAX reads them when it
-is imported. What never imports jax pays nothing and records nothing.
+A program may first set `JAX_ENABLE_X64` or `XLA_FLAGS`, which JAX reads at import. A process
+that never imports jax pays nothing and records nothing.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from retrace.failure import contain, send
 from retrace.store.attempts import Attempt, assign
 
 PROCESS = os.getpid()
-"""Which loaded this; a child that it forks has another number, also before jax is there."""
+"""The process that loaded this module. A forked child differs, even before it imports jax."""
 _waiting: list[Path] = []
 _calls: list[Callable[[], None]] = []
 _failed = False
 
 
 def start(directory: Path) -> bool:
-    """Record everything of this process into a directory, once jax is there.
+    """Record everything in this process into a directory, once jax is imported.
 
     Args:
-        directory: exists; one file for each process is made in it.
+        directory: must exist; each process writes its own file there.
 
     Returns:
-        False where that is done already, and nothing begins.
+        False if this process already records into the directory.
     """
     if directory in _waiting or _records_into(directory):
         return False
@@ -43,7 +43,7 @@ def start(directory: Path) -> bool:
 
 
 def _records_into(directory: Path) -> bool:
-    # `retrace run` waits for jax by a finder of its own.
+    # `retrace run` waits for jax with a finder of its own.
     if any(getattr(finder, "records", None) == str(directory) for finder in sys.meta_path):
         return True
     if "retrace.capture.session" not in sys.modules:
@@ -54,7 +54,7 @@ def _records_into(directory: Path) -> bool:
 
 
 def records() -> bool:
-    """Whether everything of this process is recorded already, or will be once jax is there."""
+    """Whether everything in this process is recorded, or will be once jax is imported."""
     if _waiting or any(getattr(finder, "records", None) for finder in sys.meta_path):
         return True
     if "retrace.capture.session" not in sys.modules:
@@ -65,14 +65,14 @@ def records() -> bool:
 
 
 def start_quietly(directory: str, attempt: Attempt) -> None:
-    """As `start`, where jax is there; what is in the way is told, and the program goes on."""
+    """Like `start`, but a failure is reported and the program goes on."""
     told = partial(send, "cannot record with this jax; the program goes on without")
     assign(Path(directory), attempt)
     contain(told, start, Path(directory))
 
 
 def call(function: Callable[[], None]) -> None:
-    """Call a function once jax is there."""
+    """Call a function once jax is imported."""
     _calls.append(function)
     _await()
 
@@ -85,7 +85,7 @@ def _await() -> None:
 
 
 def stop(directory: Path | None = None) -> None:
-    """End the recording into a directory, or all of them."""
+    """Stop recording into a directory, or into all of them."""
     _waiting[:] = [path for path in _waiting if directory is not None and path != directory]
     if not _waiting and not _calls and _watcher in sys.meta_path:
         sys.meta_path.remove(_watcher)
@@ -96,12 +96,12 @@ def stop(directory: Path | None = None) -> None:
 
 
 def has_failed() -> bool:
-    """Whether the program tried to import jax, in vain."""
+    """Whether the program's import of jax failed."""
     return _failed
 
 
 class _Watcher(MetaPathFinder):
-    """Waits for the import of jax among the finders of this process."""
+    """A finder that waits for the import of jax."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -121,7 +121,7 @@ _watcher = _Watcher()
 
 
 class _Loader(Loader):
-    """Loads jax as its own loader does, and then tells."""
+    """Loads jax with its own loader, then starts what was waiting for it."""
 
     def __init__(self, loader: Loader) -> None:
         self._loader = loader
@@ -146,7 +146,7 @@ class _Loader(Loader):
 def _arrived() -> None:
     directories, _waiting[:] = list(_waiting), []
     functions, _calls[:] = list(_calls), []
-    # What fails here fails inside the program's own `import jax`.
+    # A failure here would surface in the program's own `import jax`.
     told = partial(send, "cannot record with this jax; the program goes on without")
     contain(told, _begin, directories, functions)
 

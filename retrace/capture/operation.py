@@ -1,4 +1,4 @@
-"""An eager operation: what it is called, its parameters, and the functions of its body."""
+"""Eager operations: their name, their parameters, and the functions of their body."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _JAX, _OURS = Owner.JAX, Owner.OURS
 def at_line(
     function: Function, site: CallSite | None, bodies: Iterable[Function] = ()
 ) -> Function:
-    """An operation at the line that ran it, under the name of its body where it has one."""
+    """Give an operation the line that ran it, and the name of its body if it has one."""
     where = "?" if site is None else f"{site.file}:{site.line}"
     function = function._replace(site=f"{function.site} at {where}")
     for body in bodies:
@@ -32,7 +32,7 @@ def at_line(
 
 
 def parameters(function: Any) -> Iterator[tuple[str, Any]]:
-    """The parameters of a primitive, which are part of what it compiles; no jaxprs."""
+    """The parameters of a primitive that are compiled into it, without jaxprs."""
     found = _cell(function, at.PRIMITIVE_PARAMS.name)
     if not isinstance(found, dict) or not at.PRIMITIVE.of(function, False):
         return
@@ -42,13 +42,13 @@ def parameters(function: Any) -> Iterator[tuple[str, Any]]:
 
 
 def has_body(function: Any) -> bool:
-    """Whether the operation runs jaxprs of its own, as `scan` and `cond` do."""
+    """Whether the operation runs jaxprs, like `scan` and `cond`."""
     found = _cell(function, at.PRIMITIVE_PARAMS.name)
     return isinstance(found, dict) and any(_holds_jaxpr(value) for value in found.values())
 
 
 def interface_frame(frame: FrameType | None) -> FrameType | None:
-    """The frame of JAX's own function that the user called, around `frame`."""
+    """The frame around `frame` of the JAX function that the user called."""
     outermost: FrameType | None = None
     boundary = at.API_BOUNDARY.get()
     while frame is not None:
@@ -61,7 +61,7 @@ def interface_frame(frame: FrameType | None) -> FrameType | None:
 
 
 def operation_around(frame: FrameType | None) -> int | None:
-    """The number of the operation whose body was traced, and whose call is still to come."""
+    """The number of the operation around `frame` whose body was traced before its call."""
     while frame is not None:
         if (interface := interface_frame(frame)) is None:
             frame = frame.f_back
@@ -73,7 +73,7 @@ def operation_around(frame: FrameType | None) -> int | None:
 
 
 def body_functions(interface: FrameType) -> tuple[Any, ...]:
-    """The user's functions among the arguments of JAX's function."""
+    """The user's functions among the arguments of a JAX function."""
     code = interface.f_code
     count = code.co_argcount + code.co_kwonlyargcount
     local = interface.f_locals
@@ -94,7 +94,7 @@ def body_functions(interface: FrameType) -> tuple[Any, ...]:
 
 
 def _is_function(value: Any) -> bool:
-    """Whether it is a function, rather than a module whose arrays a loop carries."""
+    """Whether it is a function, not a callable module whose arrays a loop carries."""
     while type(value) is functools.partial:
         value = value.func
     return unwrap_plain(at.JITTED_FUN.of(value, value)) is not None
@@ -115,8 +115,8 @@ def _holds_jaxpr(value: Any) -> bool:
     if isinstance(value, tuple | list):
         return any(_holds_jaxpr(item) for item in value)
     kind = type(value)
-    # By its name or by what it holds: told by one alone, a loop would pass for an operation
-    # without a body where JAX renames that one.
+    # Recognized by name or by content: with only one of the two, a renaming in JAX would make
+    # a loop look like an operation without a body.
     return kind.__name__ in (CLOSED.name, JAXPR.name) or (
         kind.__module__.startswith("jax.") and OF_JAXPR["eqns"].of(value) is not None
     )

@@ -1,4 +1,4 @@
-"""Whose line is it: the user's own, a library's, or JAX's?"""
+"""Decides whose code a line is: the user's, a library's, or JAX's."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from retrace.capture.notebook_cells import is_cell, is_timed, shown
 from retrace.jax_internals.callbacks import is_host_callback, is_tree_map
 from retrace.model import CallSite
 
-_LONGEST_SOURCE = 200
+_MAX_SOURCE_CHARACTERS = 200
 _JAX_FOLDER = os.path.join(os.path.dirname(jax.__file__), "")
 
 
@@ -34,7 +34,7 @@ class Owner(Enum):
     OURS = "ours"
 
 
-# To look up a member of an enumeration takes Python longer than all else here.
+# Looking up a member of an enumeration takes longer than everything else here.
 _USER, _LIBRARY, _JAX, _OURS = Owner.USER, Owner.LIBRARY, Owner.JAX, Owner.OURS
 
 
@@ -43,7 +43,7 @@ def _folders() -> tuple[str, ...]:
     found = {paths["stdlib"], paths["platstdlib"], paths["purelib"], paths["platlib"]}
     found.update(site.getsitepackages())
     found.add(site.getusersitepackages())
-    # A virtual environment's own library folder is not where its standard library lies.
+    # The standard library is not in the virtual environment's own library folder.
     found.add(os.path.dirname(os.__file__))
     return tuple(os.path.join(os.path.realpath(path), "") for path in found) + tuple(
         os.path.join(path, "") for path in found
@@ -58,7 +58,7 @@ _call_sites: dict[tuple[str, int], CallSite] = {}
 
 
 def adopt(folder: str) -> None:
-    """Count an installed package as the user's own: it was started with `-m`."""
+    """Count an installed package as user code, because it was started with `-m`."""
     _own_folders.append(os.path.join(folder, ""))
     _owners.clear()
 
@@ -79,7 +79,7 @@ def _owner(filename: str) -> Owner:
     if filename.startswith(tuple(_own_folders)):
         return _USER
     if filename.startswith("<"):
-        # Cells, `-c` and `exec` are the user's; frozen modules are Python's.
+        # Cells, `-c` and `exec` are user code; frozen modules belong to Python.
         return _LIBRARY if filename.startswith("<frozen") else _USER
     if filename.startswith(_LIBRARIES) or f"{os.sep}site-packages{os.sep}" in filename:
         return _LIBRARY
@@ -87,25 +87,25 @@ def _owner(filename: str) -> Owner:
 
 
 def source_lines(filename: str) -> list[str]:
-    """The lines of a file of source, as Python shows them in a traceback."""
+    """The lines of a source file, as Python shows them in a traceback."""
     if filename not in linecache.cache:
         try:
             if not stat.S_ISREG(os.stat(filename).st_mode):
-                return []  # a script that came through a pipe: to open it again would wait
+                return []  # a script read from a pipe: opening it again would block
         except (OSError, ValueError):
             pass  # a cell, or a member of an archive
     return linecache.getlines(filename)
 
 
 def source_line(filename: str, line: int) -> str | None:
-    """The text of a line, stripped and bounded; None where there is none."""
+    """The text of a line, stripped and shortened; None if there is none."""
     lines = source_lines(filename)
     text = lines[line - 1].strip() if 0 < line <= len(lines) else ""
-    return text[:_LONGEST_SOURCE] or None
+    return text[:_MAX_SOURCE_CHARACTERS] or None
 
 
 def call_site(frame: FrameType | None) -> CallSite | None:
-    """The innermost line of the user's own code, else the innermost outside JAX."""
+    """The innermost line of user code, or else the innermost line outside JAX."""
     return _innermost(stack_of(frame))
 
 
@@ -113,7 +113,7 @@ def _innermost(stack: Sequence[Line]) -> CallSite | None:
     library: Line | None = None
     for line in stack:
         whose = owner(line[0].co_filename)
-        # `%time` has a frame of its own; around it is the line of the cell.
+        # `%time` has its own frame; the line of the cell is in the frame around it.
         if whose is _USER and not _is_of_magic(line[0]):
             return _site_of(line, in_library=False)
         if library is None and whose is _LIBRARY:
@@ -122,11 +122,11 @@ def _innermost(stack: Sequence[Line]) -> CallSite | None:
 
 
 Line: TypeAlias = tuple[CodeType, int]
-"""Where a frame is: its code, and the instruction in it. It holds no frame, and so no locals."""
+"""Position of a frame: its code and the current instruction. Keeps no frame or locals alive."""
 
 
 def stack_of(frame: FrameType | None) -> list[Line]:
-    """Where a frame and all around it are, from the innermost on."""
+    """Positions of a frame and of all its callers, innermost first."""
     stack: list[Line] = []
     while frame is not None:
         stack.append((frame.f_code, frame.f_lasti))
@@ -135,31 +135,31 @@ def stack_of(frame: FrameType | None) -> list[Line]:
 
 
 class Around(NamedTuple):
-    """What of the user's program stands around a call."""
+    """The part of the user's program around a call."""
 
     site: CallSite | None
-    """As `call_site` tells it."""
+    """Same as `call_site`."""
     lines: str
     """A hash of all lines outside JAX."""
     entry: CallSite | None
-    """The user's line that called into a library, below the user's outermost lines; None where
-    no library stands between the user's code and JAX, or the program is a library's itself."""
+    """The user's line that called into a library, below the user's outermost lines; None if no
+    library is between the user's code and JAX, or the program is itself a library's."""
     through: str | None
-    """What that line called, and of which package."""
+    """The function that this line called, with its package."""
     within: Literal["callback", "import", "tree"] | None
     via: str | None
-    """As `through`, of the innermost of the user's lines; None where that called JAX itself."""
+    """Like `through`, but for the innermost user line; None if that line called JAX itself."""
     callers: tuple[CallSite, ...]
-    """The user's lines that led to the innermost one, from its caller to the outermost."""
+    """The user's lines that led to the innermost one, from its caller to the outermost line."""
 
 
-_MOST_FRAMES = 500
-_MOST_CALLERS = 24
-"""Of more lines, as of a recursion, the outermost count."""
+_MAX_FRAMES = 500
+_MAX_CALLERS = 24
+"""If there are more lines, for example in a recursion, the outermost ones are kept."""
 
 
 def around(stack: Sequence[Line]) -> Around:
-    """What stands around a call, from its outermost line to JAX."""
+    """Collect the program around a call, from its outermost line to JAX."""
     lines: list[str] = []
     entry: Line | None = None
     through: str | None = None
@@ -168,11 +168,11 @@ def around(stack: Sequence[Line]) -> Around:
     below: CodeType | None = None
     within: Literal["callback", "import", "tree"] | None = None
     is_innermost = True
-    for line in stack[:_MOST_FRAMES]:
+    for line in stack[:_MAX_FRAMES]:
         code, at = line
         file = code.co_filename
         whose = _owners.get(file) or owner(file)
-        # A stack under pytest is sixty frames: with `match` the walk takes a third longer.
+        # Under pytest a stack has sixty frames, and with `match` the loop takes a third longer.
         if whose is _LIBRARY:
             lines.append(f"{file}:{at}\n")
             if within != "import" and file.startswith("<frozen importlib"):
@@ -193,7 +193,7 @@ def around(stack: Sequence[Line]) -> Around:
             break
         elif within != "import" and is_host_callback(code):
             within = "callback"
-            break  # what stands around it is the program's call, not this code's
+            break  # the frames further out belong to the program's call, not to this code
         elif within is None and is_tree_map(code):
             within = "tree"
     told = "".join(lines).encode(errors="replace")
@@ -204,28 +204,28 @@ def around(stack: Sequence[Line]) -> Around:
         through,
         within,
         via,
-        tuple([_site_of(line, in_library=False) for line in own[1:][-_MOST_CALLERS:]]),
+        tuple([_site_of(line, in_library=False) for line in own[1:][-_MAX_CALLERS:]]),
     )
 
 
 _RUNNERS = frozenset(
     ("absl", "click", "execnet", "fire", "hydra", "IPython", "ipykernel", "pluggy", "pytest")
 ) | {"_pytest", "tyro", "typer", "xdist"}
-"""Packages that run a user's program as it is: what runs under them is not theirs."""
+"""Packages that run the user's program: code below them does not belong to them."""
 
 
 _WRAPPERS = frozenset(("beartype", "decorator", "jaxtyping", "typeguard", "wrapt"))
-"""Packages that stand around a function of somebody else, and do nothing themselves."""
+"""Packages that only wrap functions of others."""
 _WRAPPING = {
     "equinox": ("BoundMethod.__call__", "_wrap_method.__call__"),
     "keras": ("filter_traceback.error_handler",),
 }
-"""What of other packages does so: what counts is what it calls."""
+"""Functions of other packages that only wrap: what they call counts instead."""
 _packages: dict[str, str | None] = {}
 
 
 def _is_wrapper(code: CodeType) -> bool:
-    """Whether a library's code only hands a call on, to the user's function or to its own."""
+    """Whether library code only forwards a call, to the user's function or to its own."""
     package = _package(code.co_filename)
     return package in _WRAPPERS or (
         package in _WRAPPING and _without_locals(code) in _WRAPPING[package]
@@ -233,7 +233,7 @@ def _is_wrapper(code: CodeType) -> bool:
 
 
 def _of_library(code: CodeType) -> str | None:
-    """`flax:Module.init`, where the code is of an installed package that does work itself."""
+    """`flax:Module.init`, if the code belongs to an installed package that is not a runner."""
     if owner(code.co_filename) is not _LIBRARY:
         return None
     package = _package(code.co_filename)
@@ -247,7 +247,7 @@ def _without_locals(code: CodeType) -> str:
 
 
 def _package(filename: str) -> str | None:
-    """The installed package that a file belongs to; None for Python's own."""
+    """The installed package that a file belongs to; None for the standard library."""
     if filename in _packages:
         return _packages[filename]
     parts = filename.replace(os.sep, "/").split("/")
@@ -272,7 +272,7 @@ def _site_of(line: Line, *, in_library: bool) -> CallSite:
 
 
 def line_at(code: CodeType, at: int) -> int:
-    """The line of an instruction; the first one where Python knows none."""
+    """The line of an instruction; the function's first line if Python knows none."""
     for start, end, line in code.co_lines():
         if start <= at < end:
             return line or code.co_firstlineno
@@ -282,12 +282,12 @@ def line_at(code: CodeType, at: int) -> int:
 _UNTRACEABLE = frozenset(
     ("block_until_ready", "bool", "breakpoint", "device_get", "float", "info", "input", "int")
 ) | {"item", "open", "perf_counter", "plt", "print", "savefig", "show", "tolist", "tqdm"}
-"""What a function that uses it by name cannot do with tracers, or would do once, as traced."""
+"""Names of operations that fail on tracers, or that under tracing would run only once."""
 _GENERATOR = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
 
 def site_of_line(code: CodeType, line: int, in_library: bool = False) -> CallSite:
-    """A line of a function."""
+    """Return a line of a function as a call site."""
     known = _call_sites.get((code.co_filename, line))
     if known is not None and known.function == code.co_qualname:
         return known
@@ -300,7 +300,7 @@ def site_of_line(code: CodeType, line: int, in_library: bool = False) -> CallSit
         in_library,
         not _UNTRACEABLE.isdisjoint(code.co_names) or bool(code.co_flags & _GENERATOR),
     )
-    if is_cell(file):  # the next run of it has another number, and may have the same file
+    if is_cell(file):  # its next run has another number, but possibly the same file
         return found
     if len(_call_sites) > 10_000:
         _call_sites.clear()
@@ -309,7 +309,7 @@ def site_of_line(code: CodeType, line: int, in_library: bool = False) -> CallSit
 
 
 def main_package() -> str | None:
-    """The folder of the package that was started with `-m`, if one was."""
+    """The folder of the package that was started with `-m`, if any."""
     spec = getattr(sys.modules.get("__main__"), "__spec__", None)
     if spec is None or not spec.origin or not spec.parent:
         return None

@@ -1,4 +1,4 @@
-"""This process, as the first line of its recording describes it."""
+"""Describes this process for the first line of its recording."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ FAILED = "the import of jax failed"
 
 
 def describe(jax: str, jaxlib: str, attempt: Attempt) -> Run:
-    """The header of a recording of this process. Touches no device.
+    """Return the header of a recording of this process. Touches no device.
 
     Args:
-        jax: the release of JAX; empty where it was never imported.
-        jaxlib: the same.
-        attempt: of the recording that it belongs to.
+        jax: the version of JAX; empty if it was never imported.
+        jaxlib: the version of jaxlib; empty if it was never imported.
+        attempt: the attempt that the process belongs to.
     """
     forked = os.getpid() != on_import.PROCESS
     return Run(
@@ -58,7 +58,7 @@ def describe(jax: str, jaxlib: str, attempt: Attempt) -> Run:
 
 
 def _daemon_of() -> int | None:
-    """The process that ends this one with itself: a daemon of multiprocessing."""
+    """The parent that ends this process when it exits, if this is a multiprocessing daemon."""
     told: Any = sys.modules.get("multiprocessing.process")
     if told is None or not told.current_process().daemon:
         return None
@@ -67,8 +67,8 @@ def _daemon_of() -> int | None:
 
 
 _READ_BY_JAX = ("JAX_", "XLA_", "LIBTPU_", "TPU_", "NCCL_")
-_LONGEST = 4096
-"""Characters of a variable's value; of a longer one the rest is told by its hash."""
+_MAX_VALUE_LENGTH = 4096
+"""Longer values of variables are cut, and a hash of the whole value is added."""
 
 
 def _variables() -> dict[str, str]:
@@ -77,23 +77,24 @@ def _variables() -> dict[str, str]:
     for name in sorted(os.environ):
         if name.startswith(_READ_BY_JAX):
             value = os.environ[name]
-            if len(value) > _LONGEST:
-                rest = value.encode(errors="surrogateescape")
-                value = f"{value[:_LONGEST]}... {blake2b(rest, digest_size=8).hexdigest()}"
+            if len(value) > _MAX_VALUE_LENGTH:
+                whole = value.encode(errors="surrogateescape")
+                digest = blake2b(whole, digest_size=8).hexdigest()
+                value = f"{value[:_MAX_VALUE_LENGTH]}... {digest}"
             found[name] = value
     return found
 
 
 def checkout() -> Checkout | None:
-    """The checkout of git that this program runs from; None where there is none."""
+    """The git checkout that this program runs from; None if there is none."""
     try:
         return checkout_of(sys.argv[0] if sys.argv else "", os.getcwd())
-    except (OSError, ValueError):  # the folder that it was started in is gone
+    except (OSError, ValueError):  # the working directory no longer exists
         return None
 
 
 def redaction(run: Run) -> Redaction | None:
-    """What hides what may not be given away, where the environment asks for it."""
+    """Return what redacts confidential text, if the environment asks for it."""
     if os.environ.get("RETRACE_REDACT", "0") in ("", "0"):
         return None
     from retrace.store.redaction import Redaction, read_key
@@ -101,18 +102,18 @@ def redaction(run: Run) -> Redaction | None:
 
     key = None
     if path := os.environ.get("RETRACE_REDACT_KEY"):
-        # Without the file a key of its own hides as much, and is comparable with nothing.
+        # Without the file, a fresh key hides as much, but results cannot be compared.
         with suppress(UsageError):
             key = read_key(Path(path))
     return Redaction(roots_of(run.argv), key)
 
 
 def write_without_jax(directory: Path, *, failed: bool) -> None:
-    """Leave word that this process ran to its end, and that JAX was never there.
+    """Record that this process ran to its end without JAX.
 
     Args:
-        directory: of the recording.
-        failed: whether its import was tried.
+        directory: the directory of the recording.
+        failed: whether the program tried to import JAX.
     """
     run = describe("", "", attempt_of(directory))
     writer = Writer(File(directory / f"{run.id}.jsonl"), run, None, redaction(run))
@@ -121,7 +122,7 @@ def write_without_jax(directory: Path, *, failed: bool) -> None:
             writer.loss(FAILED)
         writer.end()
     except OSError:
-        pass  # whoever reads finds no recording there, as if nothing had been asked for
+        pass  # readers find no recording, as if none had been requested
 
 
 _OUTERMOST = ("__main__", "runpy")
@@ -129,9 +130,9 @@ _LAUNCHING = "retrace.command"
 
 
 def uncaught() -> str | None:
-    """Type of the exception that ends the program: Python keeps the last one that nobody caught.
+    """Type of the uncaught exception that ends the program, from Python's `sys.last_type`.
 
-    So do pytest and IPython with those of tests and cells, which begin in code of their own.
+    pytest and IPython also set it, for tests and cells; those tracebacks begin in their own code.
     """
     kind, trace = getattr(sys, "last_type", None), getattr(sys, "last_traceback", None)
     if not isinstance(kind, type) or trace is None or hasattr(sys, "ps1"):

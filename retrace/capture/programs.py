@@ -1,8 +1,8 @@
-"""What can wait until XLA compiles: the text of programs, and lines of the recording.
+"""Work that can wait until XLA compiles: writing down the text of programs.
 
-XLA releases the GIL, so a second thread does this work meanwhile, at no cost to the
-program. A jaxpr that waits is held weakly, since it may hold the user's arrays: what JAX
-let go of meanwhile is lost, and counted.
+XLA releases the GIL, so a second thread does this work in the meantime at no cost to the
+program. A waiting jaxpr is referenced weakly, since it may hold the user's arrays. If JAX
+drops it first, it is lost, and the loss is counted.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from retrace.model.miss_fields import MissFields
 from retrace.store.schema import encode_program
 
 NESTED = 48
-"""So few equations are walked at once where no compilation of their own follows."""
+"""Programs of up to this size are written at once if they are not compiled separately."""
 AHEAD = 1000
-"""So few where none may follow at all, and JAX may drop them at once: it took fifteen times
-as long to trace them."""
+"""The same if there may be no compilation at all, since JAX may drop them right away. Tracing
+them took fifteen times as long."""
 
 
 def _is_library(filename: str) -> bool | None:
@@ -40,11 +40,11 @@ def _is_library(filename: str) -> bool | None:
 
 
 def transcript(jaxpr: Any, *, with_names: bool = True) -> Transcript:
-    """A program written down, with its source lines.
+    """Write down a program, with its source lines.
 
     Args:
         jaxpr: the program.
-        with_names: whether the names of functions that are called inside are told.
+        with_names: whether to include the names of functions called inside.
     """
     found = transcribe(jaxpr, _is_library, shown, _plain, with_names=with_names)
     calls = callbacks(found.program.listing, found.listings)
@@ -52,11 +52,11 @@ def transcript(jaxpr: Any, *, with_names: bool = True) -> Transcript:
 
 
 def described(found: Transcript, number_of: Callable[[object], int | None]) -> MissFields:
-    """What a line tells of a program that was written down.
+    """Return the fields that a line of the recording has for a written program.
 
     Args:
         found: the program.
-        number_of: gives the number of an object in this process.
+        number_of: returns the number of an object in this process.
     """
     arrays = tuple(map(number_of, found.arrays))
     held = tuple(map(number_of, found.held))
@@ -65,7 +65,7 @@ def described(found: Transcript, number_of: Callable[[object], int | None]) -> M
 
 
 def _plain(value: object) -> str | None:
-    """The content of what a rule holds, where a snapshot of it is whole."""
+    """The content of a value held by a rule, if its snapshot is complete."""
     found = snapshot(value, _no_token)
     return f"{found.type} {found.text} {found.data}" if found.exact else None
 
@@ -75,7 +75,7 @@ def _no_token(_: object) -> None:
 
 
 class Programs:
-    """The work that waits for a compilation."""
+    """The programs that wait to be written down."""
 
     def __init__(
         self,
@@ -89,11 +89,11 @@ class Programs:
         self._waiting: dict[int, weakref.ref[Any]] = {}
 
     def add(self, number: int, jaxpr: Any, at_once: int = 0) -> None:
-        """Write down a miss's program while it compiles; one of so few equations at once."""
+        """Write down a miss's program while it compiles, or now if it is at most that large."""
         if not names.shows(losses.PROGRAMS) or not is_jaxpr(jaxpr):
             return
         if not names.shows(losses.COMPILATIONS):
-            at_once = max(at_once, AHEAD)  # nothing tells for how long JAX keeps it
+            at_once = max(at_once, AHEAD)  # it is unknown how long JAX keeps it
         if at_once and has_at_most(jaxpr, at_once):
             self._known(number, transcript(jaxpr))
         else:
@@ -101,16 +101,16 @@ class Programs:
             self._background.program(partial(self._walk, number))
 
     def waiting(self, number: int) -> Any:
-        """A miss's program, where it is still to be written down; else None."""
+        """The program of a miss if it is not written down yet; else None."""
         reference = self._waiting.get(number)
         return None if reference is None else reference()
 
     def now(self, number: int) -> None:
-        """Write down a miss's program before it is compiled, for who has to know it by then."""
+        """Write down a miss's program now, because it is needed before it is compiled."""
         self._walk(number)
 
     def compiled(self, number: int) -> None:
-        """Its compilation is over: JAX may drop the program now, where the thread is late."""
+        """The compilation is over. JAX may now drop the program, so do not wait any longer."""
         if (reference := self._waiting.get(number)) is None:
             return
         jaxpr = reference()

@@ -1,7 +1,7 @@
-"""Recording with JAX's public events alone, for a release whose inside is not known here.
+"""Records with JAX's public events alone, for a version of JAX whose internals are unknown.
 
-They tell the name of a function and the seconds of each stage: no key, no nested
-traces, and a trace event that fires on some hits too. Each recording says so.
+They report the name of a function and the seconds of each stage, but no key and no nested
+traces, and the trace event also fires on some hits. Each recording says so.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class PublicEvents:
     """Listens to `jax.monitoring`; stands in for the recorder and its hooks."""
 
     def __init__(self, reason: Exception | str) -> None:
-        """`reason` is what JAX lacks, or the loss of a Python that lacks more."""
+        """`reason` is what JAX lacks, or the loss to record for this Python."""
         self.journal = Journal()
         self._reason = reason if isinstance(reason, str) else f"{LOSS}: {reason}"
         self._numbers = Count()
@@ -56,29 +56,29 @@ class PublicEvents:
         return not self._muted
 
     def install(self) -> None:
-        """Begin to listen."""
+        """Start listening."""
         self._muted = False
         if not self._listening:
             self._listening = True
             jax.monitoring.register_event_duration_secs_listener(self._on_duration)
 
     def remove(self) -> None:
-        """Listen no more: a listener cannot be taken out again with what is public."""
+        """Ignore further events. The public API cannot unregister a listener."""
         self._muted = True
 
     def refuse(self, refusal: Callable[[], BaseException | None] | None) -> None:
-        """Nothing: what is public shows a stage only when it is over."""
+        """Do nothing: public events arrive only when a stage is over."""
 
     def blind(self) -> list[str]:
         """Why misses may go unseen."""
         return [self._reason]
 
     def cut(self) -> list[str]:
-        """Nothing was put into JAX that could have been taken out again."""
+        """Nothing was patched in JAX, so no patch can have been removed."""
         return []
 
     def began(self, writer: Writer) -> None:
-        """Say in a recording what it lacks."""
+        """Write into a recording what it lacks."""
         writer.loss(self._reason)
 
     def _on_duration(self, event: str, duration_secs: float, **metadata: Any) -> None:
@@ -107,7 +107,7 @@ class PublicEvents:
         self.journal.amend(number, {"stages": {stage: seconds}})
 
     def guarded(self, call: Callable[..., None], *args: Any) -> None:
-        """Run something of ours, and keep its failures away from the program."""
+        """Run code of retrace, and keep its failures from the program."""
         contain(self._fail, call, *args)
 
     def _fail(self, error: Exception) -> None:
@@ -118,19 +118,19 @@ class PublicEvents:
             sys.stderr.write(f"retrace: the recording is not whole: {error!r}\n")
 
     def site_of(self, function: Any) -> str:
-        """The site under which a function would be found: its name is all there is."""
+        """The definition site of a function; only its name is known."""
         return f"{getattr(function, '__name__', '')} at ?"
 
     def describe(self, function: Any) -> Function:
-        """A function as its misses would name it: by its name alone."""
+        """Describe a function as its misses would: by name only."""
         name = str(getattr(function, "__name__", ""))
         return Function(name, name, name, Kind.DEF, None, None, f"{name} at ?", object=0)
 
     def ended(self) -> None:
-        """Nothing is kept."""
+        """Do nothing: nothing is kept."""
 
     def forked(self) -> None:
-        """Nothing is under way that a child could not go on with."""
+        """Do nothing: no state needs to be replaced in a child."""
 
     def flush(self) -> None:
-        """Nothing is held back."""
+        """Do nothing: nothing is buffered."""

@@ -1,4 +1,4 @@
-"""Puts what JAX's hooks tell in order: one miss a call, its stages as they end."""
+"""Turns events from JAX's hooks into misses: one per call, with its stages as they end."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from retrace.capture.slow import Clock
 
 _TRACE, _COMPILE = Stage.TRACE, Stage.COMPILE
-_MOST_HASHES = 10_000
+_MAX_HASHES = 10_000
 
 
 class Recorder:
@@ -50,7 +50,7 @@ class Recorder:
 
     def __init__(self) -> None:
         self.guarded: Callable[[Task], None] = _unguarded
-        """Keeps what fails on a thread of ours away from the program (`Hooks.guarded`)."""
+        """Keeps failures on retrace's threads from the program (`Hooks.guarded`)."""
         self._background = Background(self._guard)
         self.journal = Journal(self._background.line)
         self.misses = Misses(self.journal)
@@ -58,35 +58,34 @@ class Recorder:
         self._thread = Underway()
         self._belonging = Belonging(self.misses, self.journal, self._thread, self._add_program)
         self.asked: dict[object, Asked] = {}
-        """Who asks for audits, by where they are recorded."""
+        """Pending requests for audits, by the directory that they are recorded into."""
         self.meeting: Meeting | None = None
-        """Who is told, before it is compiled, of a program that several processes run."""
+        """Told of each program of several processes before it is compiled."""
         self._hashes: dict[int, str] = {}
-        """Of programs that are not compiled yet; kept for the meeting alone."""
+        """Hashes of programs that are not compiled yet; kept only for the meeting."""
         self.slow: Clock | None = None
-        """What observes long misses more closely, where that was asked for."""
+        """Observes slow misses in detail, if this was requested."""
         self._begins = False
-        """Whether JAX tells when a stage begins: jax 0.6.0 does not."""
+        """Whether JAX reports the beginning of stages; jax 0.6.0 does not."""
 
     def trace_started(self, trace: Trace) -> None:
-        """JAX runs a Python function to trace it."""
+        """JAX starts to trace a Python function."""
         running = self._thread.running
         site = find(trace.caller)
-        # Under an eager transform JAX interprets a program that it has, and runs what it finds
-        # there, such as the rule of a `custom_vjp`: what these trace is not the call's own.
+        # Under an eager transform JAX interprets a program that it already has, and may run code
+        # such as the rule of a `custom_vjp`: what that traces is not the call's own trace.
         call = None if site.traced else site.call
         staging = is_staging()
         if (running or staging) and (call is None or is_internal(trace.function)):
             self.inner_trace(trace.caller)
             return
         if call is not None and is_lowering(running, call.number):
-            # A primitive that is lowered by tracing a Python function: the call's own is done.
+            # Lowering a primitive traces a Python function; the call's own trace is over.
             self.inner_trace(trace.caller)
             return
         if (source := derived_from(trace)) is not None:
             if not running:
-                # What runs there, such as the rules of a `custom_vjp`, traces for the program
-                # that is derived, whose miss is still to come.
+                # Rules of a `custom_vjp` trace for the derived program, which has no miss yet.
                 self._thread.deriving.append((trace, source))
             return
         if call is not None:
@@ -129,7 +128,7 @@ class Recorder:
             self.slow.trace_ended(trace.number)
         if trace.raised is not None:
             fields["raised"] = type(trace.raised).__name__
-        # A call goes on to be lowered and compiled, and one line tells of all that.
+        # The call will still be lowered and compiled; one line holds all of it.
         self._belonging.hold(trace.number, fields)
         if jaxpr is not None:
             self._belonging.by_jaxpr.put(jaxpr, trace.number)
@@ -139,7 +138,7 @@ class Recorder:
             self._belonging.write_held()
 
     def inner_trace(self, frame: FrameType | None) -> None:
-        """A trace of JAX's own, inside whatever runs."""
+        """JAX traces a function of its own, inside whatever is running."""
         if running := self._thread.running:
             running[-1].inner += 1
         elif deriving := self._thread.deriving:
@@ -154,7 +153,7 @@ class Recorder:
 
     def stage_started(self, stage: Stage, name: str, frame: FrameType) -> None:
         """JAX begins to lower or to compile."""
-        # A trace is told by JAX's trace function: the event fires on hits too.
+        # Traces are seen in JAX's trace function: this event also fires on hits.
         if stage is _TRACE:
             return
         number = self._belonging.of_stage(stage, name, frame)
@@ -171,11 +170,11 @@ class Recorder:
         else:
             if self._thread.progress.compiles(number):
                 self._belonging.missed(losses.LOWERINGS)
-            # For whoever follows the recording meanwhile: `retrace watch`.
+            # For `retrace watch`, which follows the recording.
             self._belonging.hold(number, {"stage": stage, **_spans(frame), "since": time()})
-            # A process that hangs here has to say which of its job's it is.
+            # If the process hangs here, the recording must say which process of the job it is.
             self.journal.tell_backend()
-            # It may take minutes, and be the last that the program does.
+            # It may take minutes, and may be the last thing the program does.
             self._belonging.write_held()
             if self.meeting is not None:
                 self._meet(self.meeting, number, frame)
@@ -188,14 +187,14 @@ class Recorder:
         if len(processes) > 1:
             self._programs.now(number)
             if number not in self._hashes:
-                self._background.flush()  # another thread is just at it
+                self._background.flush()  # another thread is working on it
             meeting.joint(number, self._hashes.get(number), processes)
         else:
             meeting.alone(number)
         self._hashes.pop(number, None)
 
     def stage_ended(self, stage: Stage, name: str, seconds: float, frame: FrameType) -> None:
-        """JAX has lowered or compiled, or raised in doing so."""
+        """JAX has lowered or compiled, or raised while doing so."""
         if stage is _TRACE:
             self._parallel_trace_ended(seconds, frame)
             return
@@ -203,7 +202,7 @@ class Recorder:
         top = running[-1] if running and running[-1].stage is stage else None
         if top is None and self._begins and self._thread.ended == (stage, name):
             return  # told twice
-        # jax 0.6.0 does not tell when a stage begins.
+        # jax 0.6.0 does not report when a stage begins.
         number = top.number if top is not None else self._belonging.of_stage(stage, name, frame)
         if number is None or (top is None and self._thread.ended_of == (stage, number)):
             return
@@ -229,7 +228,7 @@ class Recorder:
                 self._thread.progress.lowered(number)
         self._belonging.hold(number, fields)
         if stage is _COMPILE or "raised" in fields or top is None:
-            # Where beginnings are not told, this is the last chance before XLA compiles.
+            # If beginnings are not reported, this is the last chance before XLA compiles.
             self._belonging.write_held()
         if top is None:
             self._background.compiling(-1 if stage is _COMPILE else +1)
@@ -243,13 +242,13 @@ class Recorder:
         self._programs.compiled(number)
 
     def _outermost_ended(self) -> None:
-        # A miss is over, and the program may go on: an audit may have been asked for.
+        # A miss is over and the program goes on: check whether an audit was requested.
         for one in list(self.asked.values()):
             if one.looks() and not is_staging():
                 one.missed()
 
     def _compiled_untold(self, number: int, frame: FrameType) -> MissFields:
-        """What is done as a compilation begins, where this JAX tells only that it ended."""
+        """Do what the beginning of a compilation needs, if JAX reports only its end."""
         if self.meeting is not None:
             self._meet(self.meeting, number, frame)
         if self._thread.progress.compiles(number):
@@ -261,17 +260,17 @@ class Recorder:
         self._thread.looking().event(event, frame)
 
     def cache_saved(self, seconds: float) -> None:
-        """JAX found a program on disk, and says what that saved."""
+        """JAX found a program on disk, and reports the time saved."""
         self._thread.looking().saved(seconds)
 
     def cache_key_part(
         self, name: str, digest: str, alone: Callable[[], tuple[str, bytes]]
     ) -> bool:
-        """JAX put one more ingredient into the key of its on-disk cache; False: no more of it."""
+        """JAX added a part to the key of its on-disk cache; False if no more are needed."""
         return self._thread.looking().part(name, digest, alone)
 
     def _parallel_trace_ended(self, seconds: float, frame: FrameType) -> None:
-        # pmap traces outside JAX's cached trace function until 0.7.
+        # Before jax 0.7, pmap traces outside JAX's cached trace function.
         if not is_parallel(frame):
             return
         site = find(frame)
@@ -289,7 +288,7 @@ class Recorder:
         program = found.program
         self.misses.kept.known(number, found.host)
         if self.meeting is not None:
-            if len(self._hashes) >= _MOST_HASHES:
+            if len(self._hashes) >= _MAX_HASHES:
                 self._hashes.clear()
             self._hashes[number] = program.hash
         self.journal.listings(number, found.listings)
@@ -327,32 +326,32 @@ class Recorder:
             self._belonging.by_lowering.put(lowering, number)
 
     def failed(self, reason: str) -> None:
-        """A failure of ours was kept away from the program."""
+        """A failure of retrace was kept from the program."""
         self.journal.lose(reason)
 
     def lost(self, loss: names.Loss) -> None:
-        """This JAX turned out not to show something."""
+        """This version of JAX turned out not to expose something."""
         self._belonging.lost(loss)
 
     def blind(self) -> list[str]:
-        """Why misses may go unseen on this JAX and this Python."""
+        """Why misses may go unseen with this version of JAX and Python."""
         return [*interpreter.losses(), *names.losses_told()]
 
     def began(self, writer: Writer) -> None:
-        """Say in a recording what this JAX and this Python do not show."""
+        """Write into a recording what this version of JAX and Python does not expose."""
         for loss in interpreter.losses():
             writer.loss(loss)
         for name, number in names.losses_told().items():
             writer.loss(name, number)
         if writer.run.commit is not None and (checkout := process.checkout()) is not None:
-            # Thousands of files may have to be looked at: while XLA compiles, or at the end.
+            # May check thousands of files, so it runs while XLA compiles, or at the end.
             self._background.program(partial(tell_whether_dirty, writer, checkout))
 
     def observe_slow(self, over: float) -> None:
-        """Observe misses that take longer more closely.
+        """Observe slow misses in detail.
 
         Args:
-            over: from how many seconds on a miss is slow.
+            over: seconds from which a miss counts as slow.
         """
         from retrace.capture.slow import Clock
 
@@ -366,15 +365,15 @@ class Recorder:
         return self.misses.site_of(function)
 
     def describe(self, function: Any) -> Function:
-        """A function, jitted or not, as its misses would name it."""
+        """Describe a function, jitted or not, as its misses would."""
         return self.misses.describe(function)
 
     def ended(self) -> None:
-        """Nobody listens any more: let go of what was kept to be quick."""
+        """There are no more readers: drop the caches that were kept for speed."""
         shardings.forget()
 
     def forked(self) -> None:
-        """This is a child now: what its parent's threads were doing is not its own."""
+        """Start afresh in a forked child, which does not have its parent's threads."""
         self._background = Background(self._guard)
         self.journal.background = self._background.line
         self._programs = self._new_programs()
@@ -385,14 +384,14 @@ class Recorder:
         self.guarded(task)
 
     def flush(self) -> None:
-        """Write what is held back, and wait for programs that are still being walked."""
+        """Write what is buffered, and wait for programs that are still being written down."""
         self._belonging.watch_compiled()
         self._belonging.write_held()
         self._background.flush()
 
 
 def _spans(frame: FrameType) -> MissFields:
-    """On how many processes a program runs that is being compiled, where it is not this alone."""
+    """Number of processes that run the program being compiled, if there are several."""
     found = spanning.which(frame)
     return {"processes": len(found)} if len(found) > 1 else {}
 

@@ -41,11 +41,11 @@ _SHARE = 0.02
 _SPARSE = 1 / 250
 """Of what a trace has lasted, the least between two samples: some 1,000 of a minute tell as much
 as 6,000, and cost a sixth."""
-_MOST_STACKS = 4000
-_MOST_FRAMES = 2000
-_MOST_ELSEWHERE = 200
-_MOST_LOOPS = 200
-_MOST_COLLECTING = 4
+_MAX_STACKS = 4000
+_MAX_FRAMES = 2000
+_MAX_ELSEWHERE = 200
+_MAX_LOOPS = 200
+_MAX_COLLECTING = 4
 """Frames below what is told of a collection of garbage."""
 _FREE = 0.01
 """Seconds that may be spent on the bytecode of functions, each looked at once, in any case."""
@@ -227,7 +227,7 @@ class Sampler:
         if self._watched.get(thread) is not one:
             return
         one.elsewhere = 0 if seen is not None else one.elsewhere + 1
-        if one.elsewhere > _MOST_ELSEWHERE:
+        if one.elsewhere > _MAX_ELSEWHERE:
             # Its end was not told: nobody looks at a thread for ever.
             self._watched.pop(thread, None)
             return
@@ -242,8 +242,8 @@ class Sampler:
 
     def _loops(self, frame: FrameType | None, one: Watched) -> None:
         """Remember the loops that the user's frames of a stack are in."""
-        for _ in range(_MOST_FRAMES):
-            if frame is None or len(one.loops) >= _MOST_LOOPS:
+        for _ in range(_MAX_FRAMES):
+            if frame is None or len(one.loops) >= _MAX_LOOPS:
                 return
             code = frame.f_code
             if owner(code.co_filename) is Owner.USER:
@@ -279,11 +279,11 @@ def _add(one: Watched, seen: Seen, spent: float) -> None:
     one.samples += 1
     stacks = one.stacks
     before = stacks.pop(seen, None)
-    if before is None and len(stacks) >= _MOST_STACKS:
+    if before is None and len(stacks) >= _MAX_STACKS:
         one.cut += spent
         seen = (seen[0][:1], seen[1])
         before = stacks.pop(seen, None)
-        if before is None and len(stacks) >= 2 * _MOST_STACKS:
+        if before is None and len(stacks) >= 2 * _MAX_STACKS:
             return
     stacks[seen] = (before or 0.0) + spent  # the one seen last stands last
 
@@ -301,7 +301,7 @@ def look(frame: FrameType | None) -> Seen | None:
     frame, part = _behind_collection(frame)
     inside = outermost = -1
     is_behind = False
-    for _ in range(_MOST_FRAMES):
+    for _ in range(_MAX_FRAMES):
         if frame is None:
             break
         code = frame.f_code
@@ -351,7 +351,7 @@ def _behind_collection(frame: FrameType | None) -> tuple[FrameType | None, Part 
     """
     told = [getattr(called, "__code__", None) for called in gc.callbacks]
     inner = frame
-    for _ in range(_MOST_COLLECTING):
+    for _ in range(_MAX_COLLECTING):
         if inner is None:
             break
         if inner.f_code in told:

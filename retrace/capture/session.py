@@ -302,7 +302,7 @@ def _end() -> None:
         for writer in list(_files.values()):
             writer.amend_run({"raised": raised})
     # Whoever presses Ctrl-C as the program ends gets his prompt, and a recording that is whole.
-    for _ in range(_MOST_INTERRUPTS):
+    for _ in range(_MAX_INTERRUPTS):
         try:
             stop()
         except KeyboardInterrupt:
@@ -310,7 +310,7 @@ def _end() -> None:
         return
 
 
-_MOST_INTERRUPTS = 3
+_MAX_INTERRUPTS = 3
 atexit.register(_end)
 
 

@@ -25,7 +25,7 @@ from retrace.capture.place import (
 from retrace.model import CallSite, Value
 
 _USER = Owner.USER
-_MOST_FILES = 256
+_MAX_FILES = 256
 _MESH = "mesh"
 _UNSET = "NoneType"
 _SETS_MESH = frozenset(("set_mesh", "use_mesh"))
@@ -142,7 +142,7 @@ class Settings:
     def _withs(self, file: str) -> tuple[_With, ...]:
         found = self._files.get(file)
         if found is None:
-            if len(self._files) >= _MOST_FILES:
+            if len(self._files) >= _MAX_FILES:
                 self._files.clear()
             try:
                 found = tuple(_found(ast.parse("".join(source_lines(file))), 0))

@@ -22,8 +22,8 @@ from retrace.capture.place import Owner, call_site, owner
 from retrace.capture.tokens import Tokens
 
 _DEEPEST = 2
-_MOST_WRAPPERS = 8
-_MOST_FIELDS = 32
+_MAX_WRAPPERS = 8
+_MAX_FIELDS = 32
 _LONGEST = 400
 _NUMERIC = ("jax", "jaxlib", "numpy")
 
@@ -92,7 +92,7 @@ class Sites:
 
     def _held(self, receiver: Any, depth: int) -> list[tuple[str, str]]:
         """Sites and names of the user's functions among the attributes of an object."""
-        values = islice((fields(receiver) or {}).values(), _MOST_FIELDS)
+        values = islice((fields(receiver) or {}).values(), _MAX_FIELDS)
         held = [one for value in values for one in _members(value)]
         asked = [one for one in held if _is_users(one) or (depth > 1 and _is_instance(one))]
         return [found for one in asked if (found := self._of(one, depth - 1))[0]]
@@ -100,7 +100,7 @@ class Sites:
     def _of(self, thing: Any, depth: int) -> tuple[str, str]:
         """The site and the name of something in a cell; empty where it is no function."""
         receiver, kind = "", kind_of(thing)
-        for _ in range(_MOST_WRAPPERS):
+        for _ in range(_MAX_WRAPPERS):
             kind = kind_of(thing)
             if kind is FunctionType:
                 if "__wrapped__" in thing.__dict__:
@@ -143,7 +143,7 @@ def _told(held: list[tuple[str, str]]) -> Around:
 def _members(value: Any) -> Iterator[Any]:
     """A function that is an attribute, in a partial or in a tuple there."""
     if derives(kind_of(value), tuple):
-        for one in islice(tuple.__iter__(value), _MOST_FIELDS):
+        for one in islice(tuple.__iter__(value), _MAX_FIELDS):
             yield from _callables(one)
     else:
         yield from _callables(value)
@@ -157,7 +157,7 @@ def _is_instance(thing: Any) -> bool:
 
 def _is_users(thing: Any) -> bool:
     """Whether it is a function that the user wrote, whatever was made around it."""
-    for _ in range(_MOST_WRAPPERS):
+    for _ in range(_MAX_WRAPPERS):
         kind = kind_of(thing)
         if kind is MethodType:
             thing = thing.__func__

@@ -32,15 +32,15 @@ from retrace.capture.objects import (
 from retrace.jax_internals.names_values import SYMBOL
 from retrace.model import JSON, Class, Value
 
-_MOST_TEXT = 200
-_MOST_DATA = 2000
-_MOST_HELD = 1200
+_MAX_TEXT = 200
+_MAX_DATA = 2000
+_MAX_HELD = 1200
 """How much is taken of what one function holds, about in characters."""
 _DEEPEST = 5
 _DEEPEST_CONTENT = 12
 """An optimizer of optax is functions over tuples of functions."""
-_MOST_SORTED = 200
-_MOST_CLASSES = 8
+_MAX_SORTED = 200
+_MAX_CLASSES = 8
 _CONTAINERS = frozenset((tuple, list, dict, set, frozenset))
 
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
@@ -61,7 +61,7 @@ class _Cut(Exception):
 
 
 def snapshot(
-    value: object, token: Callable[[object], str | None], most: int = _MOST_DATA
+    value: object, token: Callable[[object], str | None], most: int = _MAX_DATA
 ) -> Value:
     """What a record says of a static argument, closure cell, default or option.
 
@@ -79,8 +79,8 @@ def snapshot(
     except _Cut:
         text.whole = False
     printed = "".join(text.parts)
-    if len(printed) > _MOST_TEXT:
-        printed = printed[: _MOST_TEXT - 3] + "..."
+    if len(printed) > _MAX_TEXT:
+        printed = printed[: _MAX_TEXT - 3] + "..."
     content = _Content(most)
     try:
         data = content.plain(value, 0)
@@ -99,7 +99,7 @@ class _Text:
         self.parts: list[str] = []
         self.whole = True
         """Whether the text tells all of the value."""
-        self._room = _MOST_TEXT
+        self._room = _MAX_TEXT
         self._open: list[int] = []
 
     def _put(self, text: str) -> None:
@@ -147,7 +147,7 @@ class _Text:
         if derives(kind, np.void, np.object_):
             self.whole = False
             return "..."
-        return str(value)[:_MOST_TEXT]
+        return str(value)[:_MAX_TEXT]
 
     def _scalar(self, value: Any, base: Any) -> str:
         if base is int:
@@ -158,9 +158,9 @@ class _Text:
                 else int.__format__(value, "#x")
             )
         if base is not float and base is not complex:
-            if base.__len__(value) > _MOST_TEXT:
+            if base.__len__(value) > _MAX_TEXT:
                 self.whole = False
-            return base.__repr__(base.__getitem__(value, slice(_MOST_TEXT)))
+            return base.__repr__(base.__getitem__(value, slice(_MAX_TEXT)))
         return base.__repr__(value)
 
     def _container(self, value: Any, kind: type, depth: int) -> None:
@@ -264,18 +264,18 @@ class _Content:
         if not (held := function_holds(value)):
             return named
         room = self._room
-        self._room = min(room, _MOST_HELD)
+        self._room = min(room, _MAX_HELD)
         try:
             found = {"$type": named, **self._mapping(held, depth)}
         except _Cut:
             self._room = room - len(named)
             return f"{named[:-1]} ...>"  # holds more than was taken
-        self._room += room - min(room, _MOST_HELD)
+        self._room += room - min(room, _MAX_HELD)
         return found
 
     def _meet(self, kind: type) -> None:
         known = CLASSES.of(kind)
-        if known is not None and known.number > 1 and len(self.classes) < _MOST_CLASSES:
+        if known is not None and known.number > 1 and len(self.classes) < _MAX_CLASSES:
             self.classes[known] = None
 
     def _mapping(self, entries: Iterable[tuple[object, object]], depth: int) -> dict[str, JSON]:
@@ -382,7 +382,7 @@ def _pairs(value: Any, kind: type) -> Iterable[tuple[str, object]] | None:
 def _sorted(value: Iterable[object]) -> list[object]:
     """A set in an order that does not hang on the process's string hashes."""
     texts: list[tuple[str, object]] = []
-    for item in itertools.islice(value, _MOST_SORTED):
+    for item in itertools.islice(value, _MAX_SORTED):
         text = _Text()
         try:
             text.write(item, 1)

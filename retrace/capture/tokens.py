@@ -34,8 +34,8 @@ from retrace.capture.weak import ByObject
 from retrace.failure import asked
 
 _LONGEST = 96
-_MOST_CANDIDATES = 256
-_MOST_KEYWORDS = 10_000
+_MAX_CANDIDATES = 256
+_MAX_KEYWORDS = 10_000
 _STABLE = frozenset(("builtins", "numpy", "ml_dtypes", "jax", "jaxlib"))
 """Packages whose classes are never made again in a process."""
 
@@ -81,7 +81,7 @@ class Tokens:
         content, token = self.metadata(value), self.static(value)
         if content is None or token is None:
             return content
-        if len(self._keywords) >= _MOST_KEYWORDS:
+        if len(self._keywords) >= _MAX_KEYWORDS:
             self._keywords.clear()
         return self._keywords.setdefault(content, token)
 
@@ -165,7 +165,7 @@ class Tokens:
                 if entry is value:
                     return other
             compared.update(number for number, _ in others)
-            if len(compared) > _MOST_CANDIDATES:
+            if len(compared) > _MAX_CANDIDATES:
                 return None
             if token is None:
                 token = next((other for other, entry in known if bool(value == entry)), None)

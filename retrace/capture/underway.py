@@ -45,7 +45,7 @@ class Progress:
 
     def traced(self, number: int) -> None:
         """A call was traced: to be compiled, it is lowered first."""
-        if len(self._traced) > _MOST_TRACED:
+        if len(self._traced) > _MAX_TRACED:
             self._traced.clear()
         self._traced.add(number)
 
@@ -69,7 +69,7 @@ class Progress:
         return found
 
 
-_MOST_TRACED = 1000
+_MAX_TRACED = 1000
 
 
 class Underway(threading.local):

@@ -17,7 +17,7 @@ from retrace.capture import lock
 
 _Known = TypeVar("_Known")
 
-_MOST_DEAD = 16
+_MAX_DEAD = 16
 """So many are taken out at once: cold code, which is quick at the second one."""
 
 
@@ -58,7 +58,7 @@ class ByObject(Generic[_Known]):
         entry = self._entries.get(id(thing))
         if entry is not None and entry() is thing:
             return entry.value
-        if len(self._dead) >= _MOST_DEAD:
+        if len(self._dead) >= _MAX_DEAD:
             self.forget_dead()
         with self._lock:
             # Another thread may have met it meanwhile.
@@ -82,7 +82,7 @@ class ByObject(Generic[_Known]):
         """
         reference = _Reference(thing, self._dead.append)
         reference.key, reference.value = id(thing), value
-        if len(self._dead) >= _MOST_DEAD:
+        if len(self._dead) >= _MAX_DEAD:
             self.forget_dead()
         with self._lock:
             is_first = self.get(thing) is None

@@ -10,7 +10,7 @@ from retrace.capture.held import contents, held
 from retrace.capture.place import Owner, owner
 from retrace.jax_internals import names_frames as at
 
-_MOST_WRAPPERS = 32
+_MAX_WRAPPERS = 32
 
 
 def decorator(wrapper: Any) -> str:
@@ -70,7 +70,7 @@ def users_function(function: FunctionType, depth: int) -> Any:
 
 def unwrap_plain(content: Any) -> FunctionType | None:
     """The plain function behind methods and `functools.wraps`, or None."""
-    for _ in range(_MOST_WRAPPERS):
+    for _ in range(_MAX_WRAPPERS):
         if isinstance(content, MethodType):
             content = content.__func__
         elif isinstance(content, FunctionType) and "__wrapped__" not in content.__dict__:

@@ -79,10 +79,10 @@ def values(recording: Recording) -> Iterable[Value]:
 
 def test_the_bounds_are_those_of_the_docs() -> None:
     told = (ROOT / "docs" / "reliability.md").read_text()
-    text, plain = snapshot._MOST_TEXT, snapshot._MOST_DATA
+    text, plain = snapshot._MAX_TEXT, snapshot._MAX_DATA
     assert f"{text} characters of text, {plain:,} of plain content |" in told
     assert f"| the source of a function | {definition._MAX_SOURCE_LENGTH:,} characters |" in told
-    assert f"| the line that called | {place._LONGEST_SOURCE} characters |" in told
+    assert f"| the line that called | {place._MAX_SOURCE_CHARACTERS} characters |" in told
 
 
 def test_values_are_bounded(recorded: Path) -> None:
