@@ -1,10 +1,10 @@
-"""The stack of a thread that traces, looked at from another thread of ours.
+"""Samples the stack of a thread that traces, from another thread.
 
-A trace that lasts is sampled, at most a hundred times a second, and less often the longer it has
-lasted; a trace that is over before that is never looked at. Each sample counts for the time since
-the one before, so that C code which holds the interpreter counts for as long as it did.
+A long trace is sampled at most a hundred times a second, and less often the longer it lasts; a
+short one is never sampled. Each sample counts for the time since the previous one, so C code that
+holds the interpreter is counted in full.
 
-As with the thread that writes (`background`), `threading` does not know of this one. It begins
+Like the writer thread (`background`), the sampling thread is unknown to `threading`. It starts
 with a trace and ends with it.
 """
 
@@ -35,57 +35,57 @@ from retrace.model import Frame
 from retrace.model.slow import Loop, Part, Sampled, Tracing
 
 INTERVAL = 0.01
-"""Seconds between two samples."""
-_SHARE = 0.02
-"""So much of its time may be spent on looking: stacks that are deep are looked at less often."""
-_SPARSE = 1 / 250
-"""Of what a trace has lasted, the least between two samples: some 1,000 of a minute tell as much
-as 6,000, and cost a sixth."""
+"""Minimum seconds between two samples."""
+_SAMPLING_SHARE = 0.02
+"""Maximum share of the time spent on sampling, so deep stacks are sampled less often."""
+_INTERVAL_SHARE = 1 / 250
+"""Minimum interval between samples as a share of the trace's duration so far: for one minute,
+about 1,000 samples tell as much as 6,000, at a sixth of the cost."""
 _MAX_STACKS = 4000
 _MAX_FRAMES = 2000
 _MAX_ELSEWHERE = 200
 _MAX_LOOPS = 200
-_MAX_COLLECTING = 4
-"""Frames below what is told of a collection of garbage."""
-_FREE = 0.01
-"""Seconds that may be spent on the bytecode of functions, each looked at once, in any case."""
-_SHARE_OF_LOOPS = 0.01
-"""Of its time, what may be spent on more of them."""
-_FIRST_TOLD = 10.0
-"""After so many seconds what was seen so far is written, and again whenever it has doubled."""
+_MAX_CALLBACK_FRAMES = 4
+"""Maximum number of frames searched for a callback of the garbage collector."""
+_FREE_LOOP_SECONDS = 0.01
+"""Seconds that may always be spent on finding loops in bytecode (once per function)."""
+_LOOP_SHARE = 0.01
+"""Share of the trace's time that may be spent on this in addition."""
+_FIRST_REPORT_SECONDS = 10.0
+"""Intermediate results are written after this time, and again each time it has doubled."""
 
 Line: TypeAlias = tuple[str, int, str, int]
-"""File, line, function, and the function's own line: text and numbers hold no code alive."""
+"""File, line, function and its first line. Plain text and numbers keep no code alive."""
 Seen: TypeAlias = tuple[tuple[Line, ...], Part]
 
 _EQUALITY = frozenset(("__eq__", "__ne__", "__hash__"))
 _OUTSIDE = frozenset((Part.PYTHON, Part.EQUALITY))
 _CONTAINED = contain.__code__
-"""Around whatever of ours runs inside JAX."""
+"""The wrapper around all code of retrace that runs inside JAX."""
 
 
 @dataclass(slots=True, eq=False)
 class Watched:
-    """A trace that is under way."""
+    """A trace in progress."""
 
     number: int
     since: float
     last: float = 0.0
-    """When it was looked at last; 0 before the first time."""
+    """Time of the last sample; 0 before the first one."""
     waited: float = 0.0
     samples: int = 0
     cut: float = 0.0
     stacks: dict[Seen, float] = field(default_factory=dict[Seen, float])
     collections: int = 0
-    told: float = _FIRST_TOLD
+    told: float = _FIRST_REPORT_SECONDS
     loops: dict[Line, int] = field(default_factory=dict[Line, int])
-    """The Python loops around the user's lines, by their own line, with the last one."""
+    """Python loops around the user's lines: the line of each loop, and its last line."""
     held: Held = field(default_factory=Held)
     elsewhere: int = 0
-    """How often in a row it was in no call of JAX's."""
+    """Number of consecutive samples outside any call of JAX."""
 
     def tracing(self, *, ended: bool = True) -> Tracing:
-        """What was seen."""
+        """Summarize the samples."""
         stacks = tuple(
             Sampled(spent, part, tuple(_frame(line) for line in lines))
             for (lines, part), spent in sorted(self.stacks.items(), key=lambda item: -item[1])
@@ -99,7 +99,7 @@ class Watched:
 
 
 class Sampler:
-    """Looks at the threads that trace."""
+    """Samples the threads that trace."""
 
     def __init__(
         self,
@@ -107,39 +107,39 @@ class Sampler:
         guarded: Callable[[Callable[[], None]], None],
         told: Callable[[int, Tracing], object],
     ) -> None:
-        """Begin to look.
+        """Prepare sampling; a thread starts with the first trace.
 
         Args:
-            patience: seconds that a trace lasts before it is looked at.
-            guarded: keeps what fails on a thread of ours away from the program.
-            told: given what was seen of a miss so far, while it is still traced.
+            patience: seconds before a trace is sampled.
+            guarded: keeps failures on retrace's threads from the program.
+            told: called with the results so far of a miss that is still being traced.
         """
         self._patience = patience
         self._guarded = guarded
         self._told = told
         self._watched: dict[int, Watched] = {}
         self._known_loops: dict[tuple[str, str, int], tuple[Around, ...]] = {}
-        """Of each function that was seen; by its name, so that no code is kept alive."""
+        """Loops of the functions seen, by file, name and line so that no code is kept alive."""
         self._at_work = allocate_lock()
-        """Held by the thread that looks."""
+        """Held by the sampling thread."""
         self._asleep = allocate_lock()
         self._asleep.acquire()
         self._cost_of_loops = 0.0
         self._turn = Turn()
 
     def forked(self) -> None:
-        """This is a child, in which the thread that looks is not."""
+        """Reset in a forked child, where the sampling thread does not exist."""
         self._turn.over()
 
     def began(self, number: int) -> None:
-        """A trace begins in this thread, inside no other."""
+        """An outermost trace begins in this thread."""
         here = get_ident()
         now = perf_counter()
         self._watched[here] = Watched(number, now)
         self._stir()
 
     def ended(self, number: int) -> Tracing | None:
-        """The trace is over; what was seen of it, where it lasted long enough."""
+        """The trace is over. Return its results if it lasted long enough to be sampled."""
         watched = self._watched.get(get_ident())
         if watched is None or watched.number != number:
             return None
@@ -152,7 +152,7 @@ class Sampler:
         return watched.tracing()
 
     def _wake(self) -> None:
-        """Let the thread see that there is nothing to look at any more."""
+        """Wake the sampling thread, so that it sees that no trace is left."""
         try:
             self._asleep.release()
         except RuntimeError:  # it is awake
@@ -163,7 +163,7 @@ class Sampler:
             return
         try:
             start_new_thread(self._run, ())
-        except (RuntimeError, MemoryError):  # no thread is to be had: nothing is sampled
+        except (RuntimeError, MemoryError):  # no thread can be started, so nothing is sampled
             self._at_work.release()
 
     def _run(self) -> None:
@@ -174,35 +174,36 @@ class Sampler:
                     since = perf_counter()
                     self._asleep.acquire(timeout=pause)
                     late = perf_counter() - since - pause
-                    # Its own time: what it waits for the interpreter costs the program nothing.
+                    # CPU time of this thread: waiting for the GIL costs the program nothing.
                     begun, loops_before = thread_time(), self._cost_of_loops
                     self._guarded(partial(self._look, late))
                     once = self._cost_of_loops - loops_before
                     pause = self._pause(thread_time() - begun - once)
                 self._at_work.release()
-                # What began before it was known that nobody looks.
+                # Traces may have begun before the lock was released.
                 if not self._watched or not self._at_work.acquire(blocking=False):
                     return
-        except BaseException:  # noqa: BLE001 - a tracer's of all threads; nobody is there for it
+        except BaseException:  # noqa: BLE001 - raised by a tracer of all threads; nobody handles it
             if self._at_work.locked():
                 self._at_work.release()
 
     def _pause(self, cost: float) -> float:
-        """Seconds until there is something to look at again."""
+        """Seconds until the next sample."""
         now = perf_counter()
         begun = [one.since for one in list(self._watched.values())]
         waits = min(begun, default=now) + self._patience - now
-        return max(INTERVAL, cost / _SHARE, waits, (now - max(begun, default=now)) * _SPARSE)
+        lasted = now - max(begun, default=now)
+        return max(INTERVAL, cost / _SAMPLING_SHARE, waits, lasted * _INTERVAL_SHARE)
 
     def _look(self, late: float) -> None:
-        """Take samples, having been let in by so many seconds too late."""
+        """Sample the traces that are due; `late` is the delay in getting the GIL."""
         now = perf_counter()
         watched = list(self._watched.items())
         due = [(thread, one) for thread, one in watched if now - one.since >= self._patience]
         if not due:
             return
         try:
-            # C code that let nobody in for long is over by the next moment; else it is awaited.
+            # C code that held the GIL long is over a moment later, so sample now; else wait once.
             if not any(one.held.was_held(late) for _, one in due):
                 self._asleep.acquire(timeout=self._turn.soon())
             stacks = _frames()
@@ -213,8 +214,8 @@ class Sampler:
                 self._take(thread, one, stacks.get(thread))
                 one.held.seen()
         finally:
-            # Our own frame is among them: a ring, which would keep what all of them hold alive
-            # until the collector comes.
+            # This frame is among them: a reference cycle, which would keep everything alive
+            # until the garbage collector runs.
             stacks.clear()
 
     def _take(self, thread: int, one: Watched, frame: FrameType | None) -> None:
@@ -228,7 +229,7 @@ class Sampler:
             return
         one.elsewhere = 0 if seen is not None else one.elsewhere + 1
         if one.elsewhere > _MAX_ELSEWHERE:
-            # Its end was not told: nobody looks at a thread for ever.
+            # The end of the trace was missed: do not sample forever.
             self._watched.pop(thread, None)
             return
         if not one.last:
@@ -241,7 +242,7 @@ class Sampler:
             self._told(one.number, one.tracing(ended=False))
 
     def _loops(self, frame: FrameType | None, one: Watched) -> None:
-        """Remember the loops that the user's frames of a stack are in."""
+        """Remember the loops around the user's frames of a stack."""
         for _ in range(_MAX_FRAMES):
             if frame is None or len(one.loops) >= _MAX_LOOPS:
                 return
@@ -251,7 +252,7 @@ class Sampler:
                 known = self._known_loops.get(key)
                 if known is None:
                     lasted = perf_counter() - one.since
-                    if self._cost_of_loops > _FREE + _SHARE_OF_LOOPS * lasted:
+                    if self._cost_of_loops > _FREE_LOOP_SECONDS + _LOOP_SHARE * lasted:
                         return
                     begun = thread_time()
                     known = self._known_loops[key] = loops(code)
@@ -262,12 +263,12 @@ class Sampler:
             frame = frame.f_back
 
 
-# The one way to see the stack of another thread.
+# The only way to get the stack of another thread.
 _frames: Callable[[], dict[int, FrameType]] = sys._current_frames  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
 
 
 def _last(watched: Watched) -> None:
-    """Count the time between the last sample and the end for what was seen last."""
+    """Count the time from the last sample to the end for the last stack seen."""
     now = perf_counter()
     if watched.stacks:
         newest = next(reversed(watched.stacks))
@@ -285,17 +286,17 @@ def _add(one: Watched, seen: Seen, spent: float) -> None:
         before = stacks.pop(seen, None)
         if before is None and len(stacks) >= 2 * _MAX_STACKS:
             return
-    stacks[seen] = (before or 0.0) + spent  # the one seen last stands last
+    stacks[seen] = (before or 0.0) + spent  # the most recent stack goes last
 
 
 def look(frame: FrameType | None) -> Seen | None:
-    """What a thread is at: the lines outside JAX, inside the trace, and the part of JAX below.
+    """What a thread is doing: its lines outside JAX but inside the trace, and the part of JAX.
 
     Args:
-        frame: its innermost.
+        frame: the innermost frame of the thread.
 
     Returns:
-        None where it is in no call of JAX's.
+        None if the thread is not in a call of JAX.
     """
     lines: list[Line] = []
     frame, part = _behind_collection(frame)
@@ -312,7 +313,7 @@ def look(frame: FrameType | None) -> Seen | None:
                     inside = len(lines)
                 if not lines:
                     part = part or part_of(code)
-                    # The line behind what JAX derives from a program, while it does so.
+                    # The line that an equation came from, while JAX transforms a program.
                     lines = _behind(frame)
                     is_behind = bool(lines)
                 elif not is_behind and outermost_before < 0 and part in _OUTSIDE:
@@ -322,8 +323,8 @@ def look(frame: FrameType | None) -> Seen | None:
                     elif part is Part.PYTHON and takes_apart(code):
                         part = Part.FLATTEN
             case Owner.OURS:
-                # What JAX and Python do for us in there is ours as well. A call that we only
-                # hand on, to a cache of JAX's in C, is JAX's.
+                # What JAX and Python do below this counts as retrace's as well. A call that is
+                # only forwarded, to one of JAX's C caches, counts as JAX's.
                 if code is _CONTAINED and inside < 0:
                     lines, outermost, part = [], -1, Part.RECORDING
             case _:
@@ -339,19 +340,19 @@ def look(frame: FrameType | None) -> Seen | None:
 
 
 def _inside(lines: list[Line], kept: int, part: Part) -> Seen:
-    # What recording takes, no line of the program's costs.
+    # Time spent on recording is not charged to a line of the program.
     return () if part is Part.RECORDING else tuple(lines[:kept]), part
 
 
 def _behind_collection(frame: FrameType | None) -> tuple[FrameType | None, Part | None]:
-    """Where a thread was when Python began to collect garbage in it.
+    """Where a thread was when Python started a garbage collection in it.
 
-    It gives way to another thread where it calls what is told of collections, as a function of
-    JAX's is, and nowhere else in them.
+    During a collection a thread releases the GIL only in the callbacks of `gc.callbacks`, one
+    of which is JAX's.
     """
     told = [getattr(called, "__code__", None) for called in gc.callbacks]
     inner = frame
-    for _ in range(_MAX_COLLECTING):
+    for _ in range(_MAX_CALLBACK_FRAMES):
         if inner is None:
             break
         if inner.f_code in told:
@@ -361,7 +362,7 @@ def _behind_collection(frame: FrameType | None) -> tuple[FrameType | None, Part 
 
 
 def _behind(frame: FrameType) -> list[Line]:
-    """The user's line that a frame of JAX's goes on from, and a library's inside it."""
+    """The user's line of the equation that a JAX frame handles, and library lines inside it."""
     if (about := equation_of(frame)) is None:
         return []
     lines: list[Line] = []
@@ -379,12 +380,12 @@ def _behind(frame: FrameType) -> list[Line]:
 
 
 def _is_made(code: CodeType) -> bool:
-    """Whether Python made the source of a function, as for dataclasses: it has no line."""
+    """Whether the source of a function was generated, as for dataclasses: it has no line."""
     return code.co_filename == "<string>" and code.co_qualname.startswith("__create_fn__")
 
 
 def _is_standard(file: str) -> bool:
-    """Whether a file is Python's own."""
+    """Whether a file belongs to the standard library."""
     return owner(file) is Owner.LIBRARY and "-packages" not in file
 
 
@@ -394,5 +395,5 @@ def _frame(line: Line) -> Frame:
 
 
 def _collections() -> int:
-    """How often all garbage was collected in this process."""
+    """Number of full garbage collections in this process."""
     return int(gc.get_stats()[-1]["collections"])

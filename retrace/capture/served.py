@@ -1,4 +1,4 @@
-"""How often each compiled program was called, where that is asked for (`retrace run --count`)."""
+"""Counts how often each compiled program is called, if requested (`retrace run --count`)."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from retrace.jax_internals.served import tell
 
 LOSS = "calls that hit were not counted: this JAX does not show them"
 
-_PAUSE = 1.0
-"""Seconds between two times that counts are written: a program that is killed loses the last."""
+_WRITE_INTERVAL = 1.0
+"""Seconds between two writes of the counts. A killed program loses the counts since the last."""
 
 
 class _Calls:
-    """The calls of one program, counted without a lock: an iterator's step is whole."""
+    """The calls of one program, counted without a lock: `next` of an iterator is atomic."""
 
     __slots__ = ("_asked", "_counter", "number", "told")
 
@@ -40,7 +40,7 @@ class _Calls:
 
 
 class Served:
-    """Counts the calls of this process."""
+    """Counts the calls in this process."""
 
     def __init__(self, journal: Journal, guarded: Callable[..., Any]) -> None:
         self._journal, self._guarded = journal, guarded
@@ -52,14 +52,14 @@ class Served:
             journal.lose(LOSS)
 
     def stop(self) -> None:
-        """Write the counts and count no more."""
+        """Write the counts and stop counting."""
         if self._end is not None:
             self._end()
             self._end = None
         self._guarded(self._write)
 
     def forked(self) -> None:
-        """A child counts what it compiles itself."""
+        """A forked child counts only the programs that it compiles itself."""
         self._programs.clear()
         self._by_number = {}
 
@@ -72,12 +72,12 @@ class Served:
         number = marked(frame)
         known = self._programs.get(executable)
         if known is None:
-            # Before 0.7 JAX makes the executable again at each call, and keeps the jaxpr.
+            # Before 0.7, JAX creates a new executable at each call, but keeps the jaxpr.
             jaxpr = CALL_JAXPR.among(frame.f_locals)
             known = self._programs.get(jaxpr)
             if known is None or number not in (None, known.number):
                 if number is None:
-                    return  # of a function that nobody records
+                    return  # a function that is not recorded
                 known = self._by_number.setdefault(number, _Calls(number))
                 if jaxpr is not None:
                     self._programs.put(jaxpr, known)
@@ -87,7 +87,7 @@ class Served:
             self._write()
 
     def _write(self) -> None:
-        self._due = monotonic() + _PAUSE
+        self._due = monotonic() + _WRITE_INTERVAL
         for calls in list(self._by_number.values()):
             total = calls.total()
             if total != calls.told:

@@ -1,4 +1,4 @@
-"""Recording switched on and off in this process."""
+"""Starts and stops recording in this process."""
 
 from __future__ import annotations
 
@@ -35,34 +35,34 @@ if TYPE_CHECKING:
 
 
 class Session:
-    """The recording of this process: its hooks, and who is listening."""
+    """The recording of this process: the hooks and the writers that receive misses."""
 
     def __init__(self) -> None:
         self.recorder, self._hooks = observers()
         self._lock = threading.RLock()
         self._beginning = lock.make()
-        """Held while the recording of `retrace.jit` begins: several threads may miss at once."""
+        """Held while the recording of `retrace.jit` starts: several threads may miss at once."""
         self.own_directory: Path | None = None
-        """Where the misses of functions made with `retrace.jit` are kept."""
+        """Where the misses of functions made with `retrace.jit` are recorded."""
         self._own_writer: Writer | None = None
         self._own_place: Callable[[], Path] | None = None
         self._own: ByObject[int] = ByObject(lambda gone: self._own_info.pop(gone, None))
-        """The functions made with `retrace.jit`, and for each the id of its options."""
+        """The functions made with `retrace.jit`, each with the id of its options."""
         self._own_info: dict[int, None] = {}
-        """The same by the id of their options."""
+        """The ids of these options."""
         self._listener: Writer | None = None
-        """Who gets every miss while processes are compared, so that misses are looked at."""
+        """Receives every miss while processes are compared, so that misses are observed."""
         self.served: Any = None
-        """What counts calls, where that is asked for."""
+        """Counts calls, if this was requested."""
         self.windows: dict[Writer, Memory] = {}
-        """The windows in memory that are open."""
+        """The open windows that record into memory."""
 
     def count_calls(self) -> None:
-        """Count from here on how often each program is called, if the environment asks for it."""
+        """Start counting how often each program is called, if the environment asks for it."""
         if os.environ.get("RETRACE_COUNT") != "1" or self.served is not None:
             return
         if isinstance(self.recorder, PublicEvents):
-            return  # that it shows too little is told already
+            return  # the recording already says that it shows too little
         from retrace.capture.served import Served
 
         self.served = self._hooks.guarded(Served, self.recorder.journal, self._hooks.guarded)
@@ -77,12 +77,12 @@ class Session:
         told: Callable[[int, Event, tuple[Function, ...]], None] | None,
         refusal: Callable[[], BaseException | None] | None,
     ) -> None:
-        """Ask at each call that misses what to raise there; None for no more.
+        """Ask at each call that misses what to raise there; None to stop.
 
         Args:
-            told: called with the number of each miss, what became of it, and its function
-                with the bodies that this runs, where they are known.
-            refusal: asked after that, in the thread and on the stack of the call.
+            told: called with the number of each miss, the event, and its function with the
+                bodies that it runs, if they are known.
+            refusal: called after that, in the thread and on the stack of the call.
         """
         self.recorder.journal.told = told
         self._hooks.refuse(refusal)
@@ -93,12 +93,12 @@ class Session:
         noted: Callable[[int, Function, Key, CallSite | None], None] | None = None,
         stop: Callable[[], BaseException | None] | None = None,
     ) -> None:
-        """Tell of each program of several processes before it is compiled; None for no more.
+        """Report each program of several processes before it is compiled; None to stop.
 
         Args:
-            meeting: told of the programs, in the thread and on the stack of the call.
-            noted: told of each miss as it begins.
-            stop: asked after that what to raise there.
+            meeting: receives the programs, in the thread and on the stack of the call.
+            noted: called for each miss as it begins.
+            stop: called after that, and returns what to raise there.
         """
         if isinstance(self.recorder, PublicEvents):
             raise CannotTellError("this JAX shows too little of its programs to compare them")
@@ -112,34 +112,34 @@ class Session:
         self._hooks.stop = stop
 
     def doubts(self, since: int = 0) -> list[str]:
-        """Why misses may have gone unseen; empty where a silence means that there were none.
+        """Why misses may have gone unseen; empty if all misses were seen.
 
         Args:
-            since: how many losses there were when it began to matter (`losses`).
+            since: the number of losses (`losses`) before the period in question.
         """
         losses = self.recorder.journal.losses[since:]
         return [*self.recorder.blind(), *self._hooks.cut(), *losses]
 
     @property
     def losses(self) -> int:
-        """How many losses there were up to now."""
+        """Number of losses so far."""
         return len(self.recorder.journal.losses)
 
     def attach(self, writer: Writer) -> None:
-        """Give every miss from now on to `writer`, however its function was jitted."""
+        """Send every miss from now on to `writer`, however its function was jitted."""
         with self._lock:
             self._listen()
             self.recorder.began(writer)
             self.recorder.journal.writers = (*self.recorder.journal.writers, writer)
 
     def detach(self, writer: Writer) -> None:
-        """Give nothing more to `writer`."""
+        """Send no more misses to `writer`, and end it."""
         with self._lock:
             if writer in _files.values():
                 self._stop_counting()
             self._hooks.guarded(self._tell_cuts, writer)
             self._hooks.guarded(self.recorder.flush)
-            # Where that failed, lines may still wait; where not, there is nothing to do.
+            # If that failed, lines may still be waiting; otherwise this does nothing.
             self._hooks.guarded(self.recorder.flush)
             self.recorder.journal.writers = tuple(
                 other for other in self.recorder.journal.writers if other is not writer
@@ -155,9 +155,9 @@ class Session:
             writer.loss(reason)
 
     def own(self, jitted: Any, place: Callable[[], Path]) -> None:
-        """Record the misses of one jitted function, even where nothing else is.
+        """Record the misses of one jitted function, even if nothing else is recorded.
 
-        The first of them begins a recording in the directory that `place` gives.
+        Its first miss starts a recording in the directory that `place` returns.
         """
         info = JITTED_INFO.of(jitted)
         with self._lock:
@@ -169,11 +169,11 @@ class Session:
 
     @property
     def owns_any(self) -> bool:
-        """Whether any function that lives was made with `retrace.jit`."""
+        """Whether any live function was made with `retrace.jit`."""
         return bool(self._hooks.guarded(self._own.__len__))
 
     def _owners(self, info: Any) -> tuple[Writer, ...]:
-        # `retrace run` and `install` record it already, and say where.
+        # With `retrace run` and `install` it is recorded already, in their directory.
         self._own.forget_dead()
         if _files or id(info) not in self._own_info:
             return ()
@@ -187,15 +187,15 @@ class Session:
             return (self._own_writer,)
 
     def end_own(self) -> None:
-        """Say that the recording of `retrace.jit` is complete."""
+        """Mark the recording of `retrace.jit` as complete."""
         if self._own_writer is not None:
             self._hooks.guarded(self.recorder.flush)
-            # Where that failed, lines may still wait; where not, there is nothing to do.
+            # If that failed, lines may still be waiting; otherwise this does nothing.
             self._hooks.guarded(self.recorder.flush)
             self._hooks.guarded(self._own_writer.end)
 
     def forked(self) -> None:
-        """Go on in a forked child, in a file of its own."""
+        """Continue in a forked child, in a file of its own."""
         self._lock = threading.RLock()
         self.recorder.forked()
         if self.served is not None:
@@ -211,12 +211,12 @@ class Session:
             self._own_writer.close()
             self._own_writer = _file_writer(self.own_directory)
             self.recorder.journal.owned = (self._own_writer,)
-        # A window in memory is its parent's: nobody reads it here.
+        # Windows in memory belong to the parent: nobody reads them in the child.
         self.recorder.journal.writers = tuple(
             successors[writer] for writer in self.recorder.journal.writers if writer in successors
         )
         if processes := sys.modules.get("multiprocessing.util"):
-            # Its children leave by `os._exit`; what they run first is this.
+            # Its children exit with `os._exit`, but run these finalizers first.
             processes.register_after_fork(self, _finalize_with_process)
 
     def _listen(self) -> None:
@@ -226,7 +226,7 @@ class Session:
 
 
 def _count() -> None:
-    """Begin what `retrace.counts` tells; where this JAX cannot, that says so when it is asked."""
+    """Start counting for `retrace.counts`, which itself reports if this JAX cannot."""
     try:
         from retrace.jax_internals.counting import counting
 
@@ -241,7 +241,7 @@ _files: dict[Path, Writer] = {}
 
 
 def session() -> Session:
-    """The session of this process, made when it is first needed."""
+    """The session of this process, created when it is first needed."""
     global _session
     if _session is None:
         with _making:
@@ -251,11 +251,11 @@ def session() -> Session:
 
 
 def describe_run(directory: Path | None = None) -> Run:
-    """This process, for the header of its recording into a directory. Touches no device."""
+    """Describe this process for the header of a recording. Touches no device."""
     attempt = Attempt() if directory is None else attempt_of(directory)
     run = process.describe(jax.__version__, jaxlib_version(), attempt)
     run = replace(run, off_fast_path=behavior.off_fast_path())
-    # A window in memory is for the program that opened it, which knows where it is.
+    # A window in memory needs no commit: only the program that opened it reads it.
     if directory is not None and (checkout := process.checkout()) is not None:
         run = replace(run, commit=commit_of(checkout))
     return run
@@ -269,7 +269,7 @@ def _file_writer(directory: Path) -> Writer:
 
 
 def start(directory: Path) -> None:
-    """Record everything of this process into a directory, from here on."""
+    """Start recording everything in this process into a directory."""
     if package := place.main_package():
         place.adopt(package)
     _files[directory] = writer = _file_writer(directory)
@@ -285,7 +285,7 @@ def _listen_for_requests(directory: Path, writer: Writer) -> None:
 
 
 def stop(directory: Path | None = None) -> None:
-    """End the recording into a directory, or all of them."""
+    """Stop recording into a directory, or into all of them."""
     for path in [directory] if directory is not None else list(_files):
         writer = _files.get(path)
         if writer is not None:
@@ -301,7 +301,7 @@ def _end() -> None:
     if (raised := process.uncaught()) is not None:
         for writer in list(_files.values()):
             writer.amend_run({"raised": raised})
-    # Whoever presses Ctrl-C as the program ends gets his prompt, and a recording that is whole.
+    # Ctrl-C while the program ends still leaves a complete recording, and returns the prompt.
     for _ in range(_MAX_INTERRUPTS):
         try:
             stop()
@@ -323,19 +323,19 @@ def _after_fork() -> None:
         _session.forked()
 
 
-if hasattr(os, "register_at_fork"):  # not on Windows, where nothing forks
+if hasattr(os, "register_at_fork"):  # absent on Windows, which has no fork
     os.register_at_fork(after_in_child=_after_fork)
 
 
 def begin_file(directory: Path) -> Writer:
-    """A window that is written to a directory of its own."""
+    """Open a window that is written to a directory of its own."""
     writer = _file_writer(directory)
     session().attach(writer)
     return writer
 
 
 def begin_memory() -> tuple[Writer, Memory]:
-    """A window that is kept in memory."""
+    """Open a window that is kept in memory."""
     sink = Memory()
     writer = Writer(sink, describe_run(), sink)
     session().windows[writer] = sink
@@ -344,35 +344,35 @@ def begin_memory() -> tuple[Writer, Memory]:
 
 
 def begin_again(writer: Writer, sink: Memory | None) -> None:
-    """Go on with a window that was ended."""
+    """Reopen a window that was ended."""
     if sink is not None:
         session().windows[writer] = sink
     session().attach(writer)
 
 
 def flush() -> None:
-    """Wait for what is still being worked out of the misses recorded up to now."""
+    """Wait until all misses so far are fully recorded."""
     if _session is not None:
         _session.recorder.flush()
 
 
 def records_into(directory: Path) -> bool:
-    """Whether everything of this process is recorded into a directory."""
+    """Whether everything in this process is recorded into a directory."""
     return directory in _files
 
 
 def records_all() -> bool:
-    """Whether everything of this process is recorded somewhere."""
+    """Whether everything in this process is recorded somewhere."""
     return bool(_files)
 
 
 def is_recording() -> bool:
-    """Whether anything of this process is recorded anywhere."""
+    """Whether anything in this process is recorded anywhere."""
     return _session is not None and (bool(_session.recorder.journal.writers) or _session.owns_any)
 
 
 def directories() -> list[Path]:
-    """Where this process records everything, and what `retrace.jit` made."""
+    """The directories that this process records into, including that of `retrace.jit`."""
     own = _session.own_directory if _session is not None else None
     return [*_files, *([own] if own is not None else [])]
 
@@ -383,5 +383,5 @@ def site_of(function: Any) -> str:
 
 
 def describe(function: Any) -> Function:
-    """A function, jitted or not, as its misses would name it."""
+    """Describe a function, jitted or not, as its misses would."""
     return session().recorder.describe(function)

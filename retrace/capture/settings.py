@@ -1,6 +1,6 @@
-"""Where the program set JAX's configuration: by `jax.config.update`, or by a `with` statement.
+"""Finds where the program set JAX's configuration: `jax.config.update`, or a `with` statement.
 
-A setting that was made otherwise has no place: nothing of ours runs when a context is entered.
+A setting made in another way has no place, since retrace is not called on entering a context.
 """
 
 from __future__ import annotations
@@ -38,21 +38,21 @@ class _With(NamedTuple):
     last: int
     line: int
     function: int
-    """The first line of the function that it stands in; 0 for a module."""
+    """First line of the function that contains it; 0 for a module."""
     name: str
-    """What is called or named there: the end of a dotted name."""
+    """Last part of the dotted name that is called or used."""
     called: bool
 
 
 class Settings:
-    """The places of what is set, as they become known."""
+    """The places where options were set, as far as known."""
 
     def __init__(self) -> None:
         self._updates: dict[str, CallSite] = {}
         self._files: dict[str, tuple[_With, ...]] = {}
         self._named: tuple[object, dict[str, str]] = (None, {})
-        """The options of the last key by the names under which they are set; replaced as a
-        whole, since another thread may have another key."""
+        """The last key's configuration, and its options by the names used to set them. Replaced
+        as a whole, since another thread may have another key."""
 
     def updated(self, name: str, frame: FrameType) -> None:
         """`jax.config.update` set an option."""
@@ -65,17 +65,17 @@ class Settings:
         stack: Sequence[Line],
         config: tuple[tuple[str, Value], ...],
     ) -> Callable[[], Mapping[str, CallSite]]:
-        """What tells on another thread where the options in force at a call were set.
+        """Return a function that finds, on another thread, where a call's options were set.
 
         Args:
-            frame: of the call.
-            stack: the same and all around it.
-            config: the options of its key.
+            frame: the frame of the call.
+            stack: the positions of this frame and its callers.
+            config: the options in the call's key.
         """
         updates = tuple(self._updates.items()) if self._updates else ()
         if _SETS_MESH.isdisjoint(self._options(config)):
             return partial(self.of, stack, config, updates)
-        # A mesh is known by the global variables, which are not held.
+        # A mesh is found through the global variables, which are not kept otherwise.
         names: list[Mapping[str, Any]] = []
         while frame is not None:
             names.append(frame.f_globals)
@@ -89,13 +89,13 @@ class Settings:
         updates: Iterable[tuple[str, CallSite]],
         names: Sequence[Mapping[str, Any]] = (),
     ) -> dict[str, CallSite]:
-        """Where the options that are in force at a call were set, as far as that can be seen.
+        """Return where the options in force at a call were set, as far as can be seen.
 
         Args:
-            stack: around the call.
-            config: the options of its key.
-            updates: what was set for all threads by then.
-            names: the global variables of each frame, where a mesh is in force.
+            stack: the positions of the call and its callers.
+            config: the options in the call's key.
+            updates: the options set for all threads by then.
+            names: the global variables of each frame, if a mesh is in force.
         """
         options = self._options(config)
         known = options.values()
@@ -105,11 +105,11 @@ class Settings:
             if getattr(code, "co_exceptiontable", b"") and owner(code.co_filename) is _USER:
                 names_there = names[index] if names else {}
                 for name, site in self._around(code, at, names_there, options):
-                    around.setdefault(name, site)  # the innermost counts
+                    around.setdefault(name, site)  # the innermost one wins
         return found | around
 
     def _options(self, config: tuple[tuple[str, Value], ...]) -> dict[str, str]:
-        """The options of a key by the names under which they are set."""
+        """The options of a key, by the names used to set them."""
         last, options = self._named
         if config is not last:
             options = {name.removeprefix("jax_"): name for name, _ in config}
@@ -169,5 +169,5 @@ def _found(tree: ast.AST, function: int) -> Iterator[_With]:
 
 
 def _is_mesh(names: Mapping[str, Any], name: str) -> bool:
-    # Of the locals none is looked at: Python would keep them until the function returns.
+    # Locals are not read: Python would keep them alive until the function returns.
     return isinstance(names.get(name), jax.sharding.Mesh)

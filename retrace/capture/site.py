@@ -1,8 +1,8 @@
-"""Definition sites: what makes several function objects one function to the user.
+"""Definition sites: which function objects are the same function to the user.
 
-It is the place of the `def` or `lambda`, and the places of the functions that it closes
-over, or that a callable object holds, two levels deep: what one decorator makes of two
-functions is two functions, and what a factory makes of one function twice is one.
+A definition site is the place of the `def` or `lambda`, together with the places of the functions
+that it closes over or that a callable object holds, two levels deep. So one decorator applied to
+two functions gives two functions, and a factory called twice with one function gives one.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from retrace.capture.objects import defined, derives, fields, kind_of, package, 
 from retrace.capture.place import Owner, call_site, owner
 from retrace.capture.tokens import Tokens
 
-_DEEPEST = 2
+_MAX_DEPTH = 2
 _MAX_WRAPPERS = 8
 _MAX_FIELDS = 32
-_LONGEST = 400
+_MAX_LENGTH = 400
 _NUMERIC = ("jax", "jaxlib", "numpy")
 
 
@@ -32,47 +32,47 @@ class Around(NamedTuple):
     """The functions that a function closes over."""
 
     site: str
-    """Their part of its definition site; empty where it closes over none."""
+    """Their part of its definition site; empty if it closes over none."""
     names: tuple[str, ...]
-    """Of those that stand in its own cells."""
+    """Names of the functions in its own cells."""
 
 
 class Sites:
-    """The part of definition sites that the code object alone does not tell."""
+    """The part of definition sites that does not follow from the code object alone."""
 
     def __init__(self, tokens: Tokens, definitions: Definitions) -> None:
         self._tokens = tokens
         self._definitions = definitions
-        # A cell may hold another function later; the function object is the same all the same.
+        # A cell may hold another function later, but the function object stays the same.
         self._around: dict[int, Around] = {}
         self._jit_lines: dict[int, str] = {}
         tokens.tables += [self._around, self._jit_lines]
 
     def around(self, function: FunctionType) -> Around:
-        """The functions that `function` held when it was first asked about."""
+        """The functions that `function` closed over when it was first seen."""
         if not function.__closure__:
             return _NOTHING
         number = self._tokens.number(function) or 0
         found = self._around.get(number)
         if found is None:
-            found = self._around[number] = _told(self._inside(function, _DEEPEST))
+            found = self._around[number] = _told(self._inside(function, _MAX_DEPTH))
         return found
 
     def within(self, receiver: Any) -> Around:
-        """The user's functions that a callable instance held when it was first asked about.
+        """The user's functions that a callable instance held when it was first seen.
 
-        A decorator may be a class: what it makes of two functions is two functions.
+        A decorator may be a class; applied to two functions it gives two functions.
         """
         number = self._tokens.number(receiver)
         found = None if number is None else self._around.get(number)
         if found is None:
-            found = _told(self._held(receiver, _DEEPEST))
+            found = _told(self._held(receiver, _MAX_DEPTH))
             if number is not None:
                 self._around[number] = found
         return found
 
     def called_at(self, number: int) -> str:
-        """The line that called `jit` on a function object, where that was seen."""
+        """The line that called `jit` on a function object, or `?` if it was not seen."""
         return self._jit_lines.get(number, "?")
 
     def jitted(self, function: Any, base: FunctionType | None, frame: FrameType) -> None:
@@ -98,7 +98,7 @@ class Sites:
         return [found for one in asked if (found := self._of(one, depth - 1))[0]]
 
     def _of(self, thing: Any, depth: int) -> tuple[str, str]:
-        """The site and the name of something in a cell; empty where it is no function."""
+        """The site and the name of an object in a cell; empty if it is not a function."""
         receiver, kind = "", kind_of(thing)
         for _ in range(_MAX_WRAPPERS):
             kind = kind_of(thing)
@@ -132,16 +132,16 @@ class Sites:
 
 
 def _told(held: list[tuple[str, str]]) -> Around:
-    """Sites and names as a part of a definition site."""
+    """Join sites and names into a part of a definition site."""
     text = "; ".join([site for site, _ in held])
-    if len(text) > _LONGEST:
+    if len(text) > _MAX_LENGTH:
         digest = blake2b(text.encode(), digest_size=8).hexdigest()
         text = f"{len(held)} functions {digest}"
     return Around(text, tuple(dict.fromkeys([name for _, name in held])))
 
 
 def _members(value: Any) -> Iterator[Any]:
-    """A function that is an attribute, in a partial or in a tuple there."""
+    """The functions in an attribute, also inside a partial or a tuple."""
     if derives(kind_of(value), tuple):
         for one in islice(tuple.__iter__(value), _MAX_FIELDS):
             yield from _callables(one)
@@ -150,13 +150,13 @@ def _members(value: Any) -> Iterator[Any]:
 
 
 def _is_instance(thing: Any) -> bool:
-    """Whether it is an object of a class of the user's that can be called."""
+    """Whether it is an instance of a user class with `__call__`."""
     call = defined(kind_of(thing), "__call__")
     return type(call) is FunctionType and owner(call.__code__.co_filename) is Owner.USER
 
 
 def _is_users(thing: Any) -> bool:
-    """Whether it is a function that the user wrote, whatever was made around it."""
+    """Whether it is a function that the user wrote, after removing wrappers."""
     for _ in range(_MAX_WRAPPERS):
         kind = kind_of(thing)
         if kind is MethodType:
@@ -171,7 +171,7 @@ def _is_users(thing: Any) -> bool:
 
 
 def _callables(content: Any) -> Iterator[Any]:
-    """A function that stands in a cell, and those that are bound in a partial there."""
+    """The function in a cell, or those bound in a partial there."""
     if derives(kind_of(content), functools.partial):
         for one in (content.func, *content.args, *content.keywords.values()):
             if derives(kind_of(one), functools.partial):
@@ -183,7 +183,7 @@ def _callables(content: Any) -> Iterator[Any]:
 
 
 def _wrapped(thing: Any) -> Any:
-    """What an object that JAX, functools or Equinox made around a function wraps."""
+    """The function inside a wrapper made by JAX, functools, Equinox or Flax."""
     if (inner := held(thing)) is not None:
         return inner
     if package(kind_of(thing)) in ("functools", "equinox", "flax"):

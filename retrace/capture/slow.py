@@ -1,8 +1,8 @@
-"""Where the seconds of long misses go, while they go: asked for by `retrace run --slow`.
+"""Observes where slow misses spend their time, while they run (`retrace run --slow`).
 
-A trace is sampled from another thread (`sampling`). A compilation runs under a profile of XLA's
-own; whether it is worth reading is known when it is over, and it is read on the thread that
-writes. Without `--slow` nothing of this is loaded.
+A trace is sampled from another thread (`sampling`). A compilation runs under XLA's own profiler;
+whether the profile is worth reading is known when the compilation is over, and it is then read on
+the writer thread. Without `--slow` this module is not loaded.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ from retrace.jax_internals.xspace import compilation
 from retrace.model import Slow, Tracing
 from retrace.model.slow import Compiling, Memory, Module
 
-_LONGEST_WAIT = 1.0
-"""Seconds before what was seen is worth to be kept."""
-_SHARE = 0.2
-"""Of a miss that is slow from 5 seconds on, what was seen is kept from the first one on."""
-_UNSEEN = 0.25
-"""Of these seconds, those in which a trace is not looked at: what is not seen belongs to no
-line, and is to be little beside a miss that is slow."""
-_QUICK = 0.5
-"""Seconds: what is slow from fewer on is not told by a look at the program."""
-_MEMORY = 0.05
-"""Seconds that a compilation takes at the least whose memory is asked for, in 0.2 ms."""
-_LARGEST = 1 << 26
-"""Bytes of a profile that are read: some minutes of compilation are a tenth of it."""
+_MAX_PATIENCE = 1.0
+"""Upper limit, in seconds, of the time from which a miss's observations are kept."""
+_PATIENCE_SHARE = 0.2
+"""That time as a share of what counts as slow: 1 second if misses are slow from 5 seconds on."""
+_UNSAMPLED_SHARE = 0.25
+"""Share of that time in which a trace is not sampled: it cannot be assigned to any line, so it
+must be small compared with a slow miss."""
+_MIN_JUDGED_SECONDS = 0.5
+"""Below this limit in seconds, the program does not reveal whether its compilation is slow."""
+_MIN_MEMORY_SECONDS = 0.05
+"""Memory is requested only for compilations that took at least this long."""
+_MAX_PROFILE_BYTES = 1 << 26
+"""Larger profiles are not read. Some minutes of compilation fill a tenth of this."""
 
-_ROOM = 1 << 26
-"""Characters of packed StableHLO that one process keeps."""
+_MAX_KEPT_CHARACTERS = 1 << 26
+"""Maximum total length of the packed StableHLO that one process keeps."""
 
 
 class Clock:
-    """What of this process is observed because it takes long."""
+    """Observes the slow misses of this process."""
 
     def __init__(
         self,
@@ -53,51 +53,51 @@ class Clock:
         later: Callable[[Task], None],
         guarded: Callable[[Task], None],
     ) -> None:
-        """Begin to observe.
+        """Start observing.
 
         Args:
-            over: from how many seconds on a miss is slow.
-            journal: is told what was seen.
-            later: does something on the thread that writes.
-            guarded: keeps what fails on a thread of ours away from the program.
+            over: seconds from which a miss counts as slow.
+            journal: receives the observations.
+            later: runs a task on the writer thread.
+            guarded: keeps failures on retrace's threads from the program.
         """
         self._over = over
-        self._patience = min(_LONGEST_WAIT, over * _SHARE)
+        self._patience = min(_MAX_PATIENCE, over * _PATIENCE_SHARE)
         self._journal = journal
         self._later = later
         self._guarded = guarded
         self._sampler = self._new_sampler()
         self._profile = Profile()
-        self._room = _ROOM
-        self._doubts = self._patience < _QUICK
-        """Whether a program may be slow whatever it looks like."""
+        self._room = _MAX_KEPT_CHARACTERS
+        self._doubts = self._patience < _MIN_JUDGED_SECONDS
+        """Whether any program may compile slowly, whatever it looks like."""
         self._unprofiled: dict[int, str | None] = {}
-        """Of the compilations under way, why there is no profile."""
+        """Why there is no profile, for each compilation in progress; None if there is one."""
 
     def trace_began(self, number: int) -> None:
-        """A trace begins, inside no other stage."""
+        """An outermost trace begins."""
         if self._sampler is not None:
             self._sampler.began(number)
 
     def trace_ended(self, number: int) -> None:
-        """It has returned, or raised."""
+        """The trace has returned or raised."""
         if self._sampler is None or (seen := self._sampler.ended(number)) is None:
             return
         if seen.waited + seen.seconds >= self._patience:
             self._tell(number, seen)
 
     def compile_began(self, number: int, jaxpr: Any) -> None:
-        """XLA begins to compile; `jaxpr` is what, where that is known."""
+        """XLA starts to compile; `jaxpr` is the program, if known."""
         may_be_slow = self._doubts or jaxpr is None or not is_quick(jaxpr)
         self._unprofiled[number] = self._profile.begin() if may_be_slow else "quick"
 
     def compile_ended(self, number: int, seconds: float, frame: FrameType) -> None:
-        """XLA has compiled, or raised; told in JAX's frame around it."""
+        """XLA has compiled or raised; `frame` is the JAX frame around it."""
         why = self._unprofiled.pop(number, "jax")
         data = self._profile.end() if why is None else None
         if why is None and data is None:
             why = "program"
-        if seconds < min(_MEMORY, self._patience):
+        if seconds < min(_MIN_MEMORY_SECONDS, self._patience):
             return
         if why == "quick" and seconds >= self._patience:
             self._doubts = True
@@ -113,7 +113,7 @@ class Clock:
         self._later(partial(self._account, number, data, text, memory, given, why))
 
     def forked(self) -> None:
-        """This is a child now, without its parent's threads."""
+        """Start afresh in a forked child, which lacks its parent's threads."""
         if self._sampler is not None:
             self._sampler.forked()
         self._sampler = self._new_sampler()
@@ -121,10 +121,10 @@ class Clock:
         self._unprofiled.clear()
 
     def _new_sampler(self) -> Sampler | None:
-        # Without a GIL the frames of a thread that runs may go while one looks at them.
+        # Without a GIL, frames of a running thread may disappear while they are read.
         if not getattr(sys, "_is_gil_enabled", lambda: True)():
             return None
-        return Sampler(self._patience * _UNSEEN, self._guarded, self._tell)
+        return Sampler(self._patience * _UNSAMPLED_SHARE, self._guarded, self._tell)
 
     def _tell(self, number: int, tracing: Tracing) -> None:
         self._journal.amend(number, {"slow": Slow(tracing, over=self._over)})
@@ -141,7 +141,7 @@ class Clock:
         compiling = Compiling(unprofiled=why)
         seconds: dict[str, float] = {}
         machine = 0.0
-        if data is not None and len(data) > _LARGEST:
+        if data is not None and len(data) > _MAX_PROFILE_BYTES:
             compiling = Compiling(unprofiled="size")
         elif data is not None:
             found = compilation(data)

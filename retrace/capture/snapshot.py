@@ -1,4 +1,4 @@
-"""A live value -> Value: bounded, without user code, device access or references kept."""
+"""Turns a live value into a `Value`: bounded, without user code, device access or references."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ from retrace.model import JSON, Class, Value
 _MAX_TEXT = 200
 _MAX_DATA = 2000
 _MAX_HELD = 1200
-"""How much is taken of what one function holds, about in characters."""
-_DEEPEST = 5
-_DEEPEST_CONTENT = 12
-"""An optimizer of optax is functions over tuples of functions."""
+"""Limit for the content held by one function, roughly in characters."""
+_MAX_DEPTH = 5
+_MAX_CONTENT_DEPTH = 12
+"""Deep enough for optax optimizers, which are functions over tuples of functions."""
 _MAX_SORTED = 200
 _MAX_CLASSES = 8
 _CONTAINERS = frozenset((tuple, list, dict, set, frozenset))
@@ -47,7 +47,7 @@ _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _PRINTS_ITSELF = frozenset(
     ("datetime", "decimal", "fractions", "ipaddress", "pathlib", "re", "uuid", "zoneinfo")
 )
-"""Modules of the standard library whose reprs are short and run nothing of the user's."""
+"""Standard library modules whose reprs are short and run no user code."""
 _JAX_PRINTS_ITSELF = frozenset(
     ("AbstractMesh", "Device", "GSPMDSharding", "Mesh", "NamedSharding", "P", "PRNGImpl")
 ) | {"PartitionSpec", "ShapeDtypeStruct", "ShapedArray", "SingleDeviceSharding", SYMBOL.name}
@@ -57,21 +57,21 @@ _AS_REPR = frozenset((bool, float, complex, type(None), type(...), type(NotImple
 
 
 class _Cut(Exception):
-    """What is there is not the whole value."""
+    """The limit was reached before the whole value was written."""
 
 
 def snapshot(
     value: object, token: Callable[[object], str | None], most: int = _MAX_DATA
 ) -> Value:
-    """What a record says of a static argument, closure cell, default or option.
+    """Describe a static argument, closure cell, default or option for a record.
 
-    In plain content, tuples and lists are arrays, and named tuples and objects are
-    objects whose entry `$type` names their type where they lie inside another value.
+    In plain content, tuples and lists become arrays. Named tuples and objects become
+    objects, whose entry `$type` names their type if they are inside another value.
 
     Args:
-        value: the live object; nothing of it is kept.
-        token: gives its equality token (`Tokens.static`, `Tokens.metadata`).
-        most: how much of its content is taken, about in characters.
+        value: the live object; no reference to it is kept.
+        token: returns its equality token (`Tokens.static`, `Tokens.metadata`).
+        most: the limit for its content, roughly in characters.
     """
     text = _Text()
     try:
@@ -93,12 +93,12 @@ def snapshot(
 
 
 class _Text:
-    """Writes the text of a value until its bound is met."""
+    """Writes the text of a value up to a limit."""
 
     def __init__(self) -> None:
         self.parts: list[str] = []
         self.whole = True
-        """Whether the text tells all of the value."""
+        """Whether the text describes the whole value."""
         self._room = _MAX_TEXT
         self._open: list[int] = []
 
@@ -119,7 +119,7 @@ class _Text:
             self._put(self._scalar(value, kind))
         elif kind not in _CONTAINERS and self._is_told(value, kind):
             pass
-        elif depth >= _DEEPEST or id(value) in self._open:
+        elif depth >= _MAX_DEPTH or id(value) in self._open:
             self.whole = False
             self._put("...")
         else:
@@ -128,7 +128,7 @@ class _Text:
             self._open.pop()
 
     def _is_told(self, value: Any, kind: type) -> bool:
-        """Whether it is no container, and has its text now."""
+        """Write the text of a value that is not a container; False if it is one."""
         if derives(kind, enum.Enum):
             self._put(f"{own(kind, '__name__')}.{(fields(value) or {}).get('_name_')}")
         elif derives(kind, np.generic):
@@ -151,7 +151,7 @@ class _Text:
 
     def _scalar(self, value: Any, base: Any) -> str:
         if base is int:
-            # Decimal digits of a huge int take quadratic time, and Python refuses them.
+            # Converting a huge int to decimal takes quadratic time, and Python refuses it.
             return (
                 int.__repr__(value)
                 if int.bit_length(value) < 600
@@ -202,13 +202,13 @@ class _Text:
 
 
 class _Content:
-    """Makes the plain content of a value until its bound is met."""
+    """Builds the plain content of a value up to a limit."""
 
     def __init__(self, most: int) -> None:
         self.whole = True
-        """Whether the content tells all of the value."""
+        """Whether the content describes the whole value."""
         self.classes: dict[Class, None] = {}
-        """Those that were defined again."""
+        """Classes that were redefined, in order of appearance."""
         self._room = most
 
     def _take(self, size: int) -> None:
@@ -218,7 +218,7 @@ class _Content:
 
     def plain(self, value: Any, depth: int) -> JSON:
         kind = kind_of(value)
-        if depth > _DEEPEST_CONTENT:
+        if depth > _MAX_CONTENT_DEPTH:
             raise _Cut
         self._take(4)
         if kind in ARRAYS and kind is not np.ndarray:
@@ -244,7 +244,7 @@ class _Content:
         return self._other(value, kind, depth)
 
     def _other(self, value: Any, kind: type, depth: int) -> JSON:
-        """What is neither a number, a text nor one of Python's own containers."""
+        """The content of anything but numbers, strings and built-in containers."""
         if derives(kind, np.ndarray):
             self.whole = False
             return {"array": array_type(value), "content": content_hash(value)}
@@ -259,7 +259,7 @@ class _Content:
         return self._container(value, kind, depth)
 
     def _function(self, value: FunctionType, depth: int) -> JSON:
-        """Where a function was written and what it holds: that may be all that changed."""
+        """Where a function is defined and what it holds, which may be all that changed."""
         named = self._text(value)
         if not (held := function_holds(value)):
             return named
@@ -269,7 +269,7 @@ class _Content:
             found = {"$type": named, **self._mapping(held, depth)}
         except _Cut:
             self._room = room - len(named)
-            return f"{named[:-1]} ...>"  # holds more than was taken
+            return f"{named[:-1]} ...>"  # it holds more than fits
         self._room += room - min(room, _MAX_HELD)
         return found
 
@@ -297,7 +297,7 @@ class _Content:
         if derives(kind, tuple):
             return [self.plain(item, depth + 1) for item in _items(value, tuple)]
         if derives(kind, list):
-            self.whole = False  # told from a tuple by its text alone
+            self.whole = False  # only the text distinguishes it from a tuple
             return [self.plain(item, depth + 1) for item in _items(value, list)]
         if derives(kind, set, frozenset):
             return [self.plain(item, depth + 1) for item in _sorted(value)]
@@ -313,12 +313,12 @@ class _Content:
 
 
 def scalar_base(kind: type) -> Any:
-    """Which of Python's scalar types a type is, or is derived from."""
+    """The built-in scalar type that a type is or derives from."""
     return next((base for base in _SCALARS if derives(kind, base)), None)
 
 
 def named_text(value: Any) -> str | None:
-    """The text of what is told by its name, type or place rather than by its content."""
+    """The text of a value shown by name, type or place rather than by content."""
     kind = kind_of(value)
     if kind is FunctionType:
         return f"<function {function_place(value)}>"
@@ -338,7 +338,7 @@ def named_text(value: Any) -> str | None:
     root, name = package(kind), str(own(kind, "__name__"))
     if root in ("jax", "jaxlib"):
         if name == "PyTreeDef":
-            # Its own text prints the metadata of the user's nodes.
+            # Its repr prints the metadata of the user's nodes.
             return f"PyTreeDef({value.num_leaves} leaves)"
         attributes = attributes_of(value)
         wrapped = attributes.get("__wrapped__") or attributes.get("fun")
@@ -360,12 +360,12 @@ def _entries(value: dict[object, object]) -> Iterable[tuple[object, object]]:
 
 
 def _items(value: object, base: Any) -> Iterator[object]:
-    """The items of a tuple or list, whatever a class derived from it does."""
+    """The items of a tuple or list, bypassing what a subclass overrides."""
     return base.__iter__(value)
 
 
 def _pairs(value: Any, kind: type) -> Iterable[tuple[str, object]] | None:
-    """The fields of a named tuple, a partial or an object; None where there are none."""
+    """The fields of a named tuple, a partial or an object; None if there are none."""
     if derives(kind, functools.partial):
         arguments = [("", item) for item in (value.func, *value.args)]
         return [*arguments, *value.keywords.items()]
@@ -380,7 +380,7 @@ def _pairs(value: Any, kind: type) -> Iterable[tuple[str, object]] | None:
 
 
 def _sorted(value: Iterable[object]) -> list[object]:
-    """A set in an order that does not hang on the process's string hashes."""
+    """A set in an order that does not depend on the process's string hashes."""
     texts: list[tuple[str, object]] = []
     for item in itertools.islice(value, _MAX_SORTED):
         text = _Text()

@@ -1,4 +1,4 @@
-"""What a miss tells of the lines around it, worked out by the thread that writes."""
+"""The fields of a miss about the lines around its call, computed on the writer thread."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ def surroundings(
     is_outermost: bool,
     settings: Callable[[], Mapping[str, CallSite]],
 ) -> tuple[CallSite | None, MissFields]:
-    """The line of a call, and what a miss tells of the lines around it.
+    """Return the line of a call, and the miss's fields about the lines around it.
 
     Args:
-        stack: where the call's frame and all around it were.
-        seen: what stands there, where that was asked before.
-        function: that missed.
-        is_outermost: whether it ran inside no other miss.
-        settings: tells where options were set.
+        stack: the positions of the call's frame and its callers.
+        seen: the result of `around(stack)`, if already known.
+        function: the function that missed.
+        is_outermost: whether it ran outside any other miss.
+        settings: returns where options were set.
     """
     if seen is None:
         seen = around(stack)

@@ -1,21 +1,21 @@
-"""Equality tokens: which values JAX takes as equal, told without keeping them.
+"""Equality tokens: which values JAX considers equal, without keeping the values.
 
 Measured on jax 0.6.0, 0.10.2 and 0.12.0:
 
 - A static argument is compared by the type of the value itself, its hash and `==`:
-  3, 3.0, True and np.int64(3) are four entries, and so are a named tuple and a
-  tuple. Inside a container Python's `==` decides alone: (1,), (1.0,) and (True,)
-  are one entry. An object is equal to itself before `==` is asked, so a NaN equals
-  itself and no other NaN, also inside a tuple; 0.0 and -0.0 are one entry.
-- Before jax 0.9 a static argument that is passed by keyword is compared without
-  its type: s=1 and s=1.0 are one entry there.
+  3, 3.0, True and np.int64(3) are four entries, and a named tuple and a tuple are
+  two. Inside a container only Python's `==` counts: (1,), (1.0,) and (True,) are one
+  entry. An object is compared by identity before `==`, so a NaN equals itself and
+  no other NaN, also inside a tuple; 0.0 and -0.0 are one entry.
+- Before jax 0.9, a static argument passed by keyword is compared without its type:
+  s=1 and s=1.0 are one entry.
 - The metadata of pytree nodes is compared by `==` alone, and may be unhashable.
-- `jax.jit(f)` made twice, and two equal partials, are unequal; a bound method taken
-  twice of one object is equal.
+- Two results of `jax.jit(f)`, and two partials with equal contents, are unequal; a
+  bound method taken twice from one object is equal.
 
-Plain data is told by its content, everything else by a number that stands for the
-object, found through weak references alone: a strong one would keep entries of
-JAX's caches alive, and `id()` is used again once an object has died.
+Plain data is identified by its content, everything else by a number for the object.
+The number is found through weak references only: strong ones would keep entries of
+JAX's caches alive, and an `id()` can be reused once its object has died.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ from retrace.capture.objects import defined, kind_of, package, type_name
 from retrace.capture.weak import ByObject
 from retrace.failure import asked
 
-_LONGEST = 96
+_MAX_TOKEN_LENGTH = 96
 _MAX_CANDIDATES = 256
 _MAX_KEYWORDS = 10_000
 _STABLE = frozenset(("builtins", "numpy", "ml_dtypes", "jax", "jaxlib"))
-"""Packages whose classes are never made again in a process."""
+"""Packages whose classes are never redefined in a process."""
 
 Bucket = tuple[int | None, int]
-"""The class, of objects without a hash, and the hash."""
+"""The class, if its objects are unhashable, and the hash."""
 
 
 class Tokens:
-    """The tokens of one recording, and the numbers of the objects it has met."""
+    """The tokens of this process, and the numbers of the objects it has met."""
 
     def __init__(self) -> None:
         self._lock = lock.make()
@@ -52,20 +52,20 @@ class Tokens:
         self._numbers: ByObject[int] = ByObject(self._forget)
         self._buckets: dict[Bucket, dict[int, _Equal]] = {}
         self._dead: deque[Any] = deque()
-        """Of the buckets, those that died, put there by C alone."""
+        """References from the buckets whose objects died; appended only by C code."""
         self._keywords: dict[str, str] = {}
         self.forgotten: list[Callable[[int], object]] = []
-        """Told the number of each object that died: it is given to no other."""
+        """Called with the number of each object that died. Numbers are not reused."""
         self.tables: list[dict[int, Any]] = []
-        """What is kept by number elsewhere, and goes with the object."""
+        """Tables elsewhere, keyed by number; their entries are dropped with the object."""
 
     def __len__(self) -> int:
-        """How many objects it knows; the dead are none of them."""
+        """Number of live objects that are known."""
         self._forget_equal()
         return len(self._numbers) + sum(map(len, list(self._buckets.values())))
 
     def static(self, value: object) -> str | None:
-        """The token of a static argument: its type counts, and it must be hashable."""
+        """Return the token of a static argument: its type counts, and it must be hashable."""
         try:
             content = Content(self, hashable=True).write(value)
             return _bounded(f"{self.type(kind_of(value))} {content}")
@@ -73,10 +73,10 @@ class Tokens:
             return None
 
     def keyword(self, value: object) -> str | None:
-        """The token of a static argument by keyword, before jax 0.9: its type does not count.
+        """Return the token of a static keyword argument before jax 0.9, where types do not count.
 
-        It is that of the first equal one, so that a value passed by position as well as
-        by keyword counts as one value.
+        It is the token of the first equal value, so that a value passed both by position
+        and by keyword counts as one value.
         """
         content, token = self.metadata(value), self.static(value)
         if content is None or token is None:
@@ -86,17 +86,17 @@ class Tokens:
         return self._keywords.setdefault(content, token)
 
     def metadata(self, value: object) -> str | None:
-        """The token of tree metadata, or of anything else that `==` alone compares."""
+        """Return the token of pytree metadata, or of anything else compared by `==` alone."""
         try:
             return _bounded(Content(self, hashable=False).write(value))
         except CannotTellError:
             return None
 
     def held(self, value: object) -> str | None:
-        """The token of what a function closes over or binds, which JAX compares with nothing.
+        """Return the token of a value closed over or bound, which JAX never compares.
 
-        No `==` or hash of the user's is called: that of an array's wrapper would be a
-        program of its own, traced and compiled because retrace looked.
+        The user's `==` and hash are not called: for a wrapper of an array they would be a
+        program, traced and compiled only because of retrace.
         """
         try:
             return _bounded(Content(_Apart(self), hashable=False).write(value))
@@ -104,34 +104,34 @@ class Tokens:
             return None
 
     def number(self, value: object) -> int | None:
-        """A number for an object's identity; None where it takes no weak reference."""
+        """A number for an object's identity; None if it does not support weak references."""
         try:
             return self._numbers.of(value, self._counter)
         except TypeError:
             return None
 
     def seen(self, value: object) -> bool:
-        """Whether the object has a number already."""
+        """Whether the object already has a number."""
         return self._numbers.get(value) is not None
 
     def type(self, kind: type) -> str:
-        """A token of a class."""
-        # Two classes of one name are the same class before and after a reload.
+        """Return the token of a class."""
+        # Two classes of the same name may be one class before and after a reload.
         return type_name(kind) if package(kind) in _STABLE else f"#{self.number(kind)}"
 
     def identity(self, value: object) -> str:
-        """A token of an object that is equal to itself alone."""
+        """Return the token of an object that is equal only to itself."""
         if (number := self.number(value)) is None:
             raise CannotTellError
         return f"#{number}"
 
     def equal(self, value: object) -> str:
-        """A token that the live objects share that `==` takes as equal.
+        """Return a token shared by all live objects that are equal by `==`.
 
-        The dead ones do not matter: what JAX has an entry for, it keeps alive.
+        Dead objects do not matter, since JAX keeps alive what it has an entry for.
         """
-        # JAX calls `__hash__` and `__eq__` of this object as well, at this very miss. They
-        # are the user's own, and may raise or answer anything.
+        # JAX itself calls `__hash__` and `__eq__` of this object at this miss. They are user
+        # code, and may raise or return anything.
         if (found := asked(self._find_equal, value)) is None:
             raise CannotTellError
         return found
@@ -144,8 +144,8 @@ class Tokens:
         token: str | None = None
         compared: set[int] = set()
         while True:
-            # Nothing is held while `==` runs: it is the user's. What other threads have added
-            # meanwhile is compared in the next round.
+            # No lock is held while `==` runs, since it is user code. What other threads add in
+            # the meantime is compared in the next round.
             with self._lock:
                 bucket = self._buckets.setdefault(place, {})
                 others = [one for one in list(bucket.items()) if one[0] not in compared]
@@ -160,7 +160,7 @@ class Tokens:
                 for _, reference in others
                 if (entry := reference()) is not None
             ]
-            # An object found again under another hash was changed: JAX does not find it either.
+            # An object that returns with another hash was mutated; JAX does not find it either.
             for other, entry in known:
                 if entry is value:
                     return other
@@ -190,7 +190,7 @@ class Tokens:
 
 
 class _Equal(weakref.ref[Any]):
-    """An object that was compared, and its token."""
+    """A weak reference to an object that was compared, with its token."""
 
     __slots__ = ("number", "place", "token")
 
@@ -200,7 +200,7 @@ class _Equal(weakref.ref[Any]):
 
 
 class _Apart:
-    """Each object that is not plain data is equal to itself alone."""
+    """Tokens under which an object that is not plain data is equal only to itself."""
 
     def __init__(self, tokens: Tokens) -> None:
         self.identity = self.equal = tokens.identity
@@ -208,6 +208,6 @@ class _Apart:
 
 
 def _bounded(token: str) -> str:
-    if len(token) <= _LONGEST:
+    if len(token) <= _MAX_TOKEN_LENGTH:
         return token
     return hashlib.blake2b(token.encode(errors="surrogatepass"), digest_size=16).hexdigest()

@@ -1,4 +1,4 @@
-"""The pytree of an argument: its leaves and containers, by the user's paths."""
+"""The pytree of an argument: its leaves and containers, with paths that the user knows."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LEAVES = (jax.Array, np.ndarray, np.generic, bool, int, float, complex)
 
 
 class Tree:
-    """What has been flattened up to now, in the order of the tree."""
+    """The leaves and nodes flattened so far, in tree order."""
 
     def __init__(self, tokens: Tokens, is_array: Callable[[Any], bool] | None = None) -> None:
         self.leaves: list[Leaf] = []
@@ -75,7 +75,7 @@ class Tree:
         try:
             keys = sorted(value)
         except TypeError:
-            # JAX refuses such a dict too, with an error of its own.
+            # JAX also refuses such a dict, with its own error.
             keys = list(value)
         labels = tuple([f"[{key!r}]" for key in keys])
         self.nodes.append(Node(path, "dict", labels))
@@ -83,7 +83,7 @@ class Tree:
             self.add(path + label, value[key])
 
     def _add_custom(self, path: str, value: Any, children: list[Any], aux: Any) -> None:
-        # The metadata of a named tuple is its type, unless it was registered with others.
+        # The metadata of a named tuple is its type, unless it was registered with something else.
         named = aux is type(value) and isinstance(value, tuple) and hasattr(aux, "_fields")
         labels = _fields(value) if named else _labels(value, children)
         metadata = [] if named else self._metadata(value, aux, labels)
@@ -94,8 +94,8 @@ class Tree:
             self.add(path + label, child)
 
     def _metadata(self, value: Any, aux: Any, labels: tuple[str, ...]) -> list[tuple[str, Value]]:
-        """The static metadata of a node, field by field where the fields can be told."""
-        # An `==` of the user's, or of an array's, would run and may raise.
+        """The static metadata of a node, by field if the fields are known."""
+        # No `==` here: it may be the user's or an array's, which would run and may raise.
         if aux is None or (isinstance(aux, tuple) and not aux):
             return []
         dynamic = {label.removeprefix(".") for label in labels}
@@ -115,7 +115,7 @@ class Tree:
             for name, content in fields.items()
             if any(content is item for item in items)
         }
-        # What no field holds is kept as it is, but for the names of fields.
+        # What is in no field is kept as it is, except for names of fields.
         rest = tuple(
             item
             for item in items
@@ -139,7 +139,7 @@ def _labels(value: Any, children: list[Any]) -> tuple[str, ...]:
         keys = [key for key, _ in row[0]]
         if len(keys) == len(children) and not any(map(_is_position, keys)):
             return tuple([str(key) for key in keys])
-    # Registered without keys: JAX counts the children; their attributes say more.
+    # Registered without keys: JAX numbers the children, but attribute names say more.
     names = {id(content): name for name, content in attributes(value).items()}
     return tuple(
         [
@@ -154,7 +154,7 @@ def _is_position(key: object) -> bool:
 
 
 def attributes(value: Any) -> dict[str, Any]:
-    """What an object holds, without running code of its class."""
+    """The attributes of an object, read without running code of its class."""
     found: dict[str, Any] = {}
     for kind in type(value).__mro__:
         slots = kind.__dict__.get("__slots__", ())

@@ -1,10 +1,10 @@
-"""How soon Python gives a thread of ours its turn, while it wants to see another one.
+"""Makes Python switch to the sampling thread sooner, while it is about to take a sample.
 
-Python hands over between threads where the running one lets go by itself, as many functions in C
-do, and only after 5 ms wherever it is. A thread that looks at another so sees it at the former
-again and again, if these come every few milliseconds: `jax.jit(...)` in a loop would seem to take
-all the time of what it traces. So it waits once more, for a moment of its own choosing, from
-which on it hardly waits at all; but not where it has waited for C code that lets nobody in.
+Python switches threads when the running one releases the GIL by itself, as many C functions do,
+and otherwise only after 5 ms. If such functions are called every few milliseconds, a sampling
+thread would see them again and again: `jax.jit(...)` in a loop would seem to take all the time of
+what it traces. So the thread waits once more, until a moment that it chooses itself, and from
+then on gets the GIL almost at once. It does not do so after waiting for C code that held the GIL.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ import sys
 import time
 from _thread import get_ident
 
-_SOON = 5e-5
-"""Seconds in place of 5 ms."""
+_SHORT_INTERVAL = 5e-5
+"""The switch interval in seconds, instead of 5 ms."""
 _GOLDEN = 0.6180339887498949
-_LEAST, _MOST = 0.0005, 0.004
-"""Seconds of the moment: all phases of what recurs in milliseconds are seen alike."""
+_MIN_WAIT, _MAX_WAIT = 0.0005, 0.004
+"""Range of that wait in seconds: it samples every phase of a period of milliseconds evenly."""
 
-_LONG = 0.1
-"""Seconds of being late that are no matter of how busy the machine is."""
+_CLEARLY_LATE = 0.1
+"""A delay in seconds that a busy machine does not explain."""
 
 
 class Held:
-    """Whether a thread kept others out: to be made in that thread."""
+    """Whether a thread held the GIL for long. Must be created in that thread."""
 
     def __init__(self) -> None:
         clock_of = getattr(time, "pthread_getcpuclockid", None)
@@ -33,30 +33,31 @@ class Held:
         self._at = 0.0
 
     def seen(self) -> None:
-        """It is looked at."""
+        """The thread is sampled now."""
         self._at, self._spent = time.perf_counter(), self._processor()
 
     def was_held(self, late: float) -> bool:
-        """Whether it ran on while the one who looks was to be let in, so many seconds ago.
+        """Whether the thread ran on while the sampling thread waited for the GIL.
 
-        What other programs took of the processors meanwhile is not the thread's.
+        Processor time taken by other programs in the meantime does not count. `late` is how
+        many seconds later than planned the sampling thread got the GIL.
         """
         interval = sys.getswitchinterval()
-        if late < interval or late >= _LONG or self._clock is None:
+        if late < interval or late >= _CLEARLY_LATE or self._clock is None:
             return late >= interval
         awaited = time.perf_counter() - self._at - late
         return self._processor() - self._spent >= awaited + interval
 
     def _processor(self) -> float:
-        """Seconds of processors that the thread took; 0 where that cannot be told."""
+        """Processor time of the thread in seconds; 0 if it is unknown."""
         try:
             return 0.0 if self._clock is None else time.clock_gettime(self._clock)
-        except OSError:  # it has ended
+        except OSError:  # the thread has ended
             return 0.0
 
 
 class Turn:
-    """Asks to be let in soon, for moments, and leaves the interval as it was."""
+    """Shortens the switch interval for moments, and restores it."""
 
     def __init__(self) -> None:
         self._before: float | None = None
@@ -64,17 +65,17 @@ class Turn:
         self._phase = 0.0
 
     def soon(self) -> float:
-        """From now on; for how many seconds to wait before one looks."""
+        """Shorten the interval; return how many seconds to wait before taking the sample."""
         before = sys.getswitchinterval()
-        if before > _SOON:
-            sys.setswitchinterval(_SOON)
+        if before > _SHORT_INTERVAL:
+            sys.setswitchinterval(_SHORT_INTERVAL)
             self._before, self._ours = before, sys.getswitchinterval()
-        # Even over the whole, and without a draw from anybody's random numbers.
+        # Evenly distributed, and without using anybody's random numbers.
         self._phase = (self._phase + _GOLDEN) % 1.0
-        return _LEAST + (_MOST - _LEAST) * self._phase
+        return _MIN_WAIT + (_MAX_WAIT - _MIN_WAIT) * self._phase
 
     def over(self) -> None:
-        """As it was before; what the program has set meanwhile stays."""
+        """Restore the interval, unless the program has set it in the meantime."""
         before, self._before = self._before, None
         if before is not None and sys.getswitchinterval() == self._ours:
             sys.setswitchinterval(before)

@@ -1,4 +1,4 @@
-"""What is under way in a thread: the stages that have begun, and what waits to be written."""
+"""What is in progress in a thread: the stages that have begun, and what is not yet written."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Held: TypeAlias = tuple[int, MissFields] | None
 
 
 class Running:
-    """A stage that is under way in a thread."""
+    """A stage in progress in a thread."""
 
     __slots__ = ("handled", "inner", "lookup", "number", "stage")
 
@@ -28,42 +28,42 @@ class Running:
         self.stage = stage
         self.inner = 0
         self.handled = sys.exc_info()[1]
-        """What the program was handling when the stage began: it did not raise that."""
+        """The exception being handled when the stage began; the stage did not raise it."""
         self.lookup = Lookup() if stage is _COMPILE else None
 
 
 class Progress:
-    """How far the calls of one thread got, to notice stages that JAX does not tell."""
+    """How far the calls of one thread got, to notice stages that JAX does not report."""
 
     def __init__(self) -> None:
         self._traced: set[int] = set()
-        """Traced, and not lowered yet."""
+        """Misses that were traced but not lowered yet."""
         self._lowered: int | None = None
-        """Lowered, and not compiled yet."""
+        """The miss that was lowered but not compiled yet."""
         self._compiles = False
-        """Whether any compilation was told."""
+        """Whether any compilation was reported."""
 
     def traced(self, number: int) -> None:
-        """A call was traced: to be compiled, it is lowered first."""
+        """A call was traced; lowering comes next."""
         if len(self._traced) > _MAX_TRACED:
             self._traced.clear()
         self._traced.add(number)
 
     def lowered(self, number: int) -> None:
-        """What was traced was lowered; it is compiled next."""
+        """A traced call was lowered; compilation comes next."""
         if number in self._traced:
             self._traced.discard(number)
             self._lowered = number
 
     def compiles(self, number: int) -> bool:
-        """A call is compiled; True where it must have been lowered, and that was not told."""
+        """A call is compiled; True if it must have been lowered, but that was not reported."""
         self._compiles, self._lowered = True, None
         found = number in self._traced
         self._traced.discard(number)
         return found
 
     def left_uncompiled(self) -> bool:
-        """Whether a call was lowered and then no compilation was told, of this or any call."""
+        """Whether a call was lowered, but no compilation was ever reported."""
         found = self._lowered is not None and not self._compiles
         self._lowered = None
         return found
@@ -73,31 +73,31 @@ _MAX_TRACED = 1000
 
 
 class Underway(threading.local):
-    """What is under way in the thread that asks."""
+    """What is in progress in the current thread."""
 
     def __init__(self) -> None:
         self.running: list[Running] = []
         self.lookup: Lookup | None = None
-        """The look-up of a compilation whose beginning this JAX does not tell."""
+        """The look-up of a compilation whose beginning this JAX does not report."""
         self.lowered: int | None = None
         self.progress = Progress()
         self.nameless: tuple[int, str, Stage] | None = None
-        """The last miss of which JAX showed a name alone, and its last stage."""
+        """The last miss for which JAX exposed only a name, and its last stage."""
         self.ended: tuple[Stage, str] | None = None
-        """The stage that ended last, and its name, where none has begun since."""
+        """The stage that ended last and its name, if none has begun since."""
         self.ended_of: tuple[Stage, int] | None = None
-        """The stage that ended last, and its miss."""
+        """The stage that ended last and its miss."""
         self.held: Held = None
-        """What is known of the miss under way and not written yet."""
+        """What is known about the current miss but not yet written."""
         self.forward: dict[str, int] = {}
         """Calls under an eager transform whose backward program may follow, by function."""
         self.deriving: list[tuple[Trace, str]] = []
-        """The traces by which JAX derives a program outside of all misses, and from what."""
+        """Traces with which JAX derives a program outside all misses, with their source."""
         self.derived: Counter[str] = Counter()
-        """Traces of JAX's own inside them, until the program is lowered."""
+        """JAX's own traces inside them, by source, until the program is lowered."""
 
     def pop(self, number: int, stage: Stage) -> Running | None:
-        """The stage of a miss that has ended, with all inside it; None where none has begun."""
+        """Remove the ended stage of a miss and all inside it; None if it had not begun."""
         running = self.running
         for index in range(len(running) - 1, -1, -1):
             if running[index].number == number and running[index].stage is stage:
@@ -107,14 +107,14 @@ class Underway(threading.local):
         return None
 
     def looking(self) -> Lookup:
-        """What JAX's cache on disk is asked for the compilation that is under way."""
+        """The look-up in JAX's on-disk cache for the compilation in progress."""
         lookup = self.running[-1].lookup if self.running else None
         if lookup is None:
             lookup = self.lookup = self.lookup or Lookup()
         return lookup
 
     def hold(self, number: int, fields: MissFields) -> Held:
-        """Keep what is known of a miss; what was kept of another one, and is to be written."""
+        """Keep what is known about a miss; return what was kept of another, to be written."""
         held = self.held
         if held is None or held[0] != number:
             self.held = (number, fields)
@@ -135,14 +135,14 @@ class Underway(threading.local):
 
 def is_lowering(running: list[Running], number: int | None) -> bool:
     """Whether a miss is being lowered."""
-    # Nothing runs, as a rule, and a generator would cost more than the question.
+    # Usually nothing runs, and then a generator would cost more than the check.
     return bool(running) and any(
         each.number == number and each.stage is _LOWER for each in running
     )
 
 
 def stage_fields(running: Running | None, stage: Stage, seconds: float) -> MissFields:
-    """What a line tells of a stage that ends now."""
+    """The fields of a line for a stage that ends now."""
     fields: MissFields = {"stages": {stage: seconds}, "began": {stage: time() - seconds}}
     if running is not None and running.inner:
         fields["inner"] = running.inner
@@ -150,11 +150,11 @@ def stage_fields(running: Running | None, stage: Stage, seconds: float) -> MissF
 
 
 def raised(frame: FrameType, running: Running | None) -> str | None:
-    """The type of the exception that ends the stage whose end JAX tells in `frame`, if one does.
+    """The type of the exception that ends a stage, if one does.
 
     Args:
-        frame: that of JAX's function which tells it.
-        running: the stage; None where its beginning was not told.
+        frame: the frame of the JAX function that reports the end of the stage.
+        running: the stage; None if its beginning was not reported.
     """
     error = sys.exc_info()[1]
     if error is None or (running is not None and error is running.handled):
@@ -165,7 +165,7 @@ def raised(frame: FrameType, running: Running | None) -> str | None:
 
 
 def _passes(error: BaseException, frame: FrameType) -> bool:
-    # An exception that the program handles meanwhile was raised outside of these frames.
+    # An exception that the program is handling was raised outside these frames.
     within = [frame, frame.f_back, frame.f_back and frame.f_back.f_back]
     passed = error.__traceback__
     while passed is not None:

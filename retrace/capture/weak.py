@@ -1,9 +1,9 @@
-"""What is known of an object as long as it lives, without keeping it alive.
+"""A table of facts about objects, which does not keep the objects alive.
 
-An entry goes when its object has died, but not in a callback of Python's: what a signal handler
-raises in one, such as Ctrl-C, is printed and lost, so that the program would go on as if nobody
-had pressed it. What has died is put into a queue by C alone, and taken out of the table when
-something is asked of it next.
+An entry is removed after its object has died, but not in a Python callback: an exception raised
+there by a signal handler, such as Ctrl-C, is printed and lost, and the program would continue as
+if it had not been pressed. Instead, C code alone puts dead entries into a queue, and they are
+removed at a later call.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from retrace.capture import lock
 _Known = TypeVar("_Known")
 
 _MAX_DEAD = 16
-"""So many are taken out at once: cold code, which is quick at the second one."""
+"""Dead entries are removed in batches: this code is cold, and faster from the second entry on."""
 
 
 class _Reference(weakref.ref[Any]):
-    # A closure for each would be four times as large.
+    # A closure per entry would be four times as large.
     __slots__ = ("key", "value")
 
     key: int
@@ -30,30 +30,30 @@ class _Reference(weakref.ref[Any]):
 
 
 class ByObject(Generic[_Known]):
-    """A table by object, told apart by identity."""
+    """A table keyed by object identity."""
 
     def __init__(self, forgotten: Callable[[_Known], object] | None = None) -> None:
-        """`forgotten` is told later what was known of each object that died."""
+        """`forgotten` is called later with the value of each object that died."""
         self._forgotten = forgotten
         self._entries: dict[int, _Reference] = {}
         self._dead: deque[Any] = deque()
         self._lock = lock.make()
 
     def __len__(self) -> int:
-        """How many objects it knows; the dead are none of them."""
+        """Number of live objects in the table."""
         self.forget_dead()
         return len(self._entries)
 
     def get(self, thing: Any) -> _Known | None:
-        """What is known of an object."""
+        """Return the value of an object, or None."""
         entry = self._entries.get(id(thing))
         return entry.value if entry is not None and entry() is thing else None
 
     def of(self, thing: Any, make: Callable[[], _Known]) -> _Known:
-        """What is known of an object; of a new one, what is made for it.
+        """Return the value of an object; for a new object, the value is made first.
 
         Raises:
-            TypeError: it takes no weak reference.
+            TypeError: the object does not support weak references.
         """
         entry = self._entries.get(id(thing))
         if entry is not None and entry() is thing:
@@ -61,7 +61,7 @@ class ByObject(Generic[_Known]):
         if len(self._dead) >= _MAX_DEAD:
             self.forget_dead()
         with self._lock:
-            # Another thread may have met it meanwhile.
+            # Another thread may have added it in the meantime.
             entry = self._entries.get(id(thing))
             if entry is not None and entry() is thing:
                 return entry.value
@@ -72,13 +72,13 @@ class ByObject(Generic[_Known]):
         return value
 
     def put(self, thing: Any, value: _Known) -> bool:
-        """This is known of an object from here on.
+        """Set the value of an object.
 
         Returns:
-            Whether nothing was known of it before: of several threads one is told so.
+            True if the object was new; only one of several threads gets True.
 
         Raises:
-            TypeError: it takes no weak reference.
+            TypeError: the object does not support weak references.
         """
         reference = _Reference(thing, self._dead.append)
         reference.key, reference.value = id(thing), value
@@ -90,13 +90,13 @@ class ByObject(Generic[_Known]):
         return is_first
 
     def clear(self) -> None:
-        """Know nothing any more."""
+        """Remove all entries."""
         with self._lock:
             self._entries.clear()
             self._dead.clear()
 
     def forget_dead(self) -> None:
-        """Take out what has died."""
+        """Remove the entries of dead objects."""
         while self._dead:
             with self._lock:
                 try:

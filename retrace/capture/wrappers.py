@@ -1,4 +1,4 @@
-"""What stands around the user's function: JAX's transforms, a library's closures, decorators."""
+"""Looks through wrappers of the user's function: JAX transforms, library closures, decorators."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MAX_WRAPPERS = 32
 
 
 def decorator(wrapper: Any) -> str:
-    """The user's function that made a wrapper around another function; empty if none did."""
+    """Name of the decorator that made a wrapper around another function; empty if none did."""
     code = getattr(wrapper, "__code__", None)
     if not isinstance(code, CodeType) or owner(code.co_filename) is Owner.JAX:
         return ""
@@ -23,21 +23,21 @@ def decorator(wrapper: Any) -> str:
 
 
 def transform_name(wrapper: Any, wrapped: Any) -> str:
-    """The transform that made a wrapper of JAX's; empty for the boundary around its API."""
+    """Name of the transform that made a JAX wrapper; empty for the boundary around JAX's API."""
     code: CodeType = wrapper.__code__
     name = code.co_qualname.split(".")[0]
     if name != at.API_BOUNDARY.where.rpartition(".")[2]:
         return name
     if at.BOUNDARY_FUN.name not in code.co_freevars:
         return ""
-    # It shortens tracebacks around all that JAX exports, transforms' wrappers too.
+    # The boundary shortens tracebacks around everything JAX exports, including transforms.
     cell = wrapper.__closure__[code.co_freevars.index(at.BOUNDARY_FUN.name)]
     inner = cell.cell_contents
     return "" if inner is wrapped else inner.__qualname__.split(".")[0]
 
 
 def users_argument(partial: functools.partial[Any]) -> Any:
-    """The user's function that a library's function is bound to, or None."""
+    """The user's function that a partial binds to a library's function, or None."""
     function = unwrap_plain(partial.func)
     if function is None or owner(function.__code__.co_filename) is not Owner.LIBRARY:
         return None
@@ -49,7 +49,7 @@ def users_argument(partial: functools.partial[Any]) -> Any:
 
 
 def users_function(function: FunctionType, depth: int) -> Any:
-    """The user's function that a closure of a library's closes over, or None."""
+    """The user's function that a library's closure closes over, or None."""
     for content in contents(function):
         if isinstance(content, functools.partial):
             content = content.func
